@@ -1,0 +1,23 @@
+"""`ci-compile`: its subcommands, a module each."""
+
+from __future__ import annotations
+
+from ci_compiler.cli.app import Program, run
+
+PROGRAM = Program(
+    name="ci-compile",
+    purpose="Compiles one spec into sharded GitHub Actions workflows, Nix recipes and documents.",
+    package="ci_compiler.cli.compile",
+    default="build",
+    commands={
+        "variants": "list the variants of the matrix",
+        "explain": "tell all about one variant: why it exists or may not, its shard, job and pools",
+        "init": "write a first spec",
+        "schema": "print the JSON Schema of a spec",
+    },
+)
+
+
+def main() -> int:
+    """The entry point of `ci-compile`."""
+    return run(PROGRAM)

@@ -1,0 +1,57 @@
+"""What the commands print: tables for people, plain columns for pipes, findings on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ci_compiler.errors import Finding, Severity
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Prints a table: boxed and coloured on a terminal (NO_COLOR respected), bare columns in a pipe."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    numbers = [bool(cells) and all(row[at].replace(",", "").isdigit() for row in cells) for at in range(len(headers))]
+    if sys.stdout.isatty():
+        _rich_table(headers, cells, numbers)
+        return
+    widths = [max(len(row[at]) for row in [list(headers), *cells]) for at in range(len(headers))]
+    for row in [list(headers), *cells]:
+        aligned = (
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(row, widths, numbers, strict=True)
+        )
+        print("  ".join(aligned).rstrip())
+
+
+def _rich_table(headers: Sequence[str], rows: list[list[str]], numbers: Sequence[bool]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=box.SIMPLE_HEAD)
+    for header, number in zip(headers, numbers, strict=True):
+        made.add_column(header, justify="right" if number else "left")
+    for row in rows:
+        made.add_row(*map(Text, row))
+    Console().print(made)
+
+
+def print_json(value: Any) -> None:
+    """Prints `value` as JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_findings(findings: Iterable[Finding]) -> None:
+    """One line a finding on standard error; a warning says that it is one."""
+    for finding in findings:
+        warning = "warning: " if finding.severity is Severity.WARNING else ""
+        print(f"{warning}{finding}", file=sys.stderr)
+
+
+def note(text: str) -> None:
+    """A line for people on standard error, which no pipe carries on."""
+    print(text, file=sys.stderr)

@@ -1,0 +1,17 @@
+"""`ci-runner`: its subcommands, a module each."""
+
+from __future__ import annotations
+
+from ci_compiler.cli.app import Program, run
+
+PROGRAM = Program(
+    name="ci-runner",
+    purpose="Detects, proves, starts and watches the self-hosted machines that run the compiled workflows.",
+    package="ci_compiler.cli.runner",
+    commands={},
+)
+
+
+def main() -> int:
+    """The entry point of `ci-runner`."""
+    return run(PROGRAM)

@@ -1,0 +1,64 @@
+"""Where a command works: the repository's root and its spec, found without starting a process."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_compiler.errors import Finding, InputError, Place
+
+if TYPE_CHECKING:
+    from ci_compiler.spec.model import Spec
+
+SPEC = Path(".github/ci-matrix.yaml")
+"""The spec's place in a repository."""
+
+
+def add_root(parser: argparse.ArgumentParser) -> None:
+    """Adds `--root`."""
+    parser.add_argument("--root", type=Path, metavar="DIR", default=argparse.SUPPRESS, help="the repository; this one")
+
+
+def add_spec(parser: argparse.ArgumentParser) -> None:
+    """Adds `--root` and `--spec`."""
+    add_root(parser)
+    parser.add_argument(
+        "--spec",
+        type=Path,
+        metavar="FILE",
+        default=argparse.SUPPRESS,
+        help=f"the spec; {SPEC} of the repository, else the bundled torch stack",
+    )
+
+
+def root_of(arguments: argparse.Namespace) -> Path:
+    """The repository's root: `--root`, else the nearest folder upwards that git knows, else this folder."""
+    given: Path | None = getattr(arguments, "root", None)
+    if given is not None:
+        if not given.is_dir():
+            place = Place(file=str(given))
+            raise InputError([Finding(place=place, code="root-missing", message="no such folder")])
+        return given
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+
+
+def spec_of(arguments: argparse.Namespace) -> Spec:
+    """The spec: `--spec`, else the repository's, else the bundled stack's. Raises InputError."""
+    from ci_compiler.spec.build import bundled_spec, load_spec
+
+    root = root_of(arguments)
+    given: Path | None = getattr(arguments, "spec", None)
+    if given is not None:
+        return load_spec(given, shown=_shown(given, root))
+    own = root / SPEC
+    if own.exists() or own.is_symlink():
+        return load_spec(own, shown=SPEC.as_posix())
+    return bundled_spec()
+
+
+def _shown(path: Path, root: Path) -> str:
+    """`path` as it stands in findings and headers: from the root, or its bare name where it lies elsewhere."""
+    full = path.resolve()
+    return full.relative_to(root.resolve()).as_posix() if full.is_relative_to(root.resolve()) else path.name

@@ -1,0 +1,67 @@
+"""What is wrong, where, and how it is said.
+
+A `Finding` is one problem at one place; an `InputError` carries the findings that stop a command. Nothing else in
+the package prints or exits: the commands in `ci_compiler.cli` turn these into lines on standard error and into the
+exit codes of the design: 0 done, 1 findings or drift, 2 the input is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How a finding counts: an error stops the command, a warning is only said."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Place:
+    """A position in a text: `file` as the user would name it, `line` and `column` from 1 (0: the file as a whole)."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One problem: a kebab-case `code`, a one-line `message` that says what is wrong and what is right."""
+
+    place: Place
+    code: str
+    message: str
+    severity: Severity = Severity.ERROR
+
+    def __str__(self) -> str:
+        """The line for standard error: `file:line:column: code message`, with control characters made visible."""
+        text = f"{self.place}: {self.code} {self.message}"
+        return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+class InputError(Exception):
+    """The input is wrong: one or more findings, exit code 2, nothing written."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("\n".join(map(str, self.findings)))
+
+
+def nearest(name: str, known: Iterable[str], *, label: str = "did you mean") -> str:
+    """The clause that names the known names nearest to `name`, all of them where none is near; '' where none exist."""
+    names = sorted(set(known))
+    near = get_close_matches(name, names, n=3, cutoff=0.6)
+    if near:
+        return f"; {label} {' or '.join(near)}?"
+    if not names:
+        return ""
+    shown = ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
+    return f"; known are {shown}"

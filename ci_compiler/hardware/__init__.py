@@ -1,0 +1,191 @@
+"""GPUs, CUDA toolkits and CPU instruction sets: the tables of facts, and lookups that never fall through.
+
+The facts stand in `gpus.json`, `cuda.json` and `isas.json` beside this module, each with its source. A further GPU is
+one entry there. Every lookup either answers or raises `UnknownHardwareError` with the nearest known names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from ci_compiler.errors import nearest
+
+CPU = "cpu"
+"""The GPU axis' value of a variant that is built for no GPU."""
+
+
+class UnknownHardwareError(LookupError):
+    """A GPU, CUDA toolkit, ISA or system that the tables do not hold; the text names the nearest that they do."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind = kind
+        super().__init__(f"unknown {kind} {name!r}{nearest(name, known)}")
+
+
+class Version(NamedTuple):
+    """A CUDA toolkit's version or a GPU's compute capability: ordered as numbers, written as `12.8`."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @classmethod
+    def parse(cls, text: str) -> Version:
+        """`12.8` as `Version(12, 8)`. Raises ValueError for anything but two numbers and a dot."""
+        major, minor = text.split(".")
+        return cls(int(major), int(minor))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """A GPU architecture: what nvcc calls it, which toolkits know it, which host CPUs it comes with."""
+
+    name: str
+    capability: Version
+    architecture: str
+    products: tuple[str, ...]
+    summary: str
+    first_cuda: Version
+    last_cuda: Version | None
+    driver: int
+    cudnn: bool
+    systems: tuple[str, ...]
+
+    def runs_cubin_of(self, other: Gpu) -> bool:
+        """Whether a cubin built for `other` runs here: the same major capability, and no lower minor.
+
+        Source: CUDA C++ Programming Guide, binary compatibility.
+        """
+        return self.capability.major == other.capability.major and self.capability.minor >= other.capability.minor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolkit:
+    """A CUDA toolkit: its package set's attribute in nixpkgs, and the Linux drivers (major versions) it goes with."""
+
+    version: Version
+    attribute: str
+    shipped_driver: int
+    lowest_driver: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isa:
+    """A CPU instruction set: compiler flags, the /proc/cpuinfo flags that prove it, what its CPUs run besides."""
+
+    name: str
+    system: str
+    title: str
+    flags: tuple[str, ...]
+    cpuinfo: tuple[str, ...]
+    includes: tuple[str, ...]
+    cpus: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A Nix system: the label that GitHub's runner gives itself there, and its title in documents."""
+
+    name: str
+    label: str
+    title: str
+
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """The tables, by name. `aliases` maps spellings that people type to the right ones."""
+
+    gpus: Mapping[str, Gpu]
+    toolkits: Mapping[str, Toolkit]
+    isas: Mapping[str, Isa]
+    systems: Mapping[str, System]
+    aliases: Mapping[str, str]
+
+    def gpu(self, name: str) -> Gpu:
+        """The GPU architecture called `name` (`sm90`). Raises UnknownHardwareError."""
+        return _find("GPU", self.gpus, name)
+
+    def toolkit(self, version: str) -> Toolkit:
+        """The CUDA toolkit of `version` (`12.8`). Raises UnknownHardwareError."""
+        return _find("CUDA toolkit", self.toolkits, version)
+
+    def isa(self, name: str) -> Isa:
+        """The instruction set called `name` (`avx512`). Raises UnknownHardwareError, which says a known alias' name."""
+        if name in self.aliases:
+            raise UnknownHardwareError("ISA", name, [self.aliases[name]])
+        return _find("ISA", self.isas, name)
+
+    def runs(self, isas: Iterable[str]) -> frozenset[str]:
+        """Every ISA that a CPU with `isas` runs: those, and what they include, transitively."""
+        found: set[str] = set()
+        waiting = list(isas)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting.extend(self.isa(name).includes)
+        return frozenset(found)
+
+
+def _find(kind: str, table: Mapping[str, Row], name: str) -> Row:
+    try:
+        return table[name]
+    except KeyError:
+        raise UnknownHardwareError(kind, name, table) from None
+
+
+def _gpu(name: str, row: Mapping[str, Any]) -> Gpu:
+    return Gpu(
+        name=name,
+        capability=Version.parse(row["capability"]),
+        architecture=row["architecture"],
+        products=tuple(row["products"]),
+        summary=row["summary"],
+        first_cuda=Version.parse(row["first_cuda"]),
+        last_cuda=Version.parse(row["last_cuda"]) if row["last_cuda"] else None,
+        driver=row["driver"],
+        cudnn=row["cudnn"],
+        systems=tuple(row["systems"]),
+    )
+
+
+def _isa(name: str, row: Mapping[str, Any]) -> Isa:
+    return Isa(
+        name=name,
+        system=row["system"],
+        title=row["title"],
+        flags=tuple(row["flags"]),
+        cpuinfo=tuple(row["cpuinfo"]),
+        includes=tuple(row["includes"]),
+        cpus=row["cpus"],
+    )
+
+
+def _read(name: str) -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(Path(__file__).with_name(name).read_bytes())
+    return table
+
+
+@cache
+def tables() -> Hardware:
+    """The bundled tables, read once."""
+    isas = _read("isas.json")
+    return Hardware(
+        gpus={name: _gpu(name, row) for name, row in _read("gpus.json")["gpus"].items()},
+        toolkits={
+            name: Toolkit(version=Version.parse(name), **row) for name, row in _read("cuda.json")["toolkits"].items()
+        },
+        isas={name: _isa(name, row) for name, row in isas["isas"].items()},
+        systems={name: System(name=name, **row) for name, row in isas["systems"].items()},
+        aliases=isas["aliases"],
+    )

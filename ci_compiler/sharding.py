@@ -1,0 +1,106 @@
+"""Cells grouped into workflow files: a shard a branch and GPU, split further only where GitHub's limits ask for it.
+
+A shard that would hold more jobs than a file may splits by Python, then by ISA: by axis and never by position, so that
+a further variant moves no other to another file, and never through a cell, so that a build and the builds that it needs
+stay in one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ci_compiler.errors import Finding, InputError
+from ci_compiler.hardware import CPU
+from ci_compiler.matrix import Cell
+from ci_compiler.routing import Route
+from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.workflows.github import limit
+
+OWN_JOBS = 2
+"""A shard's jobs beside its cells': the one that selects and the verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """The cells of one workflow file with their routes. `name` is the file's: `build-main-sm90`."""
+
+    name: str
+    title: str
+    branch: str
+    gpu: str
+    cells: tuple[tuple[Cell, Route], ...]
+
+    @property
+    def variants(self) -> list[str]:
+        """The names of its variants, in the cells' order."""
+        return [variant.name for cell, _ in self.cells for variant in cell.variants]
+
+    @property
+    def jobs(self) -> int:
+        """The jobs of a run that builds everything, as GitHub expands them."""
+        return OWN_JOBS + sum(map(cell_jobs, (cell for cell, _ in self.cells)))
+
+
+def cell_jobs(cell: Cell) -> int:
+    """The jobs that a cell expands to: every stage of each of its variants."""
+    return len(cell.variants) * len(Stage)
+
+
+Part = tuple[Cell, Route]
+_SPLITS: tuple[Callable[[Cell], tuple[str, ...]], ...] = (
+    lambda _: (),
+    lambda cell: (_tag(cell),),
+    lambda cell: (_tag(cell), cell.isa),
+)
+
+
+def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tuple[Shard, ...]:
+    """The shards of `cells`, in the spec's order. Raises InputError where one cell is more than a file may hold."""
+    groups: dict[tuple[str, str], list[Part]] = {}
+    for part in zip(cells, routes, strict=True):
+        groups.setdefault((part[0].branch, part[0].gpu), []).append(part)
+    found: list[Shard] = []
+    too_large: list[Finding] = []
+    for (branch, gpu), parts in groups.items():
+        made = _split(branch, gpu, parts)
+        found += made
+        too_large += [_too_large(spec, shard) for shard in made if shard.jobs > limit("jobs").gate]
+    if too_large:
+        raise InputError(too_large)
+    return tuple(found)
+
+
+def _split(branch: str, gpu: str, parts: list[Part]) -> list[Shard]:
+    """The coarsest split whose every shard is within the limit; the finest where none is."""
+    made: list[Shard] = []
+    for key_of in _SPLITS:
+        by_key: dict[tuple[str, ...], list[Part]] = {}
+        for part in parts:
+            by_key.setdefault(key_of(part[0]), []).append(part)
+        made = [_shard(branch, gpu, key, tuple(group)) for key, group in by_key.items()]
+        if all(shard.jobs <= limit("jobs").gate for shard in made):
+            break
+    return made
+
+
+def _shard(branch: str, gpu: str, key: tuple[str, ...], cells: tuple[Part, ...]) -> Shard:
+    return Shard(
+        name="-".join(("build", branch.replace("/", "-"), gpu, *key)),
+        title=" ".join((branch, "CPU" if gpu == CPU else gpu, *key)),
+        branch=branch,
+        gpu=gpu,
+        cells=cells,
+    )
+
+
+def _tag(cell: Cell) -> str:
+    return cell.suffix.split("-", 1)[0]
+
+
+def _too_large(spec: Spec, shard: Shard) -> Finding:
+    message = (
+        f"{shard.name}.yml would hold {shard.jobs} jobs, {len(shard.variants)} packages of one cell, and a file holds "
+        f"{limit('jobs').gate}; split the packages over two specs"
+    )
+    return spec.finding(("packages",), "too-many-jobs", message, key=True)

@@ -1,0 +1,205 @@
+"""Reading a spec's text: YAML to plain values, with the line and column of every key and value.
+
+ruamel.yaml's composer gives the tree of nodes with their marks; this module turns it into dicts, lists and scalars and
+refuses what a spec has no use for: tags, merge keys, duplicate keys, a tree that aliases blow up. The file is data from
+outside, so each refusal is a finding with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Never
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from ci_compiler.errors import Finding, InputError, Place
+
+Path_ = tuple[str | int, ...]
+"""Where a value stands in the document: keys and list indexes from the root."""
+
+LARGEST_FILE = 1_000_000
+LARGEST_TREE = 50_000
+"""Bytes and nodes (aliases expanded) above which a spec is refused: the bundled stack has 3 kB and 300."""
+
+_CORE = "tag:yaml.org,2002:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A parsed spec: its plain value, the place of each value, the place of each mapping's key, numbers as typed."""
+
+    file: str
+    value: Any
+    values: Mapping[Path_, Place]
+    keys: Mapping[Path_, Place]
+    typed: Mapping[Path_, str]
+
+    def place(self, path: Path_, *, key: bool = False) -> Place:
+        """The place of the value (or the key) at `path`, or of the nearest thing around it that the file holds."""
+        table = self.keys if key else self.values
+        while path and path not in table:
+            path, table = path[:-1], self.values
+        return table.get(path, Place(file=self.file))
+
+
+def read_document(path: Path, *, shown: str) -> Document:
+    """The spec at `path`, called `shown` in findings. Raises InputError where it cannot be read or is no YAML."""
+    try:
+        data = path.read_bytes() if path.stat().st_size <= LARGEST_FILE else None
+    except FileNotFoundError:
+        _refuse(Place(file=shown), "spec-missing", "no such file; `ci-compile init` writes a first one")
+    except IsADirectoryError:
+        _refuse(Place(file=shown), "spec-unreadable", "is a directory; a spec is a YAML file")
+    except OSError as error:
+        _refuse(Place(file=shown), "spec-unreadable", f"cannot be read: {error.strerror}")
+    if data is None:
+        _refuse(Place(file=shown), "spec-too-large", f"larger than {LARGEST_FILE:,} bytes, which no spec is")
+    return parse_document(data, shown=shown)
+
+
+def parse_document(data: bytes, *, shown: str) -> Document:
+    """The spec in `data`. Raises InputError with the place of what is wrong."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        place = Place(file=shown, line=line, column=column)
+        _refuse(place, "spec-not-utf8", f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8")
+    root = _compose(text, shown)
+    if root is None:
+        _refuse(Place(file=shown), "spec-empty", "holds nothing; `ci-compile init` writes a first one")
+    _Tree(shown).check(root)
+    builder = _Builder(shown)
+    value = builder.build(root, ())
+    return Document(file=shown, value=value, values=builder.values, keys=builder.keys, typed=builder.typed)
+
+
+def _compose(text: str, shown: str) -> Node | None:
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        node: Node | None = yaml.compose(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Place(file=shown, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=shown)
+        problem = (error.problem or error.context or "cannot be parsed").strip()
+        if "'\\t'" in problem:
+            problem = "a tab; YAML is indented with spaces"
+        _refuse(place, "spec-syntax", f"not YAML: {problem}")
+    except YAMLError as error:
+        position = getattr(error, "position", 0)
+        before = text[:position]
+        place = Place(file=shown, line=before.count("\n") + 1, column=position - before.rfind("\n"))
+        _refuse(place, "spec-syntax", f"not YAML: {str(error).splitlines()[0]}")
+    except RecursionError:
+        _refuse(Place(file=shown), "spec-syntax", "nested deeper than any spec is")
+    except ValueError as error:
+        _refuse(Place(file=shown), "spec-syntax", f"not YAML: {error}")
+    return node
+
+
+class _Tree:
+    """Counts the nodes of a tree with its aliases expanded, each node once, and refuses bombs and cycles."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self.sizes: dict[int, int] = {}
+        self.open: set[int] = set()
+
+    def check(self, node: Node) -> int:
+        if id(node) in self.open:
+            _refuse(_place(self.shown, node), "spec-alias", "an alias of something that holds it")
+        if id(node) not in self.sizes:
+            self.open.add(id(node))
+            self.sizes[id(node)] = 1 + sum(map(self.check, _children(node)))
+            self.open.remove(id(node))
+            if self.sizes[id(node)] > LARGEST_TREE:
+                message = f"aliases expand to more than {LARGEST_TREE:,} values, which no spec has"
+                _refuse(_place(self.shown, node), "spec-alias", message)
+        return self.sizes[id(node)]
+
+
+class _Builder:
+    """Turns nodes into plain values and keeps the place of each."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self.values: dict[Path_, Place] = {}
+        self.keys: dict[Path_, Place] = {}
+        self.typed: dict[Path_, str] = {}
+
+    def build(self, node: Node, path: Path_) -> Any:
+        self.values[path] = _place(self.shown, node)
+        if isinstance(node, MappingNode) and node.tag == _CORE + "map":
+            return self._mapping(node, path)
+        if isinstance(node, SequenceNode) and node.tag == _CORE + "seq":
+            return [self.build(item, (*path, index)) for index, item in enumerate(node.value)]
+        if not isinstance(node, ScalarNode):
+            _refuse(_place(self.shown, node), "spec-tag", f"the tag {node.tag} means nothing in a spec")
+        return self._scalar(node, path)
+
+    def _mapping(self, node: MappingNode, path: Path_) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            place = _place(self.shown, key_node)
+            if not isinstance(key_node, ScalarNode):
+                _refuse(place, "spec-key", "a key is a plain word")
+            key = self._text(key_node)
+            if key_node.tag == _CORE + "merge":
+                _refuse(place, "spec-merge", "merge keys (<<) are not part of YAML 1.2; write the keys out")
+            if key in result:
+                first = self.keys[(*path, key)].line
+                _refuse(place, "spec-duplicate-key", f"{key!r} stands here twice, first on line {first}")
+            self.keys[(*path, key)] = place
+            result[key] = self.build(value_node, (*path, key))
+        return result
+
+    def _scalar(self, node: ScalarNode, path: Path_) -> str | int | float | bool | None:
+        text = self._text(node)
+        match str(node.tag).removeprefix(_CORE):
+            case "str" | "timestamp":
+                return text
+            case "null":
+                return None
+            case "bool":
+                return text.lower() == "true"
+            case "int" | "float" as kind:
+                self.typed[path] = text
+                return _number(text, whole=kind == "int")
+            case _:
+                return _refuse(_place(self.shown, node), "spec-tag", f"the tag {node.tag} means nothing in a spec")
+
+    def _text(self, node: ScalarNode) -> str:
+        """The scalar's text; a line break or an invisible character in it has no honest use in a spec."""
+        text: str = node.value
+        if odd := next((char for char in text if not char.isprintable()), None):
+            name = odd.encode("unicode_escape").decode()
+            _refuse(_place(self.shown, node), "spec-character", f"holds the invisible character {name}; take it out")
+        return text
+
+
+def _number(text: str, *, whole: bool) -> int | float:
+    """The number of a scalar that YAML resolves as one; a form that Python does not read is none anywhere."""
+    try:
+        return int(text, 10 if text.lstrip("+-").isdigit() else 0) if whole else float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _children(node: Node) -> list[Node]:
+    if isinstance(node, MappingNode):
+        return [child for pair in node.value for child in pair]
+    return list(node.value) if isinstance(node, SequenceNode) else []
+
+
+def _place(shown: str, node: Node) -> Place:
+    mark = node.start_mark
+    return Place(file=shown, line=mark.line + 1, column=mark.column + 1)
+
+
+def _refuse(place: Place, code: str, message: str) -> Never:
+    raise InputError([Finding(place=place, code=code, message=message)])

@@ -1,0 +1,126 @@
+"""The published JSON Schema: its text, what it finds wrong in a document, and the defaults that it states.
+
+The schema is the only place of a key's name, form, description and default. jsonschema judges; this module says its
+verdicts the way the commands speak: one line, a place, what is right, the nearest names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ci_compiler.errors import Finding, nearest
+from ci_compiler.spec.load import Document, Path_
+
+SCHEMA = Path(__file__).with_name("schema.json")
+
+
+@cache
+def schema() -> Mapping[str, Any]:
+    """The JSON Schema (draft 2020-12) of a spec."""
+    content: dict[str, Any] = json.loads(SCHEMA.read_bytes())
+    return content
+
+
+def schema_findings(document: Document) -> list[Finding]:
+    """What the schema finds wrong with `document`, in the order of the file."""
+    from jsonschema import Draft202012Validator
+
+    errors = Draft202012Validator(schema()).iter_errors(document.value)
+    findings = [finding for error in errors for finding in _findings(document, error)]
+    return sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message))
+
+
+def with_defaults(value: Any, rule: Mapping[str, Any] | None = None) -> Any:
+    """`value`, which is valid, with the schema's default for every key that it leaves out."""
+    rule = schema() if rule is None else rule
+    if "$ref" in rule:
+        rule = {**_definition(rule["$ref"]), **{key: item for key, item in rule.items() if key != "$ref"}}
+    if isinstance(value, list):
+        return [with_defaults(item, rule.get("items", {})) for item in value]
+    if not isinstance(value, dict):
+        return value
+    known, rest = rule.get("properties", {}), rule.get("additionalProperties")
+    filled = {key: with_defaults(item, known.get(key, rest or {})) for key, item in value.items()}
+    for key, sub in known.items():
+        if key not in filled and "default" in sub:
+            filled[key] = with_defaults(sub["default"], sub)
+    return filled
+
+
+def _definition(reference: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = schema()["$defs"][reference.removeprefix("#/$defs/")]
+    return found
+
+
+def _findings(document: Document, error: Any) -> Iterator[Finding]:
+    path: Path_ = tuple(error.absolute_path)
+    match error.validator:
+        case "additionalProperties":
+            known = error.schema["properties"]
+            for key in error.instance:
+                if key not in known:
+                    place = document.place((*path, key), key=True)
+                    message = f"{_where(path)} has no key {key!r}{nearest(key, known)}"
+                    yield Finding(place=place, code="unknown-key", message=message)
+        case "required":
+            for key in error.validator_value:
+                if key not in error.instance:
+                    message = f"{_where(path)} lacks the key {key!r}"
+                    yield Finding(place=document.place(path), code="missing-key", message=message)
+        case _:
+            is_name = "propertyNames" in error.absolute_schema_path
+            full = (*path, error.instance) if is_name else path
+            place = document.place(full, key=is_name)
+            yield Finding(place=place, code=_code(error), message=_message(document, path, error))
+
+
+def _code(error: Any) -> str:
+    return "wrong-type" if error.validator == "type" else "wrong-value"
+
+
+def _message(document: Document, path: Path_, error: Any) -> str:
+    expected = error.schema.get("title")
+    typed = document.typed.get(path)
+    shown = typed if typed is not None else _shown(error.instance)
+    match error.validator:
+        case "enum":
+            choices = [str(choice) for choice in error.validator_value]
+            return f"{_where(path)}: {shown} is none of {', '.join(choices)}{_near(error.instance, choices)}"
+        case "type" if typed is not None and "string" in error.validator_value:
+            return f'{_where(path)}: {typed} without quotes is a number; write "{typed}"{_right(expected)}'
+        case "uniqueItems":
+            return f"{_where(path)}: an entry stands here twice"
+        case "type" if not expected:
+            kinds = {"object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number"}
+            wanted = error.validator_value if isinstance(error.validator_value, str) else error.validator_value[0]
+            return f"{_where(path)}: {shown} is not {kinds.get(wanted, wanted)}"
+        case "minProperties" | "minItems":
+            return f"{_where(path)}: empty; it needs at least one entry"
+        case _:
+            return f"{_where(path)}: {shown} is not {expected or 'what belongs here'}"
+
+
+def _right(expected: str | None) -> str:
+    return f", {expected}" if expected else ""
+
+
+def _near(value: Any, choices: list[str]) -> str:
+    close = nearest(value, choices) if isinstance(value, str) else ""
+    return close if "mean" in close else ""
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _where(path: Path_) -> str:
+    return ".".join(map(str, path)) if path else "the spec"

@@ -1,0 +1,95 @@
+"""What the kinds of workflow share: file names, guards, the steps that every job begins with."""
+
+from __future__ import annotations
+
+from ci_compiler.spec.model import RunsOn, Spec, Stage
+from ci_compiler.workflows.github import pinned
+from ci_compiler.workflows.writer import Node
+
+FOLDER = ".github/workflows"
+VARIANT = "variant.yml"
+CELL = "cell.yml"
+PULL_REQUEST = "pull-request.yml"
+FLEET_WATCH = "fleet-watch.yml"
+SETUP_ACTION = ".github/actions/setup-ci-compiler"
+
+VERDICT = "verdict"
+"""The job that says how a run went: of the pull request workflow, the one check to require."""
+
+FORK_GUARD = (
+    "(github.event_name != 'pull_request' || github.event.pull_request.head.repo.full_name == github.repository)"
+)
+"""False for a pull request from a fork, whose code must never reach a self-hosted machine."""
+
+READ = {"contents": "read"}
+
+
+def expression(text: str) -> str:
+    """`text` as an expression that GitHub evaluates."""
+    return f"${{{{ {text} }}}}"
+
+
+def local(workflow: str) -> str:
+    """The `uses:` of another compiled workflow."""
+    return f"./{FOLDER}/{workflow}"
+
+
+def runs_on(where: RunsOn) -> Node:
+    """The `runs-on:` that addresses `where`."""
+    if where.scale_set:
+        return where.scale_set
+    labels = list(where.labels)
+    if not where.group:
+        return labels
+    return {"group": where.group, "labels": labels} if labels else {"group": where.group}
+
+
+def machine_input(stage: Stage) -> str:
+    """The name of the input that says, as JSON for `runs-on`, where `stage` runs: `build-on`."""
+    return f"{stage}-on"
+
+
+def checkout(ref: str = "", *, history: bool = False, credentials: bool = False) -> dict[str, Node]:
+    """The checkout step: the event's own commit or `ref`, shallow unless `history`, without credentials."""
+    options: dict[str, Node] = {}
+    if ref:
+        options["ref"] = ref
+    if history:
+        options["fetch-depth"] = 0
+    options["persist-credentials"] = credentials
+    return {"name": "Check out", "uses": pinned("actions/checkout"), "with": options}
+
+
+def setup() -> dict[str, Node]:
+    """The step that puts `ci-compile` onto a hosted machine."""
+    return {"name": "Set up ci-compiler", "uses": f"./{SETUP_ACTION}"}
+
+
+def verdict_job(spec: Spec, needs: list[str]) -> dict[str, Node]:
+    """The job that is green where every job of `needs` that was to run succeeded, and red otherwise."""
+    return {
+        "name": "Verdict",
+        "needs": needs,
+        "if": expression("always()"),
+        "runs-on": spec.hosted,
+        "timeout-minutes": 10,
+        "permissions": {},
+        "steps": [
+            {
+                "name": "Every chosen job succeeded",
+                "env": {"RESULTS": expression("join(needs.*.result, ' ')")},
+                "run": VERDICT_SCRIPT,
+            }
+        ],
+    }
+
+
+VERDICT_SCRIPT = """\
+for result in $RESULTS; do
+  case $result in
+    success | skipped) ;;
+    *) echo "::error::a chosen job ended as $result"; exit 1 ;;
+  esac
+done
+"""
+"""Skipped is what was not chosen; anything else but success is a failure or a cancelled job."""

@@ -1,0 +1,63 @@
+"""Every compiled file under `.github/`, as text by path, each within GitHub's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.output import MARK
+from ci_compiler.sharding import Shard
+from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.workflows import cell, fleet_watch, pull_request, setup_action, shard, variant
+from ci_compiler.workflows.common import CELL, FLEET_WATCH, FOLDER, PULL_REQUEST, SETUP_ACTION, VARIANT
+from ci_compiler.workflows.github import limit
+from ci_compiler.workflows.writer import Node, dump
+
+
+_ZIZMOR: dict[str, Node] = {"rules": {"self-repository": {"disable": True}}}
+_ZIZMOR_REASON = (
+    "self-repository: it asks for `$/` in place of `./`, which actionlint 1.7 and act do not know; both name the",
+    "workflow of the very commit that runs.",
+)
+
+
+def header(spec: Spec) -> tuple[str, ...]:
+    """The lines that every compiled file begins with, without comment signs."""
+    return (f"{MARK} from {spec.document.file}. Do not edit: change the spec, then run `ci-compile`.",)
+
+
+def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
+    """The text of every file by its path from the repository's root. Raises InputError where one passes a limit."""
+    head = header(spec)
+    files = {
+        f"{FOLDER}/{VARIANT}": dump(variant.workflow(spec), header=head),
+        f"{FOLDER}/{CELL}": dump(cell.workflow(spec), header=head),
+        f"{FOLDER}/{PULL_REQUEST}": dump(pull_request.workflow(spec), header=head),
+        f"{FOLDER}/{FLEET_WATCH}": dump(fleet_watch.workflow(spec), header=head),
+        f"{SETUP_ACTION}/action.yml": dump(setup_action.action(spec), header=head),
+        ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
+        ".github/zizmor.yml": dump(_ZIZMOR, header=(*head, *_ZIZMOR_REASON)),
+    }
+    for part in shards:
+        files[f"{FOLDER}/{part.name}.yml"] = dump(shard.workflow(spec, part), header=head)
+    if findings := list(_too_large(files)):
+        raise InputError(findings)
+    return files
+
+
+def _actionlint(pools: Iterable[Pool]) -> dict[str, Node]:
+    """actionlint's configuration: the labels that are not GitHub's own (a scale set's name is one to it)."""
+    labels = {label: None for pool in pools for label in (*pool.runs_on.labels, pool.runs_on.scale_set) if label}
+    return {"self-hosted-runner": {"labels": list(labels)}}
+
+
+def _too_large(files: Mapping[str, str]) -> Iterable[Finding]:
+    size = limit("file-bytes")
+    for path, text in files.items():
+        count = len(text.encode())
+        if count > size.gate:
+            message = (
+                f"{count:,} bytes; the gate is {size.gate:,}, since GitHub starts no run of a workflow above "
+                f"{size.limit:,} and says nothing"
+            )
+            yield Finding(place=Place(file=path), code="workflow-too-large", message=message)

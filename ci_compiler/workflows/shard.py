@@ -1,0 +1,150 @@
+"""The workflow of a shard: a job a cell, started by its form, by pushes to its branch's recipes, or by the clock."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from functools import lru_cache
+
+from ci_compiler.matrix import Cell
+from ci_compiler.routing import Route
+from ci_compiler.sharding import Shard
+from ci_compiler.spec.model import RunsOn, Spec
+from ci_compiler.workflows.cell import permissions
+from ci_compiler.workflows.common import (
+    CELL,
+    READ,
+    VERDICT,
+    checkout,
+    expression,
+    local,
+    machine_input,
+    runs_on,
+    setup,
+    verdict_job,
+)
+from ci_compiler.workflows.variant import stages
+from ci_compiler.workflows.writer import Node, Spaced
+
+ALL = "all"
+"""The choice of the dispatch form that builds the whole shard."""
+
+SELECT = "select"
+RECIPES = ".flox/pkgs"
+"""Where the recipes stand (Flox' own convention)."""
+
+_DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
+
+
+def workflow(spec: Spec, shard: Shard) -> dict[str, Node]:
+    """The document of `shard`'s file."""
+    granted = permissions(spec)
+    cells = {job_id(cell): _cell(spec, cell, route, granted) for cell, route in shard.cells}
+    return {
+        "name": shard.title,
+        "run-name": f"{shard.title} ({expression('inputs.variant || github.event_name')})",
+        "on": _triggers(spec, shard),
+        "permissions": {},
+        "concurrency": {
+            "group": f"{shard.name}-{expression('github.ref')}-{expression('inputs.variant || github.run_id')}",
+            "cancel-in-progress": False,
+        },
+        "jobs": Spaced({SELECT: _select(spec, shard), **cells, VERDICT: verdict_job(spec, [SELECT, *cells])}),
+    }
+
+
+def job_id(cell: Cell) -> str:
+    """The id of a cell's job in its shard, whose branch and GPU are the file's: `python313-avx2`."""
+    return f"{cell.suffix.split('-', 1)[0]}-{cell.isa}"
+
+
+def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
+    variant: dict[str, Node] = {
+        "description": "What to build.",
+        "type": "choice",
+        "required": True,
+        "default": ALL,
+        "options": [ALL, *shard.variants],
+    }
+    publish: dict[str, Node] = {
+        "description": f"Publish what passes its tests (from {shard.branch} alone).",
+        "type": "boolean",
+        "default": False,
+    }
+    triggers: dict[str, Node] = {
+        "workflow_dispatch": {"inputs": {"variant": variant, "publish": publish}},
+        "push": {"branches": [shard.branch], "paths": _paths(shard)},
+    }
+    if spec.schedule:
+        days = ",".join(str(_DAYS[day]) for day in sorted(spec.schedule.days, key=_DAYS.__getitem__))
+        minute, hour = _stagger(shard.name)
+        triggers["schedule"] = [{"cron": f"{minute} {hour} * * {days}"}]
+    return triggers
+
+
+def _paths(shard: Shard) -> list[str]:
+    """A pattern of recipes a package and Python: the shard's own, and no other's."""
+    found: dict[str, None] = {}
+    for cell, _ in shard.cells:
+        tail = cell.suffix.removesuffix(cell.isa)
+        for variant in cell.variants:
+            found[f"{RECIPES}/{variant.package}-{tail}*.nix"] = None
+    return list(found)
+
+
+def _stagger(name: str) -> tuple[int, int]:
+    """A minute (never the crowded full hour) and an hour of the day, by the shard's own name."""
+    moment = zlib.crc32(name.encode()) % (24 * 57)
+    return 2 + moment % 57, moment // 57
+
+
+def _select(spec: Spec, shard: Shard) -> dict[str, Node]:
+    head = expression(f"github.event_name == 'push' && github.sha || '{shard.branch}'")
+    return {
+        "name": "Select",
+        "runs-on": spec.hosted,
+        "timeout-minutes": 10,
+        "permissions": dict(READ),
+        "outputs": {key: expression(f"steps.choose.outputs.{key}") for key in ("commit", "chosen", "cells")},
+        "steps": [
+            checkout(head, history=True),
+            setup(),
+            {"name": "Choose the variants", "id": "choose", "run": f"ci-compile choose --shard {shard.name}"},
+        ],
+    }
+
+
+def _cell(spec: Spec, cell: Cell, route: Route, granted: dict[str, str]) -> dict[str, Node]:
+    return {
+        "name": f"{cell.python} {cell.isa}",
+        "needs": SELECT,
+        "if": expression(f"contains(fromJSON(needs.{SELECT}.outputs.cells), '{cell.suffix}')"),
+        "uses": local(CELL),
+        "permissions": granted,
+        "with": {
+            "cell": cell.suffix,
+            "chosen": expression(f"needs.{SELECT}.outputs.chosen"),
+            "branch": cell.branch,
+            "commit": expression(f"needs.{SELECT}.outputs.commit"),
+            "publish": _MAY_PUBLISH[spec.publish.on_push],
+            **machines(spec, route),
+        },
+    }
+
+
+_MAY_PUBLISH = {
+    True: expression("github.event_name == 'push' || inputs.publish == true"),
+    False: expression("inputs.publish == true"),
+}
+
+
+def machines(spec: Spec, route: Route) -> dict[str, Node]:
+    """The input of each stage that says where it runs, as JSON; a stage that no pool runs has none."""
+    wanted = [stage for stage in stages(spec) if stage in route.pools]
+    return {machine_input(stage): runs_on_json(route.pools[stage].runs_on) for stage in wanted}
+
+
+@lru_cache(maxsize=1024)
+def runs_on_json(where: RunsOn) -> str:
+    """`where` as JSON for `fromJSON` behind `runs-on`."""
+    return json.dumps(runs_on(where))

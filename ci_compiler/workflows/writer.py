@@ -1,0 +1,132 @@
+"""YAML text: a tree of dicts, lists and scalars in the block style that people write workflows in.
+
+Only what workflows need: strings, integers, booleans, nested mappings and sequences; remarks behind a value; a blank
+line between jobs. Whatever YAML 1.1 or 1.2 could read as something else is quoted, so that every reader agrees.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Self
+
+Node = str | int | bool | None | Mapping[str, "Node"] | Sequence["Node"]
+"""What can be written. None stands for a key without a value (`workflow_dispatch:`)."""
+
+WIDTH = 120
+"""Columns up to which a sequence of plain words is written in one line."""
+
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_PLAIN = re.compile(r"(?:[A-Za-z_$/(]|\./)(?:[A-Za-z0-9_ $./@{}()'\"!=&|<>,*+~^%?\[\];-]|:(?=[^ ]))*(?<![ :])")
+_FLOW = re.compile(r"[A-Za-z_$/][A-Za-z0-9_$./@*+=~^%-]*")
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+
+class Remarked(str):
+    """A string that is written with a remark (`# v7.0.1`) behind it."""
+
+    __slots__ = ("remark",)
+    remark: str
+
+    def __new__(cls, text: str, remark: str) -> Self:
+        """`text` with `remark`, both on one line."""
+        self = super().__new__(cls, text)
+        self.remark = remark
+        return self
+
+
+class Spaced(dict[str, Node]):
+    """A mapping that is written with a blank line between its entries."""
+
+
+def dump(document: Mapping[str, Node], *, header: Sequence[str] = ()) -> str:
+    """The YAML text of `document` under `header`'s lines as comments, top-level keys apart from one another."""
+    lines = [f"# {line}" if line else "#" for line in header]
+    apart = False
+    for key, value in document.items():
+        block = isinstance(value, Mapping) and bool(value)
+        if lines and (apart or block):
+            lines.append("")
+        _entry(key, value, "", lines)
+        apart = block
+    return "\n".join(lines) + "\n"
+
+
+def _entry(key: str, value: Node, indent: str, lines: list[str]) -> None:
+    head = f"{indent}{_key(key)}:"
+    if isinstance(value, str):
+        _string(head, value, indent, lines)
+    elif isinstance(value, Mapping):
+        if not value:
+            lines.append(f"{head} {{}}")
+            return
+        lines.append(head)
+        _mapping(value, indent + "  ", lines)
+    elif isinstance(value, Sequence):
+        flow = _flow(value)
+        if flow is not None and len(head) + len(flow) < WIDTH:
+            lines.append(f"{head} {flow}")
+            return
+        lines.append(head)
+        _sequence(value, indent + "  ", lines)
+    else:
+        lines.append(head if value is None else f"{head} {_scalar(value)}")
+
+
+def _mapping(value: Mapping[str, Node], indent: str, lines: list[str]) -> None:
+    apart = isinstance(value, Spaced)
+    for index, (key, item) in enumerate(value.items()):
+        if apart and index:
+            lines.append("")
+        _entry(key, item, indent, lines)
+
+
+def _sequence(value: Iterable[Node], indent: str, lines: list[str]) -> None:
+    for item in value:
+        if isinstance(item, Mapping):
+            start = len(lines)
+            _mapping(item, indent + "  ", lines)
+            lines[start] = f"{indent}- {lines[start].lstrip()}"
+        elif isinstance(item, str | int):
+            lines.append(f"{indent}- {_scalar(item)}")
+        else:
+            message = "a sequence holds mappings and scalars"
+            raise TypeError(message)
+
+
+def _string(head: str, value: str, indent: str, lines: list[str]) -> None:
+    if "\n" in value:
+        lines.append(f"{head} |" if value.endswith("\n") else f"{head} |-")
+        lines.extend(f"{indent}  {line}" if line else "" for line in value.removesuffix("\n").split("\n"))
+        return
+    remark = f" # {value.remark}" if isinstance(value, Remarked) else ""
+    lines.append(f"{head} {quoted(value)}{remark}")
+
+
+def _flow(value: Sequence[Node]) -> str | None:
+    """`[a, b]` where every item is a plain word."""
+    if all(isinstance(item, str) and _FLOW.fullmatch(item) and item.lower() not in _WORDS for item in value):
+        return f"[{', '.join(map(str, value))}]"
+    return None
+
+
+def _key(key: str) -> str:
+    return key if _KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+
+
+def _scalar(value: str | int) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else quoted(value)
+
+
+@lru_cache(maxsize=65536)
+def quoted(text: str) -> str:
+    """`text` as a YAML scalar on one line: plain where every reader takes it for a string, else in quotes."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return str(text)
+    if '"' in text and text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\x7f").replace("\x85", "\\x85")

