@@ -40,7 +40,7 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> Routed:
     """The route of each of `cells`."""
     router = _Router(spec)
     routes = tuple(map(router.route, cells))
-    findings = [*router.findings, *_stealing_pools(spec), *_unused_pools(spec, routes)]
+    findings = [*router.lacks.values(), *_stealing_pools(spec), *_unused_pools(spec, routes)]
     return Routed(routes=routes, findings=tuple(findings))
 
 
@@ -51,7 +51,7 @@ class _Router:
         self.spec = spec
         self.runs = {pool.name: spec.hardware.runs(pool.cpu) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
-        self.findings: list[Finding] = []
+        self.lacks: dict[str, Finding] = {}
         self.needs = {name: (package.disk, package.memory) for name, package in spec.packages.items()}
 
     def route(self, cell: Cell) -> Route:
@@ -98,9 +98,8 @@ class _Router:
         reason = f"no pool for {stage} on {cell.system} has {wanted}"
         if self.spec.tests.get(stage) in {None, TestPolicy.REQUIRED}:
             whose = f"{cell.variants[0].name} on {cell.branch}"
-            self.findings.append(
-                self.spec.finding(("runners",), f"no-pool-for-{stage}", f"{reason} ({whose})", key=True)
-            )
+            finding = self.spec.finding(("runners",), f"no-pool-for-{stage}", f"{reason} ({whose})", key=True)
+            self.lacks.setdefault(reason, finding)
         return reason
 
 

@@ -128,7 +128,9 @@ def judge(spec: Spec) -> Judged:
         else:
             left_out.append(_left_out(candidate, rule.code, reason))
     kept, excluded, unused = _exclude(spec, cells)
-    findings += [*unused, *_check_cells(spec, kept), *_check_axis_use(spec, kept)]
+    findings += unused
+    if not findings:
+        findings += [*_check_cells(spec, kept), *_check_axis_use(spec, kept)]
     return Judged(cells=tuple(kept), left_out=(*left_out, *excluded), findings=tuple(findings))
 
 
@@ -235,9 +237,10 @@ def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
         for package in same:
             both = sorted(name for name in shared if name.startswith(f"{package}-"))
             if both:
+                more = f" and {len(both) - 1} more" if len(both) > 1 else ""
                 message = (
-                    f"{both[0]} ({len(both)} such names) would have version {one.versions[package]} on {one.name} "
-                    f"and on {other.name}; publishing one overwrites the other"
+                    f"{both[0]}{more} would have version {one.versions[package]} on {one.name} and on {other.name}; "
+                    "publishing one overwrites the other"
                 )
                 yield spec.finding(("branches", other.name, "versions", package), "same-name-same-version", message)
 
@@ -245,6 +248,8 @@ def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
 def _check_axis_use(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     """Entries of the axes that nothing came of."""
     used = {(cell.branch, cell.gpu) for cell in cells}
+    if not used:
+        return
     for axis in spec.matrix.gpus:
         path = ("matrix", "gpus", axis.name)
         if not any(gpu == axis.name for _, gpu in used):
@@ -352,7 +357,7 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
             message = f"{pool.name} shall run gpu-test but names no GPU"
             yield spec.finding((*path, "stages"), "missing-gpu", message)
     for index, stage in enumerate(spec.publish.after):
-        if spec.tests[stage] is TestPolicy.NEVER:
+        if spec.tests[stage] is TestPolicy.NEVER and ("publish", "after") in spec.document.values:
             message = f"publishing waits for {stage}, which `tests` switches off"
             yield spec.finding(("publish", "after", index), "test-never-runs", message)
 

@@ -14,7 +14,7 @@ from ci_compiler.errors import Finding, InputError
 from ci_compiler.hardware import CPU
 from ci_compiler.matrix import Cell
 from ci_compiler.routing import Route
-from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.spec.model import Spec, Stage, TestPolicy
 from ci_compiler.workflows.github import limit
 
 OWN_JOBS = 2
@@ -23,12 +23,16 @@ OWN_JOBS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """The cells of one workflow file with their routes. `name` is the file's: `build-main-sm90`."""
+    """The cells of one workflow file with their routes. `name` is the file's: `build-main-sm90`.
+
+    `jobs` counts those of a run that builds everything, as GitHub expands them.
+    """
 
     name: str
     title: str
     branch: str
     gpu: str
+    jobs: int
     cells: tuple[tuple[Cell, Route], ...]
 
     @property
@@ -36,15 +40,10 @@ class Shard:
         """The names of its variants, in the cells' order."""
         return [variant.name for cell, _ in self.cells for variant in cell.variants]
 
-    @property
-    def jobs(self) -> int:
-        """The jobs of a run that builds everything, as GitHub expands them."""
-        return OWN_JOBS + sum(map(cell_jobs, (cell for cell, _ in self.cells)))
 
-
-def cell_jobs(cell: Cell) -> int:
-    """The jobs that a cell expands to: every stage of each of its variants."""
-    return len(cell.variants) * len(Stage)
+def stages_of(spec: Spec) -> tuple[Stage, ...]:
+    """The stages that the spec has at all, and so each variant a job for."""
+    return tuple(stage for stage in Stage if spec.tests.get(stage) is not TestPolicy.NEVER)
 
 
 Part = tuple[Cell, Route]
@@ -63,7 +62,7 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
     found: list[Shard] = []
     too_large: list[Finding] = []
     for (branch, gpu), parts in groups.items():
-        made = _split(branch, gpu, parts)
+        made = _split(spec, branch, gpu, parts)
         found += made
         too_large += [_too_large(spec, shard) for shard in made if shard.jobs > limit("jobs").gate]
     if too_large:
@@ -71,25 +70,26 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
     return tuple(found)
 
 
-def _split(branch: str, gpu: str, parts: list[Part]) -> list[Shard]:
+def _split(spec: Spec, branch: str, gpu: str, parts: list[Part]) -> list[Shard]:
     """The coarsest split whose every shard is within the limit; the finest where none is."""
     made: list[Shard] = []
     for key_of in _SPLITS:
         by_key: dict[tuple[str, ...], list[Part]] = {}
         for part in parts:
             by_key.setdefault(key_of(part[0]), []).append(part)
-        made = [_shard(branch, gpu, key, tuple(group)) for key, group in by_key.items()]
+        made = [_shard(spec, branch, gpu, key, tuple(group)) for key, group in by_key.items()]
         if all(shard.jobs <= limit("jobs").gate for shard in made):
             break
     return made
 
 
-def _shard(branch: str, gpu: str, key: tuple[str, ...], cells: tuple[Part, ...]) -> Shard:
+def _shard(spec: Spec, branch: str, gpu: str, key: tuple[str, ...], cells: tuple[Part, ...]) -> Shard:
     return Shard(
         name="-".join(("build", branch.replace("/", "-"), gpu, *key)),
         title=" ".join((branch, "CPU" if gpu == CPU else gpu, *key)),
         branch=branch,
         gpu=gpu,
+        jobs=OWN_JOBS + len(stages_of(spec)) * sum(len(cell.variants) for cell, _ in cells),
         cells=cells,
     )
 

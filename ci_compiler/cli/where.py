@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,5 +61,5 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
 
 def _shown(path: Path, root: Path) -> str:
     """`path` as it stands in findings and headers: from the root, or its bare name where it lies elsewhere."""
-    full = path.resolve()
-    return full.relative_to(root.resolve()).as_posix() if full.is_relative_to(root.resolve()) else path.name
+    full, top = Path(os.path.abspath(path)), Path(os.path.abspath(root))  # noqa: PTH100  (links stay as typed)
+    return full.relative_to(top).as_posix() if full.is_relative_to(top) else path.name

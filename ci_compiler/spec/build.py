@@ -66,6 +66,7 @@ def build_spec(document: Document) -> Spec:
         pools=tuple(_pool(name, row, hardware) for name, row in data["runners"].items()),
         tests={Stage(name): TestPolicy(value) for name, value in data["tests"].items()},
         timeouts={Stage(name): value for name, value in data["timeouts"].items()},
+        stage_minutes={Stage(name): value for name, value in data["stage-minutes"].items()},
         publish=_publish(data["publish"]),
         cache=Cache(url=data["cache"]["url"], public_key=data["cache"]["public-key"]) if "cache" in data else None,
         attest=data["attest"],

@@ -148,7 +148,10 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """A whole spec. `toolkit` is a pip requirement; `document` knows where each value stands in the file."""
+    """A whole spec. `toolkit` is a pip requirement; `document` knows where each value stands in the file.
+
+    `timeouts` end a job; `stage_minutes` are what the stages after a build are reckoned to take.
+    """
 
     document: Document
     hardware: Hardware
@@ -160,6 +163,7 @@ class Spec:
     pools: tuple[Pool, ...]
     tests: Mapping[Stage, TestPolicy]
     timeouts: Mapping[Stage, int]
+    stage_minutes: Mapping[Stage, int]
     publish: Publish
     cache: Cache | None
     attest: bool

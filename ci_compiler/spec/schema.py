@@ -71,6 +71,8 @@ def _findings(document: Document, error: Any) -> Iterator[Finding]:
                 if key not in error.instance:
                     message = f"{_where(path)} lacks the key {key!r}"
                     yield Finding(place=document.place(path), code="missing-key", message=message)
+        case "anyOf" if near := [one for one in error.context if len(one.absolute_path) > len(path)]:
+            yield from _findings(document, near[0])
         case _:
             is_name = "propertyNames" in error.absolute_schema_path
             full = (*path, error.instance) if is_name else path

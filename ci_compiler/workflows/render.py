@@ -13,7 +13,6 @@ from ci_compiler.workflows.common import CELL, FLEET_WATCH, FOLDER, PULL_REQUEST
 from ci_compiler.workflows.github import limit
 from ci_compiler.workflows.writer import Node, dump
 
-
 _ZIZMOR: dict[str, Node] = {"rules": {"self-repository": {"disable": True}}}
 _ZIZMOR_REASON = (
     "self-repository: it asks for `$/` in place of `./`, which actionlint 1.7 and act do not know; both name the",

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ci_compiler.matrix import Cell
 from ci_compiler.routing import Route
-from ci_compiler.sharding import Shard
+from ci_compiler.sharding import Shard, stages_of
 from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.workflows.cell import permissions
 from ci_compiler.workflows.common import (
@@ -23,7 +23,6 @@ from ci_compiler.workflows.common import (
     setup,
     verdict_job,
 )
-from ci_compiler.workflows.variant import stages
 from ci_compiler.workflows.writer import Node, Spaced
 
 ALL = "all"
@@ -140,7 +139,7 @@ _MAY_PUBLISH = {
 
 def machines(spec: Spec, route: Route) -> dict[str, Node]:
     """The input of each stage that says where it runs, as JSON; a stage that no pool runs has none."""
-    wanted = [stage for stage in stages(spec) if stage in route.pools]
+    wanted = [stage for stage in stages_of(spec) if stage in route.pools]
     return {machine_input(stage): runs_on_json(route.pools[stage].runs_on) for stage in wanted}
 
 

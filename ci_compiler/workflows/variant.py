@@ -7,12 +7,18 @@ the binary cache, or stays in the store of the builder.
 
 from __future__ import annotations
 
-from ci_compiler.spec.model import TESTS, Spec, Stage, TestPolicy
+from ci_compiler.sharding import stages_of
+from ci_compiler.spec.model import TESTS, Spec, Stage
 from ci_compiler.workflows.common import FORK_GUARD, READ, checkout, expression, machine_input
 from ci_compiler.workflows.github import pinned
-from ci_compiler.workflows.writer import Node, Spaced
+from ci_compiler.workflows.writer import Node, Remarked, Spaced
 
-ATTEST_PERMISSIONS = {**READ, "id-token": "write", "attestations": "write", "artifact-metadata": "write"}
+ATTEST_PERMISSIONS = {
+    **READ,
+    "id-token": Remarked("write", "actions/attest signs with the run's identity"),
+    "attestations": Remarked("write", "actions/attest stores what it signed"),
+    "artifact-metadata": Remarked("write", "actions/attest records what it is of"),
+}
 """What actions/attest needs (its README)."""
 
 TOKEN = {"flox": "FLOX_FLOXHUB_TOKEN", "nix": "NIX_CACHE_SIGNING_KEY"}
@@ -24,11 +30,6 @@ MANIFEST = "build-output/manifest.json"
 """What a build leaves beside its log, and the later stages go by."""
 
 
-def stages(spec: Spec) -> list[Stage]:
-    """The stages that the spec has at all."""
-    return [stage for stage in Stage if spec.tests.get(stage) is not TestPolicy.NEVER]
-
-
 def workflow(spec: Spec) -> dict[str, Node]:
     """The document of `variant.yml`."""
     makers = {Stage.BUILD: _build, Stage.CPU_TEST: _test, Stage.GPU_TEST: _test, Stage.PUBLISH: _publish}
@@ -36,7 +37,7 @@ def workflow(spec: Spec) -> dict[str, Node]:
         "name": "variant",
         "on": {"workflow_call": {"inputs": _inputs(spec)}},
         "permissions": {},
-        "jobs": Spaced({stage.value: makers[stage](spec, stage) for stage in stages(spec)}),
+        "jobs": Spaced({stage.value: makers[stage](spec, stage) for stage in stages_of(spec)}),
     }
 
 
@@ -54,7 +55,7 @@ def machine_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that say where each stage runs; a test that no pool runs has none."""
     return {
         machine_input(stage): text_input(f"Where {stage} runs, as JSON for runs-on.", required=stage not in TESTS)
-        for stage in stages(spec)
+        for stage in stages_of(spec)
     }
 
 
@@ -131,7 +132,7 @@ def _test(spec: Spec, stage: Stage) -> dict[str, Node]:
 
 
 def _publish(spec: Spec, stage: Stage) -> dict[str, Node]:
-    tests = [test for test in stages(spec) if test in TESTS]
+    tests = [test for test in stages_of(spec) if test in TESTS]
     passed = ["needs.build.result == 'success'"]
     passed += [_passed(test) for test in tests if test in spec.publish.after]
     events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"

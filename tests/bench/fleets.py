@@ -1,0 +1,42 @@
+"""Synthetic fleets of about as many variants as one asks for, of the bundled stack's make."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.specs import PIN
+
+GPUS = ["cpu", "sm75", "sm80", "sm86", "sm89", "sm90", "sm100", "sm103", "sm120"]
+ISAS = {"x86_64-linux": ["avx2", "avx512", "avx512bf16", "avx512vnni"], "aarch64-linux": ["armv8_2", "armv9"]}
+CELLS = len(GPUS) * sum(map(len, ISAS.values()))
+
+SHAPES = {1_300: (8, 1, 3), 10_000: (10, 3, 6), 100_000: (40, 4, 12)}
+"""Variants -> branches, Pythons and packages that make about as many."""
+
+
+def fleet(variants: int) -> bytes:
+    """A spec of about so many variants, as YAML (JSON is YAML; the block style is the bundled spec's)."""
+    branches, pythons, packages = SHAPES[variants]
+    names = [f"package{index}" for index in range(packages)]
+    builder = {"count": 8, "cores": 64, "memory": 256, "disk": 800}
+    document: dict[str, Any] = {
+        "version": 1,
+        "owner": "my-org",
+        "branches": {
+            f"branch-{index}": {"cuda": "12.9", "nixpkgs": PIN, "versions": dict.fromkeys(names, f"2.{index}.0")}
+            for index in range(branches)
+        },
+        "packages": {name: {"needs": names[:1] if name != names[0] else []} for name in names},
+        "matrix": {
+            "python": [f"3.{10 + index}" for index in range(pythons)],
+            "isas": ISAS,
+            "gpus": {g: {} for g in GPUS},
+        },
+        "runners": {
+            "x86": {"runs-on": ["self-hosted", "linux", "x64", "nix"], "cpu": ["avx512bf16", "avx512vnni"], **builder},
+            "arm": {"runs-on": ["self-hosted", "linux", "arm64", "nix"], "cpu": ["armv9"], **builder},
+            "h100": {"runs-on": ["self-hosted", "linux", "x64", "gpu-sm90"], "gpu": "sm90", "cpu": ["avx512bf16"]},
+        },
+    }
+    return json.dumps(document, indent=1).encode()

@@ -1,0 +1,61 @@
+"""The hardware tables against the facts that they must hold, and lookups that never fall through."""
+
+from __future__ import annotations
+
+import pytest
+
+from ci_compiler.hardware import UnknownHardwareError, Version, tables
+
+
+def test_each_gpu_s_name_is_its_capability() -> None:
+    for gpu in tables().gpus.values():
+        assert gpu.name == f"sm{gpu.capability.major}{gpu.capability.minor}"
+        assert gpu.products
+        assert set(gpu.systems) <= tables().systems.keys()
+        assert gpu.last_cuda is None or gpu.first_cuda <= gpu.last_cuda
+
+
+def test_cubins_run_within_a_major_capability_and_upwards() -> None:
+    runs = {(a.name, b.name) for a in tables().gpus.values() for b in tables().gpus.values() if a.runs_cubin_of(b)}
+    assert ("sm86", "sm80") in runs
+    assert ("sm89", "sm80") in runs
+    assert ("sm121", "sm120") in runs
+    assert ("sm80", "sm86") not in runs
+    assert ("sm90", "sm89") not in runs
+    assert ("sm120", "sm100") not in runs
+
+
+@pytest.mark.parametrize(
+    ("product", "gpu"),
+    [("L40S", "sm89"), ("Jetson Orin", "sm87"), ("Jetson Thor", "sm110"), ("H200", "sm90"), ("DGX Spark", "sm121")],
+)
+def test_products_that_documents_get_wrong(product: str, gpu: str) -> None:
+    assert [one.name for one in tables().gpus.values() if product in one.products] == [gpu]
+
+
+def test_each_isa_is_proved_by_flags_and_runs_what_it_includes() -> None:
+    hardware = tables()
+    for isa in hardware.isas.values():
+        assert isa.cpuinfo
+        assert isa.flags
+        assert isa.system in hardware.systems
+        assert all(hardware.isa(name).system == isa.system for name in isa.includes)
+    assert hardware.runs(["avx512bf16"]) == {"avx512bf16", "avx512", "avx2", "avx"}
+    assert hardware.runs(["armv9"]) == {"armv9", "armv8_2"}
+    assert "-mfma" not in hardware.isa("avx").flags
+    assert "-mno-fma" in hardware.isa("avx").flags
+
+
+def test_lookups_are_total() -> None:
+    hardware = tables()
+    with pytest.raises(UnknownHardwareError, match="unknown GPU 'sm9'; did you mean sm9"):
+        hardware.gpu("sm9")
+    with pytest.raises(UnknownHardwareError, match="did you mean armv8_2"):
+        hardware.isa("armv8.2")
+    with pytest.raises(UnknownHardwareError, match=r"unknown CUDA toolkit '11\.0'"):
+        hardware.toolkit("11.0")
+
+
+def test_versions_are_ordered_as_numbers() -> None:
+    assert Version.parse("12.10") > Version.parse("12.9")
+    assert str(Version.parse("12.10")) == "12.10"

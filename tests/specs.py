@@ -1,0 +1,100 @@
+"""Specs for tests: a small one to vary, and hypothesis strategies for whole ones."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ci_compiler.hardware import CPU, tables
+from ci_compiler.spec.build import parse_spec
+from ci_compiler.spec.model import Spec
+
+PIN = "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"
+
+SMALL: dict[str, Any] = {
+    "version": 1,
+    "owner": "my-org",
+    "branches": {"main": {"cuda": "12.8", "nixpkgs": PIN, "versions": {"pytorch": "2.8.0", "torchvision": "0.23.0"}}},
+    "packages": {"pytorch": {"attribute": "torch"}, "torchvision": {"needs": ["pytorch"]}},
+    "matrix": {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2", "avx512"]}, "gpus": {"cpu": {}, "sm90": {}}},
+    "runners": {
+        "builder": {"runs-on": ["self-hosted", "linux", "x64", "nix-builder"], "cpu": ["avx512"], "count": 2},
+        "h100": {"runs-on": ["self-hosted", "linux", "x64", "gpu-sm90"], "gpu": "sm90", "cpu": ["avx512"]},
+    },
+}
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    """A copy of the small spec with top-level keys replaced."""
+    document: dict[str, Any] = json.loads(json.dumps(SMALL))
+    return document | changes
+
+
+def spec_of(document: dict[str, Any]) -> Spec:
+    """The spec of a document (JSON is YAML)."""
+    return parse_spec(json.dumps(document).encode(), shown="ci-matrix.yaml")
+
+
+def _pool(name: str, system: str, isas: list[str], gpu: str = "", count: int = 1) -> dict[str, Any]:
+    label = tables().systems[system].label.lower()
+    entry = {"runs-on": ["self-hosted", "linux", label, name], "cpu": isas, "count": count}
+    return entry | ({"gpu": gpu} if gpu else {})
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, Any]:
+    """Whole specs that compile: up to 3 branches, 3 Pythons, 5 GPUs, all ISAs, 4 packages, exclusions and pools."""
+    hardware = tables()
+    by_system = {
+        system: [isa.name for isa in hardware.isas.values() if isa.system == system] for system in hardware.systems
+    }
+    count = draw(st.integers(1, 4))
+    packages = {
+        f"p{index}": {"needs": [f"p{index - 1}"] if index and draw(st.booleans()) else []} for index in range(count)
+    }
+    cudas = draw(st.lists(st.sampled_from(sorted(hardware.toolkits)), min_size=1, max_size=3))
+    branches = {
+        f"b{index}/x" if index == 2 else f"b{index}": {
+            "cuda": cuda,
+            "nixpkgs": PIN,
+            "versions": {name: f"{index}.{draw(st.integers(0, 9))}" for name in packages},
+        }
+        for index, cuda in enumerate(cudas)
+    }
+    isas = {system: draw(st.lists(st.sampled_from(names), unique=True)) for system, names in by_system.items()}
+    if not any(isas.values()):
+        isas["x86_64-linux"] = ["avx2"]
+    usable = [
+        gpu.name
+        for gpu in hardware.gpus.values()
+        if any(isas[system] for system in gpu.systems)
+        and any(
+            gpu.first_cuda <= hardware.toolkit(cuda).version
+            and (gpu.last_cuda or (99, 0)) >= hardware.toolkit(cuda).version
+            for cuda in cudas
+        )
+    ]
+    gpus = [CPU, *draw(st.lists(st.sampled_from(usable), unique=True, max_size=4))] if usable else [CPU]
+    pools = {
+        f"build-{hardware.systems[system].label.lower()}": _pool(
+            f"nix-{system}", system, names, count=draw(st.integers(1, 9))
+        )
+        for system, names in by_system.items()
+    }
+    for gpu in draw(st.lists(st.sampled_from(usable), unique=True, max_size=3)) if usable else []:
+        system = draw(st.sampled_from(sorted(hardware.gpu(gpu).systems)))
+        some = draw(st.lists(st.sampled_from(by_system[system]), unique=True))
+        pools[f"gpu-{gpu}"] = _pool(f"gpu-{gpu}", system, some, gpu)
+    return small(
+        branches=branches,
+        packages=packages,
+        matrix={
+            "python": draw(st.lists(st.sampled_from(["3.11", "3.12", "3.13"]), min_size=1, unique=True)),
+            "isas": isas,
+            "gpus": {gpu: {} for gpu in gpus},
+        },
+        runners=pools,
+        **{"pull-request": {"cells": draw(st.integers(0, 20))}},
+    )

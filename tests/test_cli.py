@@ -1,0 +1,246 @@
+"""The commands as a person meets them: exit codes, standard output and error, manners."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_compiler import __version__
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.cli.runner import PROGRAM as RUNNER
+
+
+def ci(*argv: str) -> int:
+    return run(PROGRAM, argv)
+
+
+def test_check_says_what_drifted_and_the_command_that_mends_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = ["--root", str(tmp_path)]
+    assert ci(*root) == 0
+    assert ci(*root, "--check") == 0
+    cell = tmp_path / ".github/workflows/cell.yml"
+    cell.write_text(cell.read_text("utf-8") + "# edited\n", "utf-8")
+    (tmp_path / ".github/workflows/variant.yml").unlink()
+    (tmp_path / ".github/workflows/old.yml").write_text("# Compiled by ci-compile from s\n", "utf-8")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.yml")}
+    capsys.readouterr()
+    assert ci(*root, "--check", "--diff") == 1
+    out, err = capsys.readouterr()
+    assert err.splitlines() == [
+        ".github/workflows/cell.yml: drift is not as compiled",
+        ".github/workflows/old.yml: drift is no longer compiled",
+        ".github/workflows/variant.yml: drift is missing",
+        f"3 files drifted; `ci-compile --root {tmp_path}` mends it",
+    ]
+    assert "-# edited" in out.splitlines()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.yml")} == before
+    assert ci(*root) == 0
+    assert ci(*root, "--check") == 0
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "unreadable-link"])
+def test_a_spec_that_cannot_be_read_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    spec = tmp_path / "spec.yaml"
+    if kind == "folder":
+        spec.mkdir()
+    elif kind == "unreadable-link":
+        spec.symlink_to(spec)
+    assert ci("--root", str(tmp_path), "--spec", str(spec)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("spec.yaml: spec-")
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / ".github").exists()
+
+
+def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ci("variants", "*-sm{90,100}-avx*", "--branch", "main", "--package", "torchaudio", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found) == 8
+    assert found[0] == {
+        "name": "torchaudio-python313-cuda12_8-sm90-avx2",
+        "package": "torchaudio",
+        "version": "2.8.0",
+        "branch": "main",
+        "cuda": "12.8",
+        "python": "3.13",
+        "gpu": "sm90",
+        "isa": "avx2",
+        "system": "x86_64-linux",
+    }
+    assert ci("variants") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 459
+    assert ci("variants", "nothing-*") == 1
+    assert "no variant matches" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["variants", "--branch", "mian"], "--branch: unknown-branch unknown branch 'mian'; did you mean main?"),
+        (["variants", "{a"], "PATTERN: wrong-pattern '{a' opens a brace that it never closes"),
+        (["variants", "{a,b}" * 13], "alternatives"),
+        (["explain", "pytorch-python313-cpu-armv8.2"], "write pytorch-python313-cpu-armv8_2"),
+        (["explain", "pytorch-python313-cuda12_8-sm91-avx2"], "unknown GPU 'sm91'; did you mean sm90"),
+        (["explain", "x"], "is not a variant's name"),
+        (["--root", "/nowhere/at/all"], "/nowhere/at/all: root-missing no such folder"),
+    ],
+)
+def test_wrong_words_are_one_line_with_the_right_ones(
+    capsys: pytest.CaptureFixture[str], argv: list[str], said: str
+) -> None:
+    assert ci(*argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_explain_tells_where_a_variant_is_built_and_tested(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ci("explain", "torchvision-python313-cuda12_8-sm90-avx2", "--json") == 0
+    built = json.loads(capsys.readouterr().out)["built"]
+    assert [one["branch"] for one in built] == ["main"]
+    assert built[0]["recipe"] == ".flox/pkgs/torchvision-python313-cuda12_8-sm90-avx2.nix"
+    assert built[0]["workflow"] == ".github/workflows/build-main-sm90.yml"
+    assert built[0]["gpu-test"] == "h100 (self-hosted, linux, x64, gpu-sm90)"
+    assert ci("explain", "pytorch-python313-cpu-avx2", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["built"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("pytorch-python313-cuda13_0-sm61-avx", "CUDA 12.9 was the last to know sm61, and the branch has 13.0"),
+        ("pytorch-python313-cuda12_8-sm103-avx2", "sm103 needs CUDA 12.9 or newer, and the branch has 12.8"),
+        ("pytorch-python313-cuda13_0-sm121-avx2", "sm121 (DGX Spark (GB10)) comes with aarch64-linux hosts alone"),
+        ("pytorch-python313-cuda12_8-sm75-avx2", "sm75 is not selected on main"),
+        ("pytorch-python313-cuda12_8-sm90-avx", "avx is not selected for sm90 on main"),
+        ("pytorch-python312-cuda12_8-sm90-avx2", "Python 3.12 is not in the matrix"),
+        ("pytorch-python313-cuda12_8-sm87-armv8_2", "sm87 is not in the matrix"),
+    ],
+)
+def test_explain_tells_why_a_variant_is_not_built(capsys: pytest.CaptureFixture[str], name: str, reason: str) -> None:
+    assert ci("explain", name) == 1
+    out = capsys.readouterr().out
+    assert out.startswith(f"{name} is not built: ")
+    assert reason in out
+    assert "torch.yaml (bundled):" in out
+
+
+def test_init_writes_a_spec_that_compiles_and_never_overwrites_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = ["--root", str(tmp_path)]
+    assert ci("init", *root, "--owner", "some-org") == 0
+    spec = tmp_path / ".github/ci-matrix.yaml"
+    assert "owner: some-org" in spec.read_text("utf-8")
+    schema = json.loads((tmp_path / ".github/ci-matrix.schema.json").read_text("utf-8"))
+    assert schema["properties"]["owner"]["description"]
+    assert ci(*root) == 0
+    spec.write_text(spec.read_text("utf-8") + "# mine\n", "utf-8")
+    capsys.readouterr()
+    assert ci("init", *root) == 2
+    assert "in-the-way" in capsys.readouterr().err
+    assert spec.read_text("utf-8").endswith("# mine\n")
+    assert ci("init", "--root", str(tmp_path / ".github"), "--owner", "a: b") == 2
+
+
+def test_the_schema_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ci("schema") == 0
+    schema = json.loads(capsys.readouterr().out)
+    for name, part in {**schema["properties"], **schema["$defs"]}.items():
+        assert part.get("description") or part.get("title") or part.get("$ref") or part["type"] == "object", name
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_scripts_know_the_subcommands(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    with pytest.raises(SystemExit) as done:
+        ci("--print-completion", shell)
+    assert done.value.code == 0
+    assert "explain" in capsys.readouterr().out
+
+
+def test_a_wrong_option_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        ci("--chekc")
+    assert done.value.code == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("program", [PROGRAM, RUNNER], ids=lambda program: program.name)
+def test_every_subcommand_has_a_module_and_help(
+    capsys: pytest.CaptureFixture[str],
+    program: type[PROGRAM],  # type: ignore[valid-type]
+) -> None:
+    for command in program.commands:  # type: ignore[attr-defined]
+        with pytest.raises(SystemExit) as done:
+            run(program, [command, "--help"])
+        assert done.value.code == 0
+        assert program.name in capsys.readouterr().out  # type: ignore[attr-defined]
+
+
+def on_a_terminal(*argv: str, **environment: str) -> str:
+    """What `ci-compile` prints with a terminal for its standard output."""
+    outer, inner = pty.openpty()
+    command = [sys.executable, "-m", "ci_compiler", *argv]
+    with subprocess.Popen(command, stdout=inner, env={**os.environ, "TERM": "xterm", **environment}) as process:
+        os.close(inner)
+        said = b""
+        try:
+            while chunk := os.read(outer, 65536):
+                said += chunk
+        except OSError:  # the terminal is closed: Linux says EIO
+            pass
+        assert process.wait() == 0
+    os.close(outer)
+    return said.decode()
+
+
+def test_tables_are_drawn_on_a_terminal_and_colours_obey_no_color() -> None:
+    argv = ["variants", "*-sm90-avx2", "--branch", "main"]
+    drawn = on_a_terminal(*argv, COLUMNS="120")
+    assert "─" in drawn
+    assert "\x1b[" in drawn
+    assert "\x1b[3" not in on_a_terminal(*argv, COLUMNS="120", NO_COLOR="1")
+
+
+def test_a_pipe_that_closes_early_is_no_error() -> None:
+    script = f"{sys.executable} -m ci_compiler variants | head -1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {script}"], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.startswith("variant")
+
+
+@pytest.mark.parametrize("argv", [["--version"], ["--help"]])
+def test_version_and_help_import_nothing_heavy(argv: list[str]) -> None:
+    script = (
+        "import sys\nfrom ci_compiler.cli.compile import main\n"
+        f"sys.argv = ['ci-compile', *{argv!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    for heavy in ("ruamel", "jsonschema", "rich", "github", "yaml", "shtab"):
+        assert f"'{heavy}'" not in done.stderr
+    assert __version__ in done.stdout or "usage" in done.stdout
+
+
+def test_a_check_imports_only_what_it_uses(tmp_path: Path) -> None:
+    assert ci("--root", str(tmp_path)) == 0
+    script = (
+        "import sys\nfrom ci_compiler.cli.compile import main\n"
+        f"sys.argv = ['ci-compile', '--check', '--root', {str(tmp_path)!r}]\nassert main() == 0\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    for unused in ("rich", "github", "yaml", "shtab", "subprocess", "urllib3", "jinja2"):
+        assert f"'{unused}'" not in done.stderr

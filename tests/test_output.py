@@ -1,0 +1,139 @@
+"""Owned files: what is written, what is removed, what is never touched, and that it happens all at once."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.errors import InputError
+from ci_compiler.output import GITHUB, MARK, Kind, apply, compare, differences
+
+OURS = f"# {MARK} from s. Do not edit.\nname: a\n"
+A, B = ".github/workflows/a.yml", ".github/workflows/b.yml"
+
+
+def write(root: Path, path: str, text: str = OURS) -> Path:
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, "utf-8")
+    return target
+
+
+def compile_into(root: Path, files: dict[str, str]) -> list[tuple[str, Kind]]:
+    changes = compare(root, files, GITHUB)
+    apply(root, changes, GITHUB)
+    return [(change.path, change.kind) for change in changes]
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    return {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def test_files_are_added_changed_and_removed_and_then_nothing_is_left_to_do(tmp_path: Path) -> None:
+    assert compile_into(tmp_path, {A: OURS, B: OURS}) == [(A, Kind.ADDED), (B, Kind.ADDED)]
+    assert compile_into(tmp_path, {A: OURS, B: OURS}) == []
+    assert compile_into(tmp_path, {A: OURS + "x: 1\n"}) == [(A, Kind.CHANGED), (B, Kind.REMOVED)]
+    assert snapshot(tmp_path) == {A: (OURS + "x: 1\n").encode()}
+
+
+def test_what_is_not_ours_stays_byte_for_byte_and_keeps_its_inode_and_mode(tmp_path: Path) -> None:
+    foreign = write(tmp_path, ".github/workflows/mine.yml", "name: mine\n")
+    funding = write(tmp_path, ".github/FUNDING.yml", "github: me\n")
+    foreign.chmod(0o640)
+    (tmp_path / ".github/link").symlink_to("FUNDING.yml")
+    before = {path: path.stat() for path in (foreign, funding)}
+    compile_into(tmp_path, {A: OURS, B: OURS})
+    for path, stat in before.items():
+        assert (path.stat().st_ino, path.stat().st_mode) == (stat.st_ino, stat.st_mode)
+    assert (tmp_path / ".github/link").readlink() == Path("FUNDING.yml")
+
+
+def test_a_foreign_file_in_the_way_is_an_error_and_nothing_is_written(tmp_path: Path) -> None:
+    write(tmp_path, B, "name: mine\n")
+    before = snapshot(tmp_path)
+    with pytest.raises(InputError, match=r"b\.yml: in-the-way was not written by ci-compile"):
+        compile_into(tmp_path, {A: OURS, B: OURS})
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "dangling", "linked-folder", "file-for-a-folder"])
+def test_whatever_else_is_in_the_way_is_an_error(tmp_path: Path, kind: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    root = tmp_path / "root"
+    target = root / A
+    target.parent.mkdir(parents=True)
+    match kind:
+        case "folder":
+            target.mkdir()
+        case "link":
+            write(outside, "x.yml")
+            target.symlink_to(outside / "x.yml")
+        case "dangling":
+            target.symlink_to(outside / "nowhere.yml")
+        case "linked-folder":
+            target.parent.rmdir()
+            target.parent.symlink_to(outside)
+        case "file-for-a-folder":
+            target.parent.rmdir()
+            target.parent.write_text("x", "utf-8")
+    before = snapshot(outside)
+    with pytest.raises(InputError, match="in-the-way"):
+        compile_into(root, {A: OURS, B: OURS})
+    assert snapshot(outside) == before
+
+
+def test_a_file_that_looks_like_ours_only_further_down_is_foreign(tmp_path: Path) -> None:
+    kept = write(tmp_path, B, f"name: x\n# {MARK} from s\n")
+    compile_into(tmp_path, {A: OURS})
+    assert kept.exists()
+
+
+@pytest.mark.parametrize("files", [{A: OURS + "x: 1\n"}, {A: OURS + "x: 1\n", B: OURS}], ids=["one file", "two files"])
+def test_a_disk_that_takes_no_more_leaves_the_old_tree(tmp_path: Path, files: dict[str, str]) -> None:
+    compile_into(tmp_path, {A: OURS})
+    before = snapshot(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # what follows is refused as by a full disk
+    try:
+        with pytest.raises(InputError, match="cannot-write cannot be written: File too large"):
+            compile_into(tmp_path, files)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("call", ["link", "write_text", "renameat2"])
+def test_a_compile_that_dies_leaves_the_old_tree_and_the_next_one_mends_it(
+    tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, ".github/FUNDING.yml", "github: me\n")
+    compile_into(tmp_path, {A: OURS, B: OURS})
+    before = {path: data for path, data in snapshot(tmp_path).items() if ".ci-compile-" not in path}
+    pid = os.fork()
+    if pid == 0:  # the child dies as a killed process does: without cleaning up
+        if call == "link":
+            monkeypatch.setattr("os.link", lambda *_args, **_options: os._exit(9))
+        elif call == "write_text":
+            monkeypatch.setattr("pathlib.Path.write_text", lambda *_args, **_options: os._exit(9))
+        else:
+            monkeypatch.setattr("ci_compiler.output._exchange", lambda *_: os._exit(9))
+        compile_into(tmp_path, {A: OURS + "x: 1\n", B: OURS + "x: 1\n"})
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    after = {path: data for path, data in snapshot(tmp_path).items() if ".ci-compile-" not in path}
+    assert after == before
+    compile_into(tmp_path, {A: OURS + "x: 1\n", B: OURS + "x: 1\n"})
+    assert snapshot(tmp_path).keys() == before.keys()
+    assert not list(tmp_path.glob(".ci-compile-*"))
+
+
+def test_the_diff_names_both_sides(tmp_path: Path) -> None:
+    write(tmp_path, A)
+    lines = list(differences(compare(tmp_path, {A: OURS + "x: 1\n", B: OURS}, GITHUB)))
+    assert lines[:2] == [f"--- a/{A}", f"+++ b/{A}"]
+    assert "+x: 1" in lines
+    assert ["--- /dev/null", f"+++ b/{B}"] == lines[lines.index("--- /dev/null") :][:2]

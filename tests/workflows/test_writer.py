@@ -1,0 +1,93 @@
+"""The YAML writer: whatever is written is read back the same by both YAML versions' readers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from ci_compiler.workflows.writer import Remarked, Spaced, dump
+
+SCALARS = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(
+        ["on", "No", "1.0", "012", "1e3", "~", "", "- a", "a: b", "a #b", "&a", "*a", "!x", "%", "@", "`", "x:"]
+    ),
+    st.text(alphabet="${}()'\"|&<>=*#:-, \\\t[]", max_size=12),
+    st.integers(-(10**6), 10**6),
+    st.booleans(),
+)
+KEYS = st.one_of(st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True), st.text(max_size=8))
+NODES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.dictionaries(KEYS, inner, min_size=1, max_size=4),
+        st.lists(SCALARS, max_size=4),
+        st.lists(st.dictionaries(KEYS, inner, min_size=1, max_size=3), min_size=1, max_size=3),
+    ),
+    max_leaves=12,
+)
+
+
+def readable(text: str) -> bool:
+    """Whether YAML can hold the text at all (YAML 1.2.2, 5.1): no lone surrogates, no control characters."""
+    return all(
+        char in "\n\t" or (char.isprintable() and char != "\ufeff") or char in "\x85\xa0\u2028\u2029" for char in text
+    )
+
+
+def texts(node: Any) -> Any:
+    if isinstance(node, dict):
+        return [*node, *(text for value in node.values() for text in texts(value))]
+    if isinstance(node, list):
+        return [text for value in node for text in texts(value)]
+    return [node] if isinstance(node, str) else []
+
+
+def strings(node: Any) -> Any:
+    """YAML 1.1 (PyYAML) reads the plain keys on, no, yes … as booleans; GitHub and YAML 1.2 read text."""
+    return YAML(typ="safe", pure=True).load(node)
+
+
+@given(st.dictionaries(KEYS, NODES, min_size=1, max_size=4))
+def test_what_is_written_is_read_back(document: dict[str, Any]) -> None:
+    if not all(map(readable, texts(document))) or any("\n" in key for key in document):
+        return
+    text = dump(document)
+    assert strings(text) == document
+
+
+@given(st.dictionaries(st.from_regex(r"k[a-z]{0,6}", fullmatch=True), NODES, min_size=1, max_size=4))
+def test_yaml_1_1_reads_the_same_values(document: dict[str, Any]) -> None:
+    if not all(map(readable, texts(document))):
+        return
+    values = dict(enumerate(document.values()))
+    if any(isinstance(value, dict | list) for value in values.values()):
+        return
+    assert yaml.load(dump(document), Loader=yaml.CSafeLoader) == document
+
+
+def test_the_style_is_the_one_that_people_write() -> None:
+    document = {
+        "name": "a workflow",
+        "on": {"push": {"branches": ["main"], "paths": ["a/*.nix"]}, "workflow_dispatch": None},
+        "permissions": {},
+        "jobs": Spaced(
+            {
+                "one": {
+                    "runs-on": ["self-hosted", "x64"],
+                    "steps": [{"uses": Remarked("a/b@c", "v1"), "with": {"n": 1}}],
+                },
+                "two": {"if": "${{ always() }}", "env": {"VERSION": "12.8", "ON": "on"}, "run": "a\nb\n"},
+            }
+        ),
+    }
+    assert dump(document, header=["Made."]) == (
+        "# Made.\nname: a workflow\n\non:\n  push:\n    branches: [main]\n    paths: [a/*.nix]\n"
+        "  workflow_dispatch:\n\npermissions: {}\n\njobs:\n  one:\n    runs-on: [self-hosted, x64]\n    steps:\n      - uses: a/b@c # v1\n"
+        '        with:\n          n: 1\n\n  two:\n    if: ${{ always() }}\n    env:\n      VERSION: "12.8"\n'
+        '      ON: "on"\n    run: |\n      a\n      b\n'
+    )
