@@ -47,10 +47,14 @@ GITHUB = (
     Territory(folder=".github", pattern="*.yaml", swap=".github"),
     Territory(folder=".github", pattern="*.yml", swap=".github"),
     Territory(folder=".github", pattern="*.md", swap=".github"),
+    Territory(folder=".github", pattern=".gitattributes", swap=".github"),
     Territory(folder=".github/workflows", pattern="*.yml", swap=".github"),
     Territory(folder=".github/actions", pattern="*/action.yml", swap=".github"),
 )
-RECIPES = (Territory(folder=".flox/pkgs", pattern="*.nix", swap=".flox/pkgs"),)
+FLOX = (
+    Territory(folder=".flox/pkgs", pattern="*.nix", swap=".flox/pkgs"),
+    Territory(folder=".flox/pkgs", pattern=".gitattributes", swap=".flox/pkgs"),
+)
 
 
 class Kind(StrEnum):
@@ -116,11 +120,21 @@ def apply(root: Path, changes: Sequence[Change], territories: Sequence[Territory
                 raise InputError([Finding(place=place, code="cannot-write", message=message)]) from error
 
 
+def holds_ours(root: Path, territories: Sequence[Territory]) -> bool:
+    """Whether any file of ours stands in the territories."""
+    return any(is_ours(path) for territory in territories for path in (root / territory.folder).glob(territory.pattern))
+
+
+def marked(data: bytes) -> bool:
+    """Whether a file of this content is ours."""
+    return _OURS.match(data) is not None
+
+
 def is_ours(path: Path) -> bool:
     """Whether the file at `path` says in its first line that it is compiled."""
     try:
         with path.open("rb") as file:
-            return _OURS.match(file.read(256)) is not None
+            return marked(file.read(256))
     except OSError:
         return False
 
@@ -144,7 +158,7 @@ def _against(root: Path, path: str, text: str, findings: list[Finding]) -> Chang
         return None
     if data == text.encode():
         return None
-    if not _OURS.match(data):
+    if not marked(data):
         message = "was not written by ci-compile and is in the way; move it, or delete it"
         findings.append(Finding(place=Place(file=path), code="in-the-way", message=message))
         return None

@@ -16,6 +16,7 @@ from ci_compiler.errors import Finding, InputError, Severity, nearest
 from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit, UnknownHardwareError
 from ci_compiler.matrix import Candidate, Cell, candidates, cells_of, in_build_order
 from ci_compiler.patterns import matcher
+from ci_compiler.recipes.pieces import work_arounds
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec, Stage, TestPolicy
 
@@ -159,8 +160,9 @@ def _left_out(candidate: Candidate, code: str, reason: str) -> LeftOut:
 
 
 def _packages_of(spec: Spec, branch: str) -> tuple[Package, ...]:
+    """The packages that are built on `branch`, each behind those it needs; another repository's are not."""
     wanted = {name: package for name, package in spec.packages.items() if _on(package, branch)}
-    return in_build_order(wanted)
+    return tuple(package for package in in_build_order(wanted) if package.repository is None)
 
 
 def _on(package: Package, branch: str) -> bool:
@@ -215,7 +217,8 @@ def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
         for variant in cell.variants:
             for need in spec.packages[variant.package].needs:
                 key = (cell.branch, variant.package, need)
-                if need not in held and key not in seen:
+                elsewhere = spec.packages[need].repository is not None
+                if need not in held and not elsewhere and key not in seen:
                     seen.add(key)
                     message = f"{variant.name} needs {need}-{cell.suffix}, which {cell.branch} does not build"
                     yield spec.finding(("packages", variant.package, "needs"), "needs-missing-variant", message)
@@ -268,10 +271,15 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
     for branch in spec.branches.values():
         path = ("branches", branch.name)
         yield from _look_up(spec, (*path, "cuda"), spec.hardware.toolkit, branch.cuda)
-        for name in branch.versions:
-            if name not in spec.packages:
-                message = f"unknown package {name!r}{nearest(name, spec.packages)}"
-                yield spec.finding((*path, "versions", name), "unknown-package", message, key=True)
+        for key, table in (("versions", branch.versions), ("sources", branch.sources), ("pnames", branch.pnames)):
+            for name in table:
+                if name not in spec.packages:
+                    message = f"unknown package {name!r}{nearest(name, spec.packages)}"
+                    yield spec.finding((*path, key, name), "unknown-package", message, key=True)
+        for index, name in enumerate(branch.work_arounds):
+            if name not in work_arounds():
+                message = f"unknown work-around {name!r}{nearest(name, work_arounds())}"
+                yield spec.finding((*path, "work-arounds", index), "unknown-work-around", message)
         for package in spec.packages.values():
             if _on(package, branch.name) and package.name not in branch.versions:
                 message = f"branch {branch.name} gives no version of {package.name}"
@@ -286,11 +294,24 @@ def _check_packages(spec: Spec) -> Iterator[Finding]:
                 message = f"unknown package {need!r}{nearest(need, spec.packages)}"
                 yield spec.finding((*path, "needs", index), "unknown-package", message)
         yield from _known_branches(spec, (*path, "branches"), package.branches)
+        yield from _check_repository(spec, package)
     try:
         in_build_order(dict(spec.packages))
     except ValueError as error:
         if all(need in spec.packages for package in spec.packages.values() for need in package.needs):
             yield spec.finding(("packages",), "needs-circle", str(error))
+
+
+def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:
+    """A package of another repository has a commit and a hash for each of its branches, and needs nothing here."""
+    if package.repository is None:
+        return
+    path: Path_ = ("packages", package.name, "repository")
+    for key, table in (("rev", package.repository.rev), ("hash", package.repository.hash)):
+        yield from _known_branches(spec, (*path, key), table, key=True)
+        for branch in spec.branches:
+            if _on(package, branch) and branch not in table:
+                yield spec.finding((*path, key), f"missing-{key}", f"no {key} for branch {branch}")
 
 
 def _check_axes(spec: Spec) -> Iterator[Finding]:

@@ -71,7 +71,7 @@ def test_a_further_python_isa_gpu_package_or_branch_is_a_line_or_two(cells: tupl
     assert further(("    sm80:\n", "    sm80:\n    sm87:\n")) == 3 * 2 * 3
     assert (
         further(
-            ("  torchaudio: {needs", "  torchtext: {needs: [pytorch], branches: [main]}\n  torchaudio: {needs"),
+            ("  torchaudio: {title", "  torchtext: {needs: [pytorch], branches: [main]}\n  torchaudio: {title"),
             ("torchaudio: 2.8.0}", "torchaudio: 2.8.0, torchtext: 0.18.0}"),
         )
         == 44

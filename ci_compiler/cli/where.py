@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import Finding, InputError, Place, nearest
 
 if TYPE_CHECKING:
     from ci_compiler.spec.model import Spec
@@ -31,6 +31,28 @@ def add_spec(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help=f"the spec; {SPEC} of the repository, else the bundled torch stack",
     )
+
+
+def add_branch(parser: argparse.ArgumentParser) -> None:
+    """Adds `--branch`."""
+    parser.add_argument(
+        "--branch", metavar="B", default=argparse.SUPPRESS, help="the branch; the one that is checked out"
+    )
+
+
+def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
+    """A branch of the spec: `--branch`, else the one that is checked out. Raises InputError where it is none."""
+    from ci_compiler.git import head_branch
+
+    given: str | None = getattr(arguments, "branch", None)
+    name = head_branch(root) if given is None else given
+    if name in spec.branches:
+        return name
+    if given is None:
+        message = f"{name or 'what'} is checked out, and no branch of the spec; name one{nearest('', spec.branches)}"
+    else:
+        message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
+    raise InputError([Finding(place=Place(file="--branch"), code="unknown-branch", message=message)])
 
 
 def root_of(arguments: argparse.Namespace) -> Path:

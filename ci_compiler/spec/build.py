@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ from ci_compiler.spec.model import (
     Package,
     Pool,
     Publish,
+    Repository,
     RunsOn,
     Schedule,
+    Source,
     Spec,
     Stage,
     TestPolicy,
@@ -60,10 +63,10 @@ def build_spec(document: Document) -> Spec:
         hardware=hardware,
         owner=data["owner"],
         backend=Backend(data["backend"]),
-        branches={name: Branch(name=name, **row) for name, row in data["branches"].items()},
+        branches={name: _branch(name, row) for name, row in data["branches"].items()},
         packages={name: _package(name, row) for name, row in data["packages"].items()},
         matrix=_matrix(data["matrix"]),
-        pools=tuple(_pool(name, row, hardware) for name, row in data["runners"].items()),
+        pools=tuple(_pool(name, row, hardware, data["owner"]) for name, row in data["runners"].items()),
         tests={Stage(name): TestPolicy(value) for name, value in data["tests"].items()},
         timeouts={Stage(name): value for name, value in data["timeouts"].items()},
         stage_minutes={Stage(name): value for name, value in data["stage-minutes"].items()},
@@ -77,6 +80,20 @@ def build_spec(document: Document) -> Spec:
     )
 
 
+def _branch(name: str, row: Mapping[str, Any]) -> Branch:
+    return Branch(
+        name=name,
+        cuda=row["cuda"],
+        nixpkgs=row["nixpkgs"],
+        nixpkgs_hash=row.get("nixpkgs-hash", ""),
+        allow_broken=row["allow-broken"],
+        versions=row["versions"],
+        sources={package: Source(**source) for package, source in row["sources"].items()},
+        pnames=row["pnames"],
+        work_arounds=tuple(row["work-arounds"]),
+    )
+
+
 def _package(name: str, row: Mapping[str, Any]) -> Package:
     return Package(
         name=name,
@@ -86,6 +103,9 @@ def _package(name: str, row: Mapping[str, Any]) -> Package:
         minutes=row["minutes"],
         disk=row["disk"],
         memory=row["memory"],
+        jobs=row["jobs"],
+        title=row.get("title", name),
+        repository=Repository(**row["repository"]) if "repository" in row else None,
     )
 
 
@@ -115,7 +135,7 @@ def _gpu_axis(name: str, row: Mapping[str, Any]) -> GpuAxis:
     )
 
 
-def _pool(name: str, row: Mapping[str, Any], hardware: Hardware) -> Pool:
+def _pool(name: str, row: Mapping[str, Any], hardware: Hardware, owner: str) -> Pool:
     runs_on = _runs_on(row["runs-on"])
     gpu = row.get("gpu", "")
     usual = (Stage.CPU_TEST, Stage.GPU_TEST) if gpu else (Stage.BUILD, Stage.CPU_TEST, Stage.PUBLISH)
@@ -130,7 +150,14 @@ def _pool(name: str, row: Mapping[str, Any], hardware: Hardware) -> Pool:
         cores=row["cores"],
         memory=row["memory"],
         disk=row["disk"],
+        image=row.get("image") or _image("gpu-tester" if gpu else "builder", owner),
     )
+
+
+def _image(kind: str, owner: str) -> str:
+    """The image of `runner-images/` called `kind`, as `owner` publishes it (registries know small letters only)."""
+    images: dict[str, str] = json.loads(Path(__file__).with_name("images.json").read_bytes())["images"]
+    return images[kind].format(owner=owner.lower(), version=__version__)
 
 
 def _runs_on(value: str | list[str] | Mapping[str, Any]) -> RunsOn:

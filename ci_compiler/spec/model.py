@@ -41,29 +41,60 @@ class TestPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A package's source on GitHub: `OWNER/NAME`, a tag, the SRI hash of what it holds."""
+
+    repository: str
+    tag: str
+    hash: str
+    submodules: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A git branch that carries recipes: its CUDA toolkit (`12.8`), nixpkgs commit and package versions."""
+    """A git branch that carries recipes: its CUDA toolkit (`12.8`), nixpkgs commit and package versions.
+
+    `nixpkgs_hash` may be ''. `sources`, `pnames` and `work_arounds` are what its recipes need beyond nixpkgs.
+    """
 
     name: str
     cuda: str
     nixpkgs: str
+    nixpkgs_hash: str
+    allow_broken: bool
     versions: Mapping[str, str]
+    sources: Mapping[str, Source]
+    pnames: Mapping[str, str]
+    work_arounds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """Another GitHub repository (`OWNER/NAME`) with a package's recipes: the commit and archive hash by branch."""
+
+    name: str
+    rev: Mapping[str, str]
+    hash: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
     """A package: its attribute in nixpkgs' Python set, the packages it is built with, what a build takes.
 
-    `minutes` are on a 32-core builder, by "gpu" and "cpu"; `disk` and `memory` in GB. `branches` empty: all.
+    `minutes` are on a 32-core builder, by "gpu" and "cpu"; `disk` and `memory` in GB; `jobs` compilers at a time.
+    `branches` empty: all. A package with a `repository` is built there, and only imported here.
     """
 
     name: str
+    title: str
     attribute: str
     needs: tuple[str, ...]
     branches: tuple[str, ...]
     minutes: Mapping[str, int]
     disk: int
     memory: int
+    jobs: int
+    repository: Repository | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +138,10 @@ class RunsOn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A pool of like machines: what they have (`cpu`: ISAs as declared; '' for no GPU) and what they may run."""
+    """A pool of like machines: what they have (`cpu`: ISAs as declared; '' for no GPU) and what they may run.
+
+    `image` is the container image of its runners.
+    """
 
     name: str
     runs_on: RunsOn
@@ -119,6 +153,7 @@ class Pool:
     cores: int
     memory: int
     disk: int
+    image: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

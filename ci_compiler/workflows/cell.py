@@ -14,7 +14,7 @@ from ci_compiler.workflows.writer import Node, Spaced
 
 def workflow(spec: Spec) -> dict[str, Node]:
     """The document of `cell.yml`."""
-    packages = in_build_order(dict(spec.packages))
+    packages = [package for package in in_build_order(dict(spec.packages)) if package.repository is None]
     return {
         "name": "cell",
         "on": {"workflow_call": {"inputs": _inputs(spec)}},
@@ -43,9 +43,10 @@ def _job(spec: Spec, package: Package) -> dict[str, Node]:
     name = f"format('{package.name}-{{0}}', inputs.cell)"
     condition = f"contains(fromJSON(inputs.chosen), {name})"
     job: dict[str, Node] = {"name": package.name}
-    if package.needs:
-        job["needs"] = list(package.needs)
-        went = [f"(needs.{need}.result == 'success' || needs.{need}.result == 'skipped')" for need in package.needs]
+    needs = [need for need in package.needs if spec.packages[need].repository is None]
+    if needs:
+        job["needs"] = list(needs)
+        went = [f"(needs.{need}.result == 'success' || needs.{need}.result == 'skipped')" for need in needs]
         condition = " && ".join(["!cancelled()", condition, *went])
     passed = ["branch", "commit", "publish", *variant.machine_inputs(spec)]
     return job | {

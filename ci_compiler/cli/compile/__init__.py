@@ -12,6 +12,10 @@ PROGRAM = Program(
     commands={
         "variants": "list the variants of the matrix",
         "explain": "tell all about one variant: why it exists or may not, its shard, job and pools",
+        "recipes": "write or check a branch's recipes",
+        "audit": "tell what is wrong with recipes that exist",
+        "affected": "list the variants that a change rebuilds",
+        "sync": "bring every branch's recipes, workflows and documents up to date",
         "init": "write a first spec",
         "schema": "print the JSON Schema of a spec",
     },

@@ -3,68 +3,70 @@
 from __future__ import annotations
 
 import argparse
-import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_spec, root_of, spec_of
+from ci_compiler.cli.where import add_branch, add_spec, root_of, spec_of
 
 if TYPE_CHECKING:
-    from ci_compiler.output import Change
+    from ci_compiler.output import Change, Territory
     from ci_compiler.pipeline import Plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds `--check`, `--diff`, `--root` and `--spec`."""
+    """Adds `--check`, `--diff`, `--branch`, `--root` and `--spec`."""
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file is not as compiled")
     parser.add_argument("--diff", action="store_true", help="show what changes")
+    add_branch(parser)
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compiles; with `--check` returns 1 on drift."""
     from ci_compiler.cli.console import print_findings
+    from ci_compiler.cli.drift import report_drift
     from ci_compiler.output import GITHUB, apply, compare, differences
     from ci_compiler.pipeline import compile_files, plan
 
     root = root_of(arguments)
     decided = plan(spec_of(arguments))
     print_findings(decided.warnings)
-    files = compile_files(decided)
-    changes = compare(root, files, GITHUB)
+    files = dict(compile_files(decided))
+    own, recipes = _recipes(decided, root, arguments)
+    territories = (*GITHUB, *own)
+    changes = compare(root, {**files, **recipes}, territories)
     if arguments.diff:
         for line in differences(changes):
             print(line)
     if arguments.check:
-        return _report_drift(changes, arguments)
-    apply(root, changes, GITHUB)
-    _summary(decided, dict(files), changes, root)
+        return report_drift(changes, arguments)
+    apply(root, changes, territories)
+    _summary(decided, files, recipes, changes, root)
     return 0
 
 
-def _report_drift(changes: tuple[Change, ...], arguments: argparse.Namespace) -> int:
-    from ci_compiler.cli.console import note
-    from ci_compiler.output import Kind
+def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[Sequence[Territory], dict[str, str]]:
+    """The recipes of the branch that is checked out, where its folder holds compiled ones (`ci-compile recipes`)."""
+    from ci_compiler.git import head_branch
+    from ci_compiler.output import FLOX, holds_ours
 
-    for change in changes:
-        what = {Kind.ADDED: "is missing", Kind.CHANGED: "is not as compiled", Kind.REMOVED: "is no longer compiled"}
-        note(f"{change.path}: drift {what[change.kind]}")
-    if changes:
-        words = ["ci-compile"]
-        for option in ("root", "spec"):
-            if (value := getattr(arguments, option, None)) is not None:
-                words += [f"--{option}", str(value)]
-        count = f"{len(changes)} file{'s' if len(changes) > 1 else ''}"
-        note(f"{count} drifted; `{shlex.join(words)}` mends it")
-    return 1 if changes else 0
+    branch: str = getattr(arguments, "branch", None) or head_branch(root)
+    if branch not in decided.spec.branches or not holds_ours(root, FLOX):
+        return (), {}
+    from ci_compiler.recipes.render import recipes
+
+    return FLOX, recipes(decided.spec, decided.judged, branch)
 
 
-def _summary(decided: Plan, files: dict[str, str], changes: tuple[Change, ...], root: Path) -> None:
-    """What was written, a line a branch: the fewest variants of room to each limit are the shard's nearest to it."""
+def _summary(
+    decided: Plan, files: dict[str, str], recipes: dict[str, str], changes: Sequence[Change], root: Path
+) -> None:
+    """What was written, a line a branch, with the shards that are nearest to GitHub's limits."""
     from collections import Counter
 
     from ci_compiler.cli.console import table
-    from ci_compiler.output import Kind
+    from ci_compiler.cli.drift import told
     from ci_compiler.workflows.common import FOLDER
     from ci_compiler.workflows.github import limit
 
@@ -84,12 +86,10 @@ def _summary(decided: Plan, files: dict[str, str], changes: tuple[Change, ...], 
         rows.append([branch, *count.values(), f"{most} of {jobs}", f"{largest / 1000:.0f} of {size / 1000:.0f} kB"])
     rows.append(["all", *totals.values(), "", ""])
     table(["branch", *totals, "most jobs in a file", "largest file"], rows)
-    kinds = Counter(change.kind for change in changes)
-    counts = ", ".join(f"{kinds[kind]} {kind}" for kind in Kind if kinds[kind])
-    unchanged = len(files) - kinds[Kind.ADDED] - kinds[Kind.CHANGED]
-    said = f"{counts}, {unchanged} unchanged" if counts else f"all {unchanged} unchanged"
     where = root if root != Path.cwd() else Path()
-    print(f"{len(files)} files under {(where / '.github').as_posix()} from {decided.spec.document.file}: {said}")
+    kept = f" and {len(recipes)} recipes" if recipes else ""
+    said = told(changes, len(files) + len(recipes))
+    print(f"{len(files)} files under {(where / '.github').as_posix()}{kept} from {decided.spec.document.file}: {said}")
     left = len(decided.judged.left_out)
     if left:
         print(f"{left} combinations left out; `ci-compile variants --left-out` lists them with their reasons")

@@ -1,0 +1,55 @@
+# Compiled by ci-compile from torch.yaml (bundled). Do not edit: change the spec, then run `ci-compile recipes`.
+# PyTorch 2.8.0 for ARM CPUs with ARMv8.2-A with FP16 and dot product.
+
+{ ... }:
+
+let
+  nixpkgs = builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz";
+  };
+
+  pkgs = import nixpkgs {
+    system = "aarch64-linux";
+    config = {
+      allowUnfree = true;
+    };
+  };
+
+  inherit (pkgs) lib;
+
+  # ARMv8.2-A with FP16 and dot product: Neoverse N1 (Graviton2, Ampere Altra), Neoverse V1 (Graviton3), Jetson Orin and later.
+  cpuFlags = [ "-march=armv8.2-a+fp16+dotprod" ];
+in
+(pkgs.python313Packages.torch.override { cudaSupport = false; }).overrideAttrs (old: {
+  pname = "pytorch-python313-cpu-armv8_2";
+
+  ninjaFlags = [ "-j32" ];
+
+  requiredSystemFeatures = [ "big-parallel" ];
+
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
+    export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
+    export MAX_JOBS=32
+  '';
+
+  preBuild = (old.preBuild or "") + ''
+    # nixpkgs' own preBuild sets it to every core, behind preConfigure.
+    export MAX_JOBS=32
+  '';
+
+  passthru = (old.passthru or { }) // {
+    gpuArch = null;
+    cpuISA = "armv8_2";
+    blasProvider = "openblas";
+  };
+
+  meta = (old.meta or { }) // {
+    description = "PyTorch for CPUs with ARMv8.2-A with FP16 and dot product";
+    longDescription = ''
+      PyTorch 2.8.0 for Python 3.13, built for one kind of hardware:
+      - CPU: Neoverse N1 (Graviton2, Ampere Altra), Neoverse V1 (Graviton3), Jetson Orin and later
+    '';
+    platforms = [ "aarch64-linux" ];
+  };
+})

@@ -1,0 +1,55 @@
+# Compiled by ci-compile from torch.yaml (bundled). Do not edit: change the spec, then run `ci-compile recipes`.
+# PyTorch 2.8.0 for ARM CPUs with ARMv9-A with SVE2.
+
+{ ... }:
+
+let
+  nixpkgs = builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz";
+  };
+
+  pkgs = import nixpkgs {
+    system = "aarch64-linux";
+    config = {
+      allowUnfree = true;
+    };
+  };
+
+  inherit (pkgs) lib;
+
+  # ARMv9-A with SVE2: Neoverse V2 (NVIDIA Grace, Graviton4), GB10, Thor and later; not Graviton3.
+  cpuFlags = [ "-march=armv9-a+sve2" ];
+in
+(pkgs.python313Packages.torch.override { cudaSupport = false; }).overrideAttrs (old: {
+  pname = "pytorch-python313-cpu-armv9";
+
+  ninjaFlags = [ "-j32" ];
+
+  requiredSystemFeatures = [ "big-parallel" ];
+
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
+    export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
+    export MAX_JOBS=32
+  '';
+
+  preBuild = (old.preBuild or "") + ''
+    # nixpkgs' own preBuild sets it to every core, behind preConfigure.
+    export MAX_JOBS=32
+  '';
+
+  passthru = (old.passthru or { }) // {
+    gpuArch = null;
+    cpuISA = "armv9";
+    blasProvider = "openblas";
+  };
+
+  meta = (old.meta or { }) // {
+    description = "PyTorch for CPUs with ARMv9-A with SVE2";
+    longDescription = ''
+      PyTorch 2.8.0 for Python 3.13, built for one kind of hardware:
+      - CPU: Neoverse V2 (NVIDIA Grace, Graviton4), GB10, Thor and later; not Graviton3
+    '';
+    platforms = [ "aarch64-linux" ];
+  };
+})

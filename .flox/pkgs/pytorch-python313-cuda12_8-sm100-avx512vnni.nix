@@ -1,0 +1,68 @@
+# Compiled by ci-compile from torch.yaml (bundled). Do not edit: change the spec, then run `ci-compile recipes`.
+# PyTorch 2.8.0 for NVIDIA Blackwell (sm100: B100, B200, GB200) and x86-64 CPUs with AVX-512 with VNNI.
+
+{ ... }:
+
+let
+  nixpkgs = builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz";
+  };
+
+  pkgs = import nixpkgs {
+    system = "x86_64-linux";
+    config = {
+      allowUnfree = true;
+      cudaSupport = true;
+    };
+    overlays = [
+      # CUDA 12.8 in place of nixpkgs' default.
+      (final: prev: { cudaPackages = final.cudaPackages_12_8; })
+    ];
+  };
+
+  inherit (pkgs) lib;
+
+  # TORCH_CUDA_ARCH_LIST takes 10.0, never sm_100.
+  gpuArchSM = "10.0";
+
+  # AVX-512 with VNNI: Intel Cascade Lake (2019), AMD Zen 4 (2022) and later.
+  cpuFlags = [ "-mavx512f" "-mavx512dq" "-mavx512vl" "-mavx512bw" "-mfma" "-mavx512vnni" ];
+in
+(pkgs.python313Packages.torch.override {
+  cudaSupport = true;
+  gpuTargets = [ gpuArchSM ];
+}).overrideAttrs (old: {
+  pname = "pytorch-python313-cuda12_8-sm100-avx512vnni";
+
+  ninjaFlags = [ "-j32" ];
+
+  requiredSystemFeatures = [ "big-parallel" ];
+
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
+    export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
+    export MAX_JOBS=32
+  '';
+
+  preBuild = (old.preBuild or "") + ''
+    # nixpkgs' own preBuild sets it to every core, behind preConfigure.
+    export MAX_JOBS=32
+  '';
+
+  passthru = (old.passthru or { }) // {
+    gpuArch = "sm100";
+    cpuISA = "avx512vnni";
+    blasProvider = "cublas";
+  };
+
+  meta = (old.meta or { }) // {
+    description = "PyTorch for NVIDIA Blackwell (sm100) and CPUs with AVX-512 with VNNI";
+    longDescription = ''
+      PyTorch 2.8.0 for Python 3.13, built for one kind of hardware:
+      - GPU: B100, B200, GB200 (compute capability 10.0)
+      - CUDA 12.8, NVIDIA driver 570 or newer
+      - CPU: Intel Cascade Lake (2019), AMD Zen 4 (2022) and later
+    '';
+    platforms = [ "x86_64-linux" ];
+  };
+})

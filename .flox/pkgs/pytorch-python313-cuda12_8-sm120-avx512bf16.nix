@@ -1,0 +1,68 @@
+# Compiled by ci-compile from torch.yaml (bundled). Do not edit: change the spec, then run `ci-compile recipes`.
+# PyTorch 2.8.0 for NVIDIA Blackwell (sm120: RTX 50 series, RTX PRO Blackwell) and x86-64 CPUs with AVX-512 with BF16.
+
+{ ... }:
+
+let
+  nixpkgs = builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz";
+  };
+
+  pkgs = import nixpkgs {
+    system = "x86_64-linux";
+    config = {
+      allowUnfree = true;
+      cudaSupport = true;
+    };
+    overlays = [
+      # CUDA 12.8 in place of nixpkgs' default.
+      (final: prev: { cudaPackages = final.cudaPackages_12_8; })
+    ];
+  };
+
+  inherit (pkgs) lib;
+
+  # TORCH_CUDA_ARCH_LIST takes 12.0, never sm_120.
+  gpuArchSM = "12.0";
+
+  # AVX-512 with BF16: Intel Cooper Lake (2020) or Sapphire Rapids (2023), AMD Zen 4 (2022) and later; not Intel Ice Lake.
+  cpuFlags = [ "-mavx512f" "-mavx512dq" "-mavx512vl" "-mavx512bw" "-mfma" "-mavx512bf16" ];
+in
+(pkgs.python313Packages.torch.override {
+  cudaSupport = true;
+  gpuTargets = [ gpuArchSM ];
+}).overrideAttrs (old: {
+  pname = "pytorch-python313-cuda12_8-sm120-avx512bf16";
+
+  ninjaFlags = [ "-j32" ];
+
+  requiredSystemFeatures = [ "big-parallel" ];
+
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
+    export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
+    export MAX_JOBS=32
+  '';
+
+  preBuild = (old.preBuild or "") + ''
+    # nixpkgs' own preBuild sets it to every core, behind preConfigure.
+    export MAX_JOBS=32
+  '';
+
+  passthru = (old.passthru or { }) // {
+    gpuArch = "sm120";
+    cpuISA = "avx512bf16";
+    blasProvider = "cublas";
+  };
+
+  meta = (old.meta or { }) // {
+    description = "PyTorch for NVIDIA Blackwell (sm120) and CPUs with AVX-512 with BF16";
+    longDescription = ''
+      PyTorch 2.8.0 for Python 3.13, built for one kind of hardware:
+      - GPU: RTX 50 series, RTX PRO Blackwell (compute capability 12.0)
+      - CUDA 12.8, NVIDIA driver 570 or newer
+      - CPU: Intel Cooper Lake (2020) or Sapphire Rapids (2023), AMD Zen 4 (2022) and later; not Intel Ice Lake
+    '';
+    platforms = [ "x86_64-linux" ];
+  };
+})

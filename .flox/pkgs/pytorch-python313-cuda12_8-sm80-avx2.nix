@@ -1,0 +1,68 @@
+# Compiled by ci-compile from torch.yaml (bundled). Do not edit: change the spec, then run `ci-compile recipes`.
+# PyTorch 2.8.0 for NVIDIA Ampere (sm80: A100, A30) and x86-64 CPUs with AVX2.
+
+{ ... }:
+
+let
+  nixpkgs = builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz";
+  };
+
+  pkgs = import nixpkgs {
+    system = "x86_64-linux";
+    config = {
+      allowUnfree = true;
+      cudaSupport = true;
+    };
+    overlays = [
+      # CUDA 12.8 in place of nixpkgs' default.
+      (final: prev: { cudaPackages = final.cudaPackages_12_8; })
+    ];
+  };
+
+  inherit (pkgs) lib;
+
+  # TORCH_CUDA_ARCH_LIST takes 8.0, never sm_80.
+  gpuArchSM = "8.0";
+
+  # AVX2: Intel Haswell (2013), AMD Excavator (2015) or Zen (2017) and later.
+  cpuFlags = [ "-mavx2" "-mfma" "-mf16c" ];
+in
+(pkgs.python313Packages.torch.override {
+  cudaSupport = true;
+  gpuTargets = [ gpuArchSM ];
+}).overrideAttrs (old: {
+  pname = "pytorch-python313-cuda12_8-sm80-avx2";
+
+  ninjaFlags = [ "-j32" ];
+
+  requiredSystemFeatures = [ "big-parallel" ];
+
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
+    export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
+    export MAX_JOBS=32
+  '';
+
+  preBuild = (old.preBuild or "") + ''
+    # nixpkgs' own preBuild sets it to every core, behind preConfigure.
+    export MAX_JOBS=32
+  '';
+
+  passthru = (old.passthru or { }) // {
+    gpuArch = "sm80";
+    cpuISA = "avx2";
+    blasProvider = "cublas";
+  };
+
+  meta = (old.meta or { }) // {
+    description = "PyTorch for NVIDIA Ampere (sm80) and CPUs with AVX2";
+    longDescription = ''
+      PyTorch 2.8.0 for Python 3.13, built for one kind of hardware:
+      - GPU: A100, A30 (compute capability 8.0)
+      - CUDA 12.8, NVIDIA driver 525 or newer
+      - CPU: Intel Haswell (2013), AMD Excavator (2015) or Zen (2017) and later
+    '';
+    platforms = [ "x86_64-linux" ];
+  };
+})

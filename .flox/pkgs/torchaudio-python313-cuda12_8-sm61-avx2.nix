@@ -1,0 +1,66 @@
+# Compiled by ci-compile from torch.yaml (bundled). Do not edit: change the spec, then run `ci-compile recipes`.
+# TorchAudio 2.8.0 for NVIDIA Pascal (sm61: GTX 1050 to 1080 Ti, Titan Xp, Tesla P40 and P4) and x86-64 CPUs with AVX2.
+
+{ ... }:
+
+let
+  nixpkgs = builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz";
+  };
+
+  pkgs = import nixpkgs {
+    system = "x86_64-linux";
+    config = {
+      allowUnfree = true;
+      cudaSupport = true;
+    };
+    overlays = [
+      # CUDA 12.8 in place of nixpkgs' default.
+      (final: prev: { cudaPackages = final.cudaPackages_12_8; })
+    ];
+  };
+
+  inherit (pkgs) lib;
+
+  # The PyTorch of this very cell: the derivation that its own recipe builds.
+  torch = import ./pytorch-python313-cuda12_8-sm61-avx2.nix { };
+
+  # TORCH_CUDA_ARCH_LIST takes 6.1, never sm_61.
+  gpuArchSM = "6.1";
+
+  # AVX2: Intel Haswell (2013), AMD Excavator (2015) or Zen (2017) and later.
+  cpuFlags = [ "-mavx2" "-mfma" "-mf16c" ];
+in
+(pkgs.python313Packages.torchaudio.override { inherit torch; }).overrideAttrs (old: {
+  pname = "torchaudio-python313-cuda12_8-sm61-avx2";
+
+  ninjaFlags = [ "-j32" ];
+
+  requiredSystemFeatures = [ "big-parallel" ];
+
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
+    export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
+    export MAX_JOBS=32
+    # Its own CUDA kernels, for the same GPU as torch's.
+    export TORCH_CUDA_ARCH_LIST="${gpuArchSM}"
+    export FORCE_CUDA=1
+  '';
+
+  passthru = (old.passthru or { }) // {
+    gpuArch = "sm61";
+    cpuISA = "avx2";
+    blasProvider = "cublas";
+  };
+
+  meta = (old.meta or { }) // {
+    description = "TorchAudio for NVIDIA Pascal (sm61) and CPUs with AVX2";
+    longDescription = ''
+      TorchAudio 2.8.0 for Python 3.13, built for one kind of hardware:
+      - GPU: GTX 1050 to 1080 Ti, Titan Xp, Tesla P40 and P4 (compute capability 6.1)
+      - CUDA 12.8, NVIDIA driver 525 or newer
+      - CPU: Intel Haswell (2013), AMD Excavator (2015) or Zen (2017) and later
+    '';
+    platforms = [ "x86_64-linux" ];
+  };
+})

@@ -1,0 +1,66 @@
+# Compiled by ci-compile from torch.yaml (bundled). Do not edit: change the spec, then run `ci-compile recipes`.
+# TorchAudio 2.8.0 for NVIDIA Ada Lovelace (sm89: RTX 40 series, L4, L40, L40S, RTX 6000 Ada) and x86-64 CPUs with AVX-512.
+
+{ ... }:
+
+let
+  nixpkgs = builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz";
+  };
+
+  pkgs = import nixpkgs {
+    system = "x86_64-linux";
+    config = {
+      allowUnfree = true;
+      cudaSupport = true;
+    };
+    overlays = [
+      # CUDA 12.8 in place of nixpkgs' default.
+      (final: prev: { cudaPackages = final.cudaPackages_12_8; })
+    ];
+  };
+
+  inherit (pkgs) lib;
+
+  # The PyTorch of this very cell: the derivation that its own recipe builds.
+  torch = import ./pytorch-python313-cuda12_8-sm89-avx512.nix { };
+
+  # TORCH_CUDA_ARCH_LIST takes 8.9, never sm_89.
+  gpuArchSM = "8.9";
+
+  # AVX-512: Intel Skylake-X or Skylake-SP (2017), AMD Zen 4 (2022) and later.
+  cpuFlags = [ "-mavx512f" "-mavx512dq" "-mavx512vl" "-mavx512bw" "-mfma" ];
+in
+(pkgs.python313Packages.torchaudio.override { inherit torch; }).overrideAttrs (old: {
+  pname = "torchaudio-python313-cuda12_8-sm89-avx512";
+
+  ninjaFlags = [ "-j32" ];
+
+  requiredSystemFeatures = [ "big-parallel" ];
+
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
+    export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
+    export MAX_JOBS=32
+    # Its own CUDA kernels, for the same GPU as torch's.
+    export TORCH_CUDA_ARCH_LIST="${gpuArchSM}"
+    export FORCE_CUDA=1
+  '';
+
+  passthru = (old.passthru or { }) // {
+    gpuArch = "sm89";
+    cpuISA = "avx512";
+    blasProvider = "cublas";
+  };
+
+  meta = (old.meta or { }) // {
+    description = "TorchAudio for NVIDIA Ada Lovelace (sm89) and CPUs with AVX-512";
+    longDescription = ''
+      TorchAudio 2.8.0 for Python 3.13, built for one kind of hardware:
+      - GPU: RTX 40 series, L4, L40, L40S, RTX 6000 Ada (compute capability 8.9)
+      - CUDA 12.8, NVIDIA driver 525 or newer
+      - CPU: Intel Skylake-X or Skylake-SP (2017), AMD Zen 4 (2022) and later
+    '';
+    platforms = [ "x86_64-linux" ];
+  };
+})

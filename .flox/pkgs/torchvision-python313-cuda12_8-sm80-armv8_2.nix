@@ -1,0 +1,66 @@
+# Compiled by ci-compile from torch.yaml (bundled). Do not edit: change the spec, then run `ci-compile recipes`.
+# TorchVision 0.23.0 for NVIDIA Ampere (sm80: A100, A30) and ARM CPUs with ARMv8.2-A with FP16 and dot product.
+
+{ ... }:
+
+let
+  nixpkgs = builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz";
+  };
+
+  pkgs = import nixpkgs {
+    system = "aarch64-linux";
+    config = {
+      allowUnfree = true;
+      cudaSupport = true;
+    };
+    overlays = [
+      # CUDA 12.8 in place of nixpkgs' default.
+      (final: prev: { cudaPackages = final.cudaPackages_12_8; })
+    ];
+  };
+
+  inherit (pkgs) lib;
+
+  # The PyTorch of this very cell: the derivation that its own recipe builds.
+  torch = import ./pytorch-python313-cuda12_8-sm80-armv8_2.nix { };
+
+  # TORCH_CUDA_ARCH_LIST takes 8.0, never sm_80.
+  gpuArchSM = "8.0";
+
+  # ARMv8.2-A with FP16 and dot product: Neoverse N1 (Graviton2, Ampere Altra), Neoverse V1 (Graviton3), Jetson Orin and later.
+  cpuFlags = [ "-march=armv8.2-a+fp16+dotprod" ];
+in
+(pkgs.python313Packages.torchvision.override { inherit torch; }).overrideAttrs (old: {
+  pname = "torchvision-python313-cuda12_8-sm80-armv8_2";
+
+  ninjaFlags = [ "-j32" ];
+
+  requiredSystemFeatures = [ "big-parallel" ];
+
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
+    export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
+    export MAX_JOBS=32
+    # Its own CUDA kernels, for the same GPU as torch's.
+    export TORCH_CUDA_ARCH_LIST="${gpuArchSM}"
+    export FORCE_CUDA=1
+  '';
+
+  passthru = (old.passthru or { }) // {
+    gpuArch = "sm80";
+    cpuISA = "armv8_2";
+    blasProvider = "cublas";
+  };
+
+  meta = (old.meta or { }) // {
+    description = "TorchVision for NVIDIA Ampere (sm80) and CPUs with ARMv8.2-A with FP16 and dot product";
+    longDescription = ''
+      TorchVision 0.23.0 for Python 3.13, built for one kind of hardware:
+      - GPU: A100, A30 (compute capability 8.0)
+      - CUDA 12.8, NVIDIA driver 525 or newer
+      - CPU: Neoverse N1 (Graviton2, Ampere Altra), Neoverse V1 (Graviton3), Jetson Orin and later
+    '';
+    platforms = [ "aarch64-linux" ];
+  };
+})

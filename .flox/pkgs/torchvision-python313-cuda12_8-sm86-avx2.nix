@@ -1,0 +1,66 @@
+# Compiled by ci-compile from torch.yaml (bundled). Do not edit: change the spec, then run `ci-compile recipes`.
+# TorchVision 0.23.0 for NVIDIA Ampere (sm86: RTX 30 series, A40, A10, A16, A2, RTX A2000 to A6000) and x86-64 CPUs with AVX2.
+
+{ ... }:
+
+let
+  nixpkgs = builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz";
+  };
+
+  pkgs = import nixpkgs {
+    system = "x86_64-linux";
+    config = {
+      allowUnfree = true;
+      cudaSupport = true;
+    };
+    overlays = [
+      # CUDA 12.8 in place of nixpkgs' default.
+      (final: prev: { cudaPackages = final.cudaPackages_12_8; })
+    ];
+  };
+
+  inherit (pkgs) lib;
+
+  # The PyTorch of this very cell: the derivation that its own recipe builds.
+  torch = import ./pytorch-python313-cuda12_8-sm86-avx2.nix { };
+
+  # TORCH_CUDA_ARCH_LIST takes 8.6, never sm_86.
+  gpuArchSM = "8.6";
+
+  # AVX2: Intel Haswell (2013), AMD Excavator (2015) or Zen (2017) and later.
+  cpuFlags = [ "-mavx2" "-mfma" "-mf16c" ];
+in
+(pkgs.python313Packages.torchvision.override { inherit torch; }).overrideAttrs (old: {
+  pname = "torchvision-python313-cuda12_8-sm86-avx2";
+
+  ninjaFlags = [ "-j32" ];
+
+  requiredSystemFeatures = [ "big-parallel" ];
+
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
+    export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
+    export MAX_JOBS=32
+    # Its own CUDA kernels, for the same GPU as torch's.
+    export TORCH_CUDA_ARCH_LIST="${gpuArchSM}"
+    export FORCE_CUDA=1
+  '';
+
+  passthru = (old.passthru or { }) // {
+    gpuArch = "sm86";
+    cpuISA = "avx2";
+    blasProvider = "cublas";
+  };
+
+  meta = (old.meta or { }) // {
+    description = "TorchVision for NVIDIA Ampere (sm86) and CPUs with AVX2";
+    longDescription = ''
+      TorchVision 0.23.0 for Python 3.13, built for one kind of hardware:
+      - GPU: RTX 30 series, A40, A10, A16, A2, RTX A2000 to A6000 (compute capability 8.6)
+      - CUDA 12.8, NVIDIA driver 525 or newer
+      - CPU: Intel Haswell (2013), AMD Excavator (2015) or Zen (2017) and later
+    '';
+    platforms = [ "x86_64-linux" ];
+  };
+})

@@ -1,0 +1,66 @@
+# Compiled by ci-compile from torch.yaml (bundled). Do not edit: change the spec, then run `ci-compile recipes`.
+# TorchVision 0.23.0 for NVIDIA Ada Lovelace (sm89: RTX 40 series, L4, L40, L40S, RTX 6000 Ada) and ARM CPUs with ARMv9-A with SVE2.
+
+{ ... }:
+
+let
+  nixpkgs = builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz";
+  };
+
+  pkgs = import nixpkgs {
+    system = "aarch64-linux";
+    config = {
+      allowUnfree = true;
+      cudaSupport = true;
+    };
+    overlays = [
+      # CUDA 12.8 in place of nixpkgs' default.
+      (final: prev: { cudaPackages = final.cudaPackages_12_8; })
+    ];
+  };
+
+  inherit (pkgs) lib;
+
+  # The PyTorch of this very cell: the derivation that its own recipe builds.
+  torch = import ./pytorch-python313-cuda12_8-sm89-armv9.nix { };
+
+  # TORCH_CUDA_ARCH_LIST takes 8.9, never sm_89.
+  gpuArchSM = "8.9";
+
+  # ARMv9-A with SVE2: Neoverse V2 (NVIDIA Grace, Graviton4), GB10, Thor and later; not Graviton3.
+  cpuFlags = [ "-march=armv9-a+sve2" ];
+in
+(pkgs.python313Packages.torchvision.override { inherit torch; }).overrideAttrs (old: {
+  pname = "torchvision-python313-cuda12_8-sm89-armv9";
+
+  ninjaFlags = [ "-j32" ];
+
+  requiredSystemFeatures = [ "big-parallel" ];
+
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
+    export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
+    export MAX_JOBS=32
+    # Its own CUDA kernels, for the same GPU as torch's.
+    export TORCH_CUDA_ARCH_LIST="${gpuArchSM}"
+    export FORCE_CUDA=1
+  '';
+
+  passthru = (old.passthru or { }) // {
+    gpuArch = "sm89";
+    cpuISA = "armv9";
+    blasProvider = "cublas";
+  };
+
+  meta = (old.meta or { }) // {
+    description = "TorchVision for NVIDIA Ada Lovelace (sm89) and CPUs with ARMv9-A with SVE2";
+    longDescription = ''
+      TorchVision 0.23.0 for Python 3.13, built for one kind of hardware:
+      - GPU: RTX 40 series, L4, L40, L40S, RTX 6000 Ada (compute capability 8.9)
+      - CUDA 12.8, NVIDIA driver 525 or newer
+      - CPU: Neoverse V2 (NVIDIA Grace, Graviton4), GB10, Thor and later; not Graviton3
+    '';
+    platforms = [ "aarch64-linux" ];
+  };
+})

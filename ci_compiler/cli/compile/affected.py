@@ -1,0 +1,36 @@
+"""`ci-compile affected`: the variants that a change rebuilds."""
+
+from __future__ import annotations
+
+import argparse
+
+from ci_compiler.cli.where import SPEC, add_branch, add_spec, branch_of, root_of, spec_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the two revisions."""
+    parser.add_argument("--base", required=True, metavar="REV", help="the commit before the change")
+    parser.add_argument("--head", default="HEAD", metavar="REV", help="the commit with it; HEAD")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_branch(parser)
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the names, one a line."""
+    from ci_compiler.cli.console import print_json
+    from ci_compiler.git import Git
+    from ci_compiler.recipes.affected import affected
+
+    root, spec = root_of(arguments), spec_of(arguments)
+    branch = branch_of(arguments, spec, root)
+    git = Git(root)
+    head = git.resolve(arguments.head)
+    base = git.merge_base(git.resolve(arguments.base), head)
+    found = affected(git, base=base, head=head, spec_path=SPEC.as_posix(), spec=spec, branch=branch)
+    if arguments.json:
+        print_json([{"name": one.name, "branch": branch, "because": one.because} for one in found])
+    else:
+        for one in found:
+            print(one.name)
+    return 0

@@ -1,0 +1,36 @@
+"""`ci-compile audit`: what is wrong with recipes that exist."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ci_compiler.cli.where import add_branch, add_spec, branch_of, spec_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the folder."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a checkout, or a folder of recipes")
+    parser.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="for all evaluations; 120")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    add_branch(parser)
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the findings, one a line; returns 1 where there are any."""
+    from ci_compiler.cli.console import note, print_findings, print_json
+    from ci_compiler.recipes.audit import audit
+
+    spec = spec_of(arguments)
+    branch = branch_of(arguments, spec, arguments.folder)
+    findings = audit(arguments.folder, spec, branch, timeout=arguments.timeout)
+    if arguments.json:
+        rows = [{"file": f.place.file, "line": f.place.line, "column": f.place.column} for f in findings]
+        said = [{"code": f.code, "message": f.message} for f in findings]
+        print_json([row | what for row, what in zip(rows, said, strict=True)])
+    else:
+        print_findings(findings)
+    if findings and not arguments.json:
+        note(f"{len(findings)} finding{'s' if len(findings) > 1 else ''}")
+    return 1 if findings else 0

@@ -1,0 +1,48 @@
+"""`ci-compile recipes`: a branch's recipes, written or checked."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds `--branch`, `-o`, `--check` and `--diff`."""
+    add_branch(parser)
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write into; .flox/pkgs")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a recipe is not as compiled")
+    parser.add_argument("--diff", action="store_true", help="show what changes")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the recipes; with `--check` returns 1 on drift."""
+    from ci_compiler.cli.drift import report_drift, told
+    from ci_compiler.output import FLOX, Territory, apply, compare, differences
+    from ci_compiler.recipes.render import recipes
+    from ci_compiler.rules import errors_among, judge
+
+    spec, root = spec_of(arguments), root_of(arguments)
+    branch = branch_of(arguments, spec, root)
+    judged = judge(spec)
+    if errors := errors_among(judged.findings):
+        from ci_compiler.errors import InputError
+
+        raise InputError(errors)
+    files = recipes(spec, judged, branch)
+    territories: tuple[Territory, ...] = FLOX
+    if arguments.output is not None:
+        root = arguments.output.parent
+        files = {f"{arguments.output.name}/{Path(path).name}": text for path, text in files.items()}
+        folder = arguments.output.name
+        territories = tuple(Territory(folder=folder, pattern=own.pattern, swap=folder) for own in FLOX)
+    changes = compare(root, files, territories)
+    if arguments.diff:
+        print("\n".join(differences(changes)))
+    if arguments.check:
+        return report_drift(changes, arguments, ["recipes"])
+    apply(root, changes, territories)
+    print(f"{len(files) - 1} recipes of {branch} from {spec.document.file}: {told(changes, len(files))}")
+    return 0

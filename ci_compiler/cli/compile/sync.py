@@ -1,0 +1,67 @@
+"""`ci-compile sync`: every branch's recipes, workflows, documents and spec, one commit a branch."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ci_compiler.cli.where import SPEC, add_spec, root_of, spec_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_compiler.spec.model import Spec
+
+REMOTE = "origin"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds `--dry-run`, `--push` and `--adopt`."""
+    parser.add_argument("--dry-run", action="store_true", help="print the plan of each branch and write nothing")
+    parser.add_argument("--push", action="store_true", help=f"push the branches to {REMOTE}, all of them or none")
+    parser.add_argument("--adopt", action="store_true", help="take over recipes that ci-compile did not write")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Brings every branch up to date."""
+    from ci_compiler.cli.console import note, print_findings, table
+    from ci_compiler.git import Git
+    from ci_compiler.pipeline import compile_files, plan
+    from ci_compiler.recipes.render import recipes
+    from ci_compiler.recipes.sync import check_push, heads_of, plan_branch, summary, write
+
+    root, spec = root_of(arguments), spec_of(arguments)
+    decided = plan(spec)
+    print_findings(decided.warnings)
+    git = Git(root)
+    common = {**compile_files(decided), **_carried(root, spec)}
+    plans = tuple(
+        plan_branch(git, branch, head, {**common, **recipes(spec, decided.judged, branch)}, adopt=arguments.adopt)
+        for branch, head in heads_of(git, spec).items()
+    )
+    if arguments.push:
+        check_push(git, REMOTE, plans)
+    table(["branch", "added", "changed", "removed"], summary(plans))
+    if arguments.dry_run:
+        return 0
+    message = f"Compile from {spec.document.file}\n\nWritten by `ci-compile sync`; the spec says why."
+    commits = write(git, plans, message, remote=REMOTE if arguments.push else "")
+    for branch, commit in commits.items():
+        print(f"{branch} is now {commit[:12]}")
+    for branch in sorted(git.checked_out() & commits.keys()):
+        note(
+            f"{branch} is checked out, and its files are as they were: "
+            f"`git restore --staged --worktree .github .flox` brings them to the new commit"
+        )
+    print("every branch is up to date" if not commits else f"{len(commits)} of {len(plans)} branches moved")
+    return 0
+
+
+def _carried(root: Path, spec: Spec) -> dict[str, str]:
+    """The repository's own spec and its schema, which stand on every branch alike."""
+    if spec.document.file != SPEC.as_posix():
+        return {}
+    beside = SPEC.with_name("ci-matrix.schema.json")
+    files = (path for path in (SPEC, beside) if (root / path).is_file())
+    return {path.as_posix(): (root / path).read_text("utf-8") for path in files}

@@ -1,0 +1,106 @@
+"""The variants that a change rebuilds: changed recipes, what imports them, and what a changed spec compiles anew.
+
+Recipes stand on their own, so a changed file is a changed variant; a recipe that names another file (its torch, a
+builder that several share) changes with that. Paths are found by reading Nix' tokens, not by evaluating.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ci_compiler.errors import InputError
+from ci_compiler.git import Git
+from ci_compiler.recipes.identifiers import mentions
+from ci_compiler.rules import Judged, judge
+from ci_compiler.spec.build import bundled_spec, parse_spec
+from ci_compiler.spec.model import Spec
+from ci_compiler.workflows.shard import RECIPES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affected:
+    """A variant that a change rebuilds, and why: the file that changed, or the spec."""
+
+    name: str
+    because: str
+
+
+def affected(git: Git, *, base: str, head: str, spec_path: str, spec: Spec, branch: str) -> tuple[Affected, ...]:
+    """The variants of `branch` that the change from `base` to `head` rebuilds, in the matrix' order.
+
+    `spec` is the spec at `head`, `spec_path` its place in the repository. Raises InputError for an unknown revision.
+    """
+    judged = judge(spec)
+    reasons = changed_recipes(git, base=base, head=head)
+    if spec_path in git.changed(base, head):
+        reasons = _by_spec(git, base, spec_path, spec, judged, branch) | reasons
+    names = [variant.name for cell in judged.cells if cell.branch == branch for variant in cell.variants]
+    return tuple(Affected(name=name, because=reasons[name]) for name in names if name in reasons)
+
+
+def changed_recipes(git: Git, *, base: str, head: str) -> dict[str, str]:
+    """The recipes at `head` that differ from `base`, or name what does: name -> the path that changed."""
+    changed = git.changed(base, head)
+    if not changed:
+        return {}
+    tree = git.tree(head, RECIPES)
+    files = [path for path in tree if path.endswith(".nix")]
+    texts = dict(zip(files, git.blobs([tree[path] for path in files]), strict=True))
+    uses = {path: named_paths(path, text.decode(errors="replace")) for path, text in texts.items()}
+    reasons = {path: path for path in changed}
+    grew = True
+    while grew:
+        found = {path: why for path in files if path not in reasons and (why := _reason(uses[path], reasons))}
+        reasons |= found
+        grew = bool(found)
+    return {name: reasons[path] for path in files if path in reasons and (name := recipe_name(path))}
+
+
+def recipe_name(path: str) -> str:
+    """The variant whose recipe is at `path`: `NAME.nix` or `NAME/default.nix` (Flox); '' where it is none."""
+    inner = path.removeprefix(f"{RECIPES}/").removesuffix("/default.nix").removesuffix(".nix")
+    return "" if "/" in inner else inner
+
+
+def named_paths(path: str, text: str) -> frozenset[str]:
+    """The paths, from the repository's root, that the Nix file at `path` names."""
+    folder = posixpath.dirname(path)
+    return frozenset(
+        posixpath.normpath(posixpath.join(folder, word)) for word in mentions(text).paths if word.startswith(".")
+    )
+
+
+def _reason(uses: Iterable[str], reasons: Mapping[str, str]) -> str:
+    """What changed among the `uses` of a file; a folder stands for all that is in it."""
+    for used in sorted(uses):
+        if used in reasons:
+            return reasons[used]
+        if below := sorted(path for path in reasons if used == "." or path.startswith(f"{used}/")):
+            return reasons[below[0]]
+    return ""
+
+
+def _by_spec(git: Git, base: str, spec_path: str, spec: Spec, judged: Judged, branch: str) -> dict[str, str]:
+    """The variants whose recipe the spec at `base` compiled to another text, or not at all."""
+    from ci_compiler.recipes.render import recipes
+
+    now = recipes(spec, judged, branch)
+    before = _recipes_of_base(git, base, spec_path, spec, branch)
+    return {recipe_name(path): spec_path for path, text in now.items() if before.get(path) != text}
+
+
+def _recipes_of_base(git: Git, base: str, spec_path: str, spec: Spec, branch: str) -> Mapping[str, str]:
+    """What the spec at `base` (the bundled one, where there was none) compiles to; nothing where it is wrong."""
+    from ci_compiler.recipes.render import recipes
+
+    try:
+        if spec_path in git.tree(base, spec_path):
+            (data,) = git.blobs([f"{base}:{spec_path}"])
+            old = parse_spec(data, shown=spec.document.file)
+        else:
+            old = bundled_spec()
+        return recipes(old, judge(old), branch)
+    except InputError:
+        return {}

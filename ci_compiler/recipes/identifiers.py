@@ -1,0 +1,131 @@
+"""What a Nix file mentions: identifiers, members and paths, found by reading its tokens.
+
+The stand-in for nixpkgs (`standin/`) can answer only for names that it knows beforehand: Nix has no way to catch an
+attribute that does not exist. So the names are read out of the recipes, and each that stands for nothing becomes a
+made-up package. A name too many does no harm; one too few is an evaluation that fails.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_EXPRESSION = re.compile(
+    r"""
+      (?P<skip>\s+|\#[^\n]*|/\*.*?\*/)
+    | (?P<update>//)
+    | (?P<path>(?:\.{1,2}|~)?(?:/[\w.+-]+)+/?|[\w.+-]+(?:/[\w.+-]+)+|<[\w.+/-]+>)
+    | (?P<name>[A-Za-z_][\w'-]*)
+    | (?P<number>\d[\d.]*)
+    | (?P<open>\$?\{)
+    | (?P<mark>''|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_STRING = re.compile(r'(?P<text>(?:[^"\\$]|\\.|\$(?!\{))+)|(?P<open>\$\{)|(?P<end>")', re.DOTALL)
+_INDENTED = re.compile(
+    r"(?P<text>(?:'''|''\$|''\\.|[^'$]|'(?!')|\$\$|\$(?!\{))+)|(?P<open>\$\{)|(?P<end>'')", re.DOTALL
+)
+_IDENTIFIER = re.compile(r"[A-Za-z_][\w'-]*")
+_NOT_LOOKED_UP = frozenset(
+    {"assert", "else", "if", "in", "inherit", "let", "or", "rec", "then", "with"}
+    | {"abort", "builtins", "false", "import", "map", "null", "throw", "toString", "true"}
+)
+
+
+class _Token(NamedTuple):
+    kind: str  # "name", "string", "path" or "mark"
+    text: str
+
+
+_NOTHING = _Token("mark", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mentions:
+    """What one Nix file, or several, mention.
+
+    `names`: identifiers that may be looked up in nixpkgs; `members`: those selected from something, as `b` in `a.b`;
+    `paths`: path literals as written. A name that is only ever asked for (`a ? b`, `a.b or c`) is none of them, since
+    the answer for a package set without it is no.
+    """
+
+    names: frozenset[str] = frozenset()
+    members: frozenset[str] = frozenset()
+    paths: frozenset[str] = frozenset()
+
+    @classmethod
+    def together(cls, several: Iterable[Mentions]) -> Mentions:
+        """What several files mention."""
+        listed = tuple(several)
+        return cls(
+            names=frozenset().union(*(one.names for one in listed)),
+            members=frozenset().union(*(one.members for one in listed)),
+            paths=frozenset().union(*(one.paths for one in listed)),
+        )
+
+
+def mentions(text: str) -> Mentions:
+    """Read the text of a Nix file; of text that is not Nix, what can be made out."""
+    names, members, paths = set(), set(), set()
+    tokens = [_NOTHING, _NOTHING, _NOTHING, *_tokens(text), _NOTHING]
+    inherited = _inherited(tokens)
+    for at in range(3, len(tokens) - 1):
+        kind, word = tokens[at]
+        if kind == "path":
+            paths.add(word)
+        elif kind != "mark" and word not in _NOT_LOOKED_UP and _IDENTIFIER.fullmatch(word):
+            last = tokens[at - 1].text
+            # `{ a ? b }:` gives a default, where `a ? b` asks.
+            asked = last == "?" and tokens[at - 3].text not in {"{", ","}
+            if asked or (last == "." and tokens[at + 1].text == "or"):
+                continue
+            names.add(word)
+            if last == "." or at in inherited:
+                members.add(word)
+    return Mentions(names=frozenset(names), members=frozenset(members), paths=frozenset(paths))
+
+
+def _inherited(tokens: list[_Token]) -> set[int]:
+    """Where the names after `inherit (…)` stand: they are selected from what is in the brackets."""
+    found: set[int] = set()
+    for start, token in enumerate(tokens[:-1]):
+        if token == ("name", "inherit") and tokens[start + 1].text == "(":
+            depth = 0
+            for at in range(start + 1, len(tokens)):
+                word = tokens[at].text
+                depth += (word == "(") - (word == ")")
+                if depth == 0 and word == ";":
+                    break
+                if depth == 0 and word != ")":
+                    found.add(at)
+    return found
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """The tokens of an expression, with those in the `${…}` of its strings."""
+    inside: list[str] = []  # what each open brace or string is to be closed by
+    position = 0
+    while position < len(text):
+        pattern = {'"': _STRING, "''": _INDENTED}.get(inside[-1] if inside else "", _EXPRESSION)
+        found = pattern.match(text, position)
+        if found is None:
+            return
+        position = found.end()
+        kind, word = found.lastgroup, found.group()
+        if kind == "skip":
+            continue
+        if kind == "open":
+            inside.append("}")
+        elif kind == "mark" and word in {'"', "''"}:
+            inside.append(word)
+        elif inside and (kind == "end" or word == "}"):
+            inside.pop()
+        if kind == "text":
+            yield _Token("string", word)
+        else:
+            yield _Token(kind if kind in {"name", "path"} else "mark", word)

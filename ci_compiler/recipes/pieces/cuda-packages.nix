@@ -1,0 +1,1 @@
+(final: prev: { cudaPackages = final.@cuda-packages@; })

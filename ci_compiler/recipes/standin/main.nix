@@ -1,0 +1,64 @@
+# The driver's entry: evaluates the recipes of a batch one after the other and says on standard error, a line each,
+# what happens, so that whatever ends the evaluation is known to be the fault of the recipe begun last.
+#
+#   trace: <tag> {"event":"begin","recipe":7}
+#   trace: <tag> {"event":"import","path":"/…/lib/torch.nix"}      also read, fetch, nixpkgs
+#   trace: <tag> {"event":"end","recipe":7,"value":{…}}            what record.nix says of it
+#
+# `batch` is a JSON file:
+#   tag, recipes: [ { number; path; } ]
+#   siblings: the folder's recipes, path by package name
+#   names, members: what the recipes mention (ci_compiler/recipes/identifiers.py)
+#   tarballs: folder by beginning of the address
+{ batch }:
+let
+  given = builtins.fromJSON (builtins.readFile batch);
+  set = list: builtins.listToAttrs (map (name: { inherit name; value = null; }) list);
+
+  say = event: data: builtins.trace "${given.tag} ${builtins.toJSON ({ inherit event; } // data)}";
+  lib = import ./lib {
+    names = given.names;
+    readFile = path: say "read" { path = toString path; } (builtins.readFile path);
+  };
+  package = import ./package.nix { inherit lib; };
+  nixpkgs = import ./nixpkgs.nix {
+    inherit lib package;
+    names = set given.names;
+    # Functions of the library are no packages.
+    members = removeAttrs (set given.members) (builtins.attrNames lib);
+    importer = scope.import;
+  };
+  scope = import ./scope.nix {
+    inherit lib nixpkgs;
+    inherit (given) tarballs;
+    note = say;
+  };
+  describe = import ./record.nix { inherit lib package; };
+  ambient = nixpkgs { pin = ""; path = scope.ambientPath; } { };
+
+  # A recipe that is a function gets its arguments from nixpkgs, as from `callPackage`; one that asks for a recipe of
+  # the same folder by its name gets that one; and one that takes anything (`pkgs: …`) gets nixpkgs.
+  called = value:
+    if !lib.isFunction value then value
+    else if builtins.isFunction value && builtins.match ".*<varpat .*" (builtins.toXML value) != null then value ambient
+    else
+      let
+        wanted = builtins.intersectAttrs (lib.functionArgs value) given.siblings;
+        foreign = lib.filterAttrs (name: _: !(ambient ? ${name}) || ambient.__invented ? ${name}) wanted;
+      in
+      ambient.callPackage value (builtins.mapAttrs (_: path: called (scope.import path)) foreign);
+
+  result = path:
+    let
+      value = called (scope.import path);
+      kind = if lib.isFunction value then "function" else builtins.typeOf value;
+    in
+    if lib.isDerivation value then describe value else throw "the recipe gives a value of type ${kind}, not a package";
+
+  step = done: recipe:
+    say "begin" { recipe = recipe.number; } (
+      let value = result recipe.path;
+      in say "end" { recipe = recipe.number; inherit value; } (done + 1)
+    );
+in
+builtins.foldl' step 0 given.recipes

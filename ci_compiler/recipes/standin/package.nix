@@ -1,0 +1,186 @@
+# One package of the stand-in: a real derivation that remembers how a recipe came by it.
+#
+# A package is made from a `spec`:
+#   package     what it is at heart: "torch", "torchvision", "torchaudio", "source", or "other"
+#   attribute   the attribute path that it was reached through, as `python3Packages.torch`
+#   context     the nixpkgs that it belongs to: { pin; system; config; ... } (nixpkgs.nix)
+#   arguments   the arguments that `override` knows, with their defaults
+#   given       what `override` was given
+#   attrs       arguments -> the attributes that it starts from
+#   layers      what `overrideAttrs` was given, in order
+#   extras      attributes of the result that no builder sees
+#
+# The derivation path follows from what the build would see: the pin, the system, the part of the configuration that
+# changes builds, the arguments and the final attributes; `meta` and `passthru` change nothing, as in nixpkgs.
+{ lib }:
+let
+  inherit (builtins) filter foldl' isAttrs isFunction isList mapAttrs removeAttrs toJSON;
+
+  # Attributes that every package has, so that `old.patches ++ [ … ]` works without an `or`. They are empty whatever
+  # nixpkgs has in them: what shows in the end is the recipe's own. `requiredSystemFeatures` and `ninjaFlags` are not
+  # there, so that a recipe that leaves them to nixpkgs is seen to do so.
+  blank = {
+    patches = [ ];
+    postPatch = "";
+    preConfigure = "";
+    postConfigure = "";
+    preBuild = "";
+    postBuild = "";
+    preInstall = "";
+    postInstall = "";
+    preFixup = "";
+    postFixup = "";
+    cmakeFlags = [ ];
+    nativeBuildInputs = [ ];
+    buildInputs = [ ];
+    propagatedBuildInputs = [ ];
+    env = { };
+    passthru = { };
+    outputs = [ "out" ];
+    doCheck = false;
+  };
+
+  # A value as `toJSON` can take it: functions are named, package sets stand for themselves by their label, and
+  # derivations and paths stay, so that what they refer to enters the derivation path.
+  plain = value:
+    if isAttrs value then
+      if lib.isDerivation value then value.outPath
+      else if value ? __label then value.__label
+      else if value ? __functor then "<function>"
+      else mapAttrs (_: plain) value
+    else if isList value then map plain value
+    else if isFunction value then "<function>"
+    else value;
+
+  # Settings that only permit something; nothing is built differently for them.
+  permissive = name:
+    lib.hasPrefix "allow" name || lib.hasPrefix "permitted" name || builtins.elem name [ "checkMeta" "warnings" ];
+
+  # The arguments that a build sees beyond its inputs: sets of packages act through their members, and an input that
+  # the package knows acts through its attributes (a CPU build does not change with MAGMA).
+  seen = spec: args:
+    lib.filterAttrs (name: value: !(value ? __label) && !(lib.isDerivation value && spec.arguments ? ${name})) args;
+
+  outputNames = [ "dev" "lib" "bin" "man" "doc" "static" "include" "dist" "cxxdev" ];
+
+  make = given:
+    let
+      spec = {
+        package = "other";
+        python = "";
+        arguments = { };
+        given = { };
+        layers = [ ];
+        extras = _: { };
+        start = blank;
+      } // given;
+      args = spec.arguments // spec.given;
+      base = spec.start // { meta = { }; } // spec.attrs args;
+      # Each layer sees the attributes below it, and the final ones if it asks for them.
+      step = below: layer:
+        let new = lib.toExtension layer (final // { finalPackage = self; }) below.attrs;
+        in { attrs = below.attrs // new; new = below.new ++ [ new ]; };
+      built = foldl' step { attrs = base; new = [ ]; } spec.layers;
+      final = built.attrs;
+      name = final.name or (if final ? version then "${final.pname}-${final.version}" else final.pname);
+
+      drv = derivation {
+        inherit name;
+        inherit (spec.context) system;
+        builder = "/bin/sh";
+        args = [ "-c" "echo this package only stands in for one of nixpkgs >&2; exit 1" ];
+        attributes = toJSON (plain (removeAttrs final [ "meta" "passthru" "system" ]));
+        arguments = toJSON (plain (seen spec args));
+        nixpkgs = spec.context.pin;
+        inherit (spec) python;
+        config = toJSON (plain (lib.filterAttrs (n: _: !permissive n) spec.context.config));
+      };
+
+      again = change: make (spec // change);
+      overrideAttrs = layer: again { layers = spec.layers ++ [ layer ]; };
+
+      self =
+        lib.genAttrs outputNames (_: self)
+        // final
+        // { meta = final.meta or { }; }
+        // spec.extras args
+        // (final.passthru or { })
+        // {
+          type = "derivation";
+          inherit name;
+          inherit (drv) drvPath outPath;
+          inherit (spec.context) system;
+          pname = final.pname or (lib.getName name);
+          out = self;
+          outputName = "out";
+          drvAttrs = final;
+          outputs = final.outputs or [ "out" ];
+          passthru = final.passthru or { };
+          override = new: again { given = spec.given // (if lib.isFunction new then new args else new); };
+          inherit overrideAttrs;
+          overridePythonAttrs = overrideAttrs;
+          overrideDerivation = overrideAttrs;
+          # For record.nix alone.
+          __record = {
+            inherit (spec) package attribute context given python;
+            inherit args final;
+            effective = spec.extras args;
+            set = foldl' (a: b: a // b) { } built.new;
+          };
+        };
+    in
+    self;
+
+  # A package that the stand-in knows nothing of: a derivation of that name, which can be called like a builder, and
+  # has as members whatever the recipes select from anything (`members`).
+  invent = { context, attribute, members, python ? "", version ? "0" }:
+    let
+      here = lib.last (lib.splitString "." attribute);
+      member = name: _: invent { inherit context members python; attribute = "${attribute}.${name}"; };
+      called = calls:
+        let
+          attrs = foldl' (a: b: a // b) { } (filter (c: isAttrs c && !lib.isDerivation c) calls);
+          self = make {
+            inherit context attribute python;
+            given = lib.optionalAttrs (calls != [ ]) { inherit calls; };
+            attrs = _: { pname = here; inherit version; };
+            layers = lib.optional (attrs != { }) (_: attrs);
+          };
+        in
+        mapAttrs member (members // { src = null; })
+        // self
+        // { __functor = _: argument: called (calls ++ [ argument ]); };
+    in
+    called [ ];
+
+  # The builders' packages: what the recipe gives, a set or a function of the final attributes, is all that there is.
+  fromRecipe = { context, attribute, python ? "" }: attrs:
+    make {
+      inherit context attribute python;
+      start = { };
+      attrs = _: { };
+      layers = [ (final: _: if lib.isFunction attrs then attrs final else attrs) ];
+    };
+
+  isRecorded = value: lib.isDerivation value && value ? __record;
+
+  # The same package, reached through another attribute; and whatever is made of it.
+  rename = attribute: drv:
+    let changed = how: change: rename attribute (drv.${how} change);
+    in
+    drv
+    // lib.genAttrs [ "override" "overrideAttrs" "overridePythonAttrs" "overrideDerivation" ] changed
+    // { __record = drv.__record // { inherit attribute; }; };
+
+  # A package set by another name: its packages say that they were reached through that one.
+  relabel = other: set:
+    let
+      renamed = drv: rename "${other}.${lib.last (lib.splitString "." drv.__record.attribute)}" drv;
+    in
+    mapAttrs (_: value: if isRecorded value then renamed value else value) set
+    // {
+      override = args: relabel other (set.override args);
+      overrideScope = extra: relabel other (set.overrideScope extra);
+    };
+in
+{ inherit make invent fromRecipe isRecorded rename relabel; }

@@ -1,0 +1,151 @@
+# A Python interpreter of nixpkgs with its package set. `torch`, `torchvision` and `torchaudio` are packages of their
+# own here; any other name that the recipes use is made up (package.nix).
+{ lib, package, members }:
+{ context, name, version, names, base }:
+let
+  inherit (builtins) mapAttrs removeAttrs;
+  attribute = "${name}Packages";
+  spec = member: { inherit context; python = version; attribute = "${attribute}.${member}"; };
+  builder = member: package.fromRecipe (spec member);
+  invented =
+    mapAttrs (member: _: package.invent (spec member // { inherit members; }))
+      (removeAttrs names (builtins.attrNames context.known));
+
+  about = description: {
+    inherit description;
+    homepage = "https://pytorch.org/";
+    license = lib.licenses.bsd3;
+    maintainers = [ ];
+    platforms = lib.platforms.linux ++ lib.platforms.darwin;
+    broken = false;
+  };
+  # nixpkgs' own source of a release.
+  source = repo: version: base.fetchFromGitHub {
+    owner = "pytorch";
+    inherit repo;
+    tag = "v${version}";
+    hash = "";
+    fetchSubmodules = true;
+  };
+
+  torch = package.make (spec "torch" // {
+    package = "torch";
+    arguments = {
+      cudaSupport = context.config.cudaSupport or false;
+      rocmSupport = context.config.rocmSupport or false;
+      gpuTargets = [ ];
+      inherit (base) blas cudaPackages magma;
+    };
+    attrs = args: {
+      pname = "torch";
+      version = context.versions.torch;
+      src = source "pytorch" context.versions.torch;
+      # What a CUDA build is of: through these, an overlay's change reaches torch, and through no others.
+      buildInputs = [ args.blas ] ++ lib.optionals args.cudaSupport (
+        [ args.magma ]
+        ++ map (member: args.cudaPackages.${member})
+          [ "cuda_cccl" "cuda_cudart" "cuda_nvcc" "cudnn" "libcublas" "nccl" ]
+      );
+      meta = about "PyTorch: Tensors and Dynamic neural networks in Python with strong GPU acceleration";
+    };
+    extras = args: {
+      inherit (args) cudaSupport cudaPackages rocmSupport gpuTargets;
+      cudaCapabilities = args.gpuTargets;
+      blasProvider = args.blas;
+      inherit (base) stdenv;
+    };
+  });
+
+  # A package that uses torch: the set's own, or the one that `override` is given.
+  user = self: pname: description: package.make (spec pname // {
+    package = pname;
+    arguments = { inherit (self) torch; };
+    attrs = args: {
+      inherit pname;
+      version = context.versions.${pname};
+      src = source (lib.removePrefix "torch" pname) context.versions.${pname};
+      propagatedBuildInputs = [ args.torch ];
+      meta = about description;
+    };
+    # CUDA is torch's, as in nixpkgs.
+    extras = args: {
+      inherit (args) torch;
+      cudaSupport = args.torch.cudaSupport or false;
+      cudaPackages = args.torch.cudaPackages or base.cudaPackages;
+    };
+  });
+
+  known = self:
+    let alias = other: package.rename "${attribute}.${other}" self.torch;
+    in {
+      inherit torch;
+      torchvision = user self "torchvision" "PyTorch vision library";
+      torchaudio = user self "torchaudio" "PyTorch audio library";
+
+      # Names of old: they work, and the record says that a recipe came by them.
+      pytorch = alias "pytorch";
+      pytorchWithCuda = (alias "pytorchWithCuda").override { cudaSupport = true; };
+      torchWithCuda = (alias "torchWithCuda").override { cudaSupport = true; };
+      torchWithoutCuda = (alias "torchWithoutCuda").override { cudaSupport = false; };
+
+      buildPythonPackage = builder "buildPythonPackage";
+      buildPythonApplication = builder "buildPythonApplication";
+      toPythonModule = drv: drv;
+      toPythonApplication = drv: drv;
+      inherit (base) fetchPypi;
+      python = interpreter;
+      pythonVersion = version;
+      pythonOlder = lib.versionOlder version;
+      pythonAtLeast = lib.versionAtLeast version;
+      isPy3k = true;
+      isPy27 = false;
+      isPyPy = false;
+      sitePackages = "lib/python${version}/site-packages";
+      pkgs = base;
+    };
+
+  # `override { overrides = …; }` replaces the overrides there were, `overrideScope` adds to them; as in nixpkgs.
+  build = { overrides, scope }:
+    let
+      layered = builtins.foldl' (below: extend: below // extend self below) (invented // known self)
+        (context.pythonExtensions ++ [ overrides scope ]);
+      self = layered // {
+        override = args: build {
+          overrides = (if lib.isFunction args then args { inherit overrides; } else args).overrides or overrides;
+          inherit scope;
+        };
+        overrideScope = extra: build { inherit overrides; scope = lib.composeExtensions scope extra; };
+        newScope = extra: lib.callPackageWith (base // self // extra);
+        callPackage = lib.callPackageWith (base // self);
+        __label = "python${version}.pkgs";
+      };
+    in
+    self;
+
+  withOverrides = overrides:
+    let
+      set = build { inherit overrides; scope = _: _: { }; };
+      made = member: { inherit context; attribute = "${name}${member}"; python = version; };
+      environment = member: paths:
+        package.fromRecipe (made ".${member}") (_: { name = "python3-${version}-env"; inherit paths; });
+      self = package.make (made "" // { attrs = _: { pname = "python3"; inherit version; }; }) // {
+        pkgs = set;
+        pythonVersion = version;
+        pythonOlder = lib.versionOlder version;
+        pythonAtLeast = lib.versionAtLeast version;
+        sitePackages = "lib/python${version}/site-packages";
+        interpreter = "${self}/bin/python3";
+        executable = "python${version}";
+        isPy3k = true;
+        pythonOnBuildForHost = self;
+        withPackages = choose: environment "withPackages" (choose set);
+        buildEnv = environment "buildEnv" [ ] // { override = args: environment "buildEnv" (args.extraLibs or [ ]); };
+        override = args:
+          let new = if lib.isFunction args then args { packageOverrides = overrides; } else args;
+          in withOverrides (new.packageOverrides or overrides);
+      };
+    in
+    self;
+  interpreter = withOverrides (_: _: { });
+in
+interpreter

@@ -1,0 +1,1 @@
+{ pkgs }: { torch = import ./torch.nix { inherit pkgs; }; }

@@ -1,0 +1,3 @@
+# PyTorch for CPUs with ARMv9
+{ callPackage }:
+callPackage ./lib/torch.nix { } { isa = "armv9"; }

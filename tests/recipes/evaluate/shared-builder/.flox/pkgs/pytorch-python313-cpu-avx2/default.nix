@@ -1,0 +1,1 @@
+args@{ pkgs, ... }: import ../lib/torch.nix { inherit (args) pkgs; } { isa = "avx2"; }

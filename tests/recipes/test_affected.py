@@ -1,0 +1,187 @@
+"""The variants that a change rebuilds: exact both ways, through imports, from the files and from the spec."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.recipes.affected import named_paths
+from tests.checkers import require
+from tests.recipes.test_audit import CPU, SPEC, V90, X90
+
+PKGS = ".flox/pkgs"
+VCPU = CPU.replace("pytorch", "torchvision")
+
+
+class Repository:
+    """A git repository on the branch main with the test spec's recipes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.git("init", "-q", "-b", "main")
+        self.git("config", "user.email", "a@example.org")
+        self.git("config", "user.name", "A")
+
+    def git(self, *words: str) -> str:
+        command = ["git", "-C", str(self.root), *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def write(self, path: str, text: str | None) -> None:
+        target = self.root / path
+        if text is None:
+            target.unlink()
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8")
+
+    def append(self, path: str, text: str = "# edited\n") -> None:
+        self.write(path, (self.root / path).read_text("utf-8") + text)
+
+    def commit(self) -> str:
+        self.git("add", "-A")
+        self.git("commit", "-qm", "x", "--allow-empty")
+        return self.git("rev-parse", "HEAD")
+
+    def ci(self, *words: str) -> int:
+        return run(PROGRAM, [*words, "--root", str(self.root)])
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    require("git")
+    made = Repository(tmp_path)
+    made.write(".github/ci-matrix.yaml", SPEC)
+    assert made.ci("recipes") == 0
+    made.commit()
+    return made
+
+
+def affected(repository: Repository, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:
+    capsys.readouterr()
+    assert repository.ci("affected", "--base", "HEAD~1", "--json", *words) == 0
+    return {row["name"]: row["because"] for row in json.loads(capsys.readouterr().out)}
+
+
+def test_a_changed_recipe_and_what_imports_it(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    repository.append(f"{PKGS}/{X90}.nix")
+    repository.write("README.md", "x")
+    repository.commit()
+    because = f"{PKGS}/{X90}.nix"
+    assert affected(repository, capsys) == {X90: because, V90: because}
+
+
+def test_a_package_that_nothing_imports_is_alone(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    repository.append(f"{PKGS}/{V90}.nix")
+    repository.commit()
+    assert affected(repository, capsys) == {V90: f"{PKGS}/{V90}.nix"}
+
+
+def test_a_builder_that_several_share_and_a_folder_of_patches(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository.write(f"{PKGS}/lib/build.nix", "{ name }: import ./deep { inherit name; }\n")
+    repository.write(f"{PKGS}/lib/deep/default.nix", "{ name }: { patches = [ ../../../../patches ]; }\n")
+    repository.write("patches/a.patch", "a")
+    repository.write(f"{PKGS}/{X90}.nix", 'import ./lib/build.nix { name = "a"; }\n')
+    repository.write(f"{PKGS}/{CPU}.nix", '# import ./lib/build.nix\n{ }: "import ./lib/build.nix"\n')
+    repository.commit()
+    repository.append(f"{PKGS}/lib/deep/default.nix")
+    repository.commit()
+    deep = f"{PKGS}/lib/deep/default.nix"
+    assert affected(repository, capsys) == {X90: deep, V90: deep}
+    repository.append("patches/a.patch")
+    repository.commit()
+    assert affected(repository, capsys) == {X90: "patches/a.patch", V90: "patches/a.patch"}
+
+
+def test_nothing_changed_or_only_what_no_recipe_names(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository.commit()
+    assert affected(repository, capsys) == {}
+    repository.write(".github/workflows/x.yml", "name: x\n")
+    repository.commit()
+    assert affected(repository, capsys) == {}
+
+
+def test_a_changed_spec_counts_before_its_recipes_are_written(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = ".github/ci-matrix.yaml"
+    repository.write(spec, SPEC.replace("torchvision: 0.23.0", "torchvision: 0.23.1").replace("count: 1", "count: 2"))
+    repository.commit()
+    names = affected(repository, capsys)
+    assert {name.split("-")[0] for name in names} == {"torchvision"}
+    assert len(names) == 7
+    assert set(names.values()) == {spec}
+    repository.write(spec, SPEC + "# a remark\n")
+    repository.commit()
+    assert repository.ci("affected", "--base", "HEAD~2", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_from_where_the_branches_parted(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the base has gained meanwhile is not the change's."""
+    repository.git("checkout", "-qb", "topic")
+    repository.append(f"{PKGS}/{V90}.nix")
+    repository.commit()
+    repository.git("checkout", "-q", "main")
+    repository.append(f"{PKGS}/{CPU}.nix")
+    repository.commit()
+    capsys.readouterr()
+    assert repository.ci("affected", "--base", "main", "--head", "topic", "--branch", "main") == 0
+    assert capsys.readouterr().out.split() == [V90]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--base", "nowhere"], "unknown-revision no commit is called 'nowhere' here"),
+        (["--base", "--help-all"], "usage"),
+        (["--base", "HEAD", "--branch", "mian"], "unknown branch 'mian'; did you mean main?"),
+    ],
+)
+def test_wrong_words(repository: Repository, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    try:
+        code = repository.ci("affected", *words)
+    except SystemExit as done:
+        code = int(str(done.code))
+    assert code == 2
+    err = capsys.readouterr().err
+    assert said in err or "expected one argument" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_folder_without_git_and_a_shallow_clone(
+    repository: Repository, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = tmp_path_factory.mktemp("plain")
+    assert run(PROGRAM, ["affected", "--base", "HEAD", "--branch", "main", "--root", str(plain)]) == 2
+    assert "not a git repository" in capsys.readouterr().err
+    first = repository.git("rev-parse", "HEAD")
+    repository.append(f"{PKGS}/{V90}.nix")
+    repository.commit()
+    clone = tmp_path_factory.mktemp("shallow") / "clone"
+    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{repository.root}", str(clone)], check=True)
+    assert run(PROGRAM, ["affected", "--base", first, "--branch", "main", "--root", str(clone)]) == 2
+    assert "the clone is shallow" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import ./a.nix", {"x/a.nix"}),
+        ("import ../a/b.nix { }", {"a/b.nix"}),
+        ('"./a.nix ${./b.nix} ${"./c.nix"}"', {"x/b.nix"}),
+        ("''\n  ./a.nix ''${./b.nix} ${./c.nix}\n''", {"x/c.nix"}),
+        ("# ./a.nix\n/* ./b.nix */ ./c.nix", {"x/c.nix"}),
+        ("<nixpkgs>", set()),
+    ],
+)
+def test_paths_are_nix_tokens(text: str, found: set[str]) -> None:
+    assert named_paths("x/y.nix", text) == found

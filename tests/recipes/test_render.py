@@ -1,0 +1,260 @@
+"""Compiled recipes: the maintainers' own verification, Nix' parser and evaluator, hostile values as data."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.hardware import CPU
+from ci_compiler.recipes.evaluate import Evaluation, evaluate, find_recipes, parse
+from ci_compiler.recipes.nixtext import comment, lines, string, words
+from ci_compiler.recipes.render import recipe, recipes
+from ci_compiler.rules import judge
+from ci_compiler.spec.build import bundled_spec
+from ci_compiler.spec.model import Spec
+from tests.checkers import require
+from tests.recipes.test_audit import SPEC
+from tests.specs import small, spec_of
+
+BRANCHES = ["main", "cuda-12_9", "cuda-13_0"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A checkout of each branch of the bundled stack, with its recipes."""
+    require("nix-instantiate")
+    spec = bundled_spec()
+    judged = judge(spec)
+    roots = {}
+    for branch in BRANCHES:
+        roots[branch] = tmp_path_factory.mktemp(branch)
+        for path, text in recipes(spec, judged, branch).items():
+            (roots[branch] / path).parent.mkdir(parents=True, exist_ok=True)
+            (roots[branch] / path).write_text(text, "utf-8")
+    return roots
+
+
+@pytest.fixture(scope="module")
+def evaluated(folders: dict[str, Path]) -> dict[str, dict[str, Evaluation]]:
+    """Every recipe of the bundled stack, evaluated: branch -> name -> what it is."""
+    found = {}
+    for branch, root in folders.items():
+        evaluations, findings = evaluate(root, find_recipes(root))
+        assert [str(finding) for finding in findings] == []
+        found[branch] = {evaluation.path.stem: evaluation for evaluation in evaluations}
+    return found
+
+
+def test_all_459_parse(folders: dict[str, Path]) -> None:
+    paths = [path for root in folders.values() for path in find_recipes(root)]
+    assert len(paths) == 459
+    assert parse(paths) == ()
+
+
+def test_each_recipe_evaluates_to_what_the_matrix_says(evaluated: dict[str, dict[str, Evaluation]]) -> None:
+    spec = bundled_spec()
+    for cell in judge(spec).cells:
+        branch, isa = spec.branches[cell.branch], spec.hardware.isa(cell.isa)
+        for variant in cell.variants:
+            one = evaluated[cell.branch][variant.name]
+            package = spec.packages[variant.package]
+            prefix = branch.pnames.get(package.name, package.name)
+            assert one.pname == prefix + variant.name.removeprefix(package.name)
+            assert (one.package, one.python, one.pin) == (package.attribute, cell.python, branch.nixpkgs)
+            assert (one.system, one.platforms) == (cell.system, (cell.system,))
+            assert set(isa.flags) <= set(one.flags["CXXFLAGS"])
+            assert set(isa.flags) <= set(one.flags["CFLAGS"])
+            assert one.required_system_features == ("big-parallel",)
+            assert one.ninja_flags == ("-j32",)
+            assert one.max_jobs == "32"
+            assert one.passthru["cpuISA"] == cell.isa
+            assert bool(one.config.get("allowBroken")) == branch.allow_broken
+            assert one.config["allowUnfree"] is True
+            if variant.package in branch.sources:
+                assert one.version == branch.versions[variant.package]
+            if cell.gpu == CPU:
+                assert not one.cuda_support
+                assert "cudaSupport" not in one.config
+                assert "cudaPackages" not in one.overlaid
+                assert one.passthru["blasProvider"] == "openblas"
+            else:
+                check_gpu(spec, one, cell.gpu, branch.cuda)
+
+
+def check_gpu(spec: Spec, one: Evaluation, gpu: str, cuda: str) -> None:
+    capability = str(spec.hardware.gpu(gpu).capability)
+    assert one.cuda_support
+    assert one.config["cudaSupport"] is True
+    assert one.overlaid["cudaPackages"].cuda == spec.hardware.toolkit(cuda).attribute
+    assert one.cuda_version == cuda
+    assert (one.passthru["gpuArch"], one.passthru["blasProvider"]) == (gpu, "cublas")
+    if one.package == "torch":
+        assert one.gpu_targets == (capability,)
+    else:
+        assert one.exports["TORCH_CUDA_ARCH_LIST"] == capability
+        assert one.exports["FORCE_CUDA"] == "1"
+
+
+def test_torch_is_one_derivation_for_all_that_use_it(evaluated: dict[str, dict[str, Evaluation]]) -> None:
+    count = 0
+    for names in evaluated.values():
+        for name, one in names.items():
+            if one.package in {"torchvision", "torchaudio"}:
+                torch = names[name.replace(one.package, "pytorch", 1)]
+                assert one.torch is not None
+                assert one.torch.drv_path == torch.drv_path
+                assert one.propagated_torch == (torch.drv_path,)
+                count += 1
+    assert count == 306
+    derivations = {one.drv_path for names in evaluated.values() for one in names.values()}
+    assert len(derivations) == 459
+
+
+def test_the_maintainers_own_verification_holds(folders: dict[str, Path]) -> None:
+    """The plan's "Verification" section for PyTorch on cuda-13_0, its counts and lists brought to 59."""
+    pkgs = folders["cuda-13_0"] / ".flox/pkgs"
+
+    def sh(script: str) -> str:
+        done = subprocess.run(["bash", "-c", script], cwd=pkgs, capture_output=True, text=True, check=False)
+        assert done.stderr == ""
+        return done.stdout
+
+    assert sh("ls pytorch-python313-cuda13_0-*.nix | wc -l").strip() == "52"
+    assert sh("ls pytorch-python313-cpu-*.nix | wc -l").strip() == "7"
+    for ending in ("-magma", "-nightly", "-avx"):
+        assert not list(pkgs.glob(f"pytorch-python313-cuda13_0-*{ending}.nix"))
+    pattern = r'cudaPackages_13\|cuda-13.0-clockrate-fix.patch\|version = "2.10.0"'
+    counts = sh(f"for f in pytorch-python313-cuda13_0-*.nix; do grep -c '{pattern}' $f; done").split()
+    assert counts == ["3"] * 52
+    cpu = sh(
+        "for f in pytorch-python313-cpu-*.nix; do"
+        """ echo $(grep -c 'version = "2.10.0"' $f) $(grep -c 'cudaPackages_13' $f); done"""
+    )
+    assert cpu.splitlines() == ["1 0"] * 7
+    assert sh("grep -l 'fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3' pytorch-python313-*.nix") == ""
+    for sm, capability, variants in (("sm90", "9.0", 6), ("sm86", "8.6", 6), ("sm121", "12.1", 2)):
+        found = sh(f"grep -l 'gpuArchSM = \"{capability}\"' pytorch-python313-cuda13_0-{sm}-*.nix")
+        assert len(found.splitlines()) == variants
+
+
+@pytest.mark.parametrize(
+    ("branch", "name", "exports"),
+    [
+        ("main", "pytorch-python313-cuda12_8-sm61-avx2", {"USE_CUDNN": "0"}),
+        (
+            "main",
+            "pytorch-python313-cuda12_8-sm61-avx",
+            {"USE_CUDNN": "0", "USE_FBGEMM": "0", "USE_MKLDNN": "0", "USE_MKLDNN_CBLAS": "0", "USE_NNPACK": "0"},
+        ),
+        ("cuda-13_0", "pytorch-python313-cpu-avx", {"USE_FBGEMM": "0", "USE_MKLDNN": "0", "USE_NNPACK": "0"}),
+        ("cuda-13_0", "pytorch-python313-cuda13_0-sm75-avx2", {"PYTORCH_BUILD_VERSION": "2.10.0"}),
+    ],
+)
+def test_old_hardware_gets_its_switches(
+    evaluated: dict[str, dict[str, Evaluation]], branch: str, name: str, exports: dict[str, str]
+) -> None:
+    one = evaluated[branch][name]
+    assert exports.items() <= one.exports.items()
+    assert ("USE_CUDNN" in one.exports) == ("USE_CUDNN" in exports)
+    assert ("-DUSE_NNPACK=OFF" in one.cmake_flags) == name.endswith("-avx")
+
+
+def test_torch_of_another_repository_is_the_derivation_that_it_builds(tmp_path: Path) -> None:
+    """A torchvision repository alone: its recipes import torch's from the pinned archive, and nothing builds torch."""
+    require("nix-instantiate")
+    rev = "0123456789abcdef0123456789abcdef01234567"
+    both = spec_of(small())
+    elsewhere = {"name": "my-org/build-pytorch", "rev": {"main": rev}, "hash": {"main": f"sha256-{'A' * 43}="}}
+    packages = {"pytorch": {"attribute": "torch", "repository": elsewhere}, "torchvision": {"needs": ["pytorch"]}}
+    alone = spec_of(small(packages=packages))
+    for root, spec in ((tmp_path / "torch", both), (tmp_path / "vision", alone)):
+        for path, text in recipes(spec, judge(spec), "main").items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, "utf-8")
+    assert {path.name.split("-")[0] for path in find_recipes(tmp_path / "vision")} == {"torchvision"}
+    archive = f"https://github.com/my-org/build-pytorch/archive/{rev}.tar.gz"
+    torch, _ = evaluate(tmp_path / "torch", find_recipes(tmp_path / "torch"))
+    vision, findings = evaluate(
+        tmp_path / "vision", find_recipes(tmp_path / "vision"), tarballs={archive: tmp_path / "torch"}
+    )
+    assert findings == ()
+    drv = {one.path.stem: one.drv_path for one in torch}
+    assert len(vision) == 4
+    for one in vision:
+        assert one.torch is not None
+        assert one.torch.drv_path == drv[one.path.stem.replace("torchvision", "pytorch")]
+
+
+def test_hostile_titles_are_data(tmp_path: Path) -> None:
+    """Nix, shell and comment syntax in a title comes out as the text that it is."""
+    require("nix-instantiate")
+    title = """a"b''c${builtins.abort "x"}''${d}\\n`e`$(f) */ # g"""
+    packages = {"pytorch": {"attribute": "torch", "title": title}}
+    versions = {"main": {"cuda": "13.0", "nixpkgs": "6" * 40, "versions": {"pytorch": "2.10.0"}}}
+    versions["main"]["nixpkgs"] = "6a030d535719c5190187c4cec156f335e95e3211"
+    source = {"repository": "pytorch/pytorch", "tag": "v2.10.0", "hash": f"sha256-{'A' * 43}="}
+    branches = {"main": versions["main"] | {"sources": {"pytorch": source}}}
+    spec = spec_of(small(packages=packages, branches=branches))
+    cell = judge(spec).cells[-1]
+    path = tmp_path / "pytorch.nix"
+    path.write_text(recipe(spec, cell, cell.variants[0]), "utf-8")
+    (one,), findings = evaluate(tmp_path, [path])
+    assert findings == ()
+    assert title in one.description
+    assert one.long_description.startswith(f"{title} 2.10.0 for Python 3.13")
+    assert one.exports["MAX_JOBS"] == "32"
+
+
+@pytest.mark.parametrize("text", ["", "a", '"', "\\", "${x}", "a\nb\t\r", "''", "$${x}", "\\${", "é\u202e"])
+def test_strings_are_what_nix_reads(text: str, tmp_path: Path) -> None:
+    nix = require("nix-instantiate")
+    (tmp_path / "x.nix").write_text(f"{{ a = {string(text)}; b = {words([text])}; }}", "utf-8")
+    command = [nix, "--eval", "--strict", "--json", "--store", "dummy://", str(tmp_path / "x.nix")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert json.loads(said) == {"a": text, "b": [text]}
+
+
+def test_comments_stay_on_their_line() -> None:
+    assert comment("a\n b") == "# a b"
+    assert lines(["a\n  b", "", "c"]) == "''\n  a\n    b\n\n  c\n''"
+
+
+def test_the_command_writes_checks_and_mends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "spec.yaml").write_text(SPEC, "utf-8")
+    options = ["--root", str(tmp_path), "--spec", str(tmp_path / "spec.yaml")]
+    assert run(PROGRAM, ["recipes", *options]) == 2
+    assert "--branch: unknown-branch" in capsys.readouterr().err
+    assert run(PROGRAM, ["recipes", *options, "--branch", "main"]) == 0
+    assert run(PROGRAM, ["recipes", *options, "--branch", "main", "--check"]) == 0
+    assert capsys.readouterr().out.startswith("14 recipes of main from spec.yaml: 15 added")
+    mine = tmp_path / ".flox/pkgs/mine.nix"
+    mine.write_text("{ }: { }\n", "utf-8")
+    (tmp_path / ".flox/pkgs/pytorch-python313-cpu-avx2.nix").unlink()
+    assert run(PROGRAM, ["recipes", *options, "--branch", "main", "--check"]) == 1
+    assert run(PROGRAM, ["recipes", *options, "--branch", "cuda-13_0"]) == 0
+    names = {path.name for path in (tmp_path / ".flox/pkgs").glob("*.nix")}
+    assert "mine.nix" in names
+    assert not {name for name in names if "cuda12_8" in name}
+    assert run(PROGRAM, ["recipes", *options, "--branch", "main", "-o", str(tmp_path / "out")]) == 0
+    assert len(list((tmp_path / "out").glob("*.nix"))) == 14
+
+
+def test_ci_compile_keeps_the_recipes_of_the_branch_that_is_checked_out(tmp_path: Path) -> None:
+    git = require("git")
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/ci-matrix.yaml").write_text(SPEC, "utf-8")
+    subprocess.run([git, "init", "-q", "-b", "main", str(tmp_path)], check=True)
+    root = ["--root", str(tmp_path)]
+    assert run(PROGRAM, root) == 0
+    assert not (tmp_path / ".flox").exists()
+    assert run(PROGRAM, ["recipes", *root]) == 0
+    recipe_file = tmp_path / ".flox/pkgs/pytorch-python313-cpu-avx2.nix"
+    recipe_file.write_text(recipe_file.read_text("utf-8") + "\n", "utf-8")
+    assert run(PROGRAM, [*root, "--check"]) == 1
+    assert run(PROGRAM, root) == 0
+    assert run(PROGRAM, [*root, "--check"]) == 0
