@@ -8,7 +8,11 @@ PROGRAM = Program(
     name="ci-runner",
     purpose="Detects, proves, starts and watches the self-hosted machines that run the compiled workflows.",
     package="ci_compiler.cli.runner",
-    commands={},
+    commands={
+        "detect": "tell what this machine is",
+        "labels": "tell the pools that this machine may join, and the labels to give its runner",
+        "doctor": "prove that this machine can do the work, or say how to mend it",
+    },
 )
 
 

@@ -1,0 +1,63 @@
+"""`ci-runner detect`: what this machine is."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ci_compiler.runners.machine import Machine, Nix
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds `--json`."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tells what the machine is; what is wrong with it goes to standard error, and is the doctor's to judge."""
+    from ci_compiler.cli.console import note, print_json, table
+    from ci_compiler.hardware import tables
+    from ci_compiler.runners.host import this_machine
+    from ci_compiler.runners.machine import as_json
+
+    machine = this_machine(tables())
+    if arguments.json:
+        print_json(as_json(machine))
+    else:
+        table(["fact", "value"], _rows(machine))
+        for problem in machine.problems:
+            note(f"this machine: {problem}")
+    return 0
+
+
+def _rows(machine: Machine) -> Iterator[tuple[str, str]]:
+    from ci_compiler.runners.machine import gigabytes
+
+    yield "system", machine.system
+    yield "os", f"{machine.os or 'unknown'}, kernel {machine.kernel}"
+    yield "cpu", f"{machine.cpu or 'unknown'}{f' ({machine.virtual} guest)' if machine.virtual else ''}"
+    yield "isas", ", ".join(machine.isas) or "none that the tables know"
+    yield "cores", str(machine.cores)
+    yield "memory", f"{gigabytes(machine.memory)} GB"
+    for folder in machine.folders:
+        space = f"{gigabytes(folder.free)} of {gigabytes(folder.size)} GB free"
+        yield folder.role, f"{folder.path}: {space} on {folder.device} ({folder.kind or 'unknown kind'})"
+    for one in machine.gpus:
+        size = f"{gigabytes(one.memory)} GB" if one.memory else "the machine's memory"
+        mig = ", in multi-instance (MIG) mode" if one.mig else ""
+        yield f"gpu {one.index}", f"{one.name}: {one.sm}, {size}, driver {one.driver or 'unknown'}{mig}"
+    yield "nix", _nix(machine.nix) if machine.nix else "none"
+    yield "flox", machine.flox or "none"
+    for engine in machine.engines:
+        told = f"cannot be used: {engine.problem}" if engine.problem else "usable"
+        yield engine.name, f"{engine.version} {told}".strip()
+
+
+def _nix(nix: Nix) -> str:
+    made = {True: "effective", False: "builds are not sandboxed", None: nix.problem or "no build was tried"}
+    sandbox = f"sandbox = {nix.sandbox} ({made[nix.sandboxed]})"
+    features = f"system-features = {' '.join(nix.features)}"
+    version = nix.version or "none on PATH, but a nix.conf"
+    return f"{version}: {sandbox}, {features}, max-jobs = {nix.max_jobs}, cores = {nix.cores}"

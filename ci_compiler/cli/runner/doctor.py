@@ -1,0 +1,52 @@
+"""`ci-runner doctor`: whether this machine can do the work, proved."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ci_compiler.cli.where import add_spec, spec_of
+
+if TYPE_CHECKING:
+    from ci_compiler.errors import Finding
+    from ci_compiler.runners.doctor import Result
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the stage, the variant, `--json` and where the spec is."""
+    from ci_compiler.spec.model import Stage
+
+    stages = [stage.value for stage in Stage]
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="the variant; any, if not given")
+    parser.add_argument("--for", dest="stage", choices=stages, help="the stage; those of the machine's pools")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints every check; a failure also goes to standard error with the way to mend it, and makes it return 1."""
+    from ci_compiler.cli.console import print_findings, print_json, table
+    from ci_compiler.runners.doctor import as_json, examine, work_of
+    from ci_compiler.runners.probes import gather
+    from ci_compiler.spec.model import Stage
+
+    stage = Stage(arguments.stage) if arguments.stage else None
+    work = work_of(spec_of(arguments), stage=stage, name=arguments.name)
+    results = examine(work, gather(work))
+    if arguments.json:
+        print_json(as_json(work, results))
+    else:
+        rows = ([one.check, one.judgement.verdict.value, one.judgement.message] for one in results)
+        table(["check", "verdict", "found"], rows)
+    print_findings(_failures(results))
+    return 1 if any(one.failed for one in results) else 0
+
+
+def _failures(results: tuple[Result, ...]) -> Iterator[Finding]:
+    from ci_compiler.errors import Finding, Place
+
+    for one in results:
+        if one.failed:
+            message = f"{one.judgement.message}; to mend it: {one.judgement.mend}"
+            yield Finding(place=Place(file="this machine"), code=one.check, message=message)

@@ -1,0 +1,54 @@
+"""`ci-runner labels`: the spec's pools that this machine may join, and the labels to give its runner."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ci_compiler.cli.where import add_spec, spec_of
+
+if TYPE_CHECKING:
+    from ci_compiler.runners.machine import Fit
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds `--json` and where the spec is."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Lists every pool with its labels, or with what is missing; returns 1 where the machine suits none."""
+    from ci_compiler.cli.console import note, print_json, table
+    from ci_compiler.errors import InputError
+    from ci_compiler.rules import check_names
+    from ci_compiler.runners.host import this_machine
+    from ci_compiler.runners.machine import fit, fit_as_json
+
+    spec = spec_of(arguments)
+    if findings := check_names(spec):
+        raise InputError(findings)
+    machine = this_machine(spec.hardware)
+    fits = [fit(spec.hardware, machine, pool) for pool in spec.pools]
+    if arguments.json:
+        print_json([fit_as_json(one) for one in fits])
+    else:
+        headers = ["pool", "fits", "labels, or what is missing"]
+        table(headers, ([one.pool.name, "yes" if one.fits else "no", _told(one)] for one in fits))
+        for one in fits:
+            for remark in one.remarks:
+                note(f"{one.pool.name}: {remark}")
+    if not any(one.fits for one in fits):
+        note("this machine suits no pool of the spec")
+        return 1
+    return 0
+
+
+def _told(one: Fit) -> str:
+    if one.missing:
+        return "; ".join(one.missing)
+    runs_on = one.pool.runs_on
+    if runs_on.scale_set:
+        return f"runner scale set {runs_on.scale_set}"
+    group = f" in the runner group {runs_on.group}" if runs_on.group else ""
+    return f"{', '.join(runs_on.labels) or 'no label'}{group}"
