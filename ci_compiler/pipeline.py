@@ -7,7 +7,7 @@
 2. `matrix`: the axes multiplied out to candidates.
 3. `rules`: names checked; candidates sorted into cells and what is left out, with reasons.
 4. `routing`: a pool for every stage of every cell.
-5. `sharding`: cells grouped into files within GitHub's limits.
+5. `sharding`: cells grouped into files within GitHub's limits, and in each in the order that ends sooner (`jobs`).
 6. `workflows.render`: the text of every file.
 
 Reading the spec and writing the files happen outside, in `spec.load` and `output`.
@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ci_compiler.errors import Finding, InputError
+from ci_compiler.jobs import with_cells_ordered
 from ci_compiler.routing import Route, route
 from ci_compiler.rules import Judged, errors_among, judge
 from ci_compiler.sharding import Shard, shards
@@ -44,7 +45,7 @@ def plan(spec: Spec) -> Plan:
     findings = (*judged.findings, *routed.findings)
     if errors := errors_among(findings):
         raise InputError(sorted(errors, key=lambda finding: finding.place))
-    made = shards(spec, judged.cells, routed.routes)
+    made = with_cells_ordered(spec, shards(spec, judged.cells, routed.routes))
     return Plan(spec=spec, judged=judged, routes=routed.routes, shards=made, warnings=findings)
 
 

@@ -87,6 +87,13 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def parser_of(program: Program, command: str, prog: str) -> argparse.ArgumentParser:
+    """The parser of one subcommand by itself, called `prog`."""
+    parser = _Parser(prog=prog)
+    program.module(command).configure(parser)
+    return parser
+
+
 def _parser(program: Program, words: Iterable[str]) -> argparse.ArgumentParser:
     """The parser; only the subcommand that `words` name is imported, all of them for a completion script."""
     named = set(words)

@@ -21,6 +21,9 @@ FORK_GUARD = (
 )
 """False for a pull request from a fork, whose code must never reach a self-hosted machine."""
 
+RESULTS = "results"
+"""The folder that a verdict job collects artifacts in."""
+
 READ = {"contents": "read"}
 
 
@@ -65,23 +68,47 @@ def setup() -> dict[str, Node]:
     return {"name": "Set up ci-compiler", "uses": f"./{SETUP_ACTION}"}
 
 
-def verdict_job(spec: Spec, needs: list[str]) -> dict[str, Node]:
-    """The job that is green where every job of `needs` that was to run succeeded, and red otherwise."""
+def verdict_job(spec: Spec, needs: list[str], *, select: str, branch: str, publish: str) -> dict[str, Node]:
+    """The job that is green where every job of `needs` that was to run succeeded, and red otherwise.
+
+    `select` is the job that chose the variants, `branch` theirs, `publish` whether they were to be published. The table
+    of the run comes behind the verdict, which it cannot change.
+    """
+    download: dict[str, Node] = {"pattern": "*", "path": RESULTS}
+    chosen = expression(f"needs.{select}.outputs.chosen")
     return {
         "name": "Verdict",
         "needs": needs,
         "if": expression("always()"),
         "runs-on": spec.hosted,
         "timeout-minutes": 10,
-        "permissions": {},
+        "permissions": dict(READ),
         "steps": [
             {
                 "name": "Every chosen job succeeded",
                 "env": {"RESULTS": expression("join(needs.*.result, ' ')")},
                 "run": VERDICT_SCRIPT,
-            }
+            },
+            _afterwards(checkout(expression(f"needs.{select}.outputs.commit"))),
+            _afterwards(setup()),
+            _afterwards(
+                {"name": "Fetch what the stages left", "uses": pinned("actions/download-artifact"), "with": download}
+            ),
+            _afterwards(
+                {
+                    "name": "Write the table",
+                    "env": {"CHOSEN": chosen, "BRANCH": branch, "PUBLISH": publish},
+                    "run": f'ci-compile summary {RESULTS} --chosen "$CHOSEN" --branch "$BRANCH" --publish "$PUBLISH"',
+                }
+            ),
         ],
     }
+
+
+def _afterwards(step: dict[str, Node]) -> dict[str, Node]:
+    """`step`, run whatever came before and harmless where it fails."""
+    rest = {key: value for key, value in step.items() if key != "name"}
+    return {"name": step["name"], "if": expression("always()"), "continue-on-error": True} | rest
 
 
 VERDICT_SCRIPT = """\

@@ -35,7 +35,8 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
         f"{FOLDER}/{FLEET_WATCH}": dump(fleet_watch.workflow(spec), header=head),
         f"{SETUP_ACTION}/action.yml": dump(setup_action.action(spec), header=head),
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
-        ".github/.gitattributes": "".join(f"# {line}\n" for line in head) + "workflows/build-*.yml linguist-generated=true\n",
+        ".github/.gitattributes": "".join(f"# {line}\n" for line in head)
+        + "workflows/build-*.yml linguist-generated=true\n",
         ".github/zizmor.yml": dump(_ZIZMOR, header=(*head, *_ZIZMOR_REASON)),
     }
     for part in shards:

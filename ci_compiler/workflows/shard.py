@@ -39,6 +39,9 @@ def workflow(spec: Spec, shard: Shard) -> dict[str, Node]:
     """The document of `shard`'s file."""
     granted = permissions(spec)
     cells = {job_id(cell): _cell(spec, cell, route, granted) for cell, route in shard.cells}
+    verdict = verdict_job(
+        spec, [SELECT, *cells], select=SELECT, branch=shard.branch, publish=_MAY_PUBLISH[spec.publish.on_push]
+    )
     return {
         "name": shard.title,
         "run-name": f"{shard.title} ({expression('inputs.variant || github.event_name')})",
@@ -48,7 +51,7 @@ def workflow(spec: Spec, shard: Shard) -> dict[str, Node]:
             "group": f"{shard.name}-{expression('github.ref')}-{expression('inputs.variant || github.run_id')}",
             "cancel-in-progress": False,
         },
-        "jobs": Spaced({SELECT: _select(spec, shard), **cells, VERDICT: verdict_job(spec, [SELECT, *cells])}),
+        "jobs": Spaced({SELECT: _select(spec, shard), **cells, VERDICT: verdict}),
     }
 
 

@@ -12,10 +12,13 @@ PROGRAM = Program(
     commands={
         "variants": "list the variants of the matrix",
         "explain": "tell all about one variant: why it exists or may not, its shard, job and pools",
+        "diff": "tell what a change of the spec means and costs, as Markdown",
+        "forecast": "tell what building everything costs and how long it takes, pool by pool",
         "recipes": "write or check a branch's recipes",
         "audit": "tell what is wrong with recipes that exist",
         "affected": "list the variants that a change rebuilds",
         "sync": "bring every branch's recipes, workflows and documents up to date",
+        "summary": "in a verdict job: write the table that ends a run",
         "init": "write a first spec",
         "schema": "print the JSON Schema of a spec",
     },

@@ -1,0 +1,35 @@
+"""`ci-compile diff BASE`: the meaning of a change of the spec, as Markdown for the pull request's summary."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ci_compiler.cli.where import SPEC, add_spec, root_of, spec_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the base."""
+    parser.add_argument("base", metavar="BASE", help="a git revision, or a spec file")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compares the spec with that of the base. Raises InputError where either is wrong, or there is no base."""
+    from ci_compiler.pipeline import plan
+    from ci_compiler.reports.base import base_spec
+    from ci_compiler.reports.diff import diff
+    from ci_compiler.reports.diff_markdown import markdown
+
+    after = plan(spec_of(arguments))
+    root, given = root_of(arguments), getattr(arguments, "spec", None)
+    within = _within(given, root) if given is not None else None
+    before = plan(base_spec(root, arguments.base, within or SPEC.as_posix(), required=within is not None))
+    print(markdown(diff(before, after)))
+    return 0
+
+
+def _within(spec: Path, root: Path) -> str | None:
+    """The spec's path from the root; None where it lies elsewhere, which no revision holds."""
+    full, top = spec.resolve(), root.resolve()
+    return full.relative_to(top).as_posix() if full.is_relative_to(top) else None

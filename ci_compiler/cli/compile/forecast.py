@@ -1,0 +1,172 @@
+"""`ci-compile forecast`: what building everything costs and how long it takes, pool by pool."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ci_compiler.cli.where import add_spec, spec_of
+
+if TYPE_CHECKING:
+    from ci_compiler.reports.forecast import Forecast
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the source of the builds' times and the forms of output."""
+    parser.add_argument(
+        "--history", type=Path, metavar="DIR", help="manifests of builds, whose times stand in for the spec's minutes"
+    )
+    parser.add_argument("--no-publish", action="store_true", help="reckon with builds that publish nothing")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a chart of the machines over time")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the forecast. Raises InputError where the history cannot be read or the chart cannot be written."""
+    from ci_compiler.cli.console import print_json
+    from ci_compiler.pipeline import plan
+    from ci_compiler.reports.forecast import NO_HISTORY, forecast
+    from ci_compiler.reports.history import read_history
+
+    decided = plan(spec_of(arguments))
+    history = read_history(arguments.history) if arguments.history is not None else NO_HISTORY
+    found = forecast(decided, history=history, publish=not arguments.no_publish)
+    if arguments.html is not None:
+        _write_chart(arguments.html, found)
+    if arguments.json:
+        print_json(_as_json(found))
+    else:
+        _print(found, history.manifests)
+    return 0
+
+
+def _write_chart(path: Path, found: Forecast) -> None:
+    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.reports.gantt import gantt
+
+    try:
+        path.write_text(gantt(found), "utf-8", newline="\n")
+    except OSError as error:
+        message = f"cannot be written: {error.strerror}"
+        raise InputError([Finding(place=Place(file=str(path)), code="cannot-write", message=message)]) from error
+
+
+def _print(found: Forecast, manifests: int) -> None:
+    from ci_compiler.cli.console import table
+
+    source = "the spec's minutes"
+    if manifests:
+        source = f"{manifests:,} manifests for {found.measured:,} variants, the spec's minutes for the others"
+    hours = f"{found.seconds / 3600:,.0f} machine-hours"
+    print(f"{found.variants:,} variants in {len(found.jobs):,} jobs, {hours}, by {source}")
+    print()
+    headers = [
+        "pool",
+        "machines",
+        "jobs",
+        "machine-hours",
+        "busy",
+        "largest build",
+        "disk uncollected",
+        "one more saves",
+    ]
+    table(headers, _pool_rows(found))
+    print()
+    for key, value in _lines(found):
+        print(f"{key:<16} {value}")
+
+
+def _pool_rows(found: Forecast) -> Iterator[list[str]]:
+    from ci_compiler.reports.forecast import spell
+
+    for one in found.pools:
+        yield [
+            one.pool.name,
+            f"{one.pool.count:,}",
+            f"{one.jobs:,}",
+            f"{one.seconds / 3600:,.0f}",
+            f"{one.busy:.0%}",
+            f"{one.build_disk} GB" if one.build_disk else "-",
+            f"{one.disk_peak:.0f} of {one.pool.disk} GB",
+            spell(one.one_more) if one.one_more else "-",
+        ]
+
+
+def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
+    from ci_compiler.reports.forecast import spell
+    from ci_compiler.workflows.github import limit
+
+    yield "full build", f"{spell(found.end)}, all shards dispatched at once"
+    if found.overdue:
+        hours = limit("queued-hours").limit
+        together = spell(sum(wave.seconds for wave in found.waves))
+        yield "", f"{found.overdue:,} jobs would queue for more than {hours} h, after which GitHub cancels them"
+        yield "in waves", f"{together} in {len(found.waves):,} dispatches, one after the other (--json lists them)"
+    above = found.end / found.lower_bound - 1
+    yield "lower bound", f"{spell(found.lower_bound)}, which the full build is {above:.1%} above"
+    yield "bottleneck", found.bound.pool or "the longest chain of needs"
+    best = min((found.better_end, "the jobs in the better order"), (found.longest_end, "the longest job first"))
+    yield "other orders", f"{spell(best[0])} with {best[1]}" if best[0] < found.end else "none ends sooner"
+    slowest = max(found.shards, key=found.shards.__getitem__)
+    yield "one shard", f"up to {spell(found.shards[slowest])} ({slowest})"
+    one = found.pull_request
+    yield "pull request", f"up to {spell(one.seconds)} ({len(one.cells)} cells of {one.branch})"
+    saved = (found.alone_seconds - found.seconds) / 3600
+    yield "shared builds", f"save {saved:,.0f} machine-hours and {spell(found.alone_end - found.end)} of a full build"
+    yield "critical path", spell(sum(job.seconds for job in found.path))
+    for job in found.path:
+        yield "", f"{job.variant.name} {job.stage} on {job.pool}, {spell(job.seconds)}"
+
+
+def _as_json(found: Forecast) -> dict[str, Any]:
+    return {
+        "variants": found.variants,
+        "measured": found.measured,
+        "jobs": len(found.jobs),
+        "seconds": found.seconds,
+        "pools": [
+            {
+                "name": one.pool.name,
+                "machines": one.pool.count,
+                "jobs": one.jobs,
+                "seconds": one.seconds,
+                "busy": round(one.busy, 4),
+                "lower_bound": one.bound,
+                "build_disk_gb": one.build_disk,
+                "disk_peak_gb": one.disk_peak,
+                "disk_gb": one.pool.disk,
+                "one_more_saves": one.one_more,
+            }
+            for one in found.pools
+        ],
+        "full_build": {
+            "as_written": found.end,
+            "better_order": found.better_end,
+            "longest_first": found.longest_end,
+            "lower_bound": found.lower_bound,
+            "bottleneck": found.bound.pool or None,
+            "longest_wait": found.schedule.longest_wait,
+            "overdue": found.overdue,
+        },
+        "waves": [{"shards": list(wave.shards), "seconds": wave.seconds} for wave in found.waves],
+        "shards": dict(found.shards),
+        "pull_request": {
+            "branch": found.pull_request.branch,
+            "cells": [cell.suffix for cell in found.pull_request.cells],
+            "seconds": found.pull_request.seconds,
+        },
+        "critical_path": [
+            {
+                "variant": job.variant.name,
+                "branch": job.cell.branch,
+                "stage": job.stage,
+                "pool": job.pool,
+                "seconds": job.seconds,
+            }
+            for job in found.path
+        ],
+        "every_package_builds_its_needs": {"seconds": found.alone_seconds, "full_build": found.alone_end},
+    }

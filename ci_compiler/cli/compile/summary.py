@@ -1,0 +1,46 @@
+"""`ci-compile summary`: the table that ends a run, from the artifacts that its stages left."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the folder of artifacts and the run's circumstances."""
+    parser.add_argument("results", type=Path, metavar="DIR", help="the run's artifacts, a folder each")
+    parser.add_argument("--chosen", default="[]", metavar="JSON", help="the variants of the run, as a JSON list")
+    parser.add_argument("--publish", default="", metavar="BOOL", help="whether publishing was asked for: true or not")
+    add_branch(parser)
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Appends the table to $GITHUB_STEP_SUMMARY, or prints it."""
+    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.pipeline import plan
+    from ci_compiler.reports.summary import Run, table
+
+    decided = plan(spec_of(arguments))
+    try:
+        chosen = [str(name) for name in json.loads(arguments.chosen or "[]")]
+    except ValueError:
+        message = "is no JSON list of names"
+        raise InputError([Finding(place=Place(file="--chosen"), code="wrong-value", message=message)]) from None
+    circumstances = Run(
+        event=os.environ.get("GITHUB_EVENT_NAME", ""),
+        ref=os.environ.get("GITHUB_REF_NAME", ""),
+        publish=arguments.publish == "true",
+    )
+    branch = branch_of(arguments, decided.spec, root_of(arguments)) if chosen else ""
+    text = table(decided, circumstances, branch, chosen, arguments.results)
+    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+    else:
+        print(text, end="")
+    return 0

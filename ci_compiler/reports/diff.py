@@ -1,0 +1,301 @@
+"""What a change of the spec means: variants added, removed, rebuilt, rerouted and re-sharded, and what that costs.
+
+Two plans are compared, never two texts. A variant is itself by its branch and name; it is rebuilt when anything differs
+that its derivation is made from (`build_inputs`), in its own package or in one that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from ci_compiler.hardware import CPU
+from ci_compiler.jobs import jobs_of, needs_of
+from ci_compiler.matrix import Cell, Variant
+from ci_compiler.pipeline import Plan
+from ci_compiler.reports.forecast import end_of, machine_counts
+from ci_compiler.routing import Route
+from ci_compiler.sharding import Shard
+from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.spec.schema import with_defaults
+
+Key = tuple[str, str]
+"""A variant's branch and name."""
+
+NOT_RUN = ""
+"""The pool of a stage that no pool runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A variant in its plan: its cell, the cell's route, its shard."""
+
+    variant: Variant
+    cell: Cell
+    route: Route
+    shard: Shard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Variants of one branch that changed alike: which (`scope`, values of the axes they fill, none for all), why."""
+
+    branch: str
+    scope: tuple[str, ...]
+    names: tuple[str, ...]
+    whole: bool
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rerouted:
+    """A stage whose jobs go to another pool than before, or to none, with the variants that it concerns."""
+
+    stage: Stage
+    before: str
+    after: str
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What building the added and the rebuilt variants costs a pool, in seconds."""
+
+    pool: str
+    jobs: int
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """All that changes from one plan to another.
+
+    `resharded`: variants by the shard before and after. `warnings_new`, `warnings_gone`: as `code message`. `settings`:
+    every value of the spec that differs, with its dotted path. Times in seconds: `end`, of building what was added and
+    rebuilt; `full_before` and `full_after`, of a full build.
+    """
+
+    variants: int
+    added: tuple[Group, ...]
+    removed: tuple[Group, ...]
+    rebuilt: tuple[Group, ...]
+    rerouted: tuple[Rerouted, ...]
+    resharded: Mapping[tuple[str, str], tuple[str, ...]]
+    warnings_new: tuple[str, ...]
+    warnings_gone: tuple[str, ...]
+    settings: tuple[tuple[str, str, str], ...]
+    costs: tuple[Cost, ...]
+    end: int
+    full_before: int
+    full_after: int
+
+    def __bool__(self) -> bool:
+        """Whether anything changes at all."""
+        parts = (self.added, self.removed, self.rebuilt, self.rerouted, self.resharded, self.settings)
+        return any(parts) or bool(self.warnings_new or self.warnings_gone)
+
+
+def build_inputs(plan: Plan, cell: Cell, variant: Variant) -> dict[str, str]:
+    """What the derivation of `variant` is made from, in words: of its cell, of its package and of all that it needs.
+
+    Descriptions, hashes of what a commit names already and permissions to evaluate change no derivation; they are not
+    among it.
+    """
+    spec = plan.spec
+    branch, hardware = spec.branches[cell.branch], spec.hardware
+    inputs = {
+        "nixpkgs": branch.nixpkgs,
+        "work-arounds": ", ".join(branch.work_arounds),
+        "Python": cell.python,
+        "system": cell.system,
+        f"flags of {cell.isa}": " ".join(hardware.isa(cell.isa).flags),
+    }
+    if cell.gpu != CPU:
+        gpu = hardware.gpu(cell.gpu)
+        inputs["CUDA"] = branch.cuda
+        inputs["CUDA package set"] = hardware.toolkit(branch.cuda).attribute
+        inputs[f"target of {cell.gpu}"] = f"{gpu.capability} {'with' if gpu.cudnn else 'without'} cuDNN"
+    for name in (variant.package, *needs_of(spec, variant.package)):
+        inputs |= _package_inputs(spec, cell.branch, name)
+    return inputs
+
+
+def _package_inputs(spec: Spec, branch_name: str, name: str) -> Iterator[tuple[str, str]]:
+    package, branch = spec.packages[name], spec.branches[branch_name]
+    yield f"version of {name}", branch.versions.get(name, "")
+    yield f"attribute of {name}", package.attribute
+    yield f"needs of {name}", ", ".join(package.needs)
+    yield f"compile jobs of {name}", str(package.jobs)
+    yield f"pname of {name}", branch.pnames.get(name, name)
+    source = branch.sources.get(name)
+    yield f"source of {name}", f"{source.repository} {source.tag} {source.hash} {source.submodules}" if source else ""
+    elsewhere = package.repository
+    yield f"repository of {name}", f"{elsewhere.name} {elsewhere.rev.get(branch_name, '')}" if elsewhere else ""
+
+
+def diff(before: Plan, after: Plan) -> Difference:
+    """What changes from `before` to `after`."""
+    old, new = _standings(before), _standings(after)
+    both = [key for key in new if key in old]
+    reasons = {key: reason for key in both if (reason := _reasons(before, after, old[key], new[key]))}
+    built = {key for key in new if key not in old} | set(reasons)
+    jobs = jobs_of(after.spec, after.shards, chosen=built)
+    machines = machine_counts(after.spec)
+    warned, warns = (_warnings(plan) for plan in (before, after))
+    resharded: dict[tuple[str, str], list[str]] = {}
+    for key in both:
+        if old[key].shard.name != new[key].shard.name:
+            resharded.setdefault((old[key].shard.name, new[key].shard.name), []).append(key[1])
+    return Difference(
+        variants=len(new),
+        added=tuple(_groups({key: () for key in new if key not in old}, new)),
+        removed=tuple(_groups({key: () for key in old if key not in new}, old)),
+        rebuilt=tuple(_groups(reasons, new)),
+        rerouted=tuple(_rerouted(both, old, new)),
+        resharded={names: tuple(variants) for names, variants in resharded.items()},
+        warnings_new=tuple(text for text in warns if text not in warned),
+        warnings_gone=tuple(text for text in warned if text not in warns),
+        settings=tuple(_settings((), _values(before.spec), _values(after.spec))),
+        costs=tuple(
+            Cost(
+                pool=pool.name,
+                jobs=sum(job.pool == pool.name for job in jobs),
+                seconds=sum(job.seconds for job in jobs if job.pool == pool.name),
+            )
+            for pool in after.spec.pools
+        ),
+        end=end_of(jobs, machines),
+        full_before=end_of(jobs_of(before.spec, before.shards), machine_counts(before.spec)),
+        full_after=end_of(jobs_of(after.spec, after.shards), machines),
+    )
+
+
+def _standings(plan: Plan) -> dict[Key, Standing]:
+    return {
+        (cell.branch, variant.name): Standing(variant=variant, cell=cell, route=route, shard=shard)
+        for shard in plan.shards
+        for cell, route in shard.cells
+        for variant in cell.variants
+    }
+
+
+def _warnings(plan: Plan) -> list[str]:
+    return list(dict.fromkeys(f"{finding.code} {finding.message}" for finding in plan.warnings))
+
+
+# Rebuilt and rerouted.
+
+
+def _reasons(before: Plan, after: Plan, old: Standing, new: Standing) -> tuple[str, ...]:
+    """What its build takes in differently, each in words; () for nothing.
+
+    Inputs that one side alone has come and go with a package that is needed, which `needs of` it says.
+    """
+    was = build_inputs(before, old.cell, old.variant)
+    will = build_inputs(after, new.cell, new.variant)
+    if was == will:
+        return ()
+    return tuple(
+        f"{name}{_from_to(was[name], value)}" for name, value in will.items() if name in was and was[name] != value
+    )
+
+
+def _from_to(before: str, after: str) -> str:
+    """The clause ` 12.8 → 12.9`, commits short; '' where it would not be short or a side is empty."""
+    short = [text[:7] if len(text) == 40 and text.isalnum() else text for text in (before, after)]
+    return f" {short[0]} → {short[1]}" if all(0 < len(text) <= 20 for text in short) else ""
+
+
+def _rerouted(both: Sequence[Key], old: Mapping[Key, Standing], new: Mapping[Key, Standing]) -> Iterator[Rerouted]:
+    moved: dict[tuple[Stage, str, str], dict[Key, tuple[str, ...]]] = {}
+    for key in both:
+        for stage in Stage:
+            pools = [side[key].route.pools.get(stage) for side in (old, new)]
+            before, after = (pool.name if pool else NOT_RUN for pool in pools)
+            if before != after:
+                moved.setdefault((stage, before, after), {})[key] = ()
+    for (stage, before, after), keys in moved.items():
+        yield Rerouted(stage=stage, before=before, after=after, groups=tuple(_groups(keys, new)))
+
+
+# Many variants in few words.
+
+
+_AXES = ("gpu", "package", "isa", "python", "system")
+
+
+def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, Standing]) -> Iterator[Group]:
+    """`changed`, with the reasons of each, by branch and reasons; `known` are all the variants of the plan."""
+    by_cause: dict[tuple[str, tuple[str, ...]], list[Key]] = {}
+    for key, reasons in changed.items():
+        by_cause.setdefault((key[0], reasons), []).append(key)
+    of_branch: dict[str, list[Key]] = {}
+    for key in known:
+        of_branch.setdefault(key[0], []).append(key)
+    for (branch, reasons), keys in by_cause.items():
+        scope, whole = _scope(keys, of_branch[branch], known)
+        names = tuple(name for _, name in keys)
+        yield Group(branch=branch, scope=scope, names=names, whole=whole, reasons=reasons)
+
+
+def _scope(keys: Sequence[Key], every: Sequence[Key], known: Mapping[Key, Standing]) -> tuple[tuple[str, ...], bool]:
+    """The fewest values of one axis, else of two together, that `keys` fill, out of `every` variant of the branch.
+
+    () for all of them. Where they fill none, the GPUs that they are of, and False.
+    """
+    if len(keys) == len(every):
+        return (), True
+    for size in (1, 2):
+        found: list[tuple[str, ...]] = []
+        for axes in combinations(_AXES, size):
+            inside = dict.fromkeys(_value(known[key], axes) for key in keys)
+            if sum(_value(known[key], axes) in inside for key in every) == len(keys):
+                found.append(tuple(inside))
+        if found:
+            return min(found, key=len), True
+    return tuple(dict.fromkeys(_value(known[key], ("gpu",)) for key in keys)), False
+
+
+def _value(standing: Standing, axes: Sequence[str]) -> str:
+    """What `axes` have there, as one says it: `sm90`, `Python 3.13`, `sm90 avx2`."""
+    cell = standing.cell
+    values = {
+        "gpu": cell.gpu,
+        "package": standing.variant.package,
+        "isa": cell.isa,
+        "python": f"Python {cell.python}",
+        "system": cell.system,
+    }
+    return " ".join(values[axis] for axis in axes)
+
+
+# The spec's own values.
+
+
+def _values(spec: Spec) -> Any:
+    return with_defaults(spec.document.value)
+
+
+def _settings(path: tuple[str, ...], before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
+    """The values that differ: dotted path, before, after; '' for a side that lacks it."""
+    one, other = ({} if side is None else side for side in (before, after))
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in dict.fromkeys((*one, *other)):
+            yield from _settings((*path, key), one.get(key, _ABSENT), other.get(key, _ABSENT))
+    elif one != other:
+        yield ".".join(path), _said(one), _said(other)
+
+
+_ABSENT = object()
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_said(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_said, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is _ABSENT else str(value)

@@ -1,0 +1,135 @@
+"""A `Difference` as Markdown for a pull request's summary: short where little changed, long lists folded away.
+
+Every word that comes from a spec stands in a code span, where Markdown, HTML, mentions and references mean nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ci_compiler.reports.diff import Cost, Difference, Group, Rerouted
+from ci_compiler.reports.forecast import spell
+
+NOTHING = "Nothing changes."
+_FEW = 3  # variants that are named instead of counted
+_SHOWN_LINES = 12  # of a list that stands open
+_SHOWN_NAMES = 1000  # of a folded list; a step's summary holds 1 MiB
+_SHOWN_TEXT = 200
+
+
+def markdown(found: Difference) -> str:
+    """The whole text; exactly `NOTHING` where nothing changes."""
+    if not found:
+        return NOTHING
+    return "\n\n".join(_blocks(found))
+
+
+def code(text: str) -> str:
+    """`text` as a code span that nothing in it can end, also within a table."""
+    shown = text if len(text) <= _SHOWN_TEXT else f"{text[: _SHOWN_TEXT - 1]}…"
+    shown = "".join(char if char.isprintable() else " " for char in shown)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+    pad = " " if "`" in shown or (shown.startswith(" ") and shown.endswith(" ") and shown.strip()) else ""
+    return f"{fence}{pad}{shown}{pad}{fence}" if shown else "nothing"
+
+
+def _blocks(found: Difference) -> Iterator[str]:
+    """The paragraphs, lists and tables, one behind the other."""
+    kinds = {"added": found.added, "removed": found.removed, "rebuilt": found.rebuilt}
+    counts = {kind: sum(len(group.names) for group in groups) for kind, groups in kinds.items()}
+    said = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    yield f"**{said or 'No variant is added, removed or rebuilt'}**; {found.variants:,} variants in all."
+    yield from _list(
+        "changes",
+        [
+            *(_line(group, kind) for kind, groups in kinds.items() for group in groups),
+            *map(_rerouted, found.rerouted),
+            *_resharded(found),
+            *(f"new warning: {code(text)}" for text in found.warnings_new),
+            *(f"no longer: {code(text)}" for text in found.warnings_gone),
+        ],
+    )
+    for kind, groups in kinds.items():
+        if counts[kind] > _FEW:
+            yield _names(f"{counts[kind]:,} {kind}", groups)
+    yield from _costs(found, counts["added"] + counts["rebuilt"])
+    if found.settings:
+        yield "What was edited:"
+    yield from _list("values of the spec", [f"{code(path)}: {_change(*pair)}" for path, *pair in found.settings])
+
+
+def _line(group: Group, kind: str) -> str:
+    """What became of a group, as `sm75` on `main`: 18 added."""
+    why = f" ({', '.join(map(code, group.reasons))})" if group.reasons else ""
+    return f"{_where(group)}: {len(group.names):,} {kind}{why}"
+
+
+def _where(group: Group) -> str:
+    if len(group.names) <= _FEW:
+        return f"{', '.join(map(code, group.names))} on {code(group.branch)}"
+    scope = ", ".join(map(code, group.scope))
+    if not group.scope:
+        return f"all of {code(group.branch)}"
+    return f"{scope} on {code(group.branch)}" if group.whole else f"some of {scope} on {code(group.branch)}"
+
+
+def _change(before: str, after: str) -> str:
+    return f"{code(before)} → {code(after)}"
+
+
+def _rerouted(moved: Rerouted) -> str:
+    before, after = (code(pool) if pool else "not run" for pool in (moved.before, moved.after))
+    count = sum(len(group.names) for group in moved.groups)
+    where = "; ".join(map(_where, moved.groups))
+    return f"{moved.stage} {before} → {after}, {count:,} variants rerouted: {where}"
+
+
+def _resharded(found: Difference) -> Iterator[str]:
+    for (before, after), names in found.resharded.items():
+        yield f"workflow {_change(before, after)}: {len(names):,} variants moved"
+
+
+def _list(what: str, lines: Iterable[str]) -> Iterator[str]:
+    """A list, folded where it is long; none where it is empty."""
+    items = [f"- {line}" for line in lines]
+    if len(items) > _SHOWN_LINES:
+        shown = items[:_SHOWN_NAMES]
+        more = [f"- … and {len(items) - len(shown):,} more"] if len(items) > len(shown) else []
+        yield _folded(f"{len(items):,} {what}", [*shown, *more])
+    elif items:
+        yield "\n".join(items)
+
+
+def _names(title: str, groups: Iterable[Group]) -> str:
+    lines: list[str] = []
+    left = _SHOWN_NAMES
+    for group in groups:
+        names = list(map(code, group.names[:left]))
+        left -= len(names)
+        more = [f"… and {len(group.names) - len(names):,} more"] if len(group.names) > len(names) else []
+        lines.append(f"- {_where(group)}: {', '.join([*names, *more])}")
+    return _folded(title, lines)
+
+
+def _folded(title: str, lines: Iterable[str]) -> str:
+    return "\n".join([f"<details><summary>{title}</summary>", "", *lines, "", "</details>"])
+
+
+def _costs(found: Difference, variants: int) -> Iterator[str]:
+    if variants:
+        hours = sum(cost.seconds for cost in found.costs) / 3600
+        yield (
+            f"Building {variants:,} variants takes {hours:,.1f} machine-hours, "
+            f"{spell(found.end)} with these pools where nothing else runs:"
+        )
+        yield "\n".join(["| pool | jobs | machine-hours |", "|---|--:|--:|", *_rows(found.costs)])
+    before, after = spell(found.full_before), spell(found.full_after)
+    if before != after:
+        yield f"A full build takes {after} instead of {before}."
+
+
+def _rows(costs: Iterable[Cost]) -> Iterator[str]:
+    for cost in costs:
+        if cost.jobs:
+            yield f"| {code(cost.pool)} | {cost.jobs:,} | {cost.seconds / 3600:,.1f} |"

@@ -1,0 +1,238 @@
+"""What building costs and how long it takes: the jobs of a plan, worked off by the pools that the spec declares.
+
+The jobs and how they wait for one another are `ci_compiler.jobs`'. What a build takes is the median of recorded builds
+where there are any, else the spec's minutes. The hosted jobs around a shard's cells are no more than a constant minute.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ci_compiler.jobs import Work, better_order, jobs_of
+from ci_compiler.matrix import Cell
+from ci_compiler.pipeline import Plan
+from ci_compiler.reports.history import History
+from ci_compiler.selection import within_limit
+from ci_compiler.simulate import Bound, Job, Order, Schedule, critical_path, lower_bound, simulate
+from ci_compiler.spec.model import Pool, Spec, Stage
+from ci_compiler.workflows.github import limit
+
+HOSTED_SECONDS = 60
+"""What a run takes besides its cells: the hosted jobs that select and judge."""
+
+RESULT_SHARE = 0.1
+"""A result's part of the disk that its build takes (seed documents: 1 to 3 of 20 GB, 0.5 of 6 GB)."""
+
+NO_HISTORY = History()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """Shards that can be dispatched at once without GitHub cancelling a job in its queue, and the seconds they take."""
+
+    shards: tuple[str, ...]
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolForecast:
+    """A pool over a full build: its jobs, their seconds, the share of the time that its machines are busy.
+
+    `bound`: the seconds that no full build beats because of it. `build_disk`, `disk_peak`: GB on one machine, of its
+    largest build, and the most where results stay in its store and nothing is collected. `one_more`: the seconds by
+    which a further machine ends a full build sooner (list scheduling can lose by it: then below 0).
+    """
+
+    pool: Pool
+    jobs: int
+    seconds: int
+    busy: float
+    bound: int
+    build_disk: int
+    disk_peak: float
+    one_more: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequest:
+    """What a pull request builds at the most: the branch it is slowest for, the cells, the seconds."""
+
+    branch: str
+    cells: tuple[Cell, ...]
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """All that a forecast tells; times are seconds. `schedule` is that of `jobs`, as GitHub hands them out.
+
+    `measured`: variants whose build is recorded. `better_end`: with the jobs in `better_order`; `longest_end`: under a
+    scheduler that takes the longest first. `overdue`: jobs that GitHub cancels in their queue where all shards are
+    dispatched at once; in `waves` there are none. `shards`: a run of each alone. `alone_seconds`, `alone_end`: the work
+    and the end, were every package that needs another to build it again.
+    """
+
+    variants: int
+    measured: int
+    jobs: tuple[Work, ...]
+    schedule: Schedule
+    bound: Bound
+    path: tuple[Work, ...]
+    pools: tuple[PoolForecast, ...]
+    better_end: int
+    longest_end: int
+    overdue: int
+    waves: tuple[Wave, ...]
+    shards: Mapping[str, int]
+    pull_request: PullRequest
+    alone_seconds: int
+    alone_end: int
+
+    @property
+    def seconds(self) -> int:
+        """The work of all jobs."""
+        return sum(job.seconds for job in self.jobs)
+
+    @property
+    def end(self) -> int:
+        """When a full build is over, all shards dispatched at once and the jobs as written."""
+        return HOSTED_SECONDS + self.schedule.end
+
+    @property
+    def lower_bound(self) -> int:
+        """What no order of the jobs beats."""
+        return HOSTED_SECONDS + self.bound.seconds
+
+
+def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True) -> Forecast:
+    """The forecast of `plan`. `publish`: whether a full build publishes what passes its tests."""
+    spec, better, machines = plan.spec, better_order(plan.spec, plan.shards), machine_counts(plan.spec)
+    jobs = jobs_of(spec, plan.shards, recorded=history.seconds, publish=publish)
+    again = jobs_of(spec, plan.shards, recorded=history.seconds, publish=publish, alone=True)
+    by_shard = {shard.name: jobs_of(spec, [shard], recorded=history.seconds, publish=publish) for shard in plan.shards}
+    schedule, bound = simulate(jobs, machines), lower_bound(jobs, machines)
+    waits = (start - ready for start, ready in zip(schedule.starts, schedule.ready, strict=True))
+    return Forecast(
+        variants=sum(len(shard.variants) for shard in plan.shards),
+        measured=sum(
+            (job.cell.branch, job.variant.name) in history.seconds for job in jobs if job.stage is Stage.BUILD
+        ),
+        jobs=jobs,
+        schedule=schedule,
+        bound=bound,
+        path=tuple(jobs[index] for index in critical_path(jobs)),
+        pools=tuple(_pools(spec, jobs, schedule, bound)),
+        better_end=end_of(jobs_of(spec, better, recorded=history.seconds, publish=publish), machines),
+        longest_end=end_of(jobs, machines, Order.LONGEST),
+        overdue=sum(wait > limit("queued-hours").limit * 3600 for wait in waits),
+        waves=tuple(_waves([by_shard[shard.name] for shard in better], machines)),
+        shards={name: end_of(own, machines) for name, own in by_shard.items()},
+        pull_request=max(_pull_requests(plan, history, machines), key=lambda one: one.seconds),
+        alone_seconds=sum(job.seconds for job in again),
+        alone_end=end_of(again, machines),
+    )
+
+
+def machine_counts(spec: Spec) -> dict[str, int]:
+    """The machines of each pool."""
+    return {pool.name: pool.count for pool in spec.pools}
+
+
+def end_of(jobs: Sequence[Job], machines: Mapping[str, int], order: Order = Order.READY) -> int:
+    """The seconds from dispatch to verdict of a run of `jobs`."""
+    return HOSTED_SECONDS + simulate(jobs, machines, order).end
+
+
+def spell(seconds: float) -> str:
+    """A time as people say it, to the minute: `65 h 20 min`."""
+    minutes = round(abs(seconds) / 60)
+    words = [f"{minutes // 60} h"] * (minutes >= 60) + [f"{minutes % 60} min"] * (minutes % 60 > 0 or minutes < 60)
+    return "-" * (seconds < 0 and minutes > 0) + " ".join(words)
+
+
+# Parts of the forecast.
+
+
+def _pools(spec: Spec, jobs: Sequence[Work], schedule: Schedule, bound: Bound) -> Iterator[PoolForecast]:
+    machines = machine_counts(spec)
+    peaks = _disk_peaks(spec, jobs, schedule)
+    by_pool: dict[str, list[int]] = {}
+    for index, job in enumerate(jobs):
+        by_pool.setdefault(job.pool, []).append(index)
+    for pool in spec.pools:
+        own = by_pool.get(pool.name, [])
+        if not own:
+            continue
+        seconds = sum(jobs[index].seconds for index in own)
+        waited = any(schedule.starts[index] > schedule.ready[index] for index in own)
+        more = simulate(jobs, machines | {pool.name: pool.count + 1}).end if waited else schedule.end
+        builds = [jobs[index].variant.package for index in own if jobs[index].stage is Stage.BUILD]
+        yield PoolForecast(
+            pool=pool,
+            jobs=len(own),
+            seconds=seconds,
+            busy=seconds / (pool.count * schedule.end),
+            bound=HOSTED_SECONDS + bound.pools[pool.name],
+            build_disk=max((spec.packages[package].disk for package in builds), default=0),
+            disk_peak=peaks[pool.name],
+            one_more=schedule.end - more,
+        )
+
+
+def _disk_peaks(spec: Spec, jobs: Sequence[Work], schedule: Schedule) -> dict[str, float]:
+    """The most GB that one machine of each pool holds: results of before, and the build that runs."""
+    store: dict[tuple[str, int], float] = {}
+    held: set[tuple[tuple[str, int], tuple[str, str]]] = set()
+    peaks: dict[str, float] = {}
+    for index in sorted(range(len(jobs)), key=lambda index: (schedule.starts[index], index)):
+        job, machine = jobs[index], (jobs[index].pool, schedule.machines[index])
+        disk = spec.packages[job.variant.package].disk
+        result = (machine, job.key)
+        before = store.get(machine, 0.0)
+        after = before if result in held else before + disk * RESULT_SHARE
+        held.add(result)
+        store[machine] = after
+        used = before + disk if job.stage is Stage.BUILD else after
+        peaks[job.pool] = max(peaks.get(job.pool, 0.0), used)
+    return {pool: round(peak, 1) for pool, peak in peaks.items()}
+
+
+def _waves(shards: Iterable[Sequence[Work]], machines: Mapping[str, int]) -> Iterator[Wave]:
+    """Shards in groups, each dispatched when the one before is over.
+
+    While a job waits, every machine of its pool works; so none waits for longer than the group's work of that pool
+    divided by its machines, and a group is full where that would pass the limit's gate.
+    """
+    gate = limit("queued-hours").gate * 3600
+    group: list[Sequence[Work]] = []
+    load = Counter[str]()
+    for jobs in shards:
+        own = Counter[str]()
+        for job in jobs:
+            own[job.pool] += job.seconds
+        if group and any(load[pool] + more > gate * machines[pool] for pool, more in own.items()):
+            yield _wave(group, machines)
+            group, load = [], Counter()
+        group.append(jobs)
+        load += own
+    yield _wave(group, machines)
+
+
+def _wave(group: Sequence[Sequence[Work]], machines: Mapping[str, int]) -> Wave:
+    jobs: list[Work] = []
+    for own in group:
+        offset = len(jobs)
+        jobs += [replace(job, needs=tuple(need + offset for need in job.needs)) for job in own] if offset else own
+    return Wave(shards=tuple(own[0].shard for own in group), seconds=end_of(jobs, machines))
+
+
+def _pull_requests(plan: Plan, history: History, machines: Mapping[str, int]) -> Iterator[PullRequest]:
+    """What a pull request to each branch builds, where it rebuilds the whole branch; it publishes nothing."""
+    for branch in plan.spec.branches:
+        shards = [shard for shard in plan.shards if shard.branch == branch]
+        wanted = within_limit([part for shard in shards for part in shard.cells], plan.spec.pull_request_cells)
+        chosen = {(branch, variant.name) for cell, _ in wanted for variant in cell.variants}
+        jobs = jobs_of(plan.spec, shards, chosen=chosen, recorded=history.seconds, publish=False)
+        yield PullRequest(branch=branch, cells=tuple(cell for cell, _ in wanted), seconds=end_of(jobs, machines))

@@ -1,0 +1,188 @@
+"""The forecast as a picture: what every machine does over a full build, in one HTML file that loads nothing.
+
+A lane a machine, a bar a job: the colour is the package's, the shade the stage's; pointing at a bar names it. There is
+no script: the page zooms by style alone, and its policy forbids it any request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from ci_compiler.reports.forecast import HOSTED_SECONDS, Forecast, PoolForecast, spell
+from ci_compiler.spec.model import Stage
+
+STYLE = Path(__file__).with_suffix(".css")
+
+_HUES = 8
+_STEPS = (600, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600, 48 * 3600, 168 * 3600)
+_MOST_TICKS = 14
+_LANE_PIXELS, _LEAST_POOL_PIXELS = 22, 34
+
+
+def gantt(forecast: Forecast) -> str:
+    """The whole page."""
+    packages = list(dict.fromkeys(job.variant.package for job in forecast.jobs))
+    hues = {package: index % _HUES for index, package in enumerate(packages)}
+    title = f"A full build of {forecast.variants:,} variants"
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+            f"<title>{title}</title>",
+            f"<style>\n{STYLE.read_text('utf-8')}{''.join(_hue_rules(hues))}</style>",
+            "</head>",
+            "<body>",
+            f"<h1>{title}: {spell(forecast.end)}</h1>",
+            "<p>All shards dispatched at once, jobs handed out as GitHub does: longest ready first.</p>",
+            *_facts(forecast),
+            *_legend(hues),
+            *_chart(forecast, hues),
+            *_table(forecast),
+            *_path(forecast),
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _hue_rules(hues: dict[str, int]) -> Iterator[str]:
+    for hue in sorted(set(hues.values())):
+        yield f".hue-{hue} {{ fill: var(--hue-{hue}); background: var(--hue-{hue}); }}\n"
+
+
+def _facts(forecast: Forecast) -> Iterator[str]:
+    above = forecast.end / forecast.lower_bound - 1
+    pull = forecast.pull_request
+    saved = (forecast.alone_seconds - forecast.seconds) / 3600
+    facts = [
+        ("work", f"{forecast.seconds / 3600:,.0f} h", f"of machines, in {len(forecast.jobs):,} jobs"),
+        ("lower bound", spell(forecast.lower_bound), f"the full build is {above:.1%} above it"),
+        ("bottleneck", forecast.bound.pool or "the longest chain", "what sets the lower bound"),
+        ("one shard", f"up to {spell(max(forecast.shards.values()))}", f"the slowest of {len(forecast.shards):,}"),
+        ("a pull request", f"up to {spell(pull.seconds)}", f"{len(pull.cells)} cells of {pull.branch}"),
+        (
+            "shared builds save",
+            f"{saved:,.0f} h",
+            f"of machines, and end {spell(forecast.alone_end - forecast.end)} sooner",
+        ),
+    ]
+    if forecast.overdue:
+        together = spell(sum(wave.seconds for wave in forecast.waves))
+        remark = f"at once, {forecast.overdue:,} jobs would queue for longer than GitHub allows"
+        facts.append((f"in {len(forecast.waves):,} waves", together, remark))
+    yield '<dl class="facts">'
+    for name, value, remark in facts:
+        yield f"<div><dt>{name}</dt><dd>{escape(value)}<small>{escape(remark)}</small></dd></div>"
+    yield "</dl>"
+
+
+def _legend(hues: dict[str, int]) -> Iterator[str]:
+    yield '<fieldset class="zoom" aria-label="Zoom">'
+    for times in (1, 4, 16):
+        checked = " checked" if times == 1 else ""
+        yield f'<label><input type="radio" name="zoom" id="zoom-{times}"{checked}> {times}×</label>'
+    yield "</fieldset>"
+    yield '<div class="legend">'
+    for package, hue in hues.items():
+        yield f'<span><i class="hue-{hue}"></i>{escape(package)}</span>'
+    for stage in Stage:
+        apart = ' class="apart"' if stage is Stage.BUILD else ""
+        yield f'<span{apart}><i class="stage {stage}"></i>{stage}</span>'
+    yield '<span class="apart"><i class="bound"></i>lower bound</span>'
+    yield "</div>"
+
+
+def _chart(forecast: Forecast, hues: dict[str, int]) -> Iterator[str]:
+    lanes = dict(_bars(forecast, hues))
+    yield '<div class="chart" tabindex="0" role="group" aria-label="Machines over time"><div class="lanes">'
+    yield from _axis(forecast)
+    for one in forecast.pools:
+        busiest = " busiest" if one.pool.name == forecast.bound.pool else ""
+        machines = f"{one.pool.count:,} machine{'s' if one.pool.count > 1 else ''}"
+        yield f'<div class="pool{busiest}"><b>{escape(one.pool.name)}</b>'
+        yield f"<small>{machines}, {one.busy:.0%}&nbsp;busy</small></div>"
+        yield from _lanes(forecast, one, lanes[one.pool.name])
+    yield from _axis(forecast)
+    yield "</div></div>"
+
+
+def _lanes(forecast: Forecast, one: PoolForecast, bars: list[str]) -> Iterator[str]:
+    """The lanes of a pool: a unit of height a machine, a unit of width a second."""
+    count, end = one.pool.count, forecast.end
+    height = max(_LEAST_POOL_PIXELS, count * _LANE_PIXELS)
+    label = f"{one.pool.name}: {one.jobs} jobs, {one.busy:.0%} busy"
+    yield (
+        f'<svg role="img" aria-label="{escape(label)}" viewBox="0 0 {end} {count}" preserveAspectRatio="none" '
+        f'style="height:{height}px">'
+    )
+    for tick in _ticks(end):
+        yield f'<line class="grid" x1="{tick}" x2="{tick}" y1="0" y2="{count}"/>'
+    yield from bars
+    bound = forecast.lower_bound
+    yield f'<line class="bound-line" x1="{bound}" x2="{bound}" y1="0" y2="{count}"/>'
+    yield "</svg>"
+
+
+def _bars(forecast: Forecast, hues: dict[str, int]) -> Iterator[tuple[str, list[str]]]:
+    """The bars of each pool."""
+    bars: dict[str, list[str]] = {one.pool.name: [] for one in forecast.pools}
+    schedule = forecast.schedule
+    for job, start, machine in zip(forecast.jobs, schedule.starts, schedule.machines, strict=True):
+        begin = start + HOSTED_SECONDS
+        when = f"from {spell(begin)} on, {spell(job.seconds)}"
+        bars[job.pool].append(
+            f'<rect class="hue-{hues[job.variant.package]} {job.stage}" x="{begin}" y="{machine}.08" '
+            f'width="{job.seconds}" height=".84"><title>'
+            f"{escape(job.variant.name)} on {escape(job.cell.branch)}\n{job.stage}, {when}</title></rect>"
+        )
+    yield from bars.items()
+
+
+def _axis(forecast: Forecast) -> Iterator[str]:
+    ticks = _ticks(forecast.end)
+    yield '<div class="pool"></div><div class="axis">'
+    for tick in ticks:
+        last = ' class="last"' if tick > 0.97 * forecast.end else ""
+        said = spell(tick) if tick else "0"
+        yield f'<span{last} style="left:{100 * tick / forecast.end:.3f}%">{said}</span>'
+    yield "</div>"
+
+
+def _ticks(end: int) -> list[int]:
+    step = next((step for step in _STEPS if end / step <= _MOST_TICKS), 0) or -(-end // _MOST_TICKS // 3600) * 3600
+    return list(range(0, end + 1, step))
+
+
+def _table(forecast: Forecast) -> Iterator[str]:
+    headers = ("pool", "machines", "jobs", "machine-hours", "busy", "least time", "disk uncollected", "one more saves")
+    yield '<h2>Pools</h2><div class="wide"><table><thead><tr>'
+    yield "".join(f'<th scope="col">{header}</th>' for header in headers)
+    yield "</tr></thead><tbody>"
+    for one in forecast.pools:
+        row = (
+            one.pool.name,
+            f"{one.pool.count:,}",
+            f"{one.jobs:,}",
+            f"{one.seconds / 3600:,.0f}",
+            f"{one.busy:.0%}",
+            spell(one.bound),
+            f"{one.disk_peak:.0f} of {one.pool.disk:,} GB",
+            spell(one.one_more) if one.one_more else "-",
+        )
+        yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
+    yield "</tbody></table></div>"
+
+
+def _path(forecast: Forecast) -> Iterator[str]:
+    yield f"<h2>Critical path: {spell(sum(job.seconds for job in forecast.path))}</h2><ol>"
+    for job in forecast.path:
+        said = f"{job.variant.name} {job.stage} on {job.pool}, {spell(job.seconds)}"
+        yield f"<li>{escape(said)}</li>"
+    yield "</ol>"

@@ -1,0 +1,84 @@
+"""What recorded builds took, read from the manifests that they leave."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from statistics import median
+from typing import Any
+
+from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.workflows.variant import MANIFEST
+
+NAME = PurePosixPath(MANIFEST).name
+"""The file that a build leaves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The median seconds of a build by branch and variant name, out of how many manifests."""
+
+    seconds: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    manifests: int = 0
+
+
+def read_history(folder: Path) -> History:
+    """The manifests in `folder` and below. Raises InputError where there are none, or one is broken."""
+    if not folder.is_dir():
+        raise InputError([Finding(place=Place(file=str(folder)), code="history-missing", message="no such folder")])
+    found: dict[tuple[str, str], list[float]] = {}
+    findings: list[Finding] = []
+    paths = list(_manifests(folder))
+    for path in paths:
+        try:
+            branch, name, seconds = _read(path)
+            found.setdefault((branch, name), []).append(seconds)
+        except _BrokenError as error:
+            findings.append(error.finding)
+    if not paths:
+        message = f"no {NAME} in it or below; builds leave them in their artifacts"
+        findings.append(Finding(place=Place(file=str(folder)), code="history-empty", message=message))
+    if findings:
+        raise InputError(findings)
+    return History(seconds={key: round(median(times)) for key, times in sorted(found.items())}, manifests=len(paths))
+
+
+class _BrokenError(Exception):
+    """A manifest that is none."""
+
+    def __init__(self, path: Path, message: str, line: int = 0, column: int = 0) -> None:
+        place = Place(file=str(path), line=line, column=column)
+        self.finding = Finding(place=place, code="broken-manifest", message=message)
+        super().__init__(message)
+
+
+def _manifests(folder: Path) -> Iterator[Path]:
+    for parent, below, files in os.walk(folder):
+        below.sort()
+        if NAME in files:
+            yield Path(parent, NAME)
+
+
+def _read(path: Path) -> tuple[str, str, float]:
+    """The branch, the name and the seconds of one build. Raises _BrokenError."""
+    try:
+        content: Any = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise _BrokenError(path, f"cannot be read: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        raise _BrokenError(path, f"not JSON: {error.msg}", error.lineno, error.colno) from None
+    except (ValueError, RecursionError):
+        raise _BrokenError(path, "not JSON") from None
+    if not isinstance(content, dict):
+        raise _BrokenError(path, "not a build's manifest: a mapping is one")
+    branch, name, seconds = (content.get(key) for key in ("branch", "name", "seconds"))
+    for key, value in (("branch", branch), ("name", name)):
+        if not isinstance(value, str):
+            raise _BrokenError(path, f"not a build's manifest: {key!r} is no text")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise _BrokenError(path, "not a build's manifest: 'seconds' is no number of seconds")
+    return str(branch), str(name), float(seconds)

@@ -1,0 +1,118 @@
+"""How a run went, as Markdown for its summary: a row a variant, from what the stages left as artifacts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ci_compiler.pipeline import Plan
+from ci_compiler.reports.explain import explain
+from ci_compiler.selection import Choice
+from ci_compiler.spec.model import TESTS, Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run's circumstances: the event's name, the branch or tag it runs at, whether publishing was asked for."""
+
+    event: str
+    ref: str
+    publish: bool
+
+
+def table(plan: Plan, run: Run, branch: str, chosen: Sequence[str], results: Path) -> str:
+    """The table of the `chosen` variants; `results` holds the run's artifacts, a folder each by its name."""
+    if not chosen:
+        return "Nothing was to be built.\n"
+    head = ["variant", *(stage.value for stage in Stage if stage is not Stage.PUBLISH), "time", "size", "published"]
+    rows = [_row(plan, run, branch, name, results) for name in chosen]
+    return "\n".join([_line(head), _line("---" for _ in head), *map(_line, rows)]) + "\n"
+
+
+def left_to_dispatch(plan: Plan, choice: Choice) -> str:
+    """The variants that a pull request rebuilds and does not build, with the command that starts each."""
+    commands = [
+        built.dispatch
+        for name in choice.left
+        for built in explain(plan, name).built
+        if built.cell.branch == choice.branch
+    ]
+    listed = "\n".join(commands)
+    count = f"{len(choice.left)} further variants are rebuilt by this change"
+    return f"<details><summary>{count}; start them by</summary>\n\n```sh\n{listed}\n```\n\n</details>\n"
+
+
+def escape(text: str) -> str:
+    """`text` as one cell of a Markdown table: nothing in it is markup, or ends the cell."""
+    flat = " ".join(text.split())
+    return "".join(f"\\{char}" if char in "\\|`*_[]<>#" else char for char in flat).replace("\\_", "_")
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _row(plan: Plan, run: Run, branch: str, name: str, results: Path) -> list[str]:
+    built = next(one for one in explain(plan, name).built if one.cell.branch == branch)
+    manifest = _read(results / f"build-{name}" / "manifest.json")
+    tests = {stage: _read(results / f"{stage}-{name}" / "result.json") for stage in TESTS}
+    said = {Stage.BUILD: "passed" if manifest else "**failed**"}
+    for stage, result in tests.items():
+        if stage not in built.route.pools:
+            reason = built.route.skipped.get(stage, "")
+            said[stage] = f"no: {escape(reason)}" if reason else "–"
+        elif not manifest:
+            said[stage] = "not reached"
+        else:
+            said[stage] = "passed" if result.get("passed") else "**failed**"
+    published = _read(results / f"publish-{name}" / "published.json")
+    failed = any(cell == "**failed**" for cell in said.values())
+    return [
+        f"`{name}`",
+        *(said[stage] for stage in (Stage.BUILD, *TESTS)),
+        _duration(manifest.get("seconds")),
+        _size(manifest.get("closure_size")),
+        escape(str(published["result"])) if "result" in published else _why_not(run, branch, failed=failed),
+    ]
+
+
+def _why_not(run: Run, branch: str, *, failed: bool) -> str:
+    if run.event not in {"push", "workflow_dispatch"}:
+        return f"no: {escape(run.event)} publishes nothing"
+    if run.ref != branch:
+        return f"no: the run is at {escape(run.ref)}, not at {escape(branch)}"
+    if not run.publish:
+        return "no: not asked for"
+    return "no: it failed before" if failed else "**failed**"
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """The JSON object in a file; an empty one where there is none to read."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _duration(seconds: object) -> str:
+    if not isinstance(seconds, int | float):
+        return "–"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _size(count: object) -> str:
+    if not isinstance(count, int | float):
+        return "–"
+    return (
+        f"{count / 1e9:.2f} GB"
+        if count >= 1e8
+        else f"{count / 1e6:.2f} MB"
+        if count >= 1e5
+        else f"{count / 1e3:.1f} kB"
+    )

@@ -1,0 +1,433 @@
+"""The forecast: its jobs against the compiled workflows, its numbers against sums that one can do by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.errors import InputError
+from ci_compiler.jobs import better_order, jobs_of
+from ci_compiler.pipeline import Plan, plan
+from ci_compiler.reports.forecast import (
+    HOSTED_SECONDS,
+    Work,
+    end_of,
+    forecast,
+    machine_counts,
+    spell,
+)
+from ci_compiler.reports.gantt import gantt
+from ci_compiler.reports.history import History, read_history
+from ci_compiler.simulate import simulate
+from ci_compiler.spec.build import bundled_spec
+from ci_compiler.spec.model import Stage
+from ci_compiler.workflows import cell, variant
+from ci_compiler.workflows.github import limit
+from tests.specs import documents, small, spec_of
+
+MINUTE = 60
+MAIN = "from ci_compiler.cli.compile import main; raise SystemExit(main())"
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Plan:
+    return plan(bundled_spec())
+
+
+def planned(**changes: Any) -> Plan:
+    return plan(spec_of(small(**changes)))
+
+
+def one_cell(*, packages: Any = None, cores: int = 32, isas: list[str] | None = None, **changes: Any) -> Plan:
+    """A plan of CPU cells of one branch on one builder; by default one cell."""
+    isas = isas or ["avx2"]
+    builder = {"runs-on": ["self-hosted", "linux", "x64"], "cpu": isas, "cores": cores}
+    packages = packages or {"pytorch": {"minutes": {"cpu": 60}}}
+    versions = dict.fromkeys(packages, "1.0")
+    document = small(
+        packages=packages,
+        matrix={"python": ["3.13"], "isas": {"x86_64-linux": isas}, "gpus": {"cpu": {}}},
+        runners={"builder": builder},
+    )
+    document["branches"]["main"]["versions"] = versions
+    return plan(spec_of(document | changes))
+
+
+def by_name(jobs: tuple[Work, ...]) -> dict[tuple[str, str, Stage], Work]:
+    return {(*job.key, job.stage): job for job in jobs}
+
+
+# Jobs, and the workflows that they stand for.
+
+
+def test_jobs_wait_for_what_the_compiled_workflows_say(bundled: Plan) -> None:
+    stages: Any = variant.workflow(bundled.spec)["jobs"]
+    packages: Any = cell.workflow(bundled.spec)["jobs"]
+    jobs = jobs_of(bundled.spec, bundled.shards)
+    found = by_name(jobs)
+    assert len(found) == len(jobs)
+    for job in jobs:
+        first = {(jobs[need].variant.package, jobs[need].stage) for need in job.needs}
+        if job.stage is Stage.BUILD:
+            own = {
+                (package, stage)
+                for package in packages[job.variant.package].get("needs", ())
+                for stage in Stage
+                if (job.cell.branch, f"{package}-{job.cell.suffix}", stage) in found
+            }
+            behind = {(package, Stage(need)) for package, stage in own for need in stages[stage].get("needs", ())}
+            assert first == own - behind
+        else:
+            wanted = [Stage(need) for need in stages[job.stage]["needs"]]
+            assert first == {(job.variant.package, stage) for stage in wanted if (*job.key, stage) in found}
+        assert all(jobs[need].cell == job.cell for need in job.needs)
+
+
+def test_each_stage_of_each_variant_that_a_pool_runs_is_one_job_of_that_pool(bundled: Plan) -> None:
+    wanted = Counter(
+        (cell.branch, variant.name, stage, pool.name)
+        for shard in bundled.shards
+        for cell, route in shard.cells
+        for variant in cell.variants
+        for stage, pool in route.pools.items()
+    )
+    assert Counter((*job.key, job.stage, job.pool) for job in jobs_of(bundled.spec, bundled.shards)) == wanted
+
+
+def test_a_test_that_publishing_does_not_wait_for_holds_up_what_needs_the_package() -> None:
+    decided = planned(publish={"after": ["cpu-test"]})
+    jobs = jobs_of(decided.spec, decided.shards)
+    waits = {
+        tuple(jobs[need].stage for need in job.needs)
+        for job in jobs
+        if job.stage is Stage.BUILD and job.cell.gpu == "sm90" and job.variant.package == "torchvision"
+    }
+    assert waits == {(Stage.GPU_TEST, Stage.PUBLISH)}
+
+
+def test_a_package_that_is_not_chosen_lets_what_needs_it_go_on_behind_what_it_needs() -> None:
+    packages = {"p": {}, "q": {"needs": ["p"]}, "r": {"needs": ["q"]}}
+    decided = one_cell(packages=packages)
+    names = {v.package: ("main", v.name) for v in decided.judged.cells[0].variants}
+    jobs = jobs_of(decided.spec, decided.shards, chosen={names["p"], names["r"]})
+    assert [(job.variant.package, job.stage) for job in jobs if job.stage is Stage.BUILD] == [
+        ("p", "build"),
+        ("r", "build"),
+    ]
+    last = next(job for job in jobs if job.variant.package == "r" and job.stage is Stage.BUILD)
+    assert {(jobs[need].variant.package, jobs[need].stage) for need in last.needs} == {("p", Stage.PUBLISH)}
+    alone = jobs_of(decided.spec, decided.shards, chosen={names["r"]})
+    assert alone[0].needs == ()
+
+
+# Sums by hand: build, then 5 minutes of cpu-test and 5 of publish; a minute around them.
+
+
+@pytest.mark.parametrize(
+    ("cores", "jobs", "minutes"),
+    [(32, 32, 60), (16, 32, 120), (8, 32, 240), (64, 32, 60), (64, 64, 30), (64, 16, 60), (16, 16, 60), (8, 16, 120)],
+)
+def test_minutes_are_a_32_core_builders(cores: int, jobs: int, minutes: int) -> None:
+    decided = one_cell(packages={"pytorch": {"minutes": {"cpu": 60}, "jobs": jobs}}, cores=cores)
+    assert forecast(decided).end == (1 + minutes + 5 + 5) * MINUTE
+
+
+def test_the_specs_stage_minutes_count() -> None:
+    decided = one_cell(**{"stage-minutes": {"cpu-test": 7, "publish": 11}})
+    assert forecast(decided).end == (1 + 60 + 7 + 11) * MINUTE
+    assert forecast(decided, publish=False).end == (1 + 60 + 7) * MINUTE
+
+
+def test_torch_built_once_against_torch_built_in_each() -> None:
+    packages = {
+        "torch": {"minutes": {"cpu": 60}},
+        "vision": {"minutes": {"cpu": 10}, "needs": ["torch"]},
+        "extra": {"minutes": {"cpu": 3}, "needs": ["vision"]},
+    }
+    found = forecast(one_cell(packages=packages))
+    assert found.seconds == (60 + 10 + 3 + 3 * 10) * MINUTE
+    assert found.alone_seconds == found.seconds + (60 + 70) * MINUTE
+    assert found.end == HOSTED_SECONDS + found.seconds
+    assert found.alone_end == HOSTED_SECONDS + found.alone_seconds
+    assert [job.variant.package for job in found.path[::3]] == ["torch", "vision", "extra"]
+
+
+def test_one_more_machine_saves_what_it_saves() -> None:
+    found = forecast(one_cell(isas=["avx2", "avx512"]))
+    (builder,) = found.pools
+    assert found.end == (1 + 2 * 70) * MINUTE
+    assert builder.one_more == 70 * MINUTE
+    assert (builder.jobs, builder.seconds, builder.busy) == (6, 140 * MINUTE, 1.0)
+    assert found.bound.pool == "builder"
+    assert forecast(one_cell()).pools[0].one_more == 0
+
+
+def test_disk_holds_the_results_of_before_and_the_build_that_runs() -> None:
+    packages = {"torch": {"disk": 20}, "vision": {"disk": 10, "needs": ["torch"]}}
+    (builder,) = forecast(one_cell(packages=packages, isas=["avx2", "avx512"])).pools
+    # Both torches first (2 x 2 GB), then a vision that leaves 1 GB, then the other's 10 GB while it builds.
+    assert (builder.build_disk, builder.disk_peak) == (20, 22.0)
+    packages["vision"]["disk"] = 100
+    (builder,) = forecast(one_cell(packages=packages, isas=["avx2", "avx512"])).pools
+    assert (builder.build_disk, builder.disk_peak) == (100, 2 * 2 + 10 + 100)
+
+
+def test_a_pull_request_builds_the_cells_that_the_spec_allows_and_publishes_nothing() -> None:
+    found = forecast(one_cell(isas=["avx2", "avx512"], **{"pull-request": {"cells": 1}})).pull_request
+    assert (found.branch, len(found.cells), found.seconds) == ("main", 1, (1 + 65) * MINUTE)
+    none = forecast(one_cell(**{"pull-request": {"cells": 0}})).pull_request
+    assert (none.cells, none.seconds) == ((), HOSTED_SECONDS)
+
+
+def test_a_pull_request_shows_every_value_of_every_axis_where_it_can(bundled: Plan) -> None:
+    found = forecast(replace(bundled, spec=replace(bundled.spec, pull_request_cells=10_000))).pull_request
+    assert list(found.cells) == [c for s in bundled.shards for c, _ in s.cells if s.branch == found.branch]
+    few = forecast(bundled).pull_request
+    of_branch = [cell for cell in bundled.judged.cells if cell.branch == few.branch]
+    assert len(few.cells) == bundled.spec.pull_request_cells < len(of_branch)
+    assert {cell.gpu for cell in few.cells} == {cell.gpu for cell in of_branch}
+    assert {cell.isa for cell in few.cells} == {cell.isa for cell in of_branch}
+
+
+# The bundled stack.
+
+
+def test_the_bundled_pools_come_within_5_percent_of_the_lower_bound(bundled: Plan) -> None:
+    found = forecast(bundled)
+    assert found.variants == 459
+    assert found.lower_bound <= found.end <= 1.05 * found.lower_bound
+    assert sum(one.jobs for one in found.pools) == len(found.jobs)
+    assert sum(one.seconds for one in found.pools) == found.seconds
+    assert all(0 < one.busy <= 1 for one in found.pools)
+    assert max(one.bound for one in found.pools) == found.lower_bound
+    assert found.alone_seconds > found.seconds
+    assert found.alone_end > found.end
+
+
+def test_in_waves_no_job_queues_for_longer_than_github_waits(bundled: Plan) -> None:
+    found = forecast(bundled)
+    hours = limit("queued-hours").limit * 3600
+    waits = [s - r for s, r in zip(found.schedule.starts, found.schedule.ready, strict=True)]
+    assert found.overdue == sum(wait > hours for wait in waits) > 0
+    assert sorted(name for wave in found.waves for name in wave.shards) == sorted(found.shards)
+    for wave in found.waves:
+        jobs = jobs_of(bundled.spec, [shard for shard in bundled.shards if shard.name in wave.shards])
+        assert simulate(jobs, machine_counts(bundled.spec)).longest_wait <= hours
+
+
+# The order of the jobs.
+
+
+def test_the_better_order_puts_what_is_long_first_and_ends_sooner() -> None:
+    matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"cpu": {}, "sm80": {}, "sm90": {}}}
+    gpus = {
+        "python": ["3.13"],
+        "isas": {"x86_64-linux": ["avx", "avx2", "avx512"]},
+        "gpus": {"cpu": {}, "sm90": {"isas": ["avx"]}},
+    }
+    packages = {"pytorch": {"minutes": {"cpu": 60, "gpu": 180}}}
+    branches = small()["branches"]
+    branches["main"]["versions"] = {"pytorch": "2.8.0"}
+    for one in (matrix, gpus):
+        decided = planned(matrix=one, packages=packages, branches=branches)
+        found = forecast(decided)
+        assert found.better_end <= found.end
+        assert better_order(decided.spec, decided.shards)[0].gpu != "cpu"
+    assert found.better_end < found.end
+
+
+def test_the_better_order_within_a_shard_puts_the_longer_cells_first() -> None:
+    runners = small()["runners"]
+    runners["arm"] = {"runs-on": ["self-hosted", "linux", "arm64"], "cpu": ["armv9"], "cores": 8}
+    isas = {"x86_64-linux": ["avx2", "avx512"], "aarch64-linux": ["armv9"]}
+    decided = planned(matrix={"python": ["3.13"], "isas": isas, "gpus": {"cpu": {}}}, runners=runners)
+    assert [cell.isa for cell in decided.judged.cells] == ["avx2", "avx512", "armv9"]
+    assert [cell.isa for cell, _ in decided.shards[0].cells] == ["armv9", "avx2", "avx512"]
+    assert [cell.isa for cell, _ in better_order(decided.spec, decided.shards)[0].cells] == ["armv9", "avx2", "avx512"]
+
+
+def test_no_cell_changes_the_order_of_another_shard(bundled: Plan) -> None:
+    everything = {shard.name: [cell for cell, _ in shard.cells] for shard in better_order(bundled.spec, bundled.shards)}
+    for gone in bundled.shards[::5]:
+        left = replace(bundled, shards=tuple(shard for shard in bundled.shards if shard is not gone))
+        for shard in better_order(left.spec, left.shards):
+            assert [cell for cell, _ in shard.cells] == everything[shard.name]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(documents())
+def test_what_every_forecast_keeps(document: dict[str, Any]) -> None:
+    decided = plan(spec_of(document))
+    found = forecast(decided)
+    machines = machine_counts(decided.spec)
+    assert found == forecast(decided)
+    assert min(found.end, found.better_end, found.longest_end) >= found.lower_bound
+    assert sum(one.seconds for one in found.pools) == found.seconds == sum(job.seconds for job in found.jobs)
+    assert found.alone_seconds >= found.seconds
+    ordered = better_order(decided.spec, decided.shards)
+    assert sorted((s.name, sorted(c.suffix for c, _ in s.cells)) for s in ordered) == sorted(
+        (s.name, sorted(c.suffix for c, _ in s.cells)) for s in decided.shards
+    )
+    assert found.better_end == end_of(jobs_of(decided.spec, ordered), machines)
+    assert gantt(found).count("<rect ") == len(found.jobs)
+
+
+# Recorded builds.
+
+
+def record(folder: Path, name: str, seconds: float, branch: str = "main") -> None:
+    folder.mkdir(parents=True)
+    manifest = {
+        "name": name,
+        "branch": branch,
+        "seconds": seconds,
+        "closure_size": 1,
+        "started": "2026-01-01T00:00:00Z",
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+
+
+def test_a_recorded_variant_takes_the_median_and_the_others_the_estimate(tmp_path: Path) -> None:
+    decided = one_cell(isas=["avx2", "avx512"])
+    for index, seconds in enumerate((100.4, 1200, 90_000)):
+        record(tmp_path / "runs" / str(index), "pytorch-python313-cpu-avx2", seconds)
+    record(tmp_path / "elsewhere", "pytorch-python313-cpu-avx512", 1, branch="other")
+    history = read_history(tmp_path)
+    assert history == History(
+        seconds={("main", "pytorch-python313-cpu-avx2"): 1200, ("other", "pytorch-python313-cpu-avx512"): 1},
+        manifests=4,
+    )
+    found = forecast(decided, history=history)
+    assert found.measured == 1
+    builds = {job.cell.isa: job.seconds for job in found.jobs if job.stage is Stage.BUILD}
+    assert builds == {"avx2": 1200, "avx512": 60 * MINUTE}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "manifest.json:1:2: broken-manifest not JSON"),
+        ("[]", "manifest.json: broken-manifest not a build's manifest"),
+        ('{"name": "a", "branch": "b"}', "'seconds' is no number"),
+        ('{"name": "a", "branch": "b", "seconds": true}', "'seconds' is no number"),
+        ('{"name": "a", "branch": "b", "seconds": NaN}', "'seconds' is no number"),
+        ('{"name": "a", "branch": "b", "seconds": -1}', "'seconds' is no number"),
+        ('{"name": 1, "branch": "b", "seconds": 1}', "'name' is no text"),
+        ("[" * 100_000, "not JSON"),
+        ("\udcff", "not JSON"),
+    ],
+)
+def test_a_broken_manifest_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "manifest.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InputError) as caught:
+        read_history(tmp_path)
+    assert len(caught.value.findings) == 1
+    assert said in str(caught.value)
+
+
+def test_a_history_without_manifests_is_no_history(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"history-empty no manifest\.json in it or below"):
+        read_history(tmp_path)
+    with pytest.raises(InputError, match="history-missing no such folder"):
+        read_history(tmp_path / "none")
+
+
+# The command and the chart.
+
+
+def test_the_command_prints_a_table_and_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(json.dumps(small()), "utf-8")
+    argv = ["forecast", "--root", str(tmp_path), "--spec", str(spec)]
+    assert run(PROGRAM, argv) == 0
+    text = capsys.readouterr().out
+    assert run(PROGRAM, [*argv, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert f"full build       {spell(found['full_build']['as_written'])}, all shards" in text
+    assert text.startswith(f"{found['variants']} variants in {found['jobs']} jobs")
+    assert [line.split()[0] for line in text.splitlines()[2:5]] == ["pool", *(one["name"] for one in found["pools"])]
+    assert run(PROGRAM, [*argv, "--html", str(tmp_path)]) == 2
+    assert "cannot-write cannot be written: Is a directory" in capsys.readouterr().err
+    assert run(PROGRAM, [*argv, "--history", str(tmp_path / "none")]) == 2
+
+
+def test_the_same_bytes_under_any_hash_seed(tmp_path: Path) -> None:
+    def told(seed: str) -> tuple[str, bytes]:
+        chart = tmp_path / f"{seed}.html"
+        done = subprocess.run(
+            [sys.executable, "-c", MAIN, "forecast", "--json", "--html", str(chart)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout, chart.read_bytes()
+
+    assert told("1") == told("2")
+
+
+class Page(HTMLParser):
+    """What the chart holds: addresses that it names, tags that it leaves open, the titles of its bars."""
+
+    VOID = frozenset({"meta", "input", "line"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.titles: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [
+            value or "" for key, value in attrs if key in {"src", "href", "action", "data", "xlink:href"}
+        ]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-2:] == ["rect", "title"]:
+            self.titles.append(data)
+
+
+def test_the_chart_is_one_well_formed_file_that_asks_for_nothing(bundled: Plan) -> None:
+    found = forecast(bundled)
+    text = gantt(found)
+    page = Page()
+    page.feed(text)
+    page.close()
+    assert (page.open, page.addresses) == ([], [])
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "url(" not in text
+    assert "<script" not in text
+    assert len(page.titles) == len(found.jobs)
+    first = found.jobs[0]
+    assert f'x="{HOSTED_SECONDS}" y="0.08" width="{first.seconds}"' in text
+    assert f"{first.variant.name} on {first.cell.branch}\n{first.stage}, from 1 min on, 1 h" in page.titles
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "0 min"), (29, "0 min"), (60, "1 min"), (3600, "1 h"), (3660, "1 h 1 min"), (90_000, "25 h"), (-90, "-2 min")],
+)
+def test_times_are_said_in_hours_and_minutes(seconds: int, said: str) -> None:
+    assert spell(seconds) == said
