@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.jobs import with_cells_ordered
+from ci_compiler.reports import build_matrix
 from ci_compiler.routing import Route, route
 from ci_compiler.rules import Judged, errors_among, judge
 from ci_compiler.sharding import Shard, shards
@@ -51,4 +52,4 @@ def plan(spec: Spec) -> Plan:
 
 def compile_files(decided: Plan) -> Mapping[str, str]:
     """The text of every file by its path from the repository's root. Raises InputError where one passes a limit."""
-    return render(decided.spec, decided.shards)
+    return {**render(decided.spec, decided.shards), build_matrix.PATH: build_matrix.text(decided)}

@@ -105,6 +105,9 @@ def check_guards(decided: Plan, workflows: Mapping[str, Any]) -> None:
             called_from_the_cell = name == "cell.yml"
             if not (hosted or called_from_a_shard or called_from_the_cell or job_id == Stage.PUBLISH):
                 assert GUARD in job["if"], (name, job_id)
+            passed = job.pop("secrets", {})  # by name, so that the environment's own may be used there (GitHub's docs)
+            assert passed in ({}, {secrets: f"${{{{ secrets.{secrets} }}}}"}), (name, job_id)
+            assert not passed or called_from_a_shard or called_from_the_cell, (name, job_id)
             if secrets in json.dumps(job):
                 assert (name, job_id) == ("variant.yml", "publish")
                 assert job["environment"] == decided.spec.publish.environment

@@ -17,7 +17,7 @@ def workflow(spec: Spec) -> dict[str, Node]:
     packages = [package for package in in_build_order(dict(spec.packages)) if package.repository is None]
     return {
         "name": "cell",
-        "on": {"workflow_call": {"inputs": _inputs(spec)}},
+        "on": {"workflow_call": {"inputs": _inputs(spec), "secrets": variant.secret_input(spec)}},
         "permissions": {},
         "jobs": Spaced({package.name: _job(spec, package) for package in packages}),
     }
@@ -55,4 +55,5 @@ def _job(spec: Spec, package: Package) -> dict[str, Node]:
         "permissions": permissions(spec),
         "with": {"name": f"{package.name}-{expression('inputs.cell')}"}
         | {key: expression(f"inputs.{key}") for key in passed},
+        "secrets": variant.secret_passed(spec),
     }

@@ -68,14 +68,16 @@ def setup() -> dict[str, Node]:
     return {"name": "Set up ci-compiler", "uses": f"./{SETUP_ACTION}"}
 
 
-def verdict_job(spec: Spec, needs: list[str], *, select: str, branch: str, publish: str) -> dict[str, Node]:
+def verdict_job(
+    spec: Spec, needs: list[str], *, select: str, branch: str, publish: str, guard: str = ""
+) -> dict[str, Node]:
     """The job that is green where every job of `needs` that was to run succeeded, and red otherwise.
 
-    `select` is the job that chose the variants, `branch` theirs, `publish` whether they were to be published. The table
-    of the run comes behind the verdict, which it cannot change.
+    `select` is the job that chose the variants, `branch` theirs, `publish` whether they were to be published; where
+    `guard` is false, none were to be built. The table of the run comes behind the verdict, which it cannot change.
     """
     download: dict[str, Node] = {"pattern": "*", "path": RESULTS}
-    chosen = expression(f"needs.{select}.outputs.chosen")
+    chosen = f"needs.{select}.outputs.chosen"
     return {
         "name": "Verdict",
         "needs": needs,
@@ -97,7 +99,11 @@ def verdict_job(spec: Spec, needs: list[str], *, select: str, branch: str, publi
             _afterwards(
                 {
                     "name": "Write the table",
-                    "env": {"CHOSEN": chosen, "BRANCH": branch, "PUBLISH": publish},
+                    "env": {
+                        "CHOSEN": expression(f"{guard} && {chosen} || '[]'" if guard else chosen),
+                        "BRANCH": branch,
+                        "PUBLISH": publish,
+                    },
                     "run": f'ci-compile summary {RESULTS} --chosen "$CHOSEN" --branch "$BRANCH" --publish "$PUBLISH"',
                 }
             ),

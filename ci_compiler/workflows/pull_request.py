@@ -58,7 +58,7 @@ def workflow(spec: Spec) -> dict[str, Node]:
         CELLS: _cells(spec),
     }
     base = expression("github.base_ref")
-    verdict = verdict_job(spec, list(jobs), select=SELECT, branch=base, publish="false")
+    verdict = verdict_job(spec, list(jobs), select=SELECT, branch=base, publish="false", guard=FORK_GUARD)
     return {
         "name": "pull request",
         "on": {"pull_request": {"branches": list(spec.branches)}},

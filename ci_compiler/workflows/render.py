@@ -8,7 +8,7 @@ from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.output import MARK
 from ci_compiler.sharding import Shard
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.workflows import cell, fleet_watch, pull_request, setup_action, shard, variant
+from ci_compiler.workflows import cell, fleet_watch, pages, pull_request, setup_action, shard, variant
 from ci_compiler.workflows.common import CELL, FLEET_WATCH, FOLDER, PULL_REQUEST, SETUP_ACTION, VARIANT
 from ci_compiler.workflows.github import limit
 from ci_compiler.workflows.writer import Node, dump
@@ -33,6 +33,7 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
         f"{FOLDER}/{CELL}": dump(cell.workflow(spec), header=head),
         f"{FOLDER}/{PULL_REQUEST}": dump(pull_request.workflow(spec), header=head),
         f"{FOLDER}/{FLEET_WATCH}": dump(fleet_watch.workflow(spec), header=head),
+        f"{FOLDER}/{pages.FILE}": dump(pages.workflow(spec), header=head),
         f"{SETUP_ACTION}/action.yml": dump(setup_action.action(spec), header=head),
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
         ".github/.gitattributes": "".join(f"# {line}\n" for line in head)

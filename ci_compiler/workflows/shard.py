@@ -23,6 +23,7 @@ from ci_compiler.workflows.common import (
     setup,
     verdict_job,
 )
+from ci_compiler.workflows.variant import secret_passed
 from ci_compiler.workflows.writer import Node, Spaced
 
 ALL = "all"
@@ -131,6 +132,7 @@ def _cell(spec: Spec, cell: Cell, route: Route, granted: dict[str, str]) -> dict
             "publish": _MAY_PUBLISH[spec.publish.on_push],
             **machines(spec, route),
         },
+        "secrets": secret_passed(spec),
     }
 
 

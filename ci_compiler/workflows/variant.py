@@ -35,7 +35,7 @@ def workflow(spec: Spec) -> dict[str, Node]:
     makers = {Stage.BUILD: _build, Stage.CPU_TEST: _test, Stage.GPU_TEST: _test, Stage.PUBLISH: _publish}
     return {
         "name": "variant",
-        "on": {"workflow_call": {"inputs": _inputs(spec)}},
+        "on": {"workflow_call": {"inputs": _inputs(spec), "secrets": secret_input(spec)}},
         "permissions": {},
         "jobs": Spaced({stage.value: makers[stage](spec, stage) for stage in stages_of(spec)}),
     }
@@ -57,6 +57,21 @@ def machine_inputs(spec: Spec) -> dict[str, Node]:
         machine_input(stage): text_input(f"Where {stage} runs, as JSON for runs-on.", required=stage not in TESTS)
         for stage in stages_of(spec)
     }
+
+
+def secret_input(spec: Spec) -> dict[str, Node]:
+    """The secret that a called workflow is passed, where its caller may publish.
+
+    GitHub gives a called workflow's job the secrets of its environment only where the caller passes them on by name:
+    https://docs.github.com/actions/how-tos/reuse-automations/reuse-workflows
+    """
+    return {TOKEN[spec.backend]: {"description": "What publishing needs, of the environment.", "required": False}}
+
+
+def secret_passed(spec: Spec) -> dict[str, Node]:
+    """The `secrets:` of a job that calls a workflow with `secret_input`; its value is the environment's, there."""
+    token = TOKEN[spec.backend]
+    return {token: expression(f"secrets.{token}")}
 
 
 def text_input(description: str, *, required: bool = True) -> dict[str, Node]:
@@ -149,7 +164,13 @@ def _publish(spec: Spec, stage: Stage) -> dict[str, Node]:
             {
                 "name": "Publish",
                 "env": {token: expression(f"secrets.{token}"), "COMMIT": expression("inputs.commit")},
-                "run": 'ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" --manifest ' + MANIFEST,
+                "run": 'ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" '
+                f"--manifest {MANIFEST} --out publish-output",
+            },
+            {
+                "name": "Keep what came of it",
+                "uses": pinned("actions/upload-artifact"),
+                "with": {"name": f"publish-{NAME}", "path": "publish-output/"},
             },
         ],
     }

@@ -12,6 +12,8 @@ PROGRAM = Program(
     commands={
         "variants": "list the variants of the matrix",
         "explain": "tell all about one variant: why it exists or may not, its shard, job and pools",
+        "select": "choose the variant for a machine, this one or another, and tell how to install it",
+        "site": "write the finder page: one static file that chooses in the browser",
         "diff": "tell what a change of the spec means and costs, as Markdown",
         "forecast": "tell what building everything costs and how long it takes, pool by pool",
         "recipes": "write or check a branch's recipes",

@@ -1,0 +1,130 @@
+"""`ci-compile select`: the variant for a machine, and how to install it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.errors import Finding, InputError, Place, nearest
+
+if TYPE_CHECKING:
+    from ci_compiler.reports.select import Choice, Wishes
+    from ci_compiler.runners.machine import Machine
+    from ci_compiler.spec.model import Spec
+
+WORKLOADS = ("general", "bf16", "int8")
+"""`reports.select.Workload`, spelled out: the parser is made before that is imported."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds what describes a machine, and what is wished for."""
+    parser.add_argument("--gpu", metavar="NAME", help="a GPU by product (RTX 4090) or architecture (sm89), or none")
+    parser.add_argument("--cpu", metavar="NAME", help="a CPU by model, family or instruction sets (avx512,…)")
+    parser.add_argument("--driver", metavar="N", default="", help="the version of NVIDIA's driver, as nvidia-smi tells")
+    parser.add_argument("--workload", choices=WORKLOADS, default=WORKLOADS[0], help="what the CPU's part is for")
+    parser.add_argument("--package", metavar="P", help="the package; the first of the spec that is built here")
+    parser.add_argument("--branch", metavar="B", help="only this branch")
+    parser.add_argument("--python", metavar="V", help="only this Python")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Selects; 0 where a variant serves, 1 where none does, 2 for a name that is none and a machine that cannot be."""
+    from ci_compiler.cli.console import print_json
+    from ci_compiler.reports.select import select
+    from ci_compiler.rules import judge
+
+    spec = spec_of(arguments)
+    wishes = _wishes(spec, arguments)
+    machine = _machine(arguments)
+    choice = select(spec, judge(spec).cells, machine, wishes)
+    if choice.impossible:
+        raise _wrong("--cpu", "impossible-machine", "; ".join(choice.problems))
+    if arguments.json:
+        print_json({"machine": _machine_json(machine)} | choice.as_json())
+    else:
+        _print(machine, choice)
+    return 0 if choice.best else 1
+
+
+def _wishes(spec: Spec, arguments: argparse.Namespace) -> Wishes:
+    from ci_compiler.reports.select import Wishes, Workload
+
+    here = [package.name for package in spec.packages.values() if package.repository is None]
+    package = arguments.package or here[0]
+    for option, name, known in (
+        ("package", package, here),
+        ("branch", arguments.branch, list(spec.branches)),
+        ("python", arguments.python, list(spec.matrix.pythons)),
+    ):
+        if name is not None and name not in known:
+            raise _wrong(f"--{option}", f"unknown-{option}", f"unknown {option} {name!r}{nearest(name, known)}")
+    return Wishes(
+        package=package,
+        workload=Workload(arguments.workload),
+        branch=arguments.branch or "",
+        python=arguments.python or "",
+    )
+
+
+def _machine(arguments: argparse.Namespace) -> Machine:
+    from ci_compiler.hardware import UnknownHardwareError, tables
+    from ci_compiler.reports import names
+    from ci_compiler.runners.host import this_machine
+    from ci_compiler.runners.machine import driver_number
+
+    if arguments.driver and not driver_number(arguments.driver):
+        raise _wrong("--driver", "wrong-driver", f"{arguments.driver!r} is no driver's version, as 580 or 580.65.06")
+    try:
+        return names.machine(
+            gpu=arguments.gpu,
+            cpu_name=arguments.cpu,
+            driver=arguments.driver,
+            this=lambda: this_machine(tables(), trial=False),
+        )
+    except UnknownHardwareError as error:
+        option = "--gpu" if error.kind == "GPU" else "--cpu"
+        raise _wrong(option, f"unknown-{error.kind.lower()}", str(error)) from None
+    except ValueError as error:
+        raise _wrong("--gpu/--cpu", "wrong-hardware", str(error)) from None
+
+
+def _wrong(option: str, code: str, message: str) -> InputError:
+    return InputError([Finding(place=Place(file=option), code=code, message=message)])
+
+
+def _print(machine: Machine, choice: Choice) -> None:
+    from ci_compiler.cli.console import table
+
+    print(choice.best.name if choice.best else "no variant serves this machine")
+    for key, value in _lines(machine, choice):
+        print(f"  {key:<10} {value}".rstrip())
+    for title, notes in (("also runs here", choice.runners_up), ("better with", choice.better)):
+        if notes:
+            heading = title if choice.best or title != "better with" else "nearest, with"
+            print(f"\n{heading}")
+            table(["variant", "branch", "note"], [[one.offer.name, one.offer.branch, one.note] for one in notes])
+
+
+def _lines(machine: Machine, choice: Choice) -> Iterator[tuple[str, str]]:
+    gpus = ", ".join(f"{one.name} ({one.sm}, driver {one.driver or 'unknown'})" for one in machine.gpus)
+    isas = ", ".join(machine.isas) or "none of the instruction sets"
+    yield "gpu", gpus or "none"
+    yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}"
+    if choice.best:
+        yield "branch", f"{choice.best.branch}, {choice.best.package} {choice.best.version}"
+    for key, values in (("but", choice.problems), ("why", choice.why), ("install", choice.install)):
+        for index, value in enumerate(values):
+            yield "" if index else key, value
+
+
+def _machine_json(machine: Machine) -> dict[str, object]:
+    return {
+        "system": machine.system,
+        "cpu": machine.cpu,
+        "isas": list(machine.isas),
+        "gpus": [{"name": one.name, "sm": one.sm, "driver": one.driver} for one in machine.gpus],
+    }

@@ -1,0 +1,44 @@
+"""`ci-compile site DIR`: the finder page, one static file."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from ci_compiler.cli.where import add_spec, spec_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the folder and the repository."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder that the page is written to")
+    parser.add_argument("--repository", metavar="OWNER/NAME", default="", help="where its links lead to on GitHub")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes `DIR/index.html`. Raises InputError where something foreign stands there or it cannot be written."""
+    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.output import is_ours
+    from ci_compiler.pipeline import plan
+    from ci_compiler.reports.site.page import NAME, page
+
+    repository: str = arguments.repository
+    if repository and not re.fullmatch(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+", repository):
+        message = f"{repository!r} is no repository on GitHub, as my-org/build-pytorch"
+        raise InputError([Finding(place=Place(file="--repository"), code="wrong-repository", message=message)])
+    text = page(plan(spec_of(arguments)), repository)
+    file: Path = arguments.folder / NAME
+    if file.exists() and not is_ours(file):
+        message = "was not written by ci-compile and is in the way; move it, or delete it"
+        raise InputError([Finding(place=Place(file=str(file)), code="in-the-way", message=message)])
+    try:
+        arguments.folder.mkdir(parents=True, exist_ok=True)
+        fresh = file.with_name(f".{NAME}.new")
+        fresh.write_text(text, "utf-8", newline="\n")
+        fresh.replace(file)
+    except OSError as error:
+        message = f"cannot be written: {error.strerror}"
+        raise InputError([Finding(place=Place(file=str(file)), code="cannot-write", message=message)]) from error
+    print(f"wrote {file} ({len(text.encode()) / 1000:.0f} kB)")
+    return 0

@@ -1,0 +1,48 @@
+"""The commands that install a variant, with what it needs: from FloxHub, or out of the spec's binary cache."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from ci_compiler.matrix import Cell, in_build_order
+from ci_compiler.spec.model import Backend, Spec
+from ci_compiler.workflows.shard import RECIPES
+
+
+def install(spec: Spec, cells: Iterable[Cell], *, branch: str, name: str, package: str) -> tuple[str, ...]:
+    """The commands that install `name`, a variant of `package` on `branch`.
+
+    A name that several branches build is told apart by its version (`flox install OWNER/NAME@VERSION`). With Nix, the
+    commands are for a checkout of the repository; what the variant needs is part of its closure.
+    """
+    if spec.backend is Backend.NIX:
+        build = " ".join([f"nix-build {RECIPES}/{name}.nix", *cache_options(spec)])
+        return (shlex.join(["git", "switch", branch]), build)
+    suffix = name.removeprefix(package)
+    ambiguous = len({cell.branch for cell in cells if f"-{cell.suffix}" == suffix}) > 1
+    versions = spec.branches[branch].versions
+    return tuple(
+        f"flox install {spec.owner}/{needed}{suffix}" + (f"@{versions[needed]}" if ambiguous else "")
+        for needed in with_needs(spec, package)
+    )
+
+
+def cache_options(spec: Spec) -> list[str]:
+    """The options that let `nix-build` fetch from the spec's cache, quoted for a shell; none without a cache."""
+    if spec.cache is None:
+        return []
+    options = {"extra-substituters": spec.cache.url, "extra-trusted-public-keys": spec.cache.public_key}
+    return [f"--option {name} {shlex.quote(value)}" for name, value in options.items()]
+
+
+def with_needs(spec: Spec, package: str) -> list[str]:
+    """`package` and all that it is built with, in build order."""
+    found: set[str] = set()
+    waiting = [package]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(spec.packages[name].needs)
+    return [one.name for one in in_build_order(dict(spec.packages)) if one.name in found]

@@ -1,0 +1,103 @@
+// A cell of the matrix, opened: versions, recipes, pools and how to build it; or why it is left out.
+import { byId, command, copying, data, link, make, named, repository, sentence } from "./elements.mjs";
+import { installOf, offersOf } from "./finder.mjs";
+
+function openDialog(title, ...content) {
+  const dialog = byId("opened");
+  const close = make("button", { type: "button", text: "Close", onclick: () => dialog.close() });
+  const heading = make("h2", { class: "name", id: "opened-title" }, title);
+  dialog.replaceChildren(make("div", { class: "opened" }, make("div", { class: "title" }, heading, close), ...content));
+  dialog.showModal();
+  dialog.scrollTop = 0;
+}
+
+function table(heads_, rows) {
+  const head =
+    heads_ &&
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        heads_.map((text) => make("th", { scope: "col", text })),
+      ),
+    );
+  const body = rows.map((cells) =>
+    make(
+      "tr",
+      {},
+      cells.map((cell, at) => make(at || heads_ ? "td" : "th", heads_ || at ? {} : { scope: "row" }, cell)),
+    ),
+  );
+  return make("table", {}, head, make("tbody", {}, body));
+}
+
+export function openLeftOut(one) {
+  openDialog(
+    [`${one.gpu} ${one.isa} on ${one.branch}`],
+    make("p", { class: "problem", text: sentence(`Left out: ${one.reason}`) }),
+  );
+}
+
+export function openCell(cell) {
+  const offers = cell.packages.map((name) =>
+    offersOf(data, name, null).find((one) => one.branch === cell.branch && one.name === `${name}-${cell.suffix}`),
+  );
+  const gpu = data.gpus[cell.gpu];
+  const facts = [
+    ["Branch", `${cell.branch}, CUDA ${data.branches[cell.branch].cuda}`],
+    ["GPU", gpu ? `${gpu.architecture}: ${gpu.summary}` : "none"],
+    ["CPU", `${data.isas[cell.isa].title}: ${data.isas[cell.isa].cpus}`],
+    ["Driver", offers[0].driver ? `${offers[0].driver} or newer` : "none needed"],
+  ];
+  const file = `${cell.shard}.yml`;
+  const dispatch = `gh workflow run ${file} --ref ${cell.branch} -f variant=${offers[0].name}`;
+  openDialog(
+    named(cell.suffix),
+    table(null, facts),
+    make(
+      "section",
+      {},
+      make("h3", { text: "Packages" }),
+      table(["recipe", "version", "install"], offers.map(packageRow)),
+    ),
+    make(
+      "section",
+      {},
+      make("h3", { text: "Built and tested by" }),
+      table(
+        null,
+        data.stages.flatMap((stage) => stageRow(cell, stage)),
+      ),
+    ),
+    make(
+      "section",
+      {},
+      make("h3", { text: "Build it" }),
+      make(
+        "p",
+        {},
+        "Workflow ",
+        link(file, `actions/workflows/${file}`),
+        repository ? " (choose Run workflow there), or:" : ":",
+      ),
+      command([dispatch]),
+    ),
+  );
+}
+
+function packageRow(offer) {
+  const recipe = `${data.recipes}/${offer.name}.nix`;
+  return [
+    link(`${offer.name}.nix`, `blob/${offer.branch}/${recipe}`),
+    offer.version,
+    copying(installOf(data, offer).join("\n")),
+  ];
+}
+
+function stageRow(cell, stage) {
+  const where = data.routes[cell.route][stage];
+  if (!where) return [];
+  return [[stage, where.pool ? `${where.pool} (${where.labels})` : `not run: ${where.reason}`]];
+}

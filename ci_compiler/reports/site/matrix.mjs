@@ -1,0 +1,171 @@
+// The matrix as a picture: a grid a branch, walked by arrow keys, dimmed by filters, marked by the answer.
+import { openCell, openLeftOut } from "./cell.mjs";
+import { byId, count, data, make } from "./elements.mjs";
+
+const buttons = []; // {element, cell, words}
+const pythonShown = () => byId("shown-python").value;
+
+/** How far a cell is tested: `full` on what it is built for, `part` on a CPU alone, `none`. */
+function reach(cell) {
+  if (cell.tested.includes(cell.gpu === "cpu" ? "cpu-test" : "gpu-test")) return "full";
+  return cell.tested.length ? "part" : "none";
+}
+
+const REACH = { full: "tested", part: "tested on a CPU only", none: "not tested" };
+
+export function drawGrids() {
+  buttons.length = 0;
+  const isas = Object.keys(data.isas).filter((isa) => data.cells.some((cell) => cell.isa === isa));
+  byId("grids").replaceChildren(...data.branch_order.map((branch) => panel(branch, isas)));
+}
+
+function panel(branch, isas) {
+  const cells = data.cells.filter((cell) => cell.branch === branch && cell.python === pythonShown());
+  const out = data.left_out.filter((one) => one.branch === branch && ["", pythonShown()].includes(one.python));
+  const variants = cells.reduce((sum, cell) => sum + cell.packages.length, 0);
+  const at = new Map([...out, ...cells].map((one) => [`${one.gpu} ${one.isa}`, one]));
+  const { cuda, versions } = data.branches[branch];
+  const about = `CUDA ${cuda} · ${Object.entries(versions)
+    .map((pair) => pair.join(" "))
+    .join(" · ")}`;
+  const body = data.axis.map((gpu) => row(gpu, isas, (isa) => at.get(`${gpu} ${isa}`)));
+  const table = make(
+    "table",
+    { class: "grid", role: "grid", "aria-label": `Variants on ${branch}` },
+    heads(isas),
+    make("tbody", {}, body),
+  );
+  table.addEventListener("keydown", walk);
+  table.querySelector("button")?.setAttribute("tabindex", "0");
+  const title = make("h3", {}, make("span", { class: "mono", text: branch }));
+  return make(
+    "section",
+    { class: "panel" },
+    title,
+    make("p", { text: about }),
+    make("p", { text: `${count(variants, "variant")} in ${count(cells.length, "cell")}` }),
+    table,
+  );
+}
+
+/** Whether a gap stands before an instruction set: it is another system's than the one before it. */
+const apart = (isas, at) => at > 0 && data.isas[isas[at]].system !== data.isas[isas[at - 1]].system;
+
+function heads(isas) {
+  const cells = isas.flatMap((isa, at) => [
+    apart(isas, at) ? make("td", { class: "gap" }) : null,
+    make("th", { scope: "col", title: `${data.isas[isa].title}: ${data.isas[isa].cpus}` }, make("span", { text: isa })),
+  ]);
+  return make("thead", {}, make("tr", {}, make("td"), cells));
+}
+
+function row(gpu, isas, cellOf) {
+  const about = data.gpus[gpu] ? `${data.gpus[gpu].architecture}: ${data.gpus[gpu].summary}` : "no GPU";
+  const cells = isas.flatMap((isa, at) => [
+    apart(isas, at) ? make("td", { class: "gap" }) : null,
+    make("td", { role: "gridcell" }, drawn(cellOf(isa))),
+  ]);
+  return make("tr", { role: "row" }, make("th", { scope: "row", title: about, text: gpu }), cells);
+}
+
+/** A cell's button: filled as far as it is tested, a dot where it is left out, nothing where it was never selected. */
+function drawn(cell) {
+  if (!cell) return null;
+  const held = "suffix" in cell;
+  const says = `${cell.gpu} ${cell.isa} on ${cell.branch}: ${held ? REACH[reach(cell)] : `left out, ${cell.reason}`}`;
+  const element = make("button", {
+    type: "button",
+    class: `cell ${held ? reach(cell) : "out"}`,
+    tabindex: "-1",
+    title: says,
+    "aria-label": says,
+  });
+  element.addEventListener("click", () => (held ? openCell(cell) : openLeftOut(cell)));
+  if (held) buttons.push({ element, cell, words: wordsOf(cell) });
+  else buttons.push({ element, cell: null, words: `${cell.gpu} ${cell.isa} ${cell.branch}`.toLowerCase() });
+  return element;
+}
+
+function wordsOf(cell) {
+  const { summary = "", architecture = "" } = data.gpus[cell.gpu] ?? {};
+  const pools = Object.values(data.routes[cell.route]).map((stage) => stage.pool ?? "");
+  const words = [
+    cell.suffix,
+    cell.branch,
+    data.branches[cell.branch].cuda,
+    cell.gpu,
+    summary,
+    architecture,
+    ...cell.packages,
+    ...pools,
+  ];
+  return words.join(" ").toLowerCase();
+}
+
+/** Arrow keys, Home and End in a grid: the cell they lead to takes the focus, and the place in the tab order. */
+function walk(event) {
+  const from = event.target.closest("button.cell");
+  const steps = {
+    ArrowRight: [0, 1],
+    ArrowLeft: [0, -1],
+    ArrowDown: [1, 0],
+    ArrowUp: [-1, 0],
+    Home: [0, -99],
+    End: [0, 99],
+  };
+  const step = steps[event.key];
+  if (!from || !step) return;
+  event.preventDefault();
+  const rows = [...event.currentTarget.querySelectorAll("tbody tr")].map((line) => [
+    ...line.querySelectorAll("td[role]"),
+  ]);
+  const y = rows.findIndex((line) => line.some((cell) => cell.contains(from)));
+  const x = rows[y].findIndex((cell) => cell.contains(from));
+  const inRow = rows[y]
+    .map((cell, at) => [cell, at])
+    .filter(([cell, at]) => cell.firstChild && Math.sign(at - x) === Math.sign(step[1]));
+  const inColumn = rows
+    .map((line, at) => [line[x], at])
+    .filter(([cell, at]) => cell.firstChild && Math.sign(at - y) === Math.sign(step[0]));
+  const ways = step[1] ? inRow : inColumn;
+  const forwards = step[0] + step[1] > 0;
+  const toTheEnd = Math.abs(step[1]) > 1;
+  const [to] = (toTheEnd === forwards ? ways.at(-1) : ways[0]) ?? [];
+  if (!to) return;
+  from.setAttribute("tabindex", "-1");
+  to.firstChild.setAttribute("tabindex", "0");
+  to.firstChild.focus();
+}
+
+/** Dims what the filters do not match, and marks what `answer` ({best, running}; null: no machine) holds. */
+export function filter(answer) {
+  const words = byId("words").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const system = byId("system").value;
+  const tested = byId("tested").value;
+  const mine = byId("mine").checked && answer !== null;
+  document.body.classList.toggle("filtered", Boolean(words.length || system || tested));
+  let cells = 0;
+  let variants = 0;
+  for (const { element, cell, words: own } of buttons) {
+    const runs = cell !== null && answer !== null && answer.running.has(`${cell.branch} ${cell.suffix}`);
+    const best = runs && answer.best?.branch === cell.branch && answer.best.name.endsWith(`-${cell.suffix}`);
+    element.classList.toggle("runs", runs && !best);
+    element.classList.toggle("best", best);
+    const matches =
+      words.every((word) => own.includes(word)) &&
+      (!system || (cell !== null && data.isas[cell.isa].system === system)) &&
+      (!tested || (cell !== null && reach(cell) === tested)) &&
+      (!mine || runs);
+    element.classList.toggle("dim", !matches);
+    if (matches && cell) {
+      cells += 1;
+      variants += cell.packages.length;
+    }
+  }
+  const all = buttons.filter(({ cell }) => cell !== null);
+  const total = all.reduce((sum, { cell }) => sum + cell.packages.length, 0);
+  byId("count").textContent =
+    cells === all.length
+      ? `${count(cells, "cell")}, ${count(total, "variant")}`
+      : `${cells} of ${count(all.length, "cell")}, ${variants} of ${count(total, "variant")}`;
+}

@@ -1,0 +1,150 @@
+// What people and tools call GPUs and CPUs, made into what the tables know: as `reports/names.py` does it.
+
+/** What a table of names is searched by: `text` without noise, case, blanks and punctuation. */
+export function keyOf(names, text) {
+  let plain = text.toLowerCase();
+  for (const pattern of names.noise) plain = plain.replace(new RegExp(pattern, "g"), " ");
+  return plain.replace(/[^a-z0-9+]/g, "");
+}
+
+function find(names, text) {
+  const key = keyOf(names, text);
+  if (Object.hasOwn(names.exact, key)) return names.exact[key];
+  return names.patterns.find(([pattern]) => new RegExp(pattern).test(key))?.[1];
+}
+
+/** What was typed and nothing matches; `near` are names that it may mean. */
+export class UnknownName extends Error {
+  constructor(message, near) {
+    super(message);
+    this.near = near;
+  }
+}
+
+/** The GPU that `text` names, null where it says that there is none. Throws UnknownName. */
+export function gpuOf(data, text, driver = "") {
+  const wanted = text.trim();
+  if (data.names.none.includes(wanted.toLowerCase())) return null;
+  let found = find(data.names.gpu, wanted);
+  if (found === undefined) {
+    const written = new RegExp(`^(?:${data.names.sm})$`).exec(wanted.toLowerCase());
+    if (written && Object.hasOwn(data.gpus, `sm${written[1]}${written[2]}`)) found = `${written[1]}.${written[2]}`;
+  }
+  if (found === undefined) {
+    const key = keyOf(data.names.gpu, wanted);
+    if (data.names.foreign.some((pattern) => new RegExp(pattern).test(key)))
+      throw new UnknownName(`${wanted} is not one of NVIDIA's GPUs`, ["none"]);
+    throw new UnknownName(`No GPU called ${wanted} is known`, nearest(data.names.gpu, wanted, Object.keys(data.gpus)));
+  }
+  return { index: 0, name: wanted, capability: found.split(".").map(Number), driver };
+}
+
+/** The CPU that `text` names: a model, a family, or its instruction sets. Throws UnknownName. */
+export function cpuOf(data, text) {
+  const wanted = text.trim();
+  const words = wanted.toLowerCase().split(/[,\s]+/);
+  const known = (word) => Object.hasOwn(data.isas, word);
+  if (words.some((word) => known(word) || Object.hasOwn(data.aliases, word))) {
+    const wrong = words.find((word) => !known(word));
+    if (wrong !== undefined)
+      throw new UnknownName(
+        `No instruction set is called ${wrong}`,
+        [data.aliases[wrong] ?? Object.keys(data.isas)].flat(),
+      );
+    const systems = [...new Set(words.map((word) => data.isas[word].system))];
+    if (systems.length > 1) throw new UnknownName(`${wanted}: a CPU has instruction sets of one system`, words);
+    return { name: wanted, system: systems[0], isas: withIncluded(data, words), note: "" };
+  }
+  const found = find(data.names.cpu, wanted);
+  if (found === undefined)
+    throw new UnknownName(`No CPU called ${wanted} is known`, nearest(data.names.cpu, wanted, Object.keys(data.isas)));
+  return { name: found, ...data.names.cpus[found] };
+}
+
+/** The CPU that a GPU always comes with; null where it comes with many. */
+export function cpuBeside(data, gpu) {
+  const names = data.names.gpu;
+  const own = (cpu) => cpu.gpus.map((product) => keyOf(names, product));
+  const products = (data.gpus[smOf(gpu)]?.products ?? []).map((product) => keyOf(names, product));
+  for (const [name, cpu] of Object.entries(data.names.cpus)) {
+    const keys = own(cpu);
+    if (keys.includes(keyOf(names, gpu.name))) return { name, ...cpu };
+    if (keys.length && products.length && products.every((product) => keys.includes(product))) return { name, ...cpu };
+  }
+  return null;
+}
+
+/** A GPU's architecture as the tables name it: `sm90`. */
+export const smOf = (gpu) => `sm${gpu.capability[0]}${gpu.capability[1]}`;
+
+function withIncluded(data, isas) {
+  const runs = new Set(isas.flatMap((isa) => data.isas[isa].runs));
+  return Object.keys(data.isas).filter((isa) => runs.has(isa));
+}
+
+/** Up to three names that share the most pairs of characters with `text`, else `otherwise`. */
+function nearest(names, text, otherwise) {
+  const pairs = (key) => new Set(Array.from(key.slice(1), (char, at) => key[at] + char));
+  const wanted = pairs(keyOf(names, text));
+  const scored = names.shown.map((name) => {
+    const own = pairs(keyOf(names, name));
+    const shared = [...own].filter((pair) => wanted.has(pair)).length;
+    return { name, score: (2 * shared) / (own.size + wanted.size || 1) };
+  });
+  const near = scored.filter(({ score }) => score >= 0.5).sort((a, b) => b.score - a.score);
+  return near.length ? near.slice(0, 3).map(({ name }) => name) : otherwise;
+}
+
+// What tools print.
+
+/** The machine that pasted output of lscpu, /proc/cpuinfo, nvidia-smi and lspci tells of, as far as it does. */
+export function read(data, text) {
+  const lines = text.split(/\r?\n/);
+  const field = (name) => {
+    const line = lines.find((one) => new RegExp(`^\\s*${name}\\s*:`, "i").test(one));
+    return line === undefined ? "" : line.slice(line.indexOf(":") + 1).trim();
+  };
+  const names = lines.flatMap(gpuNamesIn);
+  const driver = /Driver Version\s*:\s*([0-9][0-9.]*)/i.exec(text)?.[1] ?? driverColumn(lines);
+  return {
+    gpus: [...new Set(names)],
+    driver,
+    cpu: cpuIn(data, field),
+    truncated: names.some((one) => one.endsWith("...")),
+  };
+}
+
+const GPU_LINES = [
+  /^\|\s+\d+\s+(.+?)\s+(?:On|Off|N\/A|Enabled|Disabled|WDDM|TCC|MCDM)\s*\|/, // nvidia-smi's table
+  /^\s*GPU \d+:\s*(.+?)\s*\(UUID/, // nvidia-smi -L
+  /^\s*Product Name\s*:\s*(.+?)\s*$/, // nvidia-smi -q
+  /^\s*(?:\d+,\s*)?((?:NVIDIA|Tesla|Quadro|GeForce|GRID)[^,|]*?)\s*(?:,.*)?$/, // nvidia-smi --query-gpu=name,…
+  /(?:VGA compatible|3D|Display) controller(?: \[\d+\])?: NVIDIA Corporation [^[]*\[([^\]]+)\]/, // lspci
+];
+
+function gpuNamesIn(line) {
+  const found = GPU_LINES.map((form) => form.exec(line)).find(Boolean);
+  return found && !/^NVIDIA-SMI/.test(found[1]) ? [found[1]] : [];
+}
+
+/** The driver of `nvidia-smi --query-gpu=…,driver_version,…`: the one column that looks like a driver's version. */
+function driverColumn(lines) {
+  const rows = lines.filter((line) => gpuNamesIn(line).length && line.includes(","));
+  const cells = rows.flatMap((line) => line.split(",").map((cell) => cell.trim()));
+  return cells.find((cell) => /^[3-9]\d\d\.\d+(\.\d+)?$/.test(cell)) ?? "";
+}
+
+function cpuIn(data, field) {
+  const name = field("Model name") || field("model name");
+  const flags = new Set((field("Flags") || field("flags") || field("Features")).split(/\s+/).filter(Boolean));
+  const told = { x86_64: "x86_64-linux", amd64: "x86_64-linux", aarch64: "aarch64-linux", arm64: "aarch64-linux" };
+  const system = told[field("Architecture").toLowerCase()] ?? (flags.has("asimd") ? "aarch64-linux" : "x86_64-linux");
+  if (flags.size) return { name: name || "this CPU", system, isas: isasOf(data, system, flags), note: "" };
+  return name ? { ...cpuOf(data, name), name } : null;
+}
+
+/** The instruction sets that `flags` prove: those whose own flags, and those of all they include, are there. */
+export function isasOf(data, system, flags) {
+  const proved = (isa) => data.isas[isa].runs.every((name) => data.isas[name].cpuinfo.every((flag) => flags.has(flag)));
+  return Object.keys(data.isas).filter((isa) => data.isas[isa].system === system && proved(isa));
+}

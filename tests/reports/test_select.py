@@ -1,0 +1,279 @@
+"""`select`: a table of machines, and that nothing better than what it picks can run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ci_compiler.cli.compile import main
+from ci_compiler.hardware import tables
+from ci_compiler.matrix import Cell
+from ci_compiler.pipeline import Plan, plan
+from ci_compiler.reports import names
+from ci_compiler.reports.select import Choice, Wishes, Workload, select
+from ci_compiler.rules import judge
+from ci_compiler.runners.machine import Device, Machine
+from ci_compiler.spec.build import bundled_spec
+from tests.reports.machines import Case, cases
+from tests.specs import documents, small, spec_of
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Plan:
+    return plan(bundled_spec())
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_machines(bundled: Plan, case: Case) -> None:
+    choice = select(bundled.spec, bundled.judged.cells, case.machine, case.wishes)
+    assert (choice.best.name if choice.best else None) == case.best
+    assert (choice.best.branch if choice.best else "") == case.branch
+    assert choice.impossible == case.impossible
+    assert case.says in "; ".join((*choice.problems, *choice.why))
+
+
+def test_the_table_holds_every_product_and_enough_machines() -> None:
+    held = {case.gpu for case in cases()}
+    assert {product for gpu in tables().gpus.values() for product in gpu.products} <= held
+    assert len(held) >= 60
+
+
+def asked(bundled: Plan, gpu: str, cpu: str, driver: str = "", **wishes: Any) -> Choice:
+    machine = Case(gpu=gpu, cpu=cpu, driver=driver, best=None, branch="").machine
+    return select(bundled.spec, bundled.judged.cells, machine, Wishes(**{"package": "pytorch"} | wishes))
+
+
+def test_runners_up_differ_in_one_thing_and_say_which(bundled: Plan) -> None:
+    choice = asked(bundled, "RTX 4090", "Zen 4", "580")
+    assert [(one.offer.name.removeprefix("pytorch-python313-"), one.note) for one in choice.runners_up] == [
+        ("cuda13_0-sm89-avx512vnni", "for INT8 work"),
+        ("cuda13_0-sm89-avx512bf16", "for BF16 work"),
+        ("cuda13_0-sm89-avx2", "leaves avx512 unused"),
+        ("cuda12_9-sm89-avx512", "older: CUDA 12.9, pytorch 2.9.1"),
+        ("cuda12_8-sm89-avx512", "older: CUDA 12.8, pytorch 2.8.0"),
+        ("cuda13_0-sm86-avx512", "built for sm86, further from sm89"),
+        ("cuda13_0-sm80-avx512", "built for sm80, further from sm89"),
+        ("cpu-avx512", "leaves the GPU idle"),
+    ]
+    assert choice.better == ()
+
+
+def test_a_newer_driver_is_told_step_by_step(bundled: Plan) -> None:
+    choice = asked(bundled, "H100", "Zen 4", "520")
+    assert [(one.offer.branch, one.note) for one in choice.better] == [
+        ("cuda-12_9", "driver 525 or newer"),
+        ("cuda-13_0", "driver 580 or newer"),
+    ]
+    assert all(one.offer.gpu == "sm90" for one in choice.better)
+
+
+def test_a_wish_in_the_way_is_told(bundled: Plan) -> None:
+    choice = asked(bundled, "B300", "Zen 5", "575", branch="main")
+    assert [(one.offer.name, one.note) for one in choice.better] == [
+        ("pytorch-python313-cuda12_9-sm103-avx512", "cuda-12_9 in place of main")
+    ]
+
+
+def test_where_nothing_serves_the_nearest_is_told(bundled: Plan) -> None:
+    without = asked(bundled, "none", "Sandy Bridge", branch="main")
+    assert [(one.offer.branch, one.note) for one in without.better] == [("cuda-13_0", "cuda-13_0 in place of main")]
+    old = asked(bundled, "none", "Nehalem")
+    assert [(one.offer.name, one.note) for one in old.better] == [("pytorch-python313-cpu-avx", "a CPU that runs avx")]
+    foreign = select(
+        bundled.spec, bundled.judged.cells, Machine(system="aarch64-darwin"), Wishes(package="torchvision")
+    )
+    assert foreign.best is None
+    assert foreign.problems == ("torchvision is not built for aarch64-darwin",)
+
+
+def test_the_strongest_of_several_gpus_counts(bundled: Plan) -> None:
+    devices = [names.device(name) for name in ("GTX 1080", "RTX 4090", "RTX 3090")]
+    machine = Machine(system="x86_64-linux", isas=("avx", "avx2"), gpus=tuple(one for one in devices if one))
+    choice = select(bundled.spec, bundled.judged.cells, machine, Wishes(package="pytorch"))
+    assert choice.best is not None
+    assert choice.best.gpu == "sm89"
+    assert choice.why[0] == "sm89 (RTX 4090) is the strongest of its GPUs"
+
+
+# Installing.
+
+
+def test_flox_installs_what_is_needed_first(bundled: Plan) -> None:
+    assert asked(bundled, "RTX 4090", "Zen 4", package="torchvision").install == (
+        "flox install flox-cuda/pytorch-python313-cuda13_0-sm89-avx512",
+        "flox install flox-cuda/torchvision-python313-cuda13_0-sm89-avx512",
+    )
+
+
+def test_a_name_of_several_branches_is_told_apart_by_its_version(bundled: Plan) -> None:
+    assert asked(bundled, "none", "Haswell", package="torchaudio", branch="cuda-12_9").install == (
+        "flox install flox-cuda/pytorch-python313-cpu-avx2@2.9.1",
+        "flox install flox-cuda/torchaudio-python313-cpu-avx2@2.9.1",
+    )
+    assert asked(bundled, "none", "Sandy Bridge").install == ("flox install flox-cuda/pytorch-python313-cpu-avx",)
+
+
+def test_nix_builds_out_of_the_cache() -> None:
+    key = "k-1:" + "A" * 43 + "="
+    spec = spec_of(small(backend="nix", cache={"url": "s3://c?region=x&profile=y", "public-key": key}))
+    machine = Case(gpu="H100", cpu="avx2", driver="", best=None, branch="").machine
+    assert select(spec, judge(spec).cells, machine, Wishes(package="torchvision")).install == (
+        "git switch main",
+        (
+            "nix-build .flox/pkgs/torchvision-python313-cuda12_8-sm90-avx2.nix --option extra-substituters"
+            f" 's3://c?region=x&profile=y' --option extra-trusted-public-keys {key}"
+        ),
+    )
+
+
+# What it picks the machine can run, and nothing better can.
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Machine:
+    hardware = tables()
+    system = draw(st.sampled_from(sorted(hardware.systems)))
+    own = [isa.name for isa in hardware.isas.values() if isa.system == system]
+    isas = hardware.runs(draw(st.lists(st.sampled_from(own), unique=True)))
+    known = [gpu.capability for gpu in hardware.gpus.values() if system in gpu.systems]
+    driver = draw(st.sampled_from(["", "470.1", "525.60.13", "569", "570.86", "579.9", "580", "600.2"]))
+    gpus = [
+        Device(index=index, name=f"card {index}", capability=capability, driver=driver)
+        for index, capability in enumerate(draw(st.lists(st.sampled_from(known), max_size=2)))
+    ]
+    return Machine(system=system, isas=tuple(name for name in hardware.isas if name in isas), gpus=tuple(gpus))
+
+
+def runs(machine: Machine, cell: Cell, cuda: str) -> bool:
+    """Whether the machine's strongest GPU, its driver and its CPU run what is built for `cell`: by the facts alone."""
+    hardware = tables()
+    if cell.system != machine.system or cell.isa not in machine.isas:
+        return False
+    if cell.gpu == "cpu":
+        return True
+    if not machine.gpus:
+        return False
+    major, minor = max(device.capability for device in machine.gpus)
+    own, built = hardware.gpu(f"sm{major}{minor}"), hardware.gpu(cell.gpu)
+    lowest = max(hardware.toolkit(cuda).lowest_driver, own.driver)
+    driver = machine.gpus[0].driver
+    return own.runs_cubin_of(built) and (not driver or int(driver.split(".")[0]) >= lowest)
+
+
+@given(documents(), machines(), st.sampled_from(Workload))
+@settings(max_examples=150, deadline=None)
+def test_nothing_better_runs(document: dict[str, Any], machine: Machine, workload: Workload) -> None:
+    spec = spec_of(document)
+    cells = judge(spec).cells
+    choice = select(spec, cells, machine, Wishes(package="p0", workload=workload))
+    cuda = {name: tables().toolkit(branch.cuda).version for name, branch in spec.branches.items()}
+    running = {
+        (cell.branch, cell.gpu, cell.isa, cell.python)
+        for cell in cells
+        if runs(machine, cell, spec.branches[cell.branch].cuda)
+    }
+    if choice.best is None:
+        assert not running
+        assert choice.problems
+        return
+    best = choice.best
+    assert (best.branch, best.gpu, best.isa, best.python) in running
+    assert {(one.offer.branch, one.offer.gpu, one.offer.isa, one.offer.python) for one in choice.runners_up} <= running
+    assert not {(one.offer.branch, one.offer.gpu, one.offer.isa, one.offer.python) for one in choice.better} & running
+    if best.gpu == "cpu":
+        assert {gpu for _, gpu, _, _ in running} == {"cpu"}
+    else:
+        assert (
+            max(tables().gpu(gpu).capability for _, gpu, _, _ in running if gpu != "cpu")
+            == tables().gpu(best.gpu).capability
+        )
+    alike = [one for one in running if one[1] == best.gpu]
+    assert cuda[best.branch] == max(cuda[branch] for branch, _, _, _ in alike)
+    isas = {isa for branch, _, isa, _ in alike if branch == best.branch}
+    if workload.isa in isas:
+        assert best.isa == workload.isa
+    elif "avx512" in isas:
+        assert best.isa == "avx512"
+    elif isas & {"avx512bf16", "avx512vnni"}:
+        assert best.isa in {"avx512bf16", "avx512vnni"}
+    else:
+        assert all(isa in tables().runs([best.isa]) for isa in isas)
+    pythons = {python for branch, _, isa, python in alike if (branch, isa) == (best.branch, best.isa)}
+    assert best.python == max(pythons)
+
+
+# The command.
+
+
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["ci-compile", "select", *words])
+    code = main()
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_the_command_answers(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("--gpu", "rtx 4090", "--cpu", "zen4", "--driver", "580.65", "--package", "torchvision")
+    code, out, err = command(capsys, monkeypatch, *words)
+    assert (code, err) == (0, "")
+    assert out.startswith("torchvision-python313-cuda13_0-sm89-avx512\n")
+    assert "flox install flox-cuda/pytorch-python313-cuda13_0-sm89-avx512\n" in out
+    code, out, _ = command(capsys, monkeypatch, *words, "--json")
+    answer = json.loads(out)
+    assert answer["best"]["name"] == "torchvision-python313-cuda13_0-sm89-avx512"
+    assert answer["machine"]["gpus"] == [{"name": "rtx 4090", "sm": "sm89", "driver": "580.65"}]
+
+
+def test_without_options_it_is_this_machine(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Machine(system="aarch64-linux", isas=("armv8_2", "armv9"), cpu="mine")
+    monkeypatch.setattr("ci_compiler.runners.host.this_machine", lambda *_, **__: here)
+    code, out, _ = command(capsys, monkeypatch, "--json")
+    assert code == 0
+    assert json.loads(out)["best"]["name"] == "pytorch-python313-cpu-armv9"
+
+
+def test_the_command_ends_with_1_where_nothing_serves(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = command(capsys, monkeypatch, "--gpu", "none", "--cpu", "nehalem")
+    assert code == 1
+    assert "no variant serves this machine" in out
+    assert "pytorch-python313-cpu-avx" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--gpu", "DGX Sprak"), "--gpu: unknown-gpu unknown GPU 'DGX Sprak'; did you mean DGX Spark?"),
+        (("--gpu", "none", "--cpu", "armv8.2"), "--cpu: unknown-isa unknown ISA 'armv8.2'; did you mean armv8_2?"),
+        (("--gpu", "none", "--cpu", "avx2,armv9"), "wrong-hardware 'avx2,armv9' holds instruction sets of"),
+        (("--gpu", "Radeon VII"), "is not one of NVIDIA's"),
+        (("--gpu", "DGX Spark", "--cpu", "Zen 4"), "--cpu: impossible-machine sm121 (DGX Spark (GB10)) comes with"),
+        (("--driver", "new"), "--driver: wrong-driver 'new' is no driver's version"),
+        (
+            ("--package", "torchvison"),
+            "--package: unknown-package unknown package 'torchvison'; did you mean torchvision",
+        ),
+        (("--branch", "cuda-12.9"), "--branch: unknown-branch unknown branch 'cuda-12.9'; did you mean cuda-12_9"),
+        (("--python", "2.7"), "--python: unknown-python unknown python '2.7'; known are 3.13"),
+    ],
+)
+def test_wrong_input_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    code, out, err = command(capsys, monkeypatch, *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_the_options_workloads_are_the_workloads() -> None:
+    from ci_compiler.cli.compile.select import WORKLOADS
+
+    assert tuple(Workload) == WORKLOADS

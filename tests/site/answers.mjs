@@ -1,0 +1,31 @@
+// What the page's own script answers, for Python to compare: {folder, data, questions} in, a list of answers out.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const { folder, data, questions } = JSON.parse(readFileSync(0, "utf8"));
+const [names, finder] = await Promise.all(
+  ["names.mjs", "finder.mjs"].map((file) => import(pathToFileURL(join(folder, file)).href)),
+);
+
+/** The machine of names, as the page makes it of its fields. */
+function machineOf({ gpu, cpu, driver }) {
+  const device = names.gpuOf(data, gpu, driver);
+  const beside = cpu === null ? names.cpuBeside(data, device) : names.cpuOf(data, cpu);
+  return { system: beside.system, isas: beside.isas, gpus: device ? [device] : [] };
+}
+
+function answer(question) {
+  try {
+    if ("names" in question) return finder.select(data, machineOf(question.names), question.wishes);
+    if ("machine" in question) return finder.select(data, question.machine, question.wishes);
+    if ("gpu" in question) return names.gpuOf(data, question.gpu);
+    if ("cpu" in question) return names.cpuOf(data, question.cpu);
+    return names.read(data, question.text);
+  } catch (error) {
+    if (error instanceof names.UnknownName) return { unknown: error.message, near: error.near };
+    throw error;
+  }
+}
+
+process.stdout.write(JSON.stringify(questions.map(answer)));
