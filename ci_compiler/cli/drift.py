@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from ci_compiler.output import Change
 
 
-def report_drift(changes: Sequence[Change], arguments: argparse.Namespace, words: Sequence[str] = ()) -> int:
+def report_drift(
+    changes: Sequence[Change], arguments: argparse.Namespace, words: Sequence[str] = (), program: str = "ci-compile"
+) -> int:
     """A line a file that is not as compiled, then the command that mends them; returns the exit code."""
     from ci_compiler.output import Kind
 
@@ -23,7 +25,7 @@ def report_drift(changes: Sequence[Change], arguments: argparse.Namespace, words
         note(f"{change.path}: drift {what[change.kind]}")
     if not changes:
         return 0
-    command = ["ci-compile", *words]
+    command = [program, *words]
     for option in ("branch", "output", "root", "spec"):
         if (value := getattr(arguments, option, None)) is not None:
             command += [f"--{option}", str(value)]

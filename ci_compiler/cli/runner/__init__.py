@@ -12,6 +12,7 @@ PROGRAM = Program(
         "detect": "tell what this machine is",
         "labels": "tell the pools that this machine may join, and the labels to give its runner",
         "doctor": "prove that this machine can do the work, or say how to mend it",
+        "deploy": "write deployment files of the pools: arc, systemd, quadlet or nixos",
     },
 )
 

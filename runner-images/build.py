@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Builds one of the images beside this file, with the pins of `ci_compiler/runners/pins.json` as build arguments.
+
+    runner-images/build.py builder --owner my-org --arg FLOX_SHA256_AMD64=...
+    runner-images/build.py gpu-tester --owner my-org
+    runner-images/build.py builder --engine docker --print
+
+Needs Python 3.11 and an engine, and nothing installed.
+"""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from ci_compiler import __version__  # noqa: E402  (the checkout's own)
+from ci_compiler.runners.deploy.pins import ARCHITECTURES, build_arguments, pins  # noqa: E402
+
+IMAGES = sorted(file.parent.name for file in HERE.glob("*/Containerfile"))
+BUILD = {"buildah": ("buildah", "bud"), "docker": ("docker", "build"), "podman": ("podman", "build")}
+
+
+def command(options: argparse.Namespace, engine_options: list[str]) -> list[str]:
+    """The engine's command that builds the image, with the arguments that its Containerfile asks for."""
+    file = HERE / options.image / "Containerfile"
+    known = build_arguments(options.backend)
+    known["BUILDER_IMAGE"] = tag("builder", options.owner)
+    if wheels := sorted(HERE.glob(f"archives/ci_compiler-{__version__}-*.whl")):
+        known["TOOLKIT_WHEEL"] = f"/archives/{wheels[-1].name}"
+    asked = dict.fromkeys(re.findall(r"^ARG (\w+)$", file.read_text("utf-8"), re.MULTILINE))
+    for pair in options.arg:
+        name, _, value = pair.partition("=")
+        if name not in asked:
+            raise SystemExit(f"build.py: {file.parent.name} has no argument {name}; it has {', '.join(asked)}")
+        known[name] = value
+    words = [*BUILD[options.engine], "--file", str(file), "--tag", tag(options.image, options.owner)]
+    if options.arch:
+        words += ["--platform", f"linux/{options.arch}"]
+    for name in asked:
+        if name in known:
+            words += ["--build-arg", f"{name}={known[name]}"]
+    return [*words, *engine_options, str(HERE)]
+
+
+def tag(image: str, owner: str) -> str:
+    """What a spec of `owner` calls the image where a pool names none; without an owner, a name for this machine."""
+    if not owner:
+        return f"localhost/ci-{image}:{__version__}"
+    named = json.loads((HERE.parent / "ci_compiler/spec/images.json").read_bytes())["images"]
+    return (named | {"controller": pins().controller})[image].format(owner=owner.lower(), version=__version__)
+
+
+def main() -> None:
+    """Becomes the engine, or prints what it would run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="What follows -- goes to the engine.")
+    parser.add_argument("image", choices=IMAGES)
+    parser.add_argument("--engine", choices=sorted(BUILD), default="podman")
+    parser.add_argument(
+        "--arch", choices=sorted(ARCHITECTURES.values()), help="another architecture than this machine's"
+    )
+    parser.add_argument("--backend", default="flox", help="what builds and publishes, as in the spec: flox or nix")
+    parser.add_argument("--owner", default="", help="name the image as a spec of this owner does")
+    parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="in place of a pin")
+    parser.add_argument("--print", action="store_true", help="print the command and run nothing")
+    words, separator, engine_options = sys.argv[1:], "--", []
+    if separator in words:
+        at = words.index(separator)
+        words, engine_options = words[:at], words[at + 1 :]
+    options = parser.parse_args(words)
+    told = command(options, engine_options)
+    if options.print:
+        print(shlex.join(told))
+        return
+    os.execvp(told[0], told)  # noqa: S606  (the engine takes this process' place)
+
+
+if __name__ == "__main__":
+    main()

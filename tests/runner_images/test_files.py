@@ -1,0 +1,109 @@
+"""What the images are made of, judged where it lies: by hadolint and shellcheck, and by what must not be in it."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_compiler import __version__
+from ci_compiler.runners.checks_hardware import DRIVER_LINK
+from ci_compiler.runners.deploy import arc
+from ci_compiler.runners.deploy.pins import pins
+from ci_compiler.runners.engine import JIT, RUNNER_ENVIRONMENT
+from ci_compiler.spec.build import bundled_spec
+from tests.checkers import require
+
+from .buildah import IMAGES, STANDIN
+
+CONTAINERFILES = sorted(IMAGES.glob("*/Containerfile"))
+SCRIPTS = sorted(file for folder in (IMAGES, STANDIN) for file in folder.rglob("*") if file.is_file())
+SCRIPTS = [file for file in SCRIPTS if re.match(rb"#!.*\bbash\n", file.read_bytes()[:40])]
+
+
+def test_there_is_something_to_judge() -> None:
+    assert [file.parent.name for file in CONTAINERFILES] == ["builder", "controller", "gpu-tester"]
+    assert len(SCRIPTS) == 10
+
+
+@pytest.mark.parametrize("file", CONTAINERFILES, ids=lambda file: file.parent.name)
+def test_hadolint_finds_nothing(file: Path) -> None:
+    done = subprocess.run([require("hadolint"), file], capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_shellcheck_finds_nothing() -> None:
+    words = [require("shellcheck"), "--norc", "--severity", "style", *SCRIPTS]
+    done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert all(file.stat().st_mode & 0o111 for file in SCRIPTS)
+
+
+@pytest.mark.parametrize("file", CONTAINERFILES, ids=lambda file: file.parent.name)
+def test_an_image_ends_as_a_user_without_rights(file: Path) -> None:
+    text = re.sub(r"^#.*$", "", file.read_text("utf-8"), flags=re.MULTILINE)
+    assert re.findall(r"^USER (\S+)$", text, re.MULTILINE)[-1] == f"{arc.USER}:{arc.USER}"
+    assert not re.search(r"sudo|docker|VOLUME|latest", text)
+    assert not re.search(r"^ARG \w+=", text, re.MULTILINE), "a pin has no default"
+    assert not re.search(r"https?://", text), "addresses come from the pins"
+
+
+def test_the_gpu_image_asks_for_no_driver() -> None:
+    text = (IMAGES / "gpu-tester/Containerfile").read_text("utf-8")
+    assert "apt-get" not in text
+    assert DRIVER_LINK in (IMAGES / "gpu-tester/link-driver").read_text("utf-8")
+
+
+def test_the_image_says_what_a_runner_in_a_container_needs() -> None:
+    text = (IMAGES / "builder/Containerfile").read_text("utf-8")
+    assert all(f"{name}={value} " in text for name, value in RUNNER_ENVIRONMENT.items())
+    assert JIT not in text
+    assert JIT in (IMAGES / "builder/entrypoint").read_text("utf-8")
+
+
+def test_nix_keeps_its_system_features_and_collects_no_garbage_in_a_build() -> None:
+    lines = (IMAGES / "builder/nix.conf").read_text("utf-8").splitlines()
+    settings = dict(line.split(" =", 1) for line in lines if line and line[0] not in "#!")
+    assert not {"system-features", "min-free", "extra-platforms"} & set(settings)
+    assert settings["sandbox"].strip() == "true"
+    assert settings["sandbox-fallback"].strip() == "false"
+    assert settings["max-jobs"].strip() == "1"
+    assert settings["build-dir"].strip().startswith("/nix/")
+
+
+def built(*words: str) -> subprocess.CompletedProcess[str]:
+    """`build.py` without this environment's packages: it needs none."""
+    command = [sys.executable, "-I", "-S", IMAGES / "build.py", *words]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+
+
+@pytest.mark.parametrize("image", ["builder", "gpu-tester"])
+def test_images_are_called_what_pools_call_them(image: str) -> None:
+    words = built(image, "--owner", bundled_spec().owner, "--print").stdout.split()
+    assert words[:2] == ["podman", "build"]
+    assert words[words.index("--tag") + 1] in {pool.image for pool in bundled_spec().pools}
+
+
+def test_a_build_gets_every_pin_that_its_containerfile_asks_for() -> None:
+    words = built("builder", "--engine", "buildah", "--print", "--", "--isolation", "chroot").stdout.split()
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    asked = set(re.findall(r"^ARG (\w+)$", (IMAGES / "builder/Containerfile").read_text("utf-8"), re.MULTILINE))
+    lacking = {f"FLOX_SHA256_{arch}" for arch in ("AMD64", "ARM64")} | {"TOOLKIT_WHEEL"}
+    assert asked - set(given) <= lacking | {"TARGETARCH"}
+    assert given["BASE_IMAGE"] == pins().base
+    assert given["TOOLKIT_VERSION"] == __version__
+    assert given["RUNNER_SHA256_AMD64"] == pins().archives["runner"].sha256["amd64"]
+    assert words[-3:] == ["--isolation", "chroot", str(IMAGES)]
+
+
+def test_a_build_argument_that_nothing_asks_for_is_an_error() -> None:
+    done = built("gpu-tester", "--arg", "RUNNER_VERSION=1", "--print")
+    assert done.returncode == 1
+    assert done.stderr == "build.py: gpu-tester has no argument RUNNER_VERSION; it has BUILDER_IMAGE\n"
+
+
+def test_the_pins_say_where_they_come_from() -> None:
+    data = json.loads((IMAGES.parent / "ci_compiler/runners/pins.json").read_bytes())
+    assert set(data["source"]) == {"chart", "base", *data["archives"]}

@@ -1,0 +1,288 @@
+"""The scripts of the images, run as they are: the hooks, the entry point, the fetching."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.checkers import require
+
+from .buildah import IMAGES, STANDIN, until
+
+BUILDER = IMAGES / "builder"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A runner's folder, with the stand-in in it."""
+    for file in STANDIN.rglob("*"):
+        if file.is_file():
+            copy = tmp_path / "runner" / file.relative_to(STANDIN)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
+            copy.chmod(0o755)
+    return tmp_path / "runner"
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    """A folder for PATH: a df that says what the file `free` does (bytes), a collector that makes it ten times that."""
+    require("jq")
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    texts = {
+        "df": f'#!/bin/sh\necho Avail; cat "{tmp_path}/free"\n',
+        "nix-store": f'#!/bin/sh\necho "$*" >>"{tmp_path}/collected"; sed -i "s/$/0/" "{tmp_path}/free"\n',
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, "utf-8")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def run(script: str, home: Path, tools: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A script of the builder in an environment of its own."""
+    env = {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "RUNNER_HOME": str(home), "CI_RUNNER_FREE_GB": "20"}
+    return subprocess.run([BUILDER / script], env=env | variables, capture_output=True, encoding="utf-8", check=False)
+
+
+def started(home: Path, tools: Path, event: Any, free: int = 10**12) -> subprocess.CompletedProcess[str]:
+    """The started hook on `event`, with `free` bytes of space."""
+    (home.parent / "free").write_text(f"{free}\n", "utf-8")
+    file = home.parent / "event.json"
+    file.write_text(event if isinstance(event, str) else json.dumps(event), "utf-8")
+    return run("job-started.sh", home, tools, GITHUB_EVENT_PATH=str(file))
+
+
+# The started hook.
+
+OURS = {"repository": {"full_name": "o/r"}}
+
+
+def head(name: str) -> dict[str, Any]:
+    return {"head": {"repo": {"full_name": name}}}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        OURS,
+        OURS | {"pull_request": head("o/r")},
+        OURS | {"pull_request": head("O/R")},
+        OURS | {"workflow_run": {"head_repository": {"full_name": "o/r"}}},
+        OURS | {"inputs": {"variant": "x"}},
+    ],
+    ids=["push", "pull-request", "other-case", "workflow-run", "dispatch"],
+)
+def test_jobs_of_our_own_pass(event: Any, home: Path, tools: Path) -> None:
+    done = started(home, tools, event)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("event", "whose"),
+    [
+        (OURS | {"pull_request": head("stranger/r")}, "code of stranger/r"),
+        (OURS | {"pull_request": {"head": {"repo": None}}}, "code of a repository that is gone"),
+        (OURS | {"workflow_run": {"head_repository": {"full_name": "stranger/r"}}}, "code of stranger/r"),
+        (OURS | {"pull_request": {"head": {"repo": {}}}}, "cannot be read"),
+        (OURS | {"pull_request": "x"}, "cannot be read"),
+        ({"pull_request": head("o/r")}, "cannot be read"),
+        ("{", "cannot be read"),
+    ],
+    ids=["fork", "fork-that-is-gone", "run-of-a-fork", "no-name", "nonsense", "no-repository", "no-json"],
+)
+def test_code_of_strangers_is_refused_and_so_is_doubt(event: Any, whose: str, home: Path, tools: Path) -> None:
+    done = started(home, tools, event)
+    assert done.returncode == 1
+    assert whose in done.stderr
+    assert done.stdout.startswith("::error::")
+
+
+def test_a_job_without_an_event_is_refused(home: Path, tools: Path) -> None:
+    assert run("job-started.sh", home, tools).returncode == 1
+    assert run("job-started.sh", home, tools, GITHUB_EVENT_PATH="/nowhere").returncode == 1
+
+
+def test_garbage_is_collected_where_space_is_short_and_just_so_much(home: Path, tools: Path) -> None:
+    done = started(home, tools, OURS, free=4 * 10**9)
+    assert done.returncode == 0, done.stderr
+    assert (home.parent / "collected").read_text("utf-8") == f"--gc --max-freed {16 * 10**9}\n"
+    assert started(home, tools, OURS, free=20 * 10**9).returncode == 0
+    assert len((home.parent / "collected").read_text("utf-8").splitlines()) == 1
+
+
+def test_a_job_that_still_does_not_fit_is_refused(home: Path, tools: Path) -> None:
+    done = started(home, tools, OURS, free=10**9)
+    assert done.returncode == 1
+    assert "/nix/store has 10000 MB free, and 20000 are needed" in done.stderr
+
+
+# The completed hook.
+
+
+def test_the_checkout_is_emptied_and_nothing_else(home: Path, tools: Path) -> None:
+    checkout = home / "_work/r/r"
+    (checkout / "read-only").mkdir(parents=True)
+    (checkout / "read-only/file").touch()
+    (checkout / "result-x").symlink_to(home / "run.sh")
+    (checkout / "read-only").chmod(0o500)
+    assert run("job-completed.sh", home, tools, GITHUB_WORKSPACE=str(checkout)).returncode == 0
+    assert list(checkout.iterdir()) == []
+    assert (home / "run.sh").exists()
+
+
+@pytest.mark.parametrize("place", ["", "/", "{home}", "{home}/_work", "{home}/_work/../bin", "{home}/_work/link"])
+def test_what_is_no_checkout_is_left_as_it_is(place: str, home: Path, tools: Path) -> None:
+    (home / "_work").mkdir()
+    (home / "_work/kept").touch()
+    (home / "_work/link").symlink_to(home / "bin")
+    done = run("job-completed.sh", home, tools, GITHUB_WORKSPACE=place.format(home=home))
+    assert done.returncode == 0
+    assert (home / "_work/kept").exists()
+    assert len(list((home / "bin").iterdir())) == 2
+
+
+# The entry point.
+
+
+@pytest.fixture
+def environment(home: Path, tools: Path) -> dict[str, str]:
+    (home.parent / "free").write_text(f"{10**12}\n", "utf-8")
+    event = home.parent / "event.json"
+    event.write_text(json.dumps(OURS), "utf-8")
+    return {
+        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+        "RUNNER_HOME": str(home),
+        "CI_RUNNER_FREE_GB": "1",
+        "CI_RUNNER_CORES": "8",
+        "GITHUB_EVENT_PATH": str(event),
+        "ACTIONS_RUNNER_INPUT_JITCONFIG": "s3cr3t",
+        "ACTIONS_RUNNER_HOOK_JOB_STARTED": str(BUILDER / "job-started.sh"),
+        "ACTIONS_RUNNER_HOOK_JOB_COMPLETED": str(BUILDER / "job-completed.sh"),
+    }
+
+
+@pytest.fixture
+def entry(home: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """The entry point with a job that waits for the file `go`; it is at work."""
+    with subprocess.Popen(
+        [BUILDER / "entrypoint"], env=environment | {"STANDIN": "job"}, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        assert until((home / "_work/notes/at-work").exists)
+        yield process
+        process.kill()
+
+
+def test_a_build_gets_all_cores_but_one(entry: subprocess.Popen[str], home: Path) -> None:
+    (home / "_work/notes/go").touch()
+    assert entry.wait(20) == 0
+    assert "NIX_CONFIG=cores = 7\n" in (home / "_work/notes/environment").read_text("utf-8")
+
+
+def test_the_secret_is_in_no_command_and_not_the_jobs(entry: subprocess.Popen[str], home: Path) -> None:
+    (home / "_work/notes/go").touch()
+    told, _ = entry.communicate(timeout=20)
+    notes = [(home / "_work/notes" / name).read_text("utf-8") for name in ("commands", "environment")]
+    assert not [text for text in (told, *notes) if "s3cr3t" in text]
+
+
+def test_sigterm_twice_still_finishes_the_job(entry: subprocess.Popen[str], home: Path) -> None:
+    for _ in range(2):
+        entry.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+    assert entry.poll() is None
+    (home / "_work/notes/go").touch()
+    told, _ = entry.communicate(timeout=20)
+    assert entry.returncode == 0
+    assert "worker: done" in told
+    assert "cancelled" not in told
+
+
+def test_sigterm_ends_a_runner_that_waits(environment: dict[str, str]) -> None:
+    with subprocess.Popen(
+        [BUILDER / "entrypoint"], env=environment | {"STANDIN": "idle"}, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        assert process.stdout
+        assert any("listener: waits" in line for line in process.stdout)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("code", [0, 1, 7])
+def test_the_exit_code_is_the_runners(code: int, environment: dict[str, str]) -> None:
+    done = subprocess.run([BUILDER / "entrypoint"], env=environment | {"STANDIN": str(code)}, check=False)
+    assert done.returncode == code
+
+
+def test_without_its_configuration_nothing_starts(environment: dict[str, str]) -> None:
+    del environment["ACTIONS_RUNNER_INPUT_JITCONFIG"]
+    done = subprocess.run([BUILDER / "entrypoint"], env=environment, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"no ACTIONS_RUNNER_INPUT_JITCONFIG" in done.stderr
+
+
+def test_a_configuration_on_the_command_line_is_refused_and_not_repeated(environment: dict[str, str]) -> None:
+    command = [BUILDER / "entrypoint", "--jitconfig", "s3cr3t"]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"s3cr3t" not in done.stdout + done.stderr
+
+
+def test_a_command_runs_in_place_of_the_runner(environment: dict[str, str]) -> None:
+    done = subprocess.run([BUILDER / "entrypoint", "echo", "hello"], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"hello\n")
+
+
+# Fetching.
+
+
+def fetch(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    require("curl")
+    command = [BUILDER / "fetch", "RUNNER", str(folder / "out")]
+    env = {"PATH": os.environ["PATH"], **variables}
+    return subprocess.run(command, env=env, capture_output=True, encoding="utf-8", check=False)
+
+
+@pytest.mark.parametrize("arch", ["amd64", "arm64"])
+def test_an_archive_of_the_right_architecture_comes_as_pinned(arch: str, tmp_path: Path) -> None:
+    variables = {"TARGETARCH": arch}
+    for name in ("amd64", "arm64"):
+        (tmp_path / name).write_text(name, "utf-8")
+        variables[f"RUNNER_URL_{name.upper()}"] = f"file://{tmp_path / name}"
+        variables[f"RUNNER_SHA256_{name.upper()}"] = sha256(name.encode()).hexdigest()
+    done = fetch(tmp_path, **variables)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "out").read_text("utf-8") == arch
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"RUNNER_SHA256_AMD64": "0" * 64}, "has another SHA-256 than RUNNER_SHA256_AMD64 says"),
+        ({"RUNNER_SHA256_AMD64": ""}, "RUNNER_SHA256_AMD64 is not a SHA-256"),
+        ({"RUNNER_SHA256_AMD64": "latest"}, "RUNNER_SHA256_AMD64 is not a SHA-256"),
+        ({"RUNNER_URL_AMD64": ""}, "no build argument RUNNER_URL_AMD64"),
+        ({"RUNNER_URL_AMD64": "file:///nowhere"}, "curl: "),
+        ({"RUNNER_URL_AMD64": "http://127.0.0.1:9/x"}, "curl: "),
+        ({"TARGETARCH": ""}, "the engine sets it"),
+        ({"TARGETARCH": "riscv64"}, "no build argument RUNNER_URL_RISCV64"),
+    ],
+)
+def test_anything_else_is_no_archive(change: dict[str, str], told: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x", "utf-8")
+    right = {
+        "TARGETARCH": "amd64",
+        "RUNNER_URL_AMD64": f"file://{tmp_path / 'x'}",
+        "RUNNER_SHA256_AMD64": sha256(b"x").hexdigest(),
+    }
+    done = fetch(tmp_path, **right | change)
+    assert done.returncode != 0
+    assert told in done.stderr
