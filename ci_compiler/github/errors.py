@@ -11,13 +11,21 @@ from enum import StrEnum
 from typing import Any
 
 import requests
-from github import BadAttributeException, GithubException
+from github import BadAttributeException, GithubException, IncompletableObject
 from github.Requester import Requester
 
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.github.clock import span, time_of_day
 
-NOT_UNDERSTOOD = (BadAttributeException, AssertionError, KeyError, RuntimeError, ValueError)
+NOT_UNDERSTOOD = (
+    BadAttributeException,
+    IncompletableObject,
+    AssertionError,
+    KeyError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 """What PyGithub raises where an answer is none of GitHub's: a proxy's page, half a JSON, a redirection elsewhere."""
 
 TROUBLES = (GithubException, requests.RequestException, *NOT_UNDERSTOOD)
@@ -67,7 +75,7 @@ class GitHubError(InputError):
 
 def understood(error: Exception, *, what: str, host: str, now: float) -> GitHubError:
     """`error`, one of `TROUBLES`, as it is told: `what` is what was asked (`start build-main-sm90.yml`)."""
-    if isinstance(error, GithubException):
+    if isinstance(error, GithubException) and not isinstance(error, IncompletableObject):
         return _answered(error, what, host, now)
     if isinstance(error, requests.RequestException):
         trouble, said = Trouble.CONNECTION, _connection(error)
@@ -143,10 +151,11 @@ def _said(data: Any) -> str:
     """GitHub's own words, on one line, without what is the same for all."""
     if not isinstance(data, Mapping):
         return ""
-    words = [str(data.get("message") or "")]
-    for one in data.get("errors") or ():
-        words.append(str(one.get("message", "")) if isinstance(one, Mapping) else str(one))
-    return "; ".join(dict.fromkeys(" ".join(word.split()) for word in words if word))
+    errors = data.get("errors")
+    details = errors if isinstance(errors, list) else [errors]
+    words = [data.get("message"), *(one.get("message") if isinstance(one, Mapping) else one for one in details)]
+    texts = [" ".join(str(word).split()) for word in words if word]
+    return "; ".join(dict.fromkeys(texts))
 
 
 def _connection(error: requests.RequestException) -> str:

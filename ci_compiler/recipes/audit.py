@@ -16,7 +16,7 @@ from ci_compiler.errors import Finding, Place, nearest
 from ci_compiler.hardware import CPU, Gpu
 from ci_compiler.matrix import Cell
 from ci_compiler.recipes.audit_text import wrong_counts, wrong_gpu_in_text
-from ci_compiler.recipes.evaluate import evaluate, find_recipes
+from ci_compiler.recipes.evaluate import evaluate, find_recipes, name_of
 from ci_compiler.recipes.evaluation import Evaluation
 from ci_compiler.recipes.render import recipes
 from ci_compiler.rules import RULES, Judged, judge
@@ -80,18 +80,13 @@ def audit(root: Path, spec: Spec, branch: str, *, timeout: float = 120.0) -> tup
         wanted=_wanted(spec, judged, branch, timeout),
     )
     told = [*findings, *wrong_counts(root, judged), *_missing(this, root, paths)]
-    by_name = {recipe_of(one.path): one for one in found}
+    by_name = {name_of(one.path): one for one in found}
     for name, one in by_name.items():
         mine = list(_known(this, name, one, by_name) if name in this.cells else _unknown(this, name, one))
         if not any(finding.code in _ABOUT_THE_GPU for finding in mine):
             mine += wrong_gpu_in_text(spec, one, _gpus(this, one))
         told += mine
     return tuple(sorted(set(told), key=lambda finding: (finding.place, finding.code, finding.message)))
-
-
-def recipe_of(path: Path) -> str:
-    """The name of the recipe at `path` (`NAME.nix`, `NAME/default.nix`)."""
-    return path.parent.name if path.name == "default.nix" else path.name.removesuffix(".nix")
 
 
 def _wanted(spec: Spec, judged: Judged, branch: str, timeout: float) -> dict[str, Evaluation]:
@@ -101,11 +96,11 @@ def _wanted(spec: Spec, judged: Judged, branch: str, timeout: float) -> dict[str
         for name, text in texts.items():
             (Path(folder) / name).write_text(text, "utf-8")
         found, _ = evaluate(Path(folder), [Path(folder) / name for name in texts], timeout=timeout)
-    return {recipe_of(one.path): one for one in found}
+    return {name_of(one.path): one for one in found}
 
 
 def _missing(this: Audit, root: Path, paths: tuple[Path, ...]) -> Iterator[Finding]:
-    here = {recipe_of(path) for path in paths}
+    here = {name_of(path) for path in paths}
     here |= {undotted(this.spec, name) for name in here}
     for name in this.cells:
         if name not in here:
@@ -144,17 +139,18 @@ def _unknown(this: Audit, name: str, one: Evaluation) -> Iterator[Finding]:
 
 
 def _impossible(this: Audit, one: Evaluation) -> Iterator[Finding]:
-    """The rules that forbid what a recipe builds: its GPUs with its toolkit and its systems."""
+    """The rules that forbid what a recipe builds: its GPUs with its toolkit and, where it says one, its system."""
     toolkit = this.spec.hardware.toolkits.get(one.cuda_version)
     if toolkit is None or not one.cuda_support:
         return
+    system = one.platforms[0] if len(one.platforms) == 1 else ""
     for gpu in _gpus(this, one):
         for rule in RULES:
-            for system in one.platforms[:1] if rule.code != "gpu-host" else one.platforms:
-                if problem := rule.problem(gpu, toolkit, system):
-                    where = "meta.platforms" if rule.code == "gpu-host" else "override.gpuTargets"
-                    yield _at(one, where, rule.code, problem)
-                    return
+            about_host = rule.code == "gpu-host"
+            problem = rule.problem(gpu, toolkit, system) if system or not about_host else ""
+            if problem:
+                yield _at(one, "meta.platforms" if about_host else "override.gpuTargets", rule.code, problem)
+                return
 
 
 def _gpus(this: Audit, one: Evaluation) -> list[Gpu]:

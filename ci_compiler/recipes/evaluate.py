@@ -28,7 +28,7 @@ from ci_compiler.recipes.nix import Ending, parse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Evaluation", "Fetch", "Overlaid", "Patch", "Source", "evaluate", "find_recipes", "parse"]
+__all__ = ["Evaluation", "Fetch", "Overlaid", "Patch", "Source", "evaluate", "find_recipes", "name_of", "parse"]
 
 _STANDIN = Path(__file__).resolve().parent / "standin"
 _TAG = "ci-compiler-event"
@@ -48,6 +48,11 @@ def find_recipes(root: Path) -> tuple[Path, ...]:
     if not recipes:
         raise _missing(_folder(root), "there are no recipes here, neither NAME.nix nor NAME/default.nix")
     return recipes
+
+
+def name_of(recipe: Path) -> str:
+    """The name that Flox gives to the package of a recipe (`NAME.nix`, `NAME/default.nix`)."""
+    return recipe.parent.name if recipe.name == "default.nix" else recipe.name.removesuffix(".nix")
 
 
 def _folder(root: Path) -> Path:
@@ -168,7 +173,7 @@ class _Evaluator:
                 self.recipes[number] = path
             else:
                 outcomes[path] = _wrong(path, f"it lies outside of the folder {self.folders.named[self.root]}")
-        self.siblings = {_stem(path): str(path.resolve()) for path in (*_listed(self.root), *self.recipes.values())}
+        self.siblings = {name_of(path): str(path.resolve()) for path in (*_listed(self.root), *self.recipes.values())}
         work = list(self.recipes)
         results, rest = self._until_wrong(work)
         if rest:
@@ -292,11 +297,6 @@ def _missing(folder: Path, message: str) -> InputError:
 
 def _wrong(recipe: Path, message: str, code: str = "recipe-evaluation") -> Finding:
     return Finding(place=Place(file=str(recipe)), code=code, message=message)
-
-
-def _stem(recipe: Path) -> str:
-    """The name that Flox gives to a recipe's package."""
-    return recipe.parent.name if recipe.name == "default.nix" else recipe.stem
 
 
 def _imported(path: str) -> Path:

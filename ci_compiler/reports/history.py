@@ -36,7 +36,8 @@ def read_history(folder: Path) -> History:
     for path in paths:
         try:
             branch, name, seconds = _read(path)
-            found.setdefault((branch, name), []).append(seconds)
+            if seconds is not None:
+                found.setdefault((branch, name), []).append(seconds)
         except _BrokenError as error:
             findings.append(error.finding)
     if not paths:
@@ -63,8 +64,8 @@ def _manifests(folder: Path) -> Iterator[Path]:
             yield Path(parent, NAME)
 
 
-def _read(path: Path) -> tuple[str, str, float]:
-    """The branch, the name and the seconds of one build. Raises _BrokenError."""
+def _read(path: Path) -> tuple[str, str, float | None]:
+    """The branch, the name and the seconds of one build; None where the store held it already. Raises _BrokenError."""
     try:
         content: Any = json.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -81,4 +82,4 @@ def _read(path: Path) -> tuple[str, str, float]:
             raise _BrokenError(path, f"not a build's manifest: {key!r} is no text")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
         raise _BrokenError(path, "not a build's manifest: 'seconds' is no number of seconds")
-    return str(branch), str(name), float(seconds)
+    return str(branch), str(name), None if content.get("built") is False else float(seconds)

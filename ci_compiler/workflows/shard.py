@@ -9,7 +9,7 @@ from functools import lru_cache
 from ci_compiler.matrix import Cell
 from ci_compiler.routing import Route
 from ci_compiler.sharding import Shard, stages_of
-from ci_compiler.spec.model import RunsOn, Spec
+from ci_compiler.spec.model import Backend, RunsOn, Spec
 from ci_compiler.workflows.cell import permissions
 from ci_compiler.workflows.common import (
     CELL,
@@ -23,6 +23,7 @@ from ci_compiler.workflows.common import (
     setup,
     verdict_job,
 )
+from ci_compiler.workflows.github import pinned
 from ci_compiler.workflows.variant import secret_passed
 from ci_compiler.workflows.writer import Node, Spaced
 
@@ -112,9 +113,21 @@ def _select(spec: Spec, shard: Shard) -> dict[str, Node]:
         "steps": [
             checkout(head, history=True),
             setup(),
+            *_what_knows_the_published(spec),
             {"name": "Choose the variants", "id": "choose", "run": f"ci-compile choose --shard {shard.name}"},
         ],
     }
+
+
+_INSTALLER = {Backend.FLOX: "flox/install-flox-action", Backend.NIX: "cachix/install-nix-action"}
+
+
+def _what_knows_the_published(spec: Spec) -> list[dict[str, Node]]:
+    """The step that a scheduled run needs to ask what is published already, if it leaves that out."""
+    if spec.schedule is None or spec.schedule.build == "all":
+        return []
+    on_schedule = expression("github.event_name == 'schedule'")
+    return [{"name": f"Set up {spec.backend.title()}", "if": on_schedule, "uses": pinned(_INSTALLER[spec.backend])}]
 
 
 def _cell(spec: Spec, cell: Cell, route: Route, granted: dict[str, str]) -> dict[str, Node]:

@@ -3,6 +3,10 @@
 build -> cpu-test and gpu-test -> publish. A stage that no pool runs comes without an input and is skipped, in sight.
 The manifest and the log of a build travel to the tests and to publishing as one artifact; the closure travels through
 the binary cache, or stays in the store of the builder.
+
+Every condition begins with `!cancelled()`, since the `success()` that GitHub puts before one without a status function
+looks at all jobs above, the callers' too: a package that was not chosen, and so skipped, would skip the stages of what
+needs it (https://github.com/actions/runner/issues/491 and 2205).
 """
 
 from __future__ import annotations
@@ -28,6 +32,9 @@ TOKEN = {"flox": "FLOX_FLOXHUB_TOKEN", "nix": "NIX_CACHE_SIGNING_KEY"}
 NAME = expression("inputs.name")
 MANIFEST = "build-output/manifest.json"
 """What a build leaves beside its log, and the later stages go by."""
+
+BUILT = "needs.build.result == 'success'"
+"""True behind a build that succeeded."""
 
 
 def workflow(spec: Spec) -> dict[str, Node]:
@@ -117,11 +124,12 @@ def _build(spec: Spec, stage: Stage) -> dict[str, Node]:
                 "with": {"subject-path": MANIFEST},
             }
         )
-    return _job(spec, stage, FORK_GUARD, needs=[], permissions=permissions) | {"steps": steps}
+    condition = f"!cancelled() && {FORK_GUARD}"
+    return _job(spec, stage, condition, needs=[], permissions=permissions) | {"steps": steps}
 
 
 def _test(spec: Spec, stage: Stage) -> dict[str, Node]:
-    condition = f"inputs.{machine_input(stage)} != '' && {FORK_GUARD}"
+    condition = " && ".join(["!cancelled()", BUILT, f"inputs.{machine_input(stage)} != ''", FORK_GUARD])
     return _job(spec, stage, condition, needs=["build"], permissions=READ) | {
         "steps": [
             checkout(expression("inputs.commit")),
@@ -148,8 +156,7 @@ def _test(spec: Spec, stage: Stage) -> dict[str, Node]:
 
 def _publish(spec: Spec, stage: Stage) -> dict[str, Node]:
     tests = [test for test in stages_of(spec) if test in TESTS]
-    passed = ["needs.build.result == 'success'"]
-    passed += [_passed(test) for test in tests if test in spec.publish.after]
+    passed = [BUILT, *(_passed(test) for test in tests if test in spec.publish.after)]
     events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
     on_branch = "github.ref == format('refs/heads/{0}', inputs.branch)"
     condition = " && ".join(["!cancelled()", "inputs.publish", events, on_branch, *passed])

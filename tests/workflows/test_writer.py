@@ -85,9 +85,35 @@ def test_the_style_is_the_one_that_people_write() -> None:
             }
         ),
     }
-    assert dump(document, header=["Made."]) == (
-        "# Made.\nname: a workflow\n\non:\n  push:\n    branches: [main]\n    paths: [a/*.nix]\n"
-        "  workflow_dispatch:\n\npermissions: {}\n\njobs:\n  one:\n    runs-on: [self-hosted, x64]\n    steps:\n      - uses: a/b@c # v1\n"
-        '        with:\n          n: 1\n\n  two:\n    if: ${{ always() }}\n    env:\n      VERSION: "12.8"\n'
-        '      ON: "on"\n    run: |\n      a\n      b\n'
-    )
+    assert dump(document, header=["Made."]) == EXPECTED
+
+
+EXPECTED = """\
+# Made.
+name: a workflow
+
+on:
+  push:
+    branches: [main]
+    paths: [a/*.nix]
+  workflow_dispatch:
+
+permissions: {}
+
+jobs:
+  one:
+    runs-on: [self-hosted, x64]
+    steps:
+      - uses: a/b@c # v1
+        with:
+          n: 1
+
+  two:
+    if: ${{ always() }}
+    env:
+      VERSION: "12.8"
+      ON: "on"
+    run: |
+      a
+      b
+"""

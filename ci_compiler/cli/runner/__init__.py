@@ -12,6 +12,10 @@ PROGRAM = Program(
         "detect": "tell what this machine is",
         "labels": "tell the pools that this machine may join, and the labels to give its runner",
         "doctor": "prove that this machine can do the work, or say how to mend it",
+        "build": "build a variant, and keep its log and its manifest",
+        "fetch": "bring a build's closure into this machine's store",
+        "smoke": "test a built variant on this machine",
+        "publish": "publish a build, unless it is published already",
         "deploy": "write deployment files of the pools: arc, systemd, quadlet or nixos",
     },
 )

@@ -1,0 +1,118 @@
+"""`ci-compile choose`: what the event at hand builds, as outputs of a compiled workflow's `select` job."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_compiler.cli.where import SPEC, add_spec, root_of, spec_of
+
+if TYPE_CHECKING:
+    from ci_compiler.git import Git
+    from ci_compiler.pipeline import Plan
+    from ci_compiler.selection import Choice, Event
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the two kinds of runs."""
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--shard", metavar="NAME", help="a run of this shard's workflow")
+    kind.add_argument("--pull-request", action="store_true", help="a run of the pull request workflow")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes `commit`, `chosen`, `cells` and `matrix` to $GITHUB_OUTPUT, or prints them; the rest to the summary."""
+    from ci_compiler.errors import Finding, InputError, Place, nearest
+    from ci_compiler.git import Git
+    from ci_compiler.pipeline import plan
+    from ci_compiler.selection import of_pull_request, of_shard
+
+    root = root_of(arguments)
+    decided, git, event = plan(spec_of(arguments)), Git(root), _event()
+
+    def affected(base: str, branch: str) -> Sequence[str]:
+        return _affected(git, decided, base, branch)
+
+    if arguments.pull_request:
+        choice = of_pull_request(decided, event, affected)
+    else:
+        shards = {shard.name: shard for shard in decided.shards}
+        if arguments.shard not in shards:
+            message = f"unknown shard {arguments.shard!r}{nearest(arguments.shard, shards)}"
+            raise InputError([Finding(place=Place(file="--shard"), code="unknown-shard", message=message)])
+        shard = shards[arguments.shard]
+        choice = of_shard(decided, shard, event, affected, lambda name: _published(decided, root, shard.branch, name))
+    outputs = {
+        "commit": git.resolve("HEAD"),
+        "chosen": json.dumps(choice.variants),
+        "cells": json.dumps(choice.suffixes),
+        "matrix": json.dumps(choice.matrix(decided)),
+    }
+    _write(outputs)
+    _summarise(decided, choice)
+    return 0
+
+
+def _event() -> Event:
+    """The event that GitHub describes by GITHUB_EVENT_NAME and the file at GITHUB_EVENT_PATH."""
+    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.selection import Event
+
+    name, path = os.environ.get("GITHUB_EVENT_NAME", ""), os.environ.get("GITHUB_EVENT_PATH", "")
+    try:
+        payload = json.loads(Path(path).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"GITHUB_EVENT_PATH names no event ({error}); `choose` runs in a GitHub Actions job"
+        raise InputError([Finding(place=Place(file="event"), code="no-event", message=message)]) from None
+    return Event(name=name, payload=payload)
+
+
+def _affected(git: Git, decided: Plan, base: str, branch: str) -> Sequence[str]:
+    """The variants between `base` and the checkout; all of the branch where `base` is gone (a forced push)."""
+    from ci_compiler.cli.console import note
+    from ci_compiler.errors import InputError
+    from ci_compiler.recipes.affected import affected
+
+    head = git.resolve("HEAD")
+    try:
+        start = git.merge_base(git.resolve(base), head)
+    except InputError:
+        note(f"the commit {base} is not in the history; everything counts as changed")
+        return [name for shard in decided.shards if shard.branch == branch for name in shard.variants]
+    found = affected(git, base=start, head=head, spec_path=SPEC.as_posix(), spec=decided.spec, branch=branch)
+    return [one.name for one in found]
+
+
+def _published(decided: Plan, root: Path, branch: str, name: str) -> bool:
+    from ci_compiler.errors import InputError
+    from ci_compiler.runners.stages.failure import StageError
+    from ci_compiler.runners.stages.published import is_published
+
+    try:
+        return is_published(decided.spec, root, branch, name)
+    except StageError as error:
+        raise InputError(error.findings) from None
+
+
+def _write(outputs: Mapping[str, str]) -> None:
+    lines = "".join(f"{key}={value}\n" for key, value in outputs.items())
+    if path := os.environ.get("GITHUB_OUTPUT"):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(lines)
+    print(lines, end="")
+
+
+def _summarise(decided: Plan, choice: Choice) -> None:
+    """The variants that a dispatch must start, into the run's summary."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path or not choice.left:
+        return
+    from ci_compiler.reports.summary import left_to_dispatch
+
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(left_to_dispatch(decided, choice))

@@ -1,0 +1,33 @@
+"""`ci-runner fetch MANIFEST`: bring a build's closure into this machine's store."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_compiler.cli.where import add_spec, spec_of
+
+if TYPE_CHECKING:
+    from ci_compiler.runners.stages.process import Secrets
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the manifest."""
+    parser.add_argument("manifest", type=Path, metavar="MANIFEST", help="the manifest that the build left")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Fetches and prints the store path; returns 1 where it cannot be had."""
+    from ci_compiler.cli.console import note
+    from ci_compiler.cli.runner.stage import reported
+    from ci_compiler.runners.stages.fetch import fetch
+
+    def work(_: Secrets) -> int:
+        manifest, fetched = fetch(spec_of(arguments), arguments.manifest)
+        print(manifest.store_path)
+        note(f"{manifest.name}: {'fetched from the cache' if fetched else 'in the store already'}")
+        return 0
+
+    return reported(work)

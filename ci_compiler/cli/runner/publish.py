@@ -1,0 +1,43 @@
+"""`ci-runner publish NAME`: publish a build, once."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_compiler.cli.where import add_spec, root_of, spec_of
+
+if TYPE_CHECKING:
+    from ci_compiler.runners.stages.process import Secrets
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the variant, what it is a build of, and whether to publish it again."""
+    parser.add_argument("name", metavar="NAME", help="the variant")
+    parser.add_argument("--branch", metavar="B", required=True, help="the branch that it was built for")
+    parser.add_argument("--commit", metavar="SHA", required=True, help="the commit that it was built from")
+    parser.add_argument("--manifest", type=Path, metavar="FILE", required=True, help="the manifest that the build left")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", default=Path("publish-output"), help="for the outcome; publish-output"
+    )
+    parser.add_argument("--again", action="store_true", help="publish even what shows as published already")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Publishes, or finds that it is published already; returns 1 where it cannot."""
+    from ci_compiler.cli.runner.stage import reported
+    from ci_compiler.runners.stages.manifest import expect, read_manifest
+    from ci_compiler.runners.stages.publish import publish
+
+    def work(secrets: Secrets) -> int:
+        spec, root, path = spec_of(arguments), root_of(arguments), arguments.manifest
+        manifest = read_manifest(path)
+        asked = {"name": arguments.name, "branch": arguments.branch, "commit": arguments.commit}
+        expect(manifest, path, **asked, backend=spec.backend)
+        outcome = publish(spec, root, manifest, arguments.out, secrets, again=arguments.again)
+        print(f"{arguments.name}: {outcome.result}")
+        return 0
+
+    return reported(work)

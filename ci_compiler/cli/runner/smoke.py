@@ -1,0 +1,80 @@
+"""`ci-runner smoke NAME`: test a built variant on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_compiler.cli.where import add_spec, spec_of
+
+if TYPE_CHECKING:
+    from ci_compiler.errors import Finding
+    from ci_compiler.runners.stages.junit import Result
+    from ci_compiler.runners.stages.process import Secrets
+    from ci_compiler.runners.stages.smoke import Subject
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the variant, the stage, what is tested, and what is expected of it beyond the spec."""
+    from ci_compiler.spec.model import TESTS
+
+    parser.add_argument("name", metavar="NAME", help="the variant")
+    parser.add_argument(
+        "--stage", choices=[stage.value for stage in TESTS], default=TESTS[0].value, help=f"the stage; {TESTS[0].value}"
+    )
+    tested = parser.add_mutually_exclusive_group(required=True)
+    tested.add_argument("--manifest", type=Path, metavar="FILE", help="the manifest of the build to test")
+    tested.add_argument("--python", type=Path, metavar="EXE", help="an interpreter that has the package, instead")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", default=Path("test-output"), help="for the report; test-output"
+    )
+    parser.add_argument("--branch", metavar="B", default="", help="the branch, where several build the variant")
+    parser.add_argument("--expect-version", metavar="V", help="the version, instead of the branch's")
+    parser.add_argument("--expect-cuda", metavar="V", help="the CUDA version, instead of the branch's; '' for none")
+    parser.add_argument(
+        "--expect-archs", metavar="LIST", help="the compiled architectures (sm_80,sm_90), instead of the variant's"
+    )
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints every check; a failure also goes to standard error, and makes it return 1."""
+    from ci_compiler.cli.console import print_findings, table
+    from ci_compiler.cli.runner.stage import reported
+    from ci_compiler.runners.evidence import Verdict
+    from ci_compiler.runners.stages.smoke import smoke
+
+    def work(_: Secrets) -> int:
+        results = smoke(_subject(arguments), arguments.out)
+        table(["check", "result", "found"], ([one.check, one.verdict.value, one.message] for one in results))
+        failed = [one for one in results if one.verdict is Verdict.FAILED]
+        print_findings(_findings(arguments.name, failed))
+        return 1 if failed else 0
+
+    return reported(work)
+
+
+def _subject(arguments: argparse.Namespace) -> Subject:
+    from ci_compiler.runners.stages.expectation import Override
+    from ci_compiler.runners.stages.smoke import of_manifest, of_python
+    from ci_compiler.spec.model import Stage
+
+    spec, stage = spec_of(arguments), Stage(arguments.stage)
+    archs = arguments.expect_archs
+    override = Override(
+        version=arguments.expect_version,
+        cuda=arguments.expect_cuda,
+        architectures=None if archs is None else tuple(archs.replace(",", " ").split()),
+    )
+    if arguments.python is not None:
+        return of_python(spec, arguments.name, arguments.branch, stage, arguments.python, override)
+    return of_manifest(spec, arguments.name, arguments.branch, stage, arguments.manifest, override)
+
+
+def _findings(name: str, failed: list[Result]) -> Iterator[Finding]:
+    from ci_compiler.errors import Finding, Place
+
+    for one in failed:
+        yield Finding(place=Place(file=name), code=one.check, message=one.message)

@@ -1,0 +1,197 @@
+"""Calls to GitHub through PyGithub: repeated where that helps, waited for where GitHub asks to, said in one line else.
+
+PyGithub's own retries are off: they sleep without a word, repeat what may have been done already, and know no limit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+from github import Auth, Github, GithubIntegration
+from github.Repository import Repository
+from github.Workflow import Workflow
+from jwt import PyJWTError
+
+from ci_compiler import __version__
+from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.github.access import Access, AppKey
+from ci_compiler.github.clock import Clock, SystemClock, back_off, span, time_of_day
+from ci_compiler.github.errors import PASSING, TROUBLES, GitHubError, Trouble, understood
+
+Answer = TypeVar("Answer")
+
+WRITE_PAUSE = 1.0
+"""Seconds between two requests that change something (GitHub Docs, "Best practices for using the REST API")."""
+
+_TIMEOUT = 30
+_PER_PAGE = 100
+"""Entries a page; GitHub's most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How often a call is made at the most, and how long (seconds) one rate limit is waited for."""
+
+    attempts: int = 4
+    longest_wait: float = 900.0
+
+
+PATIENT = Patience()
+AT_ONCE = Patience(attempts=1, longest_wait=0.0)
+"""For whoever has something else to do meanwhile, and asks again itself."""
+
+
+class Client:
+    """GitHub, about one repository. `say` gets a line for people whenever a call has to wait."""
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        say: Callable[[str], None],
+        clock: Clock | None = None,
+        patience: Patience = PATIENT,
+    ) -> None:
+        # At its level DEBUG, PyGithub logs whole answers, a runner's configuration among them.
+        logging.getLogger("github.Requester").setLevel(logging.INFO)
+        self.access = access
+        self.clock = clock or SystemClock()
+        self._say = say
+        self._patience = patience
+        self._next_write = 0.0
+
+    @cached_property
+    def github(self) -> Github:
+        """PyGithub, with the token or as the App's installation. Raises GitHubError, InputError for a wrong key."""
+        credential = self.access.credential
+        if not isinstance(credential, AppKey):
+            return self._github(Auth.Token(credential.secret.reveal()))
+        try:
+            app = Auth.AppAuth(credential.app, credential.key.reveal())
+            app.create_jwt()
+        except (ValueError, TypeError, PyJWTError) as error:
+            message = f"is no private key that a GitHub App signs with ({type(error).__name__})"
+            place = Place(file="GITHUB_APP_PRIVATE_KEY")
+            raise InputError([Finding(place=place, code="no-token", message=message)]) from None
+        owner, _, name = self.access.repository.partition("/")
+        integration = GithubIntegration(auth=app, **self._settings())
+        what = f"find the App's installation for {self.access.repository}"
+        installation = self.call(what, lambda: integration.get_repo_installation(owner, name).id)
+        return self._github(app.get_installation_auth(installation))
+
+    @cached_property
+    def repository(self) -> Repository:
+        """The repository. Raises GitHubError."""
+        github = self.github
+
+        def ask() -> Repository:
+            found = github.get_repo(self.access.repository)
+            if not found.id:
+                message = "no repository"
+                raise ValueError(message)
+            return found
+
+        return self.call(f"read {self.access.repository}", ask)
+
+    @cached_property
+    def workflows(self) -> Mapping[str, Workflow]:
+        """The workflows of its default branch, by path. Raises GitHubError."""
+        repository = self.repository
+        what = f"list the workflows of {self.access.repository}"
+        return self.call(what, lambda: {one.path: one for one in repository.get_workflows()})
+
+    def call(self, what: str, ask: Callable[[], Answer], *, write: bool = False, again: bool = True) -> Answer:
+        """What `ask` answers. `what` says it in a few words, for findings.
+
+        A call that did not reach GitHub, or that GitHub could not serve, is made again, with growing pauses; one
+        that may have been done all the same is only where it is fit to be done twice (`again`). Raises GitHubError.
+        """
+        attempt = 0
+        while True:
+            if write:
+                self._pace()
+            try:
+                return ask()
+            except TROUBLES as error:
+                trouble = understood(error, what=what, host=self.access.host, now=self.clock.now())
+                pause = self._pause(trouble, attempt, again=again)
+                if pause is None:
+                    raise trouble from error
+                self._say(self._waiting(trouble, pause))
+                self.clock.sleep(pause)
+                attempt += 1
+
+    def request(
+        self,
+        what: str,
+        verb: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        read: Callable[[Any], Answer],
+        again: bool = True,
+    ) -> Answer:
+        """What `read` makes of the JSON that answers a request; for what PyGithub lacks. Raises GitHubError."""
+        requester = self.github.requester
+        given = dict(body) if body is not None else None
+
+        def ask() -> Answer:
+            return read(requester.requestJsonAndCheck(verb, path, input=given)[1])
+
+        return self.call(what, ask, write=verb != "GET", again=again)
+
+    def pages(self, what: str, path: str, item: str, read: Callable[[Mapping[str, Any]], Answer]) -> Iterator[Answer]:
+        """What `read` makes of the entries called `item` of every page of `path`. Raises GitHubError."""
+        requester = self.github.requester
+        joint = "&" if "?" in path else "?"
+
+        def page(number: int) -> tuple[list[Answer], int]:
+            address = f"{path}{joint}per_page={_PER_PAGE}&page={number}"
+            answer = requester.requestJsonAndCheck("GET", address)[1]
+            return list(map(read, answer[item])), int(answer["total_count"])
+
+        number, seen = 1, 0
+        while True:
+            entries, total = self.call(what, partial(page, number))
+            yield from entries
+            number, seen = number + 1, seen + len(entries)
+            if not entries or seen >= total:
+                return
+
+    def _github(self, auth: Auth.Auth) -> Github:
+        return Github(auth=auth, **self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "base_url": self.access.api,
+            "timeout": _TIMEOUT,
+            "user_agent": f"ci-compiler/{__version__}",
+            "per_page": _PER_PAGE,
+            "retry": None,
+            "seconds_between_requests": None,
+            "seconds_between_writes": None,
+        }
+
+    def _pace(self) -> None:
+        pause = self._next_write - self.clock.passed()
+        if pause > 0:
+            self.clock.sleep(pause)
+        self._next_write = self.clock.passed() + WRITE_PAUSE
+
+    def _pause(self, trouble: GitHubError, attempt: int, *, again: bool) -> float | None:
+        """The seconds to wait before the next attempt; None where there shall be none."""
+        if trouble.trouble not in PASSING or attempt + 1 >= self._patience.attempts:
+            return None
+        if trouble.trouble is Trouble.RATE:
+            return trouble.wait if trouble.wait <= self._patience.longest_wait else None
+        if trouble.uncertain and not again:
+            return None
+        return back_off(attempt, first=2.0, most=60.0, seed=self.access.repository)
+
+    def _waiting(self, trouble: GitHubError, pause: float) -> str:
+        until = f", until {time_of_day(self.clock.now() + pause)}" if trouble.trouble is Trouble.RATE else ""
+        return f"{trouble.line}; waiting {span(pause)}{until}"

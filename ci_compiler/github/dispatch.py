@@ -1,0 +1,195 @@
+"""Builds started on GitHub: which workflow a variant's name means, starting it, following it to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+
+from github.Workflow import Workflow
+from github.WorkflowRun import WorkflowRun
+
+from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.github.client import Client
+from ci_compiler.github.clock import span
+from ci_compiler.github.errors import GitHubError, Trouble
+from ci_compiler.pipeline import Plan
+from ci_compiler.reports.explain import Built, explain
+
+DONE = "completed"
+"""The status of a run or a job that has ended (GitHub's word)."""
+
+SUCCESS = "success"
+"""The conclusion of one that went well."""
+
+POLL = 15.0
+"""Seconds between two looks at few runs."""
+
+_POLL_A_RUN = 4.0
+"""Seconds for each open run: two requests a look then stay within half of a token's 5,000 an hour."""
+
+_APPEARS = 60.0
+"""Seconds within which a run that was started appears in the lists."""
+
+_ATTEMPTS = 3
+_DETAILS = "return_run_details"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A run that was started for a variant."""
+
+    target: Built
+    run: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How a run stands: `queued`, `in_progress`, `completed`, …; its conclusion ('' before), jobs ended and known."""
+
+    started: Started
+    status: str
+    conclusion: str
+    ended: int
+    jobs: int
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self.status == DONE
+
+    def __str__(self) -> str:
+        what = self.conclusion if self.done else f"{self.status.replace('_', ' ')}, {self.ended} of {self.jobs} jobs"
+        return f"{self.started.target.variant.name} on {self.started.target.cell.branch}: {what}"
+
+
+def targets(plan: Plan, names: Iterable[str], branch: str | None = None) -> tuple[Built, ...]:
+    """What `names` mean: each variant on `branch`, or on every branch that has it. Raises InputError for the rest."""
+    found: list[Built] = []
+    findings: list[Finding] = []
+    for name in dict.fromkeys(names):
+        known = explain(plan, name)
+        here = [one for one in known.built if branch in {None, one.cell.branch}]
+        found += here
+        if not here:
+            said = _why_not(known.unknown or "; ".join(one.reason for one in known.absent), known.built, name, branch)
+            findings.append(Finding(place=Place(file="NAME"), code="unknown-variant", message=said))
+    if branch is not None and branch not in plan.spec.branches:
+        message = f"unknown branch {branch!r}{nearest(branch, plan.spec.branches)}"
+        findings = [Finding(place=Place(file="--branch"), code="unknown-branch", message=message)]
+    if findings:
+        raise InputError(findings)
+    return tuple(found)
+
+
+def _why_not(reason: str, elsewhere: Sequence[Built], name: str, branch: str | None) -> str:
+    if elsewhere:
+        return f"{name} is not built on {branch}, but on {' and '.join(one.cell.branch for one in elsewhere)}"
+    return reason if name in reason else f"{name}: {reason}"
+
+
+def start(client: Client, wanted: Iterable[Built], *, publish: bool) -> Iterator[Started]:
+    """Starts the workflow of each of `wanted` on its branch, one after the other. Raises GitHubError, InputError."""
+    wanted = list(wanted)
+    missing = dict.fromkeys(target.workflow for target in wanted if target.workflow not in client.workflows)
+    if missing:
+        message = f"{client.access.repository} has no such workflow; push the compiled files to its default branch"
+        raise InputError(Finding(place=Place(file=path), code="no-workflow", message=message) for path in missing)
+    for target in wanted:
+        yield _start(client, client.workflows[target.workflow], target, publish=publish)
+
+
+def _start(client: Client, workflow: Workflow, target: Built, *, publish: bool) -> Started:
+    """Starts one. Where the answer is lost, it looks whether the run is there before it asks again."""
+    what = f"start {PurePosixPath(target.workflow).name} on {target.cell.branch} for {target.variant.name}"
+    since = client.clock.now()
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            if (run := _dispatch(client, what, workflow, target, publish=publish)) is not None:
+                return Started(target=target, run=run.id, url=run.html_url)
+        except GitHubError as error:
+            if not error.uncertain:
+                raise
+            if (found := _appeared(client, workflow, target, since)) is not None:
+                return found
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            break
+    if (found := _appeared(client, workflow, target, since)) is not None:
+        return found
+    message = f"{what}: GitHub took it, and shows no run after {span(_APPEARS)}; look at its Actions page"
+    raise InputError([Finding(place=Place(file=client.access.host), code="no-run", message=message)])
+
+
+def _dispatch(client: Client, what: str, workflow: Workflow, target: Built, *, publish: bool) -> WorkflowRun | None:
+    """The run that GitHub says it started; None where it started one and does not say which."""
+    inputs = {"variant": target.variant.name, "publish": str(publish).lower()}
+
+    def ask() -> WorkflowRun:
+        return workflow.create_dispatch(target.cell.branch, inputs, throw=True, return_run_details=True)
+
+    def ask_plainly() -> bool:
+        return workflow.create_dispatch(target.cell.branch, inputs, throw=True, return_run_details=False)
+
+    try:
+        run = client.call(what, ask, write=True, again=False)
+    except GitHubError as error:
+        if error.trouble is not Trouble.REFUSED or _DETAILS not in error.said:
+            raise
+    else:
+        # PyGithub says True where GitHub took it with an empty answer.
+        return run if isinstance(run, WorkflowRun) else None
+    # GitHub Enterprise Server 3.19 does not know the key.
+    client.call(what, ask_plainly, write=True, again=False)
+    return None
+
+
+def _appeared(client: Client, workflow: Workflow, target: Built, since: float) -> Started | None:
+    """The newest run that was started by hand for `target` since then; None where none appears."""
+    created = f">={datetime.fromtimestamp(since - _APPEARS, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    what = f"look for the run of {target.variant.name}"
+
+    def runs() -> list[WorkflowRun]:
+        found = workflow.get_runs(branch=target.cell.branch, event="workflow_dispatch", created=created)
+        return [run for run in found if f"({target.variant.name})" in run.display_title]
+
+    until = client.clock.passed() + _APPEARS
+    while not (found := client.call(what, runs)):
+        if client.clock.passed() >= until:
+            return None
+        client.clock.sleep(5.0)
+    newest = max(found, key=lambda run: run.id)
+    return Started(target=target, run=newest.id, url=newest.html_url)
+
+
+def follow(client: Client, started: Sequence[Started]) -> Iterator[tuple[Progress, ...]]:
+    """How the runs stand, again and again until all have ended. Raises GitHubError."""
+    standing = [Progress(started=one, status="queued", conclusion="", ended=0, jobs=0) for one in started]
+    while True:
+        standing = [one if one.done else _look(client, one.started) for one in standing]
+        yield tuple(standing)
+        left = sum(not one.done for one in standing)
+        if not left:
+            return
+        client.clock.sleep(max(POLL, _POLL_A_RUN * left))
+
+
+def _look(client: Client, one: Started) -> Progress:
+    repository = client.repository
+    what = f"follow the run {one.run}"
+
+    def ask() -> Progress:
+        run = repository.get_workflow_run(one.run)
+        jobs = [job.status for job in run.jobs()]
+        return Progress(
+            started=one,
+            status=run.status or "queued",
+            conclusion=run.conclusion or "",
+            ended=jobs.count(DONE),
+            jobs=len(jobs),
+        )
+
+    return client.call(what, ask)

@@ -1,0 +1,100 @@
+"""Just-in-time runners: registered for one job each, found and removed again.
+
+The configuration that GitHub answers with holds the runner's private key. It comes out of here as a `Secret`, and by
+plain requests for the repository and the organisation alike: PyGithub's object for it shows it in its `repr`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from urllib.parse import quote
+
+from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.github.client import Client
+from ci_compiler.github.errors import GitHubError, Trouble
+from ci_compiler.github.inventory import Runner, group_of, runner_of
+from ci_compiler.github.secret import Secret
+
+DEFAULT_GROUP = 1
+"""The group that a repository's runners belong to (GitHub Docs, "Self-hosted runners" of the REST API)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A runner that GitHub waits for, with the configuration that makes one."""
+
+    id: int
+    name: str
+    jit: Secret
+
+
+class Removal(StrEnum):
+    """What came of removing a registration."""
+
+    REMOVED = "removed"
+    ABSENT = "absent"
+    BUSY = "busy"
+
+
+class Registrar:
+    """Registrations in the repository, or in its organisation."""
+
+    def __init__(self, client: Client, *, organisation: bool = False) -> None:
+        self._client = client
+        self._organisation = organisation
+        self.scope = client.access.owner if organisation else client.access.repository
+        kind = "orgs" if organisation else "repos"
+        self._runners = f"/{kind}/{self.scope}/actions/runners"
+
+    def group(self, name: str) -> int:
+        """The id of the runner group `name` ('': the default one). Raises GitHubError, InputError."""
+        if not self._organisation:
+            return DEFAULT_GROUP
+        path = f"/orgs/{self.scope}/actions/runner-groups"
+        groups = list(self._client.pages(f"list the runner groups of {self.scope}", path, "runner_groups", group_of))
+        for group in groups:
+            if group.name.lower() == name.lower() or (not name and group.default):
+                return group.id
+        message = f"{self.scope} has no runner group {name!r}{nearest(name, (group.name for group in groups))}"
+        raise InputError([Finding(place=Place(file=self.scope), code="unknown-group", message=message)])
+
+    def register(self, name: str, labels: tuple[str, ...], group: int) -> Registration:
+        """A new runner called `name`, which bears exactly `labels`: GitHub adds none of its own. Raises GitHubError."""
+        body = {"name": name, "runner_group_id": group, "labels": list(labels)}
+
+        def read(answer: Any) -> Registration:
+            return Registration(id=answer["runner"]["id"], name=name, jit=Secret(answer["encoded_jit_config"]))
+
+        path = f"{self._runners}/generate-jitconfig"
+        return self._client.request(f"register {name}", "POST", path, body, read=read, again=False)
+
+    def named(self, name: str) -> Runner | None:
+        """The runner called `name`, if there is one. Raises GitHubError."""
+        found = self._client.pages(f"look for {name}", f"{self._runners}?name={quote(name)}", "runners", runner_of)
+        return next((runner for runner in found if runner.name == name), None)
+
+    def runners(self) -> Iterator[Runner]:
+        """Every runner here. Raises GitHubError."""
+        yield from self._client.pages(f"list the runners of {self.scope}", self._runners, "runners", runner_of)
+
+    def remove(self, runner: int) -> Removal:
+        """Removes the registration `runner`; GitHub keeps one that is at work. Raises GitHubError."""
+
+        def read(answer: Any) -> Removal:
+            if answer is not None:
+                message = "GitHub answers a removal with nothing"
+                raise ValueError(message)
+            return Removal.REMOVED
+
+        try:
+            path = f"{self._runners}/{runner}"
+            return self._client.request(f"remove the runner {runner}", "DELETE", path, read=read)
+        except GitHubError as error:
+            if error.trouble is Trouble.MISSING:
+                return Removal.ABSENT
+            if error.trouble is Trouble.REFUSED:
+                return Removal.BUSY
+            raise

@@ -1,0 +1,152 @@
+"""How the matrix stands: every variant's last result, read from the jobs of its shard's latest runs.
+
+All runs of a shard's workflow build the shard's branch, whatever started them. A variant's last result is of the newest
+run that chose it; the job names that tell it are those of the compiled workflows: `3.13 avx2 / pytorch / build`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+
+from github.Workflow import Workflow
+from github.WorkflowRun import WorkflowRun
+
+from ci_compiler.github.client import Client
+from ci_compiler.github.dispatch import DONE, SUCCESS
+from ci_compiler.matrix import Cell, Variant
+from ci_compiler.pipeline import Plan
+from ci_compiler.sharding import Shard
+from ci_compiler.spec.model import Stage
+from ci_compiler.workflows.common import FOLDER
+
+DEPTH = 10
+"""Runs of a shard that are looked at for variants that the newer ones did not choose."""
+
+_STAGES = frozenset(stage.value for stage in Stage)
+
+SKIPPED = "skipped"
+CANCELLED = "cancelled"
+
+
+class Result(StrEnum):
+    """How the last build of a variant went, the most telling first."""
+
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    RUNNING = "running"
+    PASSED = "passed"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Last:
+    """The last result of a variant: the conclusion of each stage that ran, the run's address and start ('': none)."""
+
+    variant: Variant
+    cell: Cell
+    result: Result
+    stages: Mapping[str, str]
+    url: str = ""
+    started: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job of a run, as GitHub lists it: its name with its callers', its status, its conclusion ('' before)."""
+
+    name: str
+    status: str
+    conclusion: str
+
+
+def status(client: Client, plan: Plan, branch: str | None = None, depth: int = DEPTH) -> Iterator[tuple[Last, ...]]:
+    """The last results, shard by shard in the plan's order, of all branches or of one. Raises GitHubError."""
+    for shard in plan.shards:
+        if branch in {None, shard.branch}:
+            yield tuple(_of_shard(client, shard, client.workflows.get(f"{FOLDER}/{shard.name}.yml"), depth))
+
+
+def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: int) -> Iterator[Last]:
+    found: dict[str, Last] = {}
+    runs = _runs(client, shard, workflow, depth) if workflow else []
+    for run in runs:
+        jobs = _jobs(client, run)
+        for last in read_jobs(shard, jobs, url=run.html_url, started=f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}"):
+            found.setdefault(last.variant.name, last)
+        if len(found) == len(shard.variants):
+            break
+    for cell, _ in shard.cells:
+        for variant in cell.variants:
+            yield found.get(variant.name) or Last(variant=variant, cell=cell, result=Result.NEVER, stages={})
+
+
+def _runs(client: Client, shard: Shard, workflow: Workflow, depth: int) -> list[WorkflowRun]:
+    return client.call(
+        f"list the runs of {shard.name}.yml", lambda: [run for run in islice(workflow.get_runs(), depth) if run.id]
+    )
+
+
+def _jobs(client: Client, run: WorkflowRun) -> list[Job]:
+    def ask() -> list[Job]:
+        return [Job(name=job.name, status=job.status, conclusion=job.conclusion or "") for job in run.jobs()]
+
+    return client.call(f"list the jobs of the run {run.id}", ask)
+
+
+def title(cell: Cell) -> str:
+    """What a shard's workflow calls the job of `cell`."""
+    return f"{cell.python} {cell.isa}"
+
+
+def read_jobs(shard: Shard, jobs: Iterable[Job], *, url: str, started: str) -> Iterator[Last]:
+    """The results of the variants that a run of `shard` with `jobs` chose."""
+    by_name: dict[tuple[str, str], dict[str, Job]] = {}
+    for job in jobs:
+        match job.name.split(" / "):
+            case [cell_title, package, stage] if stage in _STAGES:
+                by_name.setdefault((cell_title, package), {})[stage] = job
+    for cell, _ in shard.cells:
+        for variant in cell.variants:
+            ran = by_name.get((title(cell), variant.package), {})
+            ran = {stage: job for stage, job in ran.items() if job.conclusion != SKIPPED}
+            if ran:
+                stages = {stage: job.conclusion or job.status for stage, job in ran.items()}
+                yield Last(
+                    variant=variant, cell=cell, result=_result(ran.values()), stages=stages, url=url, started=started
+                )
+
+
+def _result(ran: Iterable[Job]) -> Result:
+    jobs = list(ran)
+    conclusions = {job.conclusion for job in jobs if job.status == DONE}
+    if conclusions - {SUCCESS, CANCELLED}:
+        return Result.FAILED
+    if any(job.status != DONE for job in jobs):
+        return Result.RUNNING
+    return Result.CANCELLED if CANCELLED in conclusions else Result.PASSED
+
+
+def grid(plan: Plan, lasts: Iterable[Last]) -> tuple[list[str], list[list[str]]]:
+    """The headers and rows of a table: a row a branch and GPU (and Python, of several), a column an ISA."""
+    isas = list(dict.fromkeys(cell.isa for cell in plan.judged.cells))
+    pythons = len(plan.spec.matrix.pythons) > 1
+    rows: dict[tuple[str, ...], dict[str, list[Result]]] = {}
+    for last in lasts:
+        cell = last.cell
+        key = (cell.branch, cell.gpu, *((cell.python,) if pythons else ()))
+        rows.setdefault(key, {}).setdefault(cell.isa, []).append(last.result)
+    headers = ["branch", "gpu", *(("python",) if pythons else ()), *isas]
+    return headers, [[*key, *(told(row.get(isa, ())) for isa in isas)] for key, row in rows.items()]
+
+
+def told(results: Iterable[Result]) -> str:
+    """The results of a cell's variants in a word: the most telling, with its share where not all are alike."""
+    counts = Counter(results)
+    worst = next((result for result in Result if counts[result]), None)
+    if worst is None:
+        return ""
+    return worst.value if counts[worst] == counts.total() else f"{counts[worst]} of {counts.total()} {worst.value}"

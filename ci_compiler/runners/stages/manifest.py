@@ -1,0 +1,194 @@
+"""What a build leaves for the stages that follow: `manifest.json`, written whole and read strictly.
+
+It comes to another machine as an artifact, and its values stand in command lines there: what is not of the form that a
+build writes is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.spec.model import Backend, Stage
+from ci_compiler.workflows.variant import MANIFEST
+
+FILE = Path(MANIFEST).name
+"""The manifest's name in a build's output folder."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,254}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_STORE_PATH = re.compile(r"/[A-Za-z0-9._/+-]*/[0-9a-df-np-sv-z]{32}-[A-Za-z0-9+._?=-]{1,211}")
+"""A store path; the letters of its hash are those of Nix' base 32 (Nix manual, store path specification)."""
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Builder:
+    """The machine that built, as far as that says something of the build and nothing of the machine's whereabouts."""
+
+    system: str
+    cpu: str
+    cores: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A build: of what (`commit` holds the recipe, `nixpkgs` is its pin), what came of it, when and where.
+
+    `store_path` is the output to install, `outputs` are all, `closure_size` is in bytes. `started` is UTC as ISO 8601,
+    `seconds` the time that building took; `built` is false where the store held the result already, so that they say
+    nothing of a build. `untested` holds the tests that no pool runs, with the reason.
+    """
+
+    name: str
+    package: str
+    version: str
+    branch: str
+    commit: str
+    nixpkgs: str
+    backend: Backend
+    derivation: str
+    store_path: str
+    outputs: tuple[str, ...]
+    closure_size: int
+    started: str
+    seconds: float
+    built: bool
+    machine: Builder
+    untested: Mapping[Stage, str]
+
+
+def write_manifest(manifest: Manifest, path: Path) -> None:
+    """Writes `manifest`, the whole file or none."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_text(f"{json.dumps(asdict(manifest), indent=2, ensure_ascii=False)}\n", "utf-8")
+    fresh.replace(path)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest in the file at `path`. Raises InputError with everything that is wrong with it."""
+    try:
+        data: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        raise _broken(path, f"cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise _broken(path, "is not JSON") from None
+    if not isinstance(data, dict):
+        raise _broken(path, "is no mapping, and so no build's manifest")
+    names = [field.name for field in fields(Manifest)]
+    problems = [f"has no {name!r}" for name in names if name not in data]
+    problems += [f"has an unknown key {name!r}{nearest(name, names)}" for name in data if name not in names]
+    values: dict[str, Any] = {}
+    for name in filter(data.__contains__, names):
+        try:
+            values[name] = _READERS[name](data[name])
+        except (ValueError, TypeError, KeyError):
+            problems.append(f"{name!r} is not what a build writes there")
+    if problems:
+        raise _broken(path, *problems)
+    return Manifest(**values)
+
+
+def expect(manifest: Manifest, path: Path, **wanted: str) -> None:
+    """Raises InputError where `manifest`, read from `path`, is of another name, branch or commit than `wanted`."""
+    problems = [
+        f"is of {key} {getattr(manifest, key)}, not {value}"
+        for key, value in wanted.items()
+        if getattr(manifest, key) != value
+    ]
+    if problems:
+        raise _broken(path, *problems)
+
+
+def _broken(path: Path, *problems: str) -> InputError:
+    place = Place(file=str(path))
+    return InputError([Finding(place=place, code="broken-manifest", message=problem) for problem in problems])
+
+
+# Readers of one value each. They raise ValueError, TypeError or KeyError.
+
+
+def _matching(pattern: re.Pattern[str]) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError
+        return str(value)
+
+    return read
+
+
+def _only(kind: type[Value]) -> Callable[[Any], Value]:
+    def read(value: Any) -> Value:
+        if type(value) is not kind:
+            raise TypeError
+        return value
+
+    return read
+
+
+def _line(value: Any) -> str:
+    if not (isinstance(value, str) and value.isprintable()):
+        raise ValueError
+    return value
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if type(value) not in {int, float} or not 0 <= value < math.inf:
+        raise ValueError
+    return float(value)
+
+
+def _moment(value: Any) -> str:
+    if not (isinstance(value, str) and value.endswith("Z")):
+        raise ValueError
+    datetime.fromisoformat(value)
+    return value
+
+
+def _outputs(value: Any) -> tuple[str, ...]:
+    return tuple(map(_matching(_STORE_PATH), _only(list)(value)))
+
+
+def _machine(value: Any) -> Builder:
+    row = _only(dict)(value)
+    if set(row) != {"system", "cpu", "cores"}:
+        raise KeyError
+    return Builder(system=_line(row["system"]), cpu=_line(row["cpu"]), cores=_count(row["cores"]))
+
+
+def _untested(value: Any) -> dict[Stage, str]:
+    return {Stage(stage): _line(reason) for stage, reason in _only(dict)(value).items()}
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "name": _matching(_NAME),
+    "package": _matching(_NAME),
+    "version": _line,
+    "branch": _line,
+    "commit": _matching(_COMMIT),
+    "nixpkgs": _matching(_COMMIT),
+    "backend": Backend,
+    "derivation": _matching(_STORE_PATH),
+    "store_path": _matching(_STORE_PATH),
+    "outputs": _outputs,
+    "closure_size": _count,
+    "started": _moment,
+    "seconds": _seconds,
+    "built": _only(bool),
+    "machine": _machine,
+    "untested": _untested,
+}

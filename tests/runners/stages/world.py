@@ -1,0 +1,270 @@
+"""A small world for the stages: a repository with a remote, recipes that are real derivations, a store and a cache.
+
+Nothing outside of one folder is touched: Nix has its own store and configuration there, git its own, and `flox` on PATH
+is the stand-in beside this module.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.runner import PROGRAM
+from tests.checkers.tools import require
+
+HERE = Path(__file__).parent
+PACKAGES = HERE / "packages"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+TORCH = f"pytorch-python{PYTHON.replace('.', '')}-cpu-avx2"
+VISION = f"torchvision-python{PYTHON.replace('.', '')}-cpu-avx2"
+GPU_TORCH = f"pytorch-python{PYTHON.replace('.', '')}-cuda12_8-sm90-avx2"
+
+SPEC: dict[str, Any] = {
+    "version": 1,
+    "owner": "my-org",
+    "backend": "nix",
+    "branches": {
+        "main": {
+            "cuda": "12.8",
+            "nixpkgs": "f" * 40,
+            "versions": {"pytorch": "2.8.0", "torchvision": "0.23.0", "torchaudio": "2.8.0"},
+        },
+        "next": {
+            "cuda": "12.9",
+            "nixpkgs": "e" * 40,
+            "versions": {"pytorch": "2.9.1", "torchvision": "0.24.1", "torchaudio": "2.9.1"},
+        },
+    },
+    "packages": {
+        "pytorch": {"attribute": "torch"},
+        "torchvision": {"needs": ["pytorch"]},
+        "torchaudio": {"needs": ["pytorch"]},
+        "odd": {"attribute": "odd-one", "branches": ["main"]},
+    },
+    "matrix": {
+        "python": [PYTHON],
+        "isas": {"x86_64-linux": ["avx", "avx2", "avx512bf16"]},
+        "gpus": {"cpu": {}, "sm90": {}, "sm120": {}},
+    },
+    "runners": {
+        "builder": {"runs-on": ["self-hosted", "linux", "x64", "nix-builder"], "cpu": ["avx512bf16"]},
+        "h100": {"runs-on": ["self-hosted", "linux", "x64", "gpu-sm90"], "gpu": "sm90", "cpu": ["avx512bf16"]},
+    },
+}
+SPEC["branches"]["main"]["versions"]["odd"] = "1.0"
+
+
+def ci_runner(*argv: str | Path) -> int:
+    """What `ci-runner` with these arguments returns."""
+    return run(PROGRAM, [str(word) for word in argv])
+
+
+def recipe(name: str, version: str, script: str = 'echo "$name" >"$out"', *, needs: str = "", extra: str = "") -> str:
+    """A recipe in Nix alone: two outputs, made by `script` in a shell; `needs` is another recipe's name."""
+    imported = f"let need = import ./{needs}.nix {{ }}; in " if needs else ""
+    return f"""\
+{{ ... }}:
+{imported}derivation {{
+  name = "{name}-{version}";
+  system = builtins.currentSystem;
+  builder = "/bin/sh";
+  outputs = [ "out" "dev" ];
+  PATH = "/usr/bin:/bin";
+  {"inherit need;" if needs else ""}
+  {extra}
+  args = [ "-e" "-c" ''
+    echo building {name}
+    echo "dev of $out" >"$dev"
+    {script}
+  '' ];
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The checkout at `root`, with everything else below `folder`."""
+
+    folder: Path
+    root: Path
+    patch: pytest.MonkeyPatch
+
+    # Files.
+
+    def spec(self, **changes: Any) -> None:
+        """Writes the spec with top-level keys replaced."""
+        path = self.root / ".github" / "ci-matrix.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(SPEC | changes), "utf-8")
+
+    def write(self, name: str, text: str) -> None:
+        """Writes the recipe of `name`."""
+        path = self.root / ".flox" / "pkgs" / f"{name}.nix"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+    def torch(self, version: str = "2.8.0", **options: str) -> None:
+        """Writes TORCH's recipe, whose builds are counted in the file `builds`."""
+        count = f"echo built >>{self.folder}/builds"
+        self.write(TORCH, recipe(TORCH, version, f'{count}\n    echo {version} >"$out"', **options))
+
+    def vision(self) -> None:
+        """Writes VISION's recipe, which wants both outputs of TORCH's."""
+        script = 'cat "$need" >"$out"; echo "$need" >>"$out"; read -r line <"$needDev"'
+        self.write(VISION, recipe(VISION, "0.23.0", script, needs=TORCH, extra="needDev = need.dev;"))
+
+    def commit(self, *, push: bool = True) -> str:
+        """Commits all files; the commit."""
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", "change")
+        if push:
+            self.git("push", "--quiet", "--set-upstream", "origin", "HEAD")
+        return self.head
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, encoding="utf-8", check=True)
+        return done.stdout
+
+    @property
+    def head(self) -> str:
+        return self.git("rev-parse", "HEAD").strip()
+
+    @property
+    def builds(self) -> int:
+        """How often TORCH was built."""
+        path = self.folder / "builds"
+        return len(path.read_text("utf-8").splitlines()) if path.exists() else 0
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.root / "build-output" / "manifest.json").read_text("utf-8"))
+        return content
+
+    @property
+    def summary(self) -> str:
+        path = self.folder / "summary.md"
+        return path.read_text("utf-8") if path.exists() else ""
+
+    # Commands.
+
+    def build(self, name: str = TORCH, branch: str = "main") -> int:
+        return ci_runner("build", name, "--branch", branch, "--out", "build-output")
+
+    def publish(self, name: str = TORCH, *options: str, branch: str = "main", commit: str = "") -> int:
+        place = ("--branch", branch, "--commit", commit or self.manifest["commit"])
+        return ci_runner("publish", name, *place, "--manifest", "build-output/manifest.json", *options)
+
+    # Nix.
+
+    def use_store(self, name: str) -> None:
+        """Another machine, as far as Nix goes: a store with nothing in it, in place of the first at the same path."""
+        for kind in ("state", "log"):
+            self.patch.setenv(f"NIX_{kind.upper()}_DIR", str(self.folder / f"{kind}-{name}"))
+        store, known = self.folder / "store", self.folder / "store-of"
+        if known.exists():
+            store.rename(self.folder / f"store-{known.read_text('utf-8')}")
+        mine = self.folder / f"store-{name}"
+        mine.mkdir(exist_ok=True)
+        mine.rename(store)
+        known.write_text(name, "utf-8")
+
+    def nix(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["nix", "--extra-experimental-features", "nix-command", *arguments]
+        return subprocess.run(command, cwd=self.root, capture_output=True, encoding="utf-8", check=False)
+
+    def cache(self, name: str = "cache") -> dict[str, str]:
+        """A cache's entry of the spec; its secret key is the file `NAME.secret` beside it."""
+        secret, public = (self.folder / f"{name}.{kind}" for kind in ("secret", "public"))
+        if not secret.exists():
+            command = ["nix-store", "--generate-binary-cache-key", f"{name}-1", str(secret), str(public)]
+            subprocess.run(command, check=True)
+        return {"url": f"file://{self.folder}/{name}", "public-key": public.read_text("utf-8").strip()}
+
+    def key(self, name: str = "cache") -> str:
+        """The secret key of the cache, set as the publishing secret."""
+        text = (self.folder / f"{name}.secret").read_text("utf-8").strip()
+        self.patch.setenv("NIX_CACHE_SIGNING_KEY", text)
+        return text
+
+    def signed(self, path: str, name: str = "cache") -> bool:
+        """Whether the cache holds the closure of `path` with valid signatures by its key."""
+        entry = self.cache(name)
+        options = ("--recursive", "--option", "trusted-public-keys", entry["public-key"])
+        return self.nix("store", "verify", "--store", entry["url"], *options, path).returncode == 0
+
+    # Flox.
+
+    def token(self, seconds: int = 3600) -> str:
+        """A FloxHub token that lasts so long from now on, set as the publishing secret."""
+        parts = ({"alg": "none"}, {"exp": int(time.time()) + seconds}, {"signature": "fake"})
+        words = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+        text = ".".join(words)
+        self.patch.setenv("FLOX_FLOXHUB_TOKEN", text)
+        return text
+
+    @property
+    def catalog(self) -> dict[str, Any]:
+        path = self.folder / "catalog.json"
+        content: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return content
+
+
+def made(folder: Path, patch: pytest.MonkeyPatch) -> World:
+    """A world below `folder`, with TORCH's and VISION's recipes on main, pushed; the current folder is its root."""
+    for tool in ("git", "nix-build", "nix-store", "nix-instantiate"):
+        require(tool)
+    programs, home = folder / "bin", folder / "home"
+    for one in (programs, home, folder / "etc"):
+        one.mkdir()
+    (programs / "flox").symlink_to(HERE / "flox")
+    settings = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "NIX_STORE_DIR": str(folder / "store"),
+        "NIX_CONF_DIR": str(folder / "etc"),
+        "NIX_CONFIG": "sandbox = false\nbuild-users-group =\nsubstituters =\n",
+        "GIT_CONFIG_GLOBAL": str(home / "gitconfig"),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        "FLOX_STANDIN_CATALOG": str(folder / "catalog.json"),
+    }
+    for name, value in settings.items():
+        patch.setenv(name, value)
+    for name in (
+        "NIX_REMOTE",
+        "NIX_PATH",
+        "XDG_CONFIG_HOME",
+        "XDG_CACHE_HOME",
+        "FLOX_FLOXHUB_TOKEN",
+        "NIX_CACHE_SIGNING_KEY",
+    ):
+        patch.delenv(name, raising=False)
+    (home / "gitconfig").write_text("[user]\nname = a\nemail = a@example.com\n[init]\ndefaultBranch = main\n", "utf-8")
+    root = folder / "repository"
+    root.mkdir()
+    patch.chdir(root)
+    world = World(folder=folder, root=root, patch=patch)
+    world.use_store("first")
+    world.git("init", "--quiet")
+    world.git("init", "--quiet", "--bare", str(folder / "origin.git"))
+    world.git("remote", "add", "origin", str(folder / "origin.git"))
+    world.spec()
+    world.torch()
+    world.vision()
+    for file in ("env.json", "env/manifest.lock"):
+        path = root / ".flox" / file
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}\n", "utf-8")
+    (root / ".gitignore").write_text("*-output\nresult-*\n", "utf-8")
+    world.commit()
+    return world
