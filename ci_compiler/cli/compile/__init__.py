@@ -23,6 +23,8 @@ PROGRAM = Program(
         "sync": "bring every branch's recipes, workflows and documents up to date",
         "choose": "in a select job: tell what the event at hand builds",
         "summary": "in a verdict job: write the table that ends a run",
+        "dispatch": "start builds of variants on GitHub, and wait for them",
+        "status": "show the last result of every variant as a grid",
         "init": "write a first spec",
         "schema": "print the JSON Schema of a spec",
     },

@@ -16,6 +16,10 @@ PROGRAM = Program(
         "fetch": "bring a build's closure into this machine's store",
         "smoke": "test a built variant on this machine",
         "publish": "publish a build, unless it is published already",
+        "coverage": "tell whether every label set of the compiled workflows is served by a machine",
+        "start": "run just-in-time runners of a pool, one job each, until told to stop",
+        "list": "list the runners that start made, and what they left over",
+        "prune": "remove what runners left over",
         "deploy": "write deployment files of the pools: arc, systemd, quadlet or nixos",
     },
 )

@@ -1,0 +1,96 @@
+"""`ci-compile dispatch NAME…`: start builds of variants on GitHub, and wait for them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ci_compiler.cli.where import add_spec, root_of, spec_of
+
+if TYPE_CHECKING:
+    from ci_compiler.github.client import Client
+    from ci_compiler.github.dispatch import Progress, Started
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the names and what is done with them."""
+    from ci_compiler.cli.remote import add_repository
+
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a variant's name")
+    parser.add_argument("--branch", metavar="B", help="the branch; every one that has the variant, if not given")
+    parser.add_argument("--publish", action="store_true", help="publish what passes its tests")
+    parser.add_argument("--wait", action="store_true", help="follow the runs; exit 1 where one fails")
+    add_repository(parser)
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the address of each run; with `--wait` returns 1 where one does not succeed."""
+    from ci_compiler.cli.console import note
+    from ci_compiler.cli.remote import client_of
+    from ci_compiler.github.dispatch import SUCCESS, start, targets
+    from ci_compiler.pipeline import plan
+
+    wanted = targets(plan(spec_of(arguments)), arguments.names, arguments.branch)
+    client = client_of(arguments, root_of(arguments))
+    for name in dict.fromkeys(arguments.names):
+        branches = [target.cell.branch for target in wanted if target.variant.name == name]
+        if len(branches) > 1:
+            note(f"{name} is built on {' and '.join(branches)}: all are started; --branch starts one")
+    started: list[Started] = []
+    for one in start(client, wanted, publish=arguments.publish):
+        print(one.target.variant.name, one.target.cell.branch, one.url, flush=True)
+        started.append(one)
+    if not arguments.wait:
+        return 0
+    ended = _follow(client, started)
+    for progress in ended:
+        if progress.conclusion != SUCCESS:
+            note(f"{progress}; {progress.started.url}")
+    return 0 if all(progress.conclusion == SUCCESS for progress in ended) else 1
+
+
+def _follow(client: Client, started: Sequence[Started]) -> tuple[Progress, ...]:
+    """How the runs ended; meanwhile bars on a terminal, lines in a pipe, both on standard error."""
+    from ci_compiler.github.dispatch import follow
+
+    looks = follow(client, started)
+    shown = _bars(looks) if sys.stderr.isatty() else _lines(looks)
+    return deque(shown, maxlen=1).pop()
+
+
+def _lines(looks: Iterable[tuple[Progress, ...]]) -> Iterator[tuple[Progress, ...]]:
+    """The looks, each run's line whenever it changes."""
+    from ci_compiler.cli.console import note
+
+    said: dict[int, str] = {}
+    for look in looks:
+        for progress in look:
+            if said.get(progress.started.run) != str(progress):
+                said[progress.started.run] = str(progress)
+                note(str(progress))
+        yield look
+
+
+def _bars(looks: Iterable[tuple[Progress, ...]]) -> Iterator[tuple[Progress, ...]]:
+    """The looks, a bar a run."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    tasks: dict[int, TaskID] = {}
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+        for look in looks:
+            for progress in look:
+                run = progress.started.run
+                if run not in tasks:
+                    tasks[run] = bars.add_task(str(progress))
+                task = tasks[run]
+                bars.update(task, description=str(progress), completed=progress.ended, total=progress.jobs or None)
+                if progress.done:
+                    bars.stop_task(task)
+            yield look

@@ -1,0 +1,75 @@
+"""`ci-compile status`: the matrix as a grid of last results."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ci_compiler.cli.where import add_spec, root_of, spec_of
+from ci_compiler.errors import Finding, InputError, Place, nearest
+
+if TYPE_CHECKING:
+    from ci_compiler.github.status import Last
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the branch."""
+    from ci_compiler.cli.remote import add_repository
+
+    parser.add_argument("--branch", metavar="B", help="only this branch")
+    parser.add_argument("--json", action="store_true", help="print JSON, a row a variant")
+    add_repository(parser)
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints a row a branch and GPU, a column an ISA."""
+    from collections import Counter
+
+    from ci_compiler.cli.console import note, print_json, table
+    from ci_compiler.cli.remote import client_of
+    from ci_compiler.github.status import Result, grid, status
+    from ci_compiler.pipeline import plan
+
+    spec = spec_of(arguments)
+    if arguments.branch is not None and arguments.branch not in spec.branches:
+        message = f"unknown branch {arguments.branch!r}{nearest(arguments.branch, spec.branches)}"
+        raise InputError([Finding(place=Place(file="--branch"), code="unknown-branch", message=message)])
+    decided = plan(spec)
+    client = client_of(arguments, root_of(arguments))
+    shards = sum(arguments.branch in {None, shard.branch} for shard in decided.shards)
+    lasts = [last for shard in _shown(status(client, decided, arguments.branch), shards) for last in shard]
+    if arguments.json:
+        print_json([_row(last) for last in lasts])
+        return 0
+    table(*grid(decided, lasts))
+    counts = Counter(last.result for last in lasts)
+    note(", ".join(f"{counts[result]} {result.value}" for result in Result if counts[result]))
+    return 0
+
+
+def _shown(shards: Iterable[tuple[Last, ...]], count: int) -> Iterable[tuple[Last, ...]]:
+    """The shards, with a bar on a terminal's standard error while GitHub is asked for them."""
+    if not sys.stderr.isatty():
+        return shards
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(shards, "asking GitHub", total=count, console=Console(stderr=True), transient=True)
+
+
+def _row(last: Last) -> dict[str, object]:
+    return {
+        "name": last.variant.name,
+        "package": last.variant.package,
+        "branch": last.cell.branch,
+        "python": last.cell.python,
+        "gpu": last.cell.gpu,
+        "isa": last.cell.isa,
+        "result": last.result.value,
+        "stages": dict(last.stages),
+        "started": last.started,
+        "run": last.url,
+    }

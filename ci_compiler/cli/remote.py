@@ -1,0 +1,85 @@
+"""How commands reach GitHub, and the machine that runners run on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ci_compiler.github.client import Client, Patience
+    from ci_compiler.github.registration import Registrar
+    from ci_compiler.runners.engine import ContainerEngine
+    from ci_compiler.runners.process import ProcessEngine
+    from ci_compiler.spec.model import Spec
+
+
+def add_repository(parser: argparse.ArgumentParser) -> None:
+    """Adds `--repository`."""
+    parser.add_argument(
+        "--repository",
+        metavar="OWNER/NAME",
+        default="",
+        help="the repository on GitHub; GITHUB_REPOSITORY, else the remote of this checkout",
+    )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Adds `--engine` and `--host`."""
+    parser.add_argument("--engine", metavar="ENGINE", help="podman or docker; the first that is installed")
+    parser.add_argument(
+        "--host", type=Path, metavar="DIR", help="no containers: the unpacked actions/runner in DIR, on this machine"
+    )
+
+
+def client_of(arguments: argparse.Namespace, root: Path, patience: Patience | None = None) -> Client:
+    """GitHub, as the environment and the checkout give access to it. Raises InputError."""
+    from ci_compiler.cli.console import note
+    from ci_compiler.github.access import access
+    from ci_compiler.github.client import PATIENT, Client
+
+    return Client(access(os.environ, root, arguments.repository), say=note, patience=patience or PATIENT)
+
+
+def engine_of(arguments: argparse.Namespace) -> ContainerEngine | ProcessEngine:
+    """What runs runners here: `--host`, `--engine`, or the first engine that is installed. Raises InputError."""
+    from ci_compiler.runners.engine import find_engine
+    from ci_compiler.runners.process import ProcessEngine
+
+    return ProcessEngine(arguments.host) if arguments.host else find_engine(arguments.engine)
+
+
+def engine_if_any(arguments: argparse.Namespace) -> ContainerEngine | ProcessEngine | None:
+    """As `engine_of`, but None where nothing was asked for and no engine is installed. Raises InputError."""
+    from ci_compiler.errors import InputError
+
+    try:
+        return engine_of(arguments)
+    except InputError:
+        if arguments.host or arguments.engine:
+            raise
+        return None
+
+
+def registrars_of(client: Client, spec: Spec) -> dict[str, Registrar]:
+    """Where the runners of `spec` may be registered, by scope: the repository, its organisation for pools in groups."""
+    from ci_compiler.github.registration import Registrar
+
+    found = [Registrar(client)]
+    if any(pool.runs_on.group for pool in spec.pools):
+        found.append(Registrar(client, organisation=True))
+    return {one.scope: one for one in found}
+
+
+def this_machine() -> str:
+    """This machine in the names of its runners."""
+    import socket
+
+    from ci_compiler.runners.names import host_tag
+
+    try:
+        machine_id = Path("/etc/machine-id").read_text("utf-8").strip()
+    except OSError:
+        machine_id = ""
+    return host_tag(socket.gethostname(), machine_id)

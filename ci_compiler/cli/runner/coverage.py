@@ -1,0 +1,81 @@
+"""`ci-runner coverage`: whether every label set of the compiled workflows is served by a machine."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from ci_compiler.cli.where import add_spec, root_of, spec_of
+
+if TYPE_CHECKING:
+    from ci_compiler.runners.coverage import LabelSet, Served
+
+PATIENCE = 60.0
+"""Seconds behind which GitHub is asked once more: between two jobs, a just-in-time runner is not registered."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds `--live` and the repository."""
+    from ci_compiler.cli.remote import add_repository
+
+    parser.add_argument("--live", action="store_true", help="ask GitHub for the runners that are there now")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_repository(parser)
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints a verdict a label set; returns 1 where one is served by nobody."""
+    from ci_compiler.cli.console import note, print_json, table
+    from ci_compiler.pipeline import plan
+    from ci_compiler.runners.coverage import Verdict, cover, label_sets
+
+    asked = label_sets(plan(spec_of(arguments)))
+    served = _live(arguments, asked) if arguments.live else cover(asked, None)
+    if arguments.json:
+        print_json([_as_json(one) for one in served])
+    else:
+        live = ["online", "busy", "offline"] if arguments.live else []
+        headers = ["labels", "pool", "verdict", "machines", *live, "jobs"]
+        table(headers, [[_as_json(one)[header] for header in headers] for one in served])
+    nobody = [one for one in served if one.verdict is Verdict.NOBODY]
+    for one in nobody:
+        note(f"{one.asked}: nobody serves the {sum(one.asked.jobs.values())} jobs of pool {one.asked.pool}")
+    return 1 if nobody else 0
+
+
+def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
+    """Raises GitHubError, that of the organisation's runners too where only they could answer for a label set."""
+    from ci_compiler.cli.console import note
+    from ci_compiler.cli.remote import client_of
+    from ci_compiler.github.clock import span
+    from ci_compiler.github.inventory import inventory
+    from ci_compiler.runners.coverage import Verdict, cover
+
+    client = client_of(arguments, root_of(arguments))
+    seen = inventory(client)
+    served = cover(asked, seen.runners)
+    if any(one.verdict is Verdict.NOBODY for one in served):
+        if seen.unseen is not None:
+            raise seen.unseen
+        note(f"a label set is served by nobody; asking again in {span(PATIENCE)}, lest a runner is between two jobs")
+        client.clock.sleep(PATIENCE)
+        served = cover(asked, inventory(client).runners)
+    elif seen.unseen is not None:
+        note(f"warning: {seen.unseen.findings[0]}")
+    return served
+
+
+def _as_json(one: Served) -> dict[str, Any]:
+    online = [runner for runner in one.runners if runner.online]
+    return {
+        "labels": str(one.asked),
+        "pool": one.asked.pool,
+        "verdict": one.verdict.value,
+        "machines": one.asked.machines,
+        "online": len(online),
+        "busy": sum(runner.busy for runner in online),
+        "offline": len(one.runners) - len(online),
+        "jobs": sum(one.asked.jobs.values()),
+        "stages": {stage.value: count for stage, count in one.asked.jobs.items()},
+    }

@@ -1,0 +1,49 @@
+"""`ci-runner list`: the runners that `ci-runner start` made, and what they left over."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ci_compiler.cli.where import add_spec, root_of, spec_of
+
+if TYPE_CHECKING:
+    from ci_compiler.runners.prune import Item
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds where to look."""
+    from ci_compiler.cli.remote import add_engine, add_repository
+
+    parser.add_argument("--here", action="store_true", help="only what is on this machine: GitHub is not asked")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_engine(parser)
+    add_repository(parser)
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints registrations, containers, stores and garbage collector's roots, and why any is left over."""
+    from ci_compiler.cli.console import print_json, table
+    from ci_compiler.cli.remote import client_of, engine_if_any, registrars_of, this_machine
+    from ci_compiler.cli.runner.prune import found
+
+    spec, engine = spec_of(arguments), engine_if_any(arguments)
+    github = {} if arguments.here else registrars_of(client_of(arguments, root_of(arguments)), spec)
+    items = found(spec, engine, github, host=this_machine())
+    if arguments.json:
+        print_json([as_json(item) for item in items])
+    else:
+        table(["kind", "name", "pool", "state", "left over"], [list(as_json(item).values()) for item in items])
+    return 0
+
+
+def as_json(item: Item) -> dict[str, str]:
+    """An item as JSON and tables show it."""
+    return {
+        "kind": item.kind.value,
+        "name": item.name,
+        "pool": item.pool,
+        "state": item.state,
+        "left_over": item.left_over,
+    }

@@ -1,0 +1,127 @@
+"""`ci-runner start`: just-in-time runners of a pool on this machine, one job each."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Never
+
+from ci_compiler.cli.where import add_spec, root_of, spec_of
+
+if TYPE_CHECKING:
+    from ci_compiler.github.registration import Registrar
+    from ci_compiler.runners.slot import Work
+    from ci_compiler.spec.model import Pool, Spec
+
+SLACK = 1800.0
+"""Seconds above its stage's timeout for which a job may still be ending."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the pool and how to run it."""
+    from ci_compiler.cli.remote import add_engine, add_repository
+
+    parser.add_argument("pool", metavar="POOL", help="a pool of the spec")
+    parser.add_argument("--count", type=int, default=1, metavar="N", help="runners at a time; 1")
+    parser.add_argument("--organisation", action="store_true", help="register with the organisation, for all it has")
+    add_engine(parser)
+    add_repository(parser)
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Works until SIGTERM or SIGINT; returns 7 where GitHub no longer serves the runner's version.
+
+    That is the runner's own exit code for it, by which the deployed units know not to start again.
+    """
+    from ci_compiler.cli.console import note, print_findings
+    from ci_compiler.cli.remote import client_of, engine_of
+    from ci_compiler.github.client import AT_ONCE
+    from ci_compiler.github.clock import SystemClock
+    from ci_compiler.github.registration import Registrar
+    from ci_compiler.runners.controller import DEPRECATED, Controller
+
+    spec = spec_of(arguments)
+    pool = _pool(spec, arguments)
+    engine = engine_of(arguments)
+    in_organisation = arguments.organisation or bool(pool.runs_on.group)
+    patient = Registrar(client_of(arguments, root_of(arguments)), organisation=in_organisation)
+    with only_one(pool.name):
+        work = _work(spec, pool, patient, arguments)
+        github = Registrar(client_of(arguments, root_of(arguments), AT_ONCE), organisation=in_organisation)
+        controller = Controller(work, engine, github, SystemClock(), note)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: controller.drain())
+        stopped = controller.run()
+    print_findings([stopped] if stopped else [])
+    return DEPRECATED if stopped else 0
+
+
+def _pool(spec: Spec, arguments: argparse.Namespace) -> Pool:
+    from ci_compiler.errors import nearest
+
+    pools = {pool.name: pool for pool in spec.pools}
+    pool = pools.get(arguments.pool)
+    if pool is None:
+        _wrong("POOL", "unknown-pool", f"unknown pool {arguments.pool!r}{nearest(arguments.pool, pools)}")
+    if pool.runs_on.scale_set:
+        _wrong("POOL", "scale-set", f"{pool.name} is a runner scale set: `ci-runner deploy arc` makes its files")
+    if arguments.count < 1 or (arguments.host and arguments.count > 1):
+        right = "--host runs one runner a folder" if arguments.host else "at least 1"
+        _wrong("--count", "wrong-count", f"{arguments.count} runners: {right}")
+    return pool
+
+
+def _wrong(file: str, code: str, message: str) -> Never:
+    from ci_compiler.errors import Finding, InputError, Place
+
+    raise InputError([Finding(place=Place(file=file), code=code, message=message)])
+
+
+def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespace) -> Work:
+    from ci_compiler.cli.remote import this_machine
+    from ci_compiler.runners.deploy.common import longest, most_disk
+    from ci_compiler.runners.names import labels_of
+    from ci_compiler.runners.slot import Work
+    from ci_compiler.spec.model import Stage
+
+    return Work(
+        pool=pool.name,
+        scope=github.scope,
+        labels=labels_of(spec.hardware, pool),
+        group=github.group(pool.runs_on.group),
+        image="" if arguments.host else pool.image,
+        gpus=bool(pool.gpu),
+        builds=not {Stage.BUILD, Stage.PUBLISH}.isdisjoint(pool.stages),
+        cores=pool.cores,
+        count=arguments.count,
+        host=this_machine(),
+        room=most_disk(spec) * 10**9,
+        longest=longest(spec, pool) + SLACK,
+    )
+
+
+@contextlib.contextmanager
+def only_one(pool: str) -> Iterator[None]:
+    """Keeps a second controller of `pool` off this machine, which would take the first one's containers for its own."""
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    path = folder / f"ci-runner-{pool}-{os.getuid()}.lock"
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        _wrong(str(path), "cannot-write", f"the lock cannot be made: {error.strerror}")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        _wrong("POOL", "runs-already", f"a controller of {pool} runs on this machine already; stop it first")
+    try:
+        yield
+    finally:
+        os.close(file)

@@ -1,0 +1,82 @@
+"""The GitHub for tests on a port of the loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from .description import description
+from .state import NOW, Fault, GitHub
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Reads a request, gives the answer, or the trouble."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    github: GitHub
+
+    def handle_any(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else None
+        answer = self.github.answer(self.command, self.path, body, self.headers)
+        if isinstance(answer, Fault):
+            self._trouble(answer)
+        else:
+            self._send(answer.status, answer.headers, b"" if answer.body is None else json.dumps(answer.body).encode())
+
+    do_GET = do_POST = do_DELETE = handle_any  # noqa: N815
+
+    def _trouble(self, fault: Fault) -> None:
+        body = fault.body if fault.body is not None else json.dumps({"message": fault.message}).encode()
+        if fault.status:
+            self._send(fault.status, fault.headers, body)
+            return
+        if fault.cut:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"total_count": 1' + b" " * 900)
+        self.close_connection = True
+
+    def _send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in {
+            "Date": formatdate(NOW, usegmt=True),
+            "Content-Type": "application/json",
+            **headers,
+        }.items():
+            self.send_header(name, value)
+        if status != 204:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if status != 204:
+            self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def serving(github: GitHub) -> Iterator[GitHub]:
+    """Serves `github` on a free port. Fails on leaving where a request or an answer was not as GitHub's are."""
+    description()
+    handler = type("Handler", (_Handler,), {"github": github})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    github.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield github
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert not github.problems, "\n".join(list(dict.fromkeys(github.problems))[:20])

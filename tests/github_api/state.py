@@ -1,0 +1,350 @@
+"""A GitHub for tests: it keeps runners, workflows and runs, answers as GitHub does, and makes trouble on demand.
+
+Every request and every answer is held against GitHub's own description of its API; what does not fit it is a problem
+of the test, kept in `problems`. Time stands still here: what happens meanwhile is told by the test.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+from .description import Json, Operation, description
+
+OWNER = "my-org"
+NAME = "stack"
+REPOSITORY = f"{OWNER}/{NAME}"
+TOKEN = "ghs_secret0123456789"  # noqa: S105
+NOW = 1790856000.0
+"""Its clock: 2026-10-01, 12:00:00 UTC."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A trouble: the requests it is for, and what they get in place of, or (`done`) after, their own answer.
+
+    `status` 0 cuts the connection: before a word (`cut` 0), or behind so many bytes of the body.
+    """
+
+    status: int
+    method: str = ""
+    path: str = ""
+    message: str = "trouble"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    done: bool = False
+    cut: int = 0
+
+    def is_for(self, method: str, path: str) -> bool:
+        return self.method in {"", method} and re.search(self.path, path) is not None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked: whose it is (`my-org/stack`, `my-org`), what stands in the path, its query and body."""
+
+    path: str
+    owner: str
+    known: Mapping[str, str]
+    query: Mapping[str, list[str]]
+    body: Any
+
+
+@dataclass
+class Answer:
+    """An answer; a body of None is none."""
+
+    status: int
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def refusal(status: int, message: str) -> Answer:
+    return Answer(status, {"message": message, "documentation_url": "https://docs.github.com/rest"})
+
+
+class GitHub:
+    """What GitHub knows. `faults` are used up in order, each by the first request that it is for.
+
+    `chance` may make a fault for any other request, by its method and target.
+    """
+
+    def __init__(self, *, organisation: bool = False) -> None:
+        self.organisation = organisation
+        self.url = ""
+        self.token = TOKEN
+        self.runners: dict[int, Json] = {}
+        self.owners: dict[int, str] = {}
+        self.groups: dict[int, Json] = {}
+        self.hidden_groups: set[int] = set()
+        self.workflows: dict[str, Json] = {}
+        self.branches: set[str] = {"main"}
+        self.runs: list[Json] = []
+        self.jobs: dict[int, list[Json]] = {}
+        self.scripts: dict[int, list[Callable[[], None]]] = {}
+        self.dispatched: list[Json] = []
+        self.details = "known"
+        self.secrets: list[str] = []
+        self.faults: list[Fault] = []
+        self.chance: Callable[[str, str], Fault | None] = lambda *_: None
+        self.asked: list[tuple[str, str, Any]] = []
+        self.problems: list[str] = []
+        self.on_register: Callable[[Json], None] = lambda _: None
+        self.on_dispatch: Callable[[Json], None] = lambda _: None
+        self._next = 1000
+        self._lock = threading.Lock()
+
+    # What tests put into it, and see.
+
+    def add_runner(self, name: str, labels: Iterable[str] = (), *, owner: str = REPOSITORY, **more: Any) -> Json:
+        """A runner that is there: online and idle unless `more` says otherwise."""
+        number = self._number()
+        runner = {"id": number, "name": name, "os": "linux", "status": "online", "busy": False, "ephemeral": True}
+        runner["labels"] = [{"id": at, "name": label, "type": "custom"} for at, label in enumerate(labels)]
+        self.runners[number] = runner | more
+        self.owners[number] = owner
+        return self.runners[number]
+
+    def add_group(self, name: str, *, default: bool = False, visible: bool = True) -> int:
+        """A runner group of the organisation; one that is not visible does not serve the repository."""
+        number = self._number()
+        [example] = description().example("runner-groups-org")["runner_groups"][:1]
+        self.groups[number] = example | {"id": number, "name": name, "default": default}
+        if not visible:
+            self.hidden_groups.add(number)
+        return number
+
+    def push(self, files: Mapping[str, str]) -> None:
+        """The compiled files come to the default branch: each workflow with what its form asks."""
+        for path, text in files.items():
+            if not path.startswith(".github/workflows/"):
+                continue
+            document = yaml.safe_load(text)
+            on = document.get("on") or document[True]
+            form = (on.get("workflow_dispatch") or {}).get("inputs") if "workflow_dispatch" in on else None
+            number = self._number()
+            example = description().example("workflow")
+            self.workflows[path] = example | {
+                "id": number,
+                "path": path,
+                "url": f"{self.url}/repos/{REPOSITORY}/actions/workflows/{number}",
+                "form": form,
+                "document": document,
+            }
+
+    def add_run(self, path: str, jobs: Iterable[tuple[str, str, str | None]], **more: Any) -> Json:
+        """A run of the workflow at `path` whose jobs have these names, statuses and conclusions."""
+        number = self._number()
+        run = description().example("workflow-run")
+        url = f"{self.url}/repos/{REPOSITORY}/actions/runs/{number}"
+        run |= {
+            "id": number,
+            "workflow_id": self.workflows[path]["id"],
+            "path": f"{path}@refs/heads/main",
+            "url": url,
+            "jobs_url": f"{url}/jobs",
+            "html_url": f"https://github.com/{REPOSITORY}/actions/runs/{number}",
+            "status": "completed",
+            "conclusion": "success",
+            "created_at": "2026-10-01T12:00:00Z",
+        }
+        self.runs.append(run | more)
+        self.set_jobs(number, jobs)
+        return self.runs[-1]
+
+    def set_jobs(self, run: int, jobs: Iterable[tuple[str, str, str | None]]) -> None:
+        """The jobs of a run, in place of those that it had."""
+        example = description().example("job-paginated")["jobs"][0]
+        known = {"run_id": run, "workflow_name": "Build", "head_branch": "main", "created_at": "2026-10-01T12:00:00Z"}
+        self.jobs[run] = [
+            example | known | {"id": self._number(), "name": name, "status": status, "conclusion": conclusion}
+            for name, status, conclusion in jobs
+        ]
+
+    def of(self, owner: str = REPOSITORY) -> list[Json]:
+        """The runners of the repository, or of the organisation."""
+        return [runner for number, runner in self.runners.items() if self.owners[number] == owner]
+
+    def _number(self) -> int:
+        self._next += 1
+        return self._next
+
+    # What it answers.
+
+    def answer(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> Answer | Fault:
+        """The answer to a request, judged; or the fault that it meets."""
+        parts = urlsplit(target)
+        query = parse_qs(parts.query)
+        with self._lock:
+            self.asked.append((method, target, body))
+            asked = description().operation(method, parts.path)
+            if asked is None:
+                self.problems.append(f"GitHub has no {method} {parts.path}")
+                return refusal(404, "Not Found")
+            self.problems += description().request_problems(asked, query, body)
+            fault = next((one for one in self.faults if one.is_for(method, target)), None)
+            if fault is not None:
+                self.faults.remove(fault)
+            else:
+                fault = self.chance(method, target)
+            if fault is not None and not fault.done:
+                return fault
+            known = asked.arguments
+            owner = known["org"] if "org" in known else f"{known.get('owner', '')}/{known.get('repo', '')}"
+            request = Request(path=parts.path, owner=owner, known=known, query=query, body=body)
+            answer = self._answer(asked, request, headers)
+            self.problems += description().answer_problems(asked, answer.status, answer.body)
+            return fault or answer
+
+    def _answer(self, asked: Operation, request: Request, headers: Mapping[str, str]) -> Answer:
+        given = headers.get("Authorization", "").split(" ")[-1]
+        as_app = asked.template.startswith("/app/") or asked.template.endswith("/installation")
+        if given.count(".") != 2 if as_app else given != self.token:
+            return refusal(401, "Bad credentials")
+        if request.owner not in {OWNER, REPOSITORY, "/"} or (request.owner == OWNER and not self.organisation):
+            return refusal(404, "Not Found")
+        tail = re.sub(r"^/(repos/\{owner\}/\{repo\}|orgs/\{org\})", "", asked.template)
+        return _ANSWERS[f"{asked.method} {tail}"](self, request)
+
+    def repository(self, _: Request) -> Answer:
+        repository = description().example("full-repository-default-response")
+        del repository["parent"], repository["source"]  # GitHub's own example lacks what its description requires
+        repository["language"] = None
+        repository["owner"]["type"] = "Organization" if self.organisation else "User"
+        return Answer(200, repository | {"full_name": REPOSITORY, "url": f"{self.url}/repos/{REPOSITORY}"})
+
+    def installation(self, _: Request) -> Answer:
+        return Answer(200, description().example("installation") | {"id": 7})
+
+    def installation_token(self, _: Request) -> Answer:
+        return Answer(201, description().example("installation-token") | {"token": self.token})
+
+    def list_runners(self, request: Request) -> Answer:
+        wanted = request.query.get("name", [""])[0]
+        found = [runner for runner in self.of(request.owner) if wanted in {"", runner["name"]}]
+        return self._page("runners", found, request)
+
+    def register(self, request: Request) -> Answer:
+        if any(runner["name"] == request.body["name"] for runner in self.of(request.owner)):
+            return refusal(409, "Already exists - A runner with the name *** already exists.")
+        if request.owner == OWNER and request.body["runner_group_id"] not in self.groups:
+            return refusal(422, "Runner group not found")
+        extra = {"status": "offline", "runner_group_id": request.body["runner_group_id"]}
+        runner = self.add_runner(request.body["name"], request.body["labels"], owner=request.owner, **extra)
+        secret = base64.b64encode(f"configuration of {request.body['name']}".encode()).decode()
+        self.secrets.append(secret)
+        self.on_register(runner)
+        return Answer(201, {"runner": runner, "encoded_jit_config": secret})
+
+    def remove(self, request: Request) -> Answer:
+        runner = self.runners.get(int(request.known["runner_id"]))
+        if runner is None or self.owners[runner["id"]] != request.owner:
+            return refusal(404, "Not Found")
+        if runner["busy"]:
+            message = f'Bad request - Runner "{runner["name"]}" is currently running a job and cannot be deleted.'
+            return refusal(422, message)
+        del self.runners[runner["id"]]
+        return Answer(204)
+
+    def list_groups(self, request: Request) -> Answer:
+        hidden = self.hidden_groups if "visible_to_repository" in request.query else set()
+        found = [group for number, group in self.groups.items() if number not in hidden]
+        return self._page("runner_groups", found, request)
+
+    def list_group(self, request: Request) -> Answer:
+        group = int(request.known["runner_group_id"])
+        found = [runner for runner in self.of(request.owner) if runner.get("runner_group_id") == group]
+        return self._page("runners", found, request)
+
+    def list_workflows(self, request: Request) -> Answer:
+        found = [
+            {key: value for key, value in one.items() if key not in {"form", "document"}}
+            for one in self.workflows.values()
+        ]
+        return self._page("workflows", found, request)
+
+    def dispatch(self, request: Request) -> Answer:
+        number = int(request.known["workflow_id"])
+        path, workflow = next((path, one) for path, one in self.workflows.items() if one["id"] == number)
+        if self.details == "refused" and "return_run_details" in request.body:
+            return refusal(422, 'Invalid request.\n\n"return_run_details" is not a permitted key.')
+        if request.body["ref"] not in self.branches:
+            return refusal(422, f"No ref found for: {request.body['ref']}")
+        if wrong := list(_wrong_inputs(workflow["form"], request.body["inputs"])):
+            return refusal(422, wrong[0])
+        self.dispatched.append({"path": path, "ref": request.body["ref"], **request.body["inputs"]})
+        run = self.add_run(
+            path,
+            [],
+            event="workflow_dispatch",
+            status="queued",
+            conclusion=None,
+            head_branch=request.body["ref"],
+            display_title=f"{workflow['document']['name']} ({request.body['inputs']['variant']})",
+        )
+        self.on_dispatch(run)
+        if self.details != "known" or not request.body.get("return_run_details"):
+            return Answer(204)
+        return Answer(200, {"workflow_run_id": run["id"], "run_url": run["url"], "html_url": run["html_url"]})
+
+    def list_runs(self, request: Request) -> Answer:
+        found = [run for run in reversed(self.runs) if run["workflow_id"] == int(request.known["workflow_id"])]
+        for key, name in (("branch", "head_branch"), ("event", "event")):
+            found = [run for run in found if key not in request.query or run[name] == request.query[key][0]]
+        if "created" in request.query:
+            found = [run for run in found if run["created_at"] >= request.query["created"][0].removeprefix(">=")]
+        return self._page("workflow_runs", found, request)
+
+    def run(self, request: Request) -> Answer:
+        number = int(request.known["run_id"])
+        if self.scripts.get(number):
+            self.scripts[number].pop(0)()
+        return next((Answer(200, run) for run in self.runs if run["id"] == number), refusal(404, "Not Found"))
+
+    def list_jobs(self, request: Request) -> Answer:
+        number = int(request.known["run_id"])
+        return self._page("jobs", self.jobs[number], request)
+
+    def _page(self, item: str, found: list[Any], request: Request) -> Answer:
+        size, page = (int(request.query.get(name, [usual])[0]) for name, usual in (("per_page", "30"), ("page", "1")))
+        last = max(1, -(-len(found) // size))
+        links = {"next": page + 1, "last": last} if page < last else {}
+        url = f"{self.url}{request.path}?per_page={size}&page="
+        link = ", ".join(f'<{url}{number}>; rel="{rel}"' for rel, number in links.items())
+        shown = found[(page - 1) * size : page * size]
+        return Answer(200, {"total_count": len(found), item: shown}, {"Link": link} if link else {})
+
+
+_ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
+    "get ": GitHub.repository,
+    "get /installation": GitHub.installation,
+    "post /app/installations/{installation_id}/access_tokens": GitHub.installation_token,
+    "get /actions/runners": GitHub.list_runners,
+    "post /actions/runners/generate-jitconfig": GitHub.register,
+    "delete /actions/runners/{runner_id}": GitHub.remove,
+    "get /actions/runner-groups": GitHub.list_groups,
+    "get /actions/runner-groups/{runner_group_id}/runners": GitHub.list_group,
+    "get /actions/workflows": GitHub.list_workflows,
+    "post /actions/workflows/{workflow_id}/dispatches": GitHub.dispatch,
+    "get /actions/workflows/{workflow_id}/runs": GitHub.list_runs,
+    "get /actions/runs/{run_id}": GitHub.run,
+    "get /actions/runs/{run_id}/jobs": GitHub.list_jobs,
+}
+
+
+def _wrong_inputs(form: Mapping[str, Any] | None, inputs: Mapping[str, str]) -> Iterator[str]:
+    if form is None:
+        yield "Workflow does not have 'workflow_dispatch' trigger"
+        return
+    yield from (f"Unexpected inputs provided: {sorted(inputs)}" for name in inputs if name not in form)
+    for name, value in inputs.items():
+        options = form.get(name, {}).get("options")
+        if options is not None and value not in options:
+            yield f"Provided value '{value}' for input '{name}' not in the list of allowed values"
