@@ -56,7 +56,7 @@ def options(github: GitHub, tmp_path: Path, folder: Path, monkeypatch: pytest.Mo
 
 
 class Day:
-    """What happens while the controller sleeps: jobs come and end; behind the last one comes SIGTERM."""
+    """What happens while the controller sleeps: jobs come and end; when the last one is over comes SIGTERM."""
 
     def __init__(self, github: GitHub, folder: Path, jobs: int) -> None:
         self.github, self.folder, self.jobs = github, folder, jobs
@@ -73,9 +73,9 @@ class Day:
             (self.folder / "go").write_text("0", "utf-8")
         elif not ours and not (self.folder / RECORD).exists():
             (self.folder / "go").unlink(missing_ok=True)
-        if len(self.seen) == self.jobs:
-            self.seen.add("")
-            os.kill(os.getpid(), signal.SIGTERM)
+            if len(self.seen) == self.jobs:  # the last job's machine is gone as well
+                self.seen.add("")
+                os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_jobs_are_done_one_after_the_other_until_sigterm(
