@@ -17,7 +17,7 @@ def head_branch(root: Path) -> str:
     """The branch that the checkout at `root` is on, '' where it is on none; git is not started for it."""
     try:
         text = (_git_folder(root) / "HEAD").read_text("utf-8").strip()
-    except OSError:
+    except (OSError, ValueError):  # no checkout, or files that git did not write
         return ""
     return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else ""
 

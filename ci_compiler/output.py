@@ -3,7 +3,8 @@
 A file is ours when its first line says so. Files that are not ours are never touched: where one stands in the way, the
 compile stops before it writes. Files that are ours and no longer made are removed. Nothing is written while anything is
 wrong, and several files change in one step: a copy of their folder (foreign files linked, not copied) is made beside it
-and the two are exchanged by one system call, so that a compile that is killed leaves the old tree or the new.
+and the two are exchanged by one system call, so that a compile that is killed leaves the old tree or the new. A file
+system that cannot exchange gets them one by one, each in one step. Compiles of one folder wait for one another.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from __future__ import annotations
 import ctypes
 import difflib
 import errno
+import fcntl
 import os
 import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import Never
 
 from ci_compiler.errors import Finding, InputError, Place
 
@@ -109,15 +111,28 @@ def apply(root: Path, changes: Sequence[Change], territories: Sequence[Territory
     """Writes `changes` under `root`, each folder of the territories in one step. Raises InputError where it cannot."""
     swaps = sorted({territory.swap for territory in territories})
     for swap in swaps:
+        _sweep(root / swap)
         mine = [change for change in changes if change.path.startswith(f"{swap}/")]
         if mine:
             try:
-                _sweep(root / swap)
                 _apply(root, swap, mine)
             except OSError as error:
                 place = Place(file=os.fspath(error.filename or swap))
-                message = f"cannot be written: {error.strerror}; nothing in {swap} was changed"
+                message = f"cannot be written: {_reason(error)}"
                 raise InputError([Finding(place=place, code="cannot-write", message=message)]) from error
+
+
+def write_file(path: Path, text: str) -> None:
+    """Writes the file `path`, in a folder that exists, in one step: it is what it was, or the whole new one.
+
+    Raises OSError. A symbolic link there is replaced, never written through.
+    """
+    _sweep(path)
+    staging = _staging(path)
+    try:
+        _replace(staging / path.name, path, text)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def holds_ours(root: Path, territories: Sequence[Territory]) -> bool:
@@ -133,10 +148,28 @@ def marked(data: bytes) -> bool:
 def is_ours(path: Path) -> bool:
     """Whether the file at `path` says in its first line that it is compiled."""
     try:
+        if not path.is_file():  # opening a pipe would wait for ever
+            return False
         with path.open("rb") as file:
             return marked(file.read(256))
     except OSError:
         return False
+
+
+def obstacle(root: Path, path: str) -> str:
+    """What about `path` or the folders above it keeps a file from being written there; '' for nothing."""
+    for parent in reversed(PurePosixPath(path).parents[:-1]):
+        folder = root / parent
+        if folder.is_symlink():
+            return f"its folder {parent} is a symbolic link, which ci-compile does not write through"
+        if folder.exists() and not folder.is_dir():
+            return f"its folder {parent} is a file"
+    target = root / path
+    if target.is_symlink():
+        return "is a symbolic link, which ci-compile does not write through"
+    if target.is_dir():
+        return "is a directory"
+    return "is no plain file" if target.exists() and not target.is_file() else ""
 
 
 # Comparing.
@@ -145,7 +178,7 @@ def is_ours(path: Path) -> bool:
 def _against(root: Path, path: str, text: str, findings: list[Finding]) -> Change | None:
     """The change that `text` makes at `path`, None for none; a finding where something foreign stands there."""
     target = root / path
-    if problem := _obstacle(root, path):
+    if problem := obstacle(root, path):
         findings.append(Finding(place=Place(file=path), code="in-the-way", message=problem))
         return None
     try:
@@ -165,20 +198,6 @@ def _against(root: Path, path: str, text: str, findings: list[Finding]) -> Chang
     return Change(path=path, before=data.decode(errors="replace"), after=text)
 
 
-def _obstacle(root: Path, path: str) -> str:
-    """What about `path` or the folders above it keeps a file from being written there; '' for nothing."""
-    for parent in reversed(PurePosixPath(path).parents[:-1]):
-        folder = root / parent
-        if folder.is_symlink():
-            return f"its folder {parent} is a symbolic link, which ci-compile does not write through"
-        if folder.exists() and not folder.is_dir():
-            return f"its folder {parent} is a file"
-    target = root / path
-    if target.is_symlink():
-        return "is a symbolic link, which ci-compile does not write through"
-    return "is a directory" if target.is_dir() else ""
-
-
 def _ours(root: Path, territory: Territory) -> Iterator[tuple[str, str]]:
     """The files of ours in `territory`, with their text."""
     folder = root / territory.folder
@@ -195,19 +214,28 @@ def _ours(root: Path, territory: Territory) -> Iterator[tuple[str, str]]:
 def _apply(root: Path, swap: str, changes: Sequence[Change]) -> None:
     folder = root / swap
     folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f"{_STAGING}{folder.name}-{os.getpid()}-", dir=folder.parent))
-    try:
-        if len(changes) == 1 and folder.is_dir():
-            _apply_one(root, staging, changes[0])
-            return
-        copy = staging / folder.name
-        _stage(folder, copy, {change.path.removeprefix(f"{swap}/"): change.after for change in changes})
-        if folder.exists():
-            _exchange(copy, folder)
-        else:
-            copy.rename(folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    with _alone_in(folder.parent):
+        due = [change for change in changes if _still_due(root, change)]
+        staging = _staging(folder)
+        try:
+            _apply_staged(root, folder, staging, due)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def _apply_staged(root: Path, folder: Path, staging: Path, changes: Sequence[Change]) -> None:
+    if len(changes) < 2 and folder.is_dir():
+        for change in changes:
+            _apply_one(root, staging, change)
+        return
+    copy = staging / folder.name
+    texts = {(root / change.path).relative_to(folder).as_posix(): change.after for change in changes}
+    _stage(folder, copy, texts)
+    if not folder.exists():
+        copy.rename(folder)
+    elif not _exchange(copy, folder):
+        for name, text in texts.items():
+            _move(copy / name, folder / name, gone=text is None)
 
 
 def _apply_one(root: Path, staging: Path, change: Change) -> None:
@@ -216,9 +244,52 @@ def _apply_one(root: Path, staging: Path, change: Change) -> None:
         target.unlink()
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = staging / target.name
-    fresh.write_text(change.after, "utf-8", newline="\n")
+    _replace(staging / target.name, target, change.after)
+
+
+def _replace(fresh: Path, target: Path, text: str) -> None:
+    fresh.write_text(text, "utf-8", newline="\n")
     fresh.replace(target)
+
+
+def _move(fresh: Path, target: Path, *, gone: bool) -> None:
+    if gone:
+        target.unlink()
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh.replace(target)
+
+
+def _still_due(root: Path, change: Change) -> bool:
+    """Whether another compile has not made `change` meanwhile. Raises InputError where it made another."""
+    again: list[Finding] = []
+    target = root / change.path
+    if change.after is None:
+        return is_ours(target)
+    now = _against(root, change.path, change.after, again)
+    if now is not None and now.before != change.before:
+        message = "was changed while this compile was at work; run it again"
+        again.append(Finding(place=Place(file=change.path), code="in-the-way", message=message))
+    if again:
+        raise InputError(again)
+    return now is not None
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Waits until no other compile writes into `folder`; the kernel takes the lock back from one that is killed."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _staging(path: Path) -> Path:
+    """A new folder beside `path` to make what it shall be; `_sweep` knows it by its name."""
+    return Path(tempfile.mkdtemp(prefix=f"{_STAGING}{path.name}-{os.getpid()}-", dir=path.parent))
 
 
 def _stage(folder: Path, copy: Path, texts: Mapping[str, str | None]) -> None:
@@ -246,29 +317,35 @@ def _link(source: str, target: str) -> str:
     return target
 
 
-def _sweep(folder: Path) -> None:
-    """Removes what a compile that was killed left beside `folder`; one that still runs keeps its own."""
-    for left in folder.parent.glob(f"{_STAGING}{folder.name}-*"):
-        pid = left.name.removeprefix(f"{_STAGING}{folder.name}-").split("-")[0]
+def _sweep(path: Path) -> None:
+    """Removes what a compile that was killed left beside `path`; one that still runs keeps its own."""
+    mine = f"{_STAGING}{path.name}-"
+    try:
+        left = [one for one in path.parent.iterdir() if one.name.startswith(mine)]
+    except OSError:
+        return
+    for one in left:
+        pid = one.name.removeprefix(mine).split("-")[0]
         if not pid.isdigit() or not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(one, ignore_errors=True)
 
 
-def _exchange(one: Path, other: Path) -> None:
-    """Exchanges two folders in one step where the kernel can (Linux' renameat2), else by two renames."""
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        at_cwd, exchange = -100, 2
-        if libc.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0:
-            return
-        code = ctypes.get_errno()
-        if code not in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:
-            _fail(code, other)
-    aside = one.with_name(f"{one.name}.old")
-    other.rename(aside)
-    one.rename(other)
-    aside.rename(one)
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchanges two folders in one step; False where the kernel or the file system cannot (Linux' renameat2 can)."""
+    if sys.platform != "linux":
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    at_cwd, exchange = -100, 2
+    if libc.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:
+        return False
+    raise OSError(code, os.strerror(code), os.fspath(other))
 
 
-def _fail(code: int, path: Path) -> Never:
-    raise OSError(code, os.strerror(code), os.fspath(path))
+def _reason(error: OSError) -> str:
+    """Why a call failed, in the kernel's words; of several that shutil collected, the first."""
+    if isinstance(error, shutil.Error):
+        return str(error.args[0][0][2]) if isinstance(error.args[0], list) else str(error)
+    return str(error.strerror)

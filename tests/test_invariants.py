@@ -1,22 +1,19 @@
 """What must always hold (design), over generated specs and over the bundled one.
 
-1 same bytes, 2 each variant once and every label set a pool's, 3 in `test_output`, 4 a variant touches its own shard,
-5 no path from a fork to a self-hosted machine or from another job to the secret, 7 counted numbers.
+1 same bytes, 3 in `test_output`, 4 a variant touches its own shard; what one compiled tree must hold, one check each,
+is in `tests.invariants`, and that the checks see a defect, in `test_planted`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 
 from ci_compiler.hardware import CPU, tables
@@ -24,101 +21,8 @@ from ci_compiler.pipeline import Plan, compile_files, plan
 from ci_compiler.routing import scarcity
 from ci_compiler.spec.build import BUNDLED, BUNDLED_SHOWN, bundled_spec, parse_spec
 from ci_compiler.spec.model import Stage
-from ci_compiler.workflows.github import limit
-from ci_compiler.workflows.variant import TOKEN
+from tests.invariants import parsed, problems
 from tests.specs import documents, spec_of
-
-GUARD = "github.event.pull_request.head.repo.full_name == github.repository"
-
-
-def parsed(files: Mapping[str, str]) -> dict[str, Any]:
-    """The workflows among `files`, parsed; YAML 1.1 reads the key `on` as true."""
-    return {
-        Path(path).name: yaml.load(text, Loader=yaml.CSafeLoader)
-        for path, text in files.items()
-        if path.startswith(".github/workflows/")
-    }
-
-
-def shard_files(workflows: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: document for name, document in workflows.items() if name.startswith("build-")}
-
-
-def offered(document: Mapping[str, Any]) -> list[str]:
-    """The variants of a shard's dispatch form."""
-    options: list[str] = document[True]["workflow_dispatch"]["inputs"]["variant"]["options"]
-    return options[1:]
-
-
-def check_plan(decided: Plan, files: Mapping[str, str]) -> None:
-    workflows = parsed(files)
-    shards = shard_files(workflows)
-    check_each_variant_once(decided, shards)
-    check_labels(decided, shards)
-    check_limits(files, workflows)
-    check_guards(decided, workflows)
-
-
-def check_each_variant_once(decided: Plan, shards: Mapping[str, Any]) -> None:
-    wanted = Counter((cell.branch, v.name) for cell in decided.judged.cells for v in cell.variants)
-    found = Counter(
-        (document[True]["push"]["branches"][0], n) for document in shards.values() for n in offered(document)
-    )
-    assert found == wanted
-    assert set(found.values()) == {1}
-
-
-def check_labels(decided: Plan, shards: Mapping[str, Any]) -> None:
-    declared = {json.dumps(list(pool.runs_on.labels)) for pool in decided.spec.pools}
-    used = {
-        value
-        for document in shards.values()
-        for job in document["jobs"].values()
-        for key, value in job.get("with", {}).items()
-        if key.endswith("-on")
-    }
-    assert used <= declared
-
-
-def check_limits(files: Mapping[str, str], workflows: Mapping[str, Any]) -> None:
-    variant_jobs, packages = len(workflows["variant.yml"]["jobs"]), workflows["cell.yml"]["jobs"]
-    assert all(len(text.encode()) <= limit("file-bytes").gate for text in files.values())
-    for document in shard_files(workflows).values():
-        assert 2 + len(offered(document)) * variant_jobs <= limit("jobs").gate
-        assert len(document[True]["workflow_dispatch"]["inputs"]) <= limit("dispatch-inputs").gate
-        for job_id, job in document["jobs"].items():
-            assert len(job_id) <= limit("job-id-characters").gate
-            assert len(job.get("if", "")) <= limit("expression-characters").gate
-    assert packages
-
-
-def check_guards(decided: Plan, workflows: Mapping[str, Any]) -> None:
-    secrets = TOKEN[decided.spec.backend]
-    for name, document in workflows.items():
-        assert document["permissions"] == {}, name
-        assert not {"pull_request_target", "issue_comment", "workflow_run"} & set(document[True]), name
-        if "pull_request" in document[True]:
-            assert name == "pull-request.yml"
-        for job_id, job in document["jobs"].items():
-            hosted = job.get("runs-on") == decided.spec.hosted
-            called_from_a_shard = name.startswith("build-") and "uses" in job
-            called_from_the_cell = name == "cell.yml"
-            if not (hosted or called_from_a_shard or called_from_the_cell or job_id == Stage.PUBLISH):
-                assert GUARD in job["if"], (name, job_id)
-            passed = job.pop("secrets", {})  # by name, so that the environment's own may be used there (GitHub's docs)
-            assert passed in ({}, {secrets: f"${{{{ secrets.{secrets} }}}}"}), (name, job_id)
-            assert not passed or called_from_a_shard or called_from_the_cell, (name, job_id)
-            if secrets in json.dumps(job):
-                assert (name, job_id) == ("variant.yml", "publish")
-                assert job["environment"] == decided.spec.publish.environment
-                assert "pull_request" not in job["if"]
-                assert [secrets in json.dumps(step) for step in job["steps"]].count(True) == 1
-            for step in job.get("steps", ()):
-                assert "${{" not in step.get("run", ""), (name, job_id)
-                if "uses" in step and not step["uses"].startswith("./"):
-                    assert len(step["uses"].split("@")[1]) == 40
-                if "checkout" in step.get("uses", "") and job_id != Stage.PUBLISH:
-                    assert step["with"]["persist-credentials"] is False
 
 
 def check_routes(decided: Plan) -> None:
@@ -146,13 +50,13 @@ def check_routes(decided: Plan) -> None:
 def test_every_generated_spec_holds_the_invariants(document: dict[str, Any]) -> None:
     decided = plan(spec_of(document))
     check_routes(decided)
-    check_plan(decided, compile_files(decided))
+    assert problems(parsed(decided, compile_files(decided))) == {}
 
 
 def test_the_bundled_stack_holds_the_invariants() -> None:
     decided = plan(bundled_spec())
     check_routes(decided)
-    check_plan(decided, compile_files(decided))
+    assert problems(parsed(decided, compile_files(decided))) == {}
 
 
 def changed_files(text: str, *replacements: tuple[str, str]) -> set[str]:

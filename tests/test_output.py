@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.output import GITHUB, MARK, Kind, apply, compare, differences
+from ci_compiler.output import FLOX, GITHUB, MARK, Kind, Territory, apply, compare, differences, holds_ours
 
 OURS = f"# {MARK} from s. Do not edit.\nname: a\n"
 A, B = ".github/workflows/a.yml", ".github/workflows/b.yml"
@@ -59,8 +59,17 @@ def test_a_foreign_file_in_the_way_is_an_error_and_nothing_is_written(tmp_path: 
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("kind", ["folder", "link", "dangling", "linked-folder", "file-for-a-folder"])
-def test_whatever_else_is_in_the_way_is_an_error(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("folder", "is a directory"),
+        ("link", "is a symbolic link, which ci-compile does not write through"),
+        ("dangling", "is a symbolic link, which ci-compile does not write through"),
+        ("linked-folder", "its folder .github/workflows is a symbolic link, which ci-compile does not write through"),
+        ("file-for-a-folder", "its folder .github/workflows is a file"),
+    ],
+)
+def test_whatever_else_is_in_the_way_is_an_error(tmp_path: Path, kind: str, said: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     root = tmp_path / "root"
@@ -81,8 +90,9 @@ def test_whatever_else_is_in_the_way_is_an_error(tmp_path: Path, kind: str) -> N
             target.parent.rmdir()
             target.parent.write_text("x", "utf-8")
     before = snapshot(outside)
-    with pytest.raises(InputError, match="in-the-way"):
+    with pytest.raises(InputError) as raised:
         compile_into(root, {A: OURS, B: OURS})
+    assert str(raised.value.findings[0]) == f"{A}: in-the-way {said}"
     assert snapshot(outside) == before
 
 
@@ -137,3 +147,39 @@ def test_the_diff_names_both_sides(tmp_path: Path) -> None:
     assert lines[:2] == [f"--- a/{A}", f"+++ b/{A}"]
     assert "+x: 1" in lines
     assert ["--- /dev/null", f"+++ b/{B}"] == lines[lines.index("--- /dev/null") :][:2]
+
+
+@pytest.mark.parametrize(
+    ("path", "territories"),
+    [
+        (".github/actionlint.yaml", GITHUB),
+        (".github/zizmor.yml", GITHUB),
+        (".github/BUILD_MATRIX.md", GITHUB),
+        (".github/.gitattributes", GITHUB),
+        (".github/workflows/build-main-sm61.yml", GITHUB),
+        (".github/actions/setup/action.yml", GITHUB),
+        (".flox/pkgs/pytorch.nix", FLOX),
+        (".flox/pkgs/.gitattributes", FLOX),
+    ],
+)
+def test_a_file_of_ours_that_is_no_longer_made_is_removed_from_where_we_write_alone(
+    tmp_path: Path, path: str, territories: tuple[Territory, ...]
+) -> None:
+    ours, elsewhere = write(tmp_path, path), write(tmp_path, f"{path}.d/{Path(path).name}")
+    assert holds_ours(tmp_path, territories)
+    changes = compare(tmp_path, {}, territories)
+    assert [(change.path, change.kind, change.before, change.after) for change in changes] == [
+        (path, Kind.REMOVED, OURS, None)
+    ]
+    apply(tmp_path, changes, territories)
+    assert (ours.exists(), elsewhere.exists()) == (False, True)
+    assert not holds_ours(tmp_path, territories)
+
+
+def test_a_folder_goes_with_its_last_file_and_stays_with_another_s(tmp_path: Path) -> None:
+    alone, shared = ".github/actions/alone/action.yml", ".github/actions/shared/action.yml"
+    compile_into(tmp_path, {A: OURS, alone: OURS, shared: OURS})
+    write(tmp_path, ".github/actions/shared/mine.sh", "true\n")
+    compile_into(tmp_path, {A: OURS})
+    assert sorted(path.name for path in (tmp_path / ".github/actions").iterdir()) == ["shared"]
+    assert [path.name for path in (tmp_path / ".github/actions/shared").iterdir()] == ["mine.sh"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_compiler.patterns import matcher, matcher_of_any
+from ci_compiler.patterns import MOST_ALTERNATIVES, matcher, matcher_of_any
 from tests.checkers import require
 
 NAMES = ["pytorch-sm90-avx2", "pytorch-sm100-avx2", "torchvision-sm90-avx512", "pytorch-cpu-avx2", "a,b"]
@@ -37,6 +37,16 @@ def test_patterns(pattern: str, matched: list[int]) -> None:
 def test_unbalanced_braces_are_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="brace"):
         matcher(pattern)
+
+
+def test_a_pattern_of_too_many_alternatives_is_refused() -> None:
+    most = MOST_ALTERNATIVES
+    assert most == 4096
+    assert matcher("{a,b}" * 12)("ab" * 6)
+    assert matcher("{" + "," * (most - 1) + "}")("")
+    for pattern in ("{a,b}" * 12 + "{a,b}", "{" + "," * most + "}"):
+        with pytest.raises(ValueError, match=r"^'\{.*' has more than 4096 alternatives$"):
+            matcher(pattern)
 
 
 def test_any_of_several() -> None:

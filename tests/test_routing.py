@@ -8,6 +8,7 @@ import pytest
 
 from ci_compiler.errors import InputError
 from ci_compiler.pipeline import plan
+from ci_compiler.routing import runs_gpu
 from ci_compiler.spec.model import Stage
 from tests.specs import small, spec_of
 
@@ -62,7 +63,8 @@ def test_a_cpu_test_wants_the_isa_s_flags() -> None:
     assert routed(pools, isa="avx512")["cpu-test"] == "new"
     assert routed(pools, isa="avx2")["cpu-test"] == "old"
     assert routed(pools, isa="avx512")["build"] == "old"
-    assert routed(pools, isa="avx512vnni")["cpu-test"].startswith("- no pool for cpu-test")
+    lack = "- no pool for cpu-test on x86_64-linux has a CPU that runs avx512vnni"
+    assert routed(pools, isa="avx512vnni")["cpu-test"] == lack
 
 
 def test_a_build_wants_disk_and_memory() -> None:
@@ -70,6 +72,19 @@ def test_a_build_wants_disk_and_memory() -> None:
     packages = {"pytorch": {"disk": 50}, "torchvision": {"needs": ["pytorch"]}}
     assert routed(pools, packages=packages)["build"] == "large"
     assert routed(pools, packages=packages)["cpu-test"] == "small"
+
+
+@pytest.mark.parametrize("what", ["disk", "memory"])
+def test_a_build_fits_where_its_largest_package_just_fits(what: str) -> None:
+    packages = {"pytorch": {what: 50}, "torchvision": {"needs": ["pytorch"], what: 20}}
+    for size, taken in ((49, "large"), (50, "just")):
+        pools = {"just": pool("just", count=9, **{what: size}), "large": pool("large", **{what: 900})}
+        assert routed(pools, packages=packages)["build"] == taken
+
+
+def test_a_pool_without_a_gpu_runs_none() -> None:
+    spec = spec_of(small())
+    assert {one.name: runs_gpu(spec.hardware, one, "sm90") for one in spec.pools} == {"builder": False, "h100": True}
 
 
 def test_tests_that_are_switched_off_are_skipped_in_sight() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ci_compiler.errors import InputError
 from ci_compiler.pipeline import Plan, plan
 from ci_compiler.reports.summary import Run, escape, table
-from ci_compiler.selection import Choice, Event, of_pull_request, of_shard, representatives
+from ci_compiler.selection import Choice, Event, of_pull_request, of_shard, representatives, within_limit
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Stage
 from tests.recipes.test_affected import PKGS, Repository, repository  # noqa: F401  (a fixture)
@@ -56,7 +56,8 @@ def test_a_dispatch_builds_what_it_names(decided: Plan) -> None:
 
 @pytest.mark.parametrize("inputs", [{"variant": "pytorch-python313-cpu-avx2"}, {"variant": ""}, {}, None])
 def test_a_dispatch_of_what_the_shard_has_not_is_an_error(decided: Plan, inputs: dict[str, str] | None) -> None:
-    with pytest.raises(InputError, match=r"unknown-variant .* is not of build-main-sm90"):
+    named = (inputs or {}).get("variant", "")
+    with pytest.raises(InputError, match=rf"^event: unknown-variant '{named}' is not of build-main-sm90"):
         chosen(decided, "workflow_dispatch", {"inputs": inputs})
 
 
@@ -73,9 +74,15 @@ def test_a_schedule_builds_all_or_what_is_not_published() -> None:
         assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == expected
 
 
+def test_the_clock_of_a_spec_that_has_none_any_more_builds_all(decided: Plan) -> None:
+    assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == GPU
+
+
 def test_other_events_start_no_shard(decided: Plan) -> None:
-    with pytest.raises(InputError, match="'pull_request' starts no shard"):
+    with pytest.raises(InputError, match="unknown-event 'pull_request' starts no shard"):
         chosen(decided, "pull_request", {})
+    with pytest.raises(InputError, match="unknown-event 'push' is no pull request"):
+        of_pull_request(decided, Event(name="push", payload={"pull_request": None}), lambda _base, _branch: GPU)
 
 
 def request(base: str = "main") -> Event:
@@ -128,6 +135,17 @@ def test_representatives_are_few_and_show_all_that_so_few_can(document: dict[str
     if len(some) < most:
         assert values(some) == values(cells)
     assert representatives(cells, most) == some
+
+
+def test_up_to_the_limit_all_are_built_and_above_it_no_cell_that_shows_nothing_further(decided: Plan) -> None:
+    cells = tuple(part for shard in decided.shards for part in shard.cells)
+    assert [cell.suffix for cell, _ in cells] == [
+        *("python313-cpu-avx2", "python313-cpu-avx512"),
+        *("python313-cuda12_8-sm90-avx2", "python313-cuda12_8-sm90-avx512"),
+    ]
+    assert within_limit(cells, 4) == cells
+    assert within_limit(cells, 3) == representatives(cells, 4) == (cells[0], cells[3])
+    assert within_limit(cells, 1) == cells[:1]
 
 
 # The command, with a repository and GitHub's event.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Never
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.github.secret import Secret
@@ -90,12 +90,20 @@ def _wrong(file: str, code: str, message: str) -> Never:
 
 def _api(environment: Mapping[str, str]) -> str:
     url = environment.get("GITHUB_API_URL", "").rstrip("/") or API
-    parts = urlsplit(url)
+    parts = _parts(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query:
         _wrong("GITHUB_API_URL", "wrong-address", f"{url!r} is not the address of an API, as {API}")
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         _wrong("GITHUB_API_URL", "wrong-address", f"{url!r} would send the token unencrypted; use https")
     return url
+
+
+def _parts(url: str) -> SplitResult:
+    """The parts of an address, none of them where it is no address (`https://[x`)."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 def _web_host(api: str) -> str:
@@ -151,7 +159,7 @@ def _remotes(text: str) -> Iterator[tuple[str, str]]:
 
 def _host_and_path(url: str) -> tuple[str, str]:
     if "://" in url:
-        parts = urlsplit(url)
+        parts = _parts(url)
         return parts.hostname or "", parts.path
     scp = _SCP.fullmatch(url)
     return (scp["host"], scp["path"]) if scp else ("", url)

@@ -5,6 +5,7 @@ Statuses and headers: GitHub Docs, "Troubleshooting the REST API" and "Rate limi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -21,7 +22,9 @@ NOT_UNDERSTOOD = (
     BadAttributeException,
     IncompletableObject,
     AssertionError,
+    AttributeError,
     KeyError,
+    OverflowError,
     RuntimeError,
     TypeError,
     ValueError,
@@ -118,15 +121,16 @@ def _trouble(status: int, headers: Mapping[str, str], said: str) -> Trouble:
 
 _REMAINING = "x-ratelimit-remaining"
 _RESET = "x-ratelimit-reset"
+_SECONDS = re.compile("[0-9]{1,11}")
 
 
 def _wait(headers: Mapping[str, str], now: float) -> float:
     """The seconds until GitHub answers again; its own clock counts, where its answer tells it."""
     after = headers.get("retry-after", "")
-    if after.isdigit():
+    if _SECONDS.fullmatch(after):
         return float(after)
     reset = headers.get(_RESET, "")
-    if headers.get(_REMAINING, "0") == "0" and reset.isdigit():
+    if headers.get(_REMAINING, "0") == "0" and _SECONDS.fullmatch(reset):
         return max(float(reset) - _moment(headers, now), 0.0) + 1
     return SECONDARY_WAIT
 
@@ -134,7 +138,7 @@ def _wait(headers: Mapping[str, str], now: float) -> float:
 def _moment(headers: Mapping[str, str], now: float) -> float:
     try:
         return parsedate_to_datetime(headers["date"]).timestamp()
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OverflowError):
         return now
 
 

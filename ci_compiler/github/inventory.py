@@ -53,7 +53,9 @@ class Inventory:
 def inventory(client: Client) -> Inventory:
     """Every runner that may serve the repository. Raises GitHubError where the repository's own cannot be read."""
     own = tuple(of_repository(client))
-    if client.repository.owner.type != "Organization":
+    repository = client.repository
+    kind = client.call(f"read the owner of {client.access.repository}", lambda: repository.owner.type)
+    if kind != "Organization":
         return Inventory(runners=own)
     try:
         return Inventory(runners=(*own, *of_groups(client)))

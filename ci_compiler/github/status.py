@@ -85,9 +85,13 @@ def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: in
 
 
 def _runs(client: Client, shard: Shard, workflow: Workflow, depth: int) -> list[WorkflowRun]:
-    return client.call(
-        f"list the runs of {shard.name}.yml", lambda: [run for run in islice(workflow.get_runs(), depth) if run.id]
-    )
+    def ask() -> list[WorkflowRun]:
+        runs = [run for run in islice(workflow.get_runs(), depth) if run.id]
+        for run in runs:
+            _ = run.html_url, run.created_at  # PyGithub reads, and refuses, an attribute when it is asked for
+        return runs
+
+    return client.call(f"list the runs of {shard.name}.yml", ask)
 
 
 def _jobs(client: Client, run: WorkflowRun) -> list[Job]:

@@ -113,7 +113,8 @@ def _flow(value: Sequence[Node]) -> str | None:
 
 
 def _key(key: str) -> str:
-    return key if _KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+    plain = _KEY.fullmatch(key) and (key == "on" or key.lower() not in _WORDS)  # GitHub's own key is plain everywhere
+    return key if plain else json.dumps(key, ensure_ascii=False)
 
 
 def _scalar(value: str | int) -> str:

@@ -1,57 +1,81 @@
-"""`python -m tests.bench [VARIANTS…]`: start-up, compile and check of the bundled stack and of synthetic fleets.
+"""`python -m tests.bench [--only NAME] [VARIANTS…]`: start-up, and every command that works on a whole fleet.
 
-The floor is PyYAML's C dumper writing the very same documents in the same run: the ratio to it holds from machine to
-machine where seconds do not.
+Whole processes: the median of several runs with the least and the most, and the peak memory of the largest child. The
+floor of compiling is PyYAML's C dumper writing the very same documents in the same run: the ratio to it holds from
+machine to machine where seconds do not.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import argparse
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 import yaml
 
 from ci_compiler.pipeline import compile_files, plan
-from ci_compiler.spec.build import BUNDLED, parse_spec
-from tests.bench.fleets import SHAPES, fleet
+from ci_compiler.spec.build import parse_spec
+from tests.bench.commands import BENCHMARKS
+from tests.bench.fleets import SHAPES, STACK, fleet
 from tests.bench.measure import CI_COMPILE, PYTHON, call, process
+from tests.bench.repository import repository
+
+SIZES = (STACK, *SHAPES)
+START, TEXT = "start-up", "text"
+LARGE = 100_000
+"""From so many variants on, only what the aims name is measured unless it is asked for: text, compile and check."""
 
 
 def start_up() -> None:
+    """The cost of the interpreter, and of the least that the command does."""
     bare = process([PYTHON, "-c", "pass"], runs=9)
     version = process([*CI_COMPILE, "--version"], runs=9)
-    print(f"bare python          {bare}")
-    print(f"--version            {version}; {version.median - bare.median:.3f} s above bare python")
+    print(f"bare python    {bare}")
+    print(f"--version      {version}; {version.median - bare.median:.3f} s above bare python")
 
 
-def compiling(title: str, spec: bytes) -> None:
-    runs = 5 if len(spec) < 5_000 else 3
-    decided = plan(parse_spec(spec, shown="ci-matrix.yaml"))
-    variants = sum(len(shard.variants) for shard in decided.shards)
-    files = compile_files(decided)
-    size = sum(map(len, files.values()))
-    print(f"\n{title}: {variants:,} variants, {len(files):,} files, {size / 1e6:.1f} MB")
+def compiling(spec: bytes, *, runs: int) -> None:
+    """From a spec's text to the files' text, in this process, and the floor."""
+    files = compile_files(plan(parse_spec(spec, shown="ci-matrix.yaml")))
+    print(f"  {len(files):,} files, {sum(map(len, files.values())) / 1e6:.1f} MB")
     memory = call(lambda: compile_files(plan(parse_spec(spec, shown="ci-matrix.yaml"))), runs=runs)
-    print(f"  spec to text       {memory}; {variants / memory.median:,.0f} variants/s")
-    documents = [yaml.load(text, Loader=yaml.CSafeLoader) for text in files.values()]
+    print(f"  spec to text   {memory}")
+    workflows = [text for path, text in files.items() if path.endswith(".yml")]
+    documents = [yaml.load(text, Loader=yaml.CSafeLoader) for text in workflows]
     floor = call(lambda: [yaml.dump(one, Dumper=yaml.CSafeDumper) for one in documents], runs=runs)
-    print(f"  floor (C dumper)   {floor}; spec to text takes {memory.median / floor.median:.2f} of it")
+    print(f"  floor          {floor}; spec to text takes {memory.median / floor.median:.2f} of it")
+
+
+def measure(size: int, names: Collection[str], *, runs: int) -> None:
+    """All benchmarks called `names` with a fleet of about `size` variants."""
+    print(f"\nabout {size:,} variants", flush=True)
+    if TEXT in names:
+        compiling(fleet(size), runs=runs)
+    chosen = {name: one for name, one in BENCHMARKS.items() if name in names}
+    if not chosen:
+        return
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "spec.yaml").write_bytes(spec)
-        options = ["--root", folder, "--spec", f"{folder}/spec.yaml"]
-        subprocess.run([*CI_COMPILE, *options], check=True, stdout=subprocess.DEVNULL)
-        check = process([*CI_COMPILE, "--check", *options], runs=runs)
-        print(f"  --check, process   {check}; {check.megabytes:.0f} MB")
+        made = repository(Path(folder), size, every=any(one.every for one in chosen.values()))
+        print(f"  {made.variants:,} variants, {made.own:,} of them on {made.branch}")
+        for name, one in chosen.items():
+            figure = one.measure(made, runs=max(1, runs // 3) if one.nix else runs)
+            print(f"  {name:<14} {figure}; {figure.megabytes:.0f} MB  ({one.what})", flush=True)
 
 
 def main() -> None:
-    chosen = [int(word) for word in sys.argv[1:]] or list(SHAPES)
-    start_up()
-    compiling("bundled stack", BUNDLED.read_bytes())
-    for variants in chosen:
-        compiling(f"fleet of about {variants:,}", fleet(variants))
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser.add_argument("--only", action="append", choices=(START, TEXT, *BENCHMARKS), help="measure this; may repeat")
+    parser.add_argument("variants", nargs="*", type=int, metavar="VARIANTS", help=", ".join(map(str, SIZES)))
+    arguments = parser.parse_args()
+    if unknown := set(arguments.variants) - set(SIZES):
+        parser.error(f"no fleet of {min(unknown)} variants; there are {', '.join(map(str, SIZES))}")
+    if not arguments.only or START in arguments.only:
+        start_up()
+    for size in arguments.variants or SIZES:
+        names = arguments.only or ((TEXT, *BENCHMARKS) if size < LARGE else (TEXT, "compile", "check"))
+        measure(size, names, runs=5 if size < 5_000 else 3 if size < LARGE else 1)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Seconds of several runs, and the peak memory (MB) of the largest; 0 where none was taken."""
+    """Wall seconds of several runs; of processes their processor seconds too, and the peak memory (MB) of the largest.
+
+    On a machine with other work the processor's seconds say more than the clock's.
+    """
 
     seconds: tuple[float, ...]
+    processor: tuple[float, ...] = ()
     megabytes: float = 0.0
 
     @property
@@ -25,24 +29,39 @@ class Figure:
 
     def __str__(self) -> str:
         spread = f"{min(self.seconds):.3f} to {max(self.seconds):.3f}"
-        return f"{self.median:.3f} s ({spread}, n={len(self.seconds)})"
+        used = f"; processor {statistics.median(self.processor):.3f} s" if self.processor else ""
+        return f"{self.median:.3f} s ({spread}, n={len(self.seconds)}){used}"
 
 
-def process(command: Sequence[str], *, runs: int, cwd: str | None = None, status: int = 0) -> Figure:
-    """Wall time and peak memory of whole processes, after one that does not count."""
-    seconds, peak = [], 0
-    for run in range(runs + 1):
+def process(
+    command: Sequence[str],
+    *,
+    runs: int,
+    statuses: Sequence[int] = (0,),
+    before: Callable[[], None] = lambda: None,
+    warm: bool = True,
+) -> Figure:
+    """Wall time and peak memory of whole processes, `before` each of which something is made ready, untimed.
+
+    `warm`: after one run that does not count. The peak is the largest process' own, children that it waited for
+    included one by one. Raises RuntimeError where a status is none of `statuses`.
+    """
+    seconds, processor, peak = [], [], 0
+    for run in range(runs + warm):
+        before()
         started = time.perf_counter()
-        with subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
             _, code, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(code)
-        if child.returncode != status:
-            message = f"{' '.join(command)} ended with {child.returncode}, not {status}"
+        took = time.perf_counter() - started
+        if child.returncode not in statuses:
+            message = f"{' '.join(command)} ended with {child.returncode}"
             raise RuntimeError(message)
-        if run:
-            seconds.append(time.perf_counter() - started)
+        if run >= warm:
+            seconds.append(took)
+            processor.append(usage.ru_utime + usage.ru_stime)
         peak = max(peak, usage.ru_maxrss)
-    return Figure(seconds=tuple(seconds), megabytes=peak / 1024)
+    return Figure(seconds=tuple(seconds), processor=tuple(processor), megabytes=peak / 1024)
 
 
 def call(function: Callable[[], object], *, runs: int) -> Figure:

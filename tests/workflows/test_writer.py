@@ -112,7 +112,7 @@ jobs:
     if: ${{ always() }}
     env:
       VERSION: "12.8"
-      ON: "on"
+      "ON": "on"
     run: |
       a
       b

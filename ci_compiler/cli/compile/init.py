@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ci_compiler.cli.where import SPEC, add_root, root_of
 
@@ -19,6 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the spec and its schema. Raises InputError where a spec stands there already or the owner is no name."""
     from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.output import obstacle, write_file
     from ci_compiler.spec.build import parse_spec
     from ci_compiler.spec.schema import SCHEMA
 
@@ -26,24 +26,19 @@ def run(arguments: argparse.Namespace) -> int:
     if (root / SPEC).exists() or (root / SPEC).is_symlink():
         message = "stands here already; edit it, or move it away first"
         raise InputError([Finding(place=Place(file=SPEC.as_posix()), code="in-the-way", message=message)])
+    if problem := obstacle(root, SCHEMA_BESIDE.as_posix()):
+        raise InputError([Finding(place=Place(file=SCHEMA_BESIDE.as_posix()), code="in-the-way", message=problem)])
     text = SCHEMA.with_name("first.yaml").read_text("utf-8")
     if arguments.owner is not None:
         text = text.replace("owner: my-org", f"owner: {arguments.owner}")
         parse_spec(text.encode(), shown="--owner")
     try:
         (root / SPEC).parent.mkdir(parents=True, exist_ok=True)
-        _write_new(root / SCHEMA_BESIDE, SCHEMA.read_text("utf-8"))
-        _write_new(root / SPEC, text)
+        write_file(root / SCHEMA_BESIDE, SCHEMA.read_text("utf-8"))
+        write_file(root / SPEC, text)
     except OSError as error:
         place = Place(file=str(error.filename))
         message = f"cannot be written: {error.strerror}"
         raise InputError([Finding(place=place, code="cannot-write", message=message)]) from error
     print(f"wrote {SPEC} and {SCHEMA_BESIDE}; edit the former, then run `ci-compile`")
     return 0
-
-
-def _write_new(path: Path, text: str) -> None:
-    """Writes `path` in one step; it is the old file, or the whole new one."""
-    staged = path.with_name(f".{path.name}.new")
-    staged.write_text(text, "utf-8", newline="\n")
-    staged.replace(path)

@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
     files = recipes(spec, judged, branch)
     territories: tuple[Territory, ...] = FLOX
     if arguments.output is not None:
-        root = arguments.output.parent
-        files = {f"{arguments.output.name}/{Path(path).name}": text for path, text in files.items()}
-        folder = arguments.output.name
+        output = arguments.output.resolve()
+        root, folder = output.parent, output.name
+        files = {f"{folder}/{Path(path).name}": text for path, text in files.items()}
         territories = tuple(Territory(folder=folder, pattern=own.pattern, swap=folder) for own in FLOX)
     changes = compare(root, files, territories)
     if arguments.diff:

@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes `DIR/index.html`. Raises InputError where something foreign stands there or it cannot be written."""
     from ci_compiler.errors import Finding, InputError, Place
-    from ci_compiler.output import is_ours
+    from ci_compiler.output import is_ours, write_file
     from ci_compiler.pipeline import plan
     from ci_compiler.reports.site.page import NAME, page
 
@@ -29,14 +29,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError([Finding(place=Place(file="--repository"), code="wrong-repository", message=message)])
     text = page(plan(spec_of(arguments)), repository)
     file: Path = arguments.folder / NAME
-    if file.exists() and not is_ours(file):
+    if file.is_symlink() or (file.exists() and not is_ours(file)):
         message = "was not written by ci-compile and is in the way; move it, or delete it"
         raise InputError([Finding(place=Place(file=str(file)), code="in-the-way", message=message)])
     try:
         arguments.folder.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_name(f".{NAME}.new")
-        fresh.write_text(text, "utf-8", newline="\n")
-        fresh.replace(file)
+        write_file(file, text)
     except OSError as error:
         message = f"cannot be written: {error.strerror}"
         raise InputError([Finding(place=Place(file=str(file)), code="cannot-write", message=message)]) from error

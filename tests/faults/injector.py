@@ -1,0 +1,116 @@
+"""Runs a command in a child process that dies at any step that changes the disk, as SIGKILL would end it.
+
+Python's audit events tell of every call that changes a folder (open for writing, mkdir, link, rename, unlink, ...) just
+before it is made, and of every program that is started; the two that it does not tell of are counted by hand: a file's
+text is written in two halves with a step before each, and folders are exchanged by a call of the C library.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ci_compiler import output
+from ci_compiler.cli import compile as compiling
+from ci_compiler.cli import runner
+from ci_compiler.cli.app import Program, run
+
+KILLED = 137
+"""The status of a child that its step ended."""
+
+CHANGES = frozenset(
+    {f"os.{name}" for name in ("rename", "remove", "mkdir", "rmdir", "link", "symlink", "chmod", "chown", "truncate")}
+    | {"subprocess.Popen", "os.posix_spawn"}
+)
+"""The audit events of calls that change the disk, and of programs that may."""
+
+PROGRAMS: dict[str, Program] = {"ci-compile": compiling.PROGRAM, "ci-runner": runner.PROGRAM}
+
+
+def command(*words: str) -> int:
+    """Runs a command in this process: its exit code."""
+    return run(PROGRAMS[words[0]], words[1:])
+
+
+def child(work: Callable[[], int]) -> int:
+    """The exit status of a child process that does `work`, whose output nobody reads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking beside pytest-xdist's thread
+        pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            sys.stdout = sys.stderr = io.StringIO()
+            sys.dont_write_bytecode = True
+            code = work()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def states(words: Sequence[str], root: Path, folder: Path) -> int:
+    """Runs the command `words`, and copies `root` to `folder/N` before its N-th step; the number of steps.
+
+    What a copy holds is what a process that is killed there leaves: nothing is written but by the steps.
+    """
+
+    def keep(step: int) -> None:
+        shutil.copytree(root, folder / str(step), symlinks=True)
+
+    assert child(lambda: _stepping(words, keep)) == 0
+    return len(list(folder.iterdir()))
+
+
+def die(words: Sequence[str], last: int) -> None:
+    """Runs the command `words` in a process that is killed before its step `last`."""
+
+    def end(step: int) -> None:
+        if step == last:
+            os._exit(KILLED)
+
+    assert child(lambda: _stepping(words, end)) == KILLED
+
+
+def _stepping(words: Sequence[str], act: Callable[[int], None]) -> int:
+    """Runs the command, with `act(N)` before each step that changes the disk; what `act` does is none."""
+    steps, acting = 0, False
+
+    def step() -> None:
+        nonlocal steps, acting
+        if not acting:
+            steps, acting = steps + 1, True
+            act(steps)
+            acting = False
+
+    def heard(event: str, arguments: tuple[object, ...]) -> None:
+        if event in CHANGES or (event == "open" and _writes(arguments)):
+            step()
+
+    def written(path: Path, text: str, encoding: str = "utf-8", newline: str = "\n") -> int:
+        with path.open("w", encoding=encoding, newline=newline) as file:
+            for half in (text[: len(text) // 2], text[len(text) // 2 :]):
+                step()
+                file.write(half)
+                file.flush()
+        return len(text)
+
+    exchange = output._exchange  # noqa: SLF001
+
+    def exchanged(one: Path, other: Path) -> bool:
+        step()
+        return exchange(one, other)
+
+    Path.write_text = written  # type: ignore[method-assign, assignment]
+    output._exchange = exchanged  # noqa: SLF001  (the one step that no audit event tells of)
+    sys.addaudithook(heard)
+    return command(*words)
+
+
+def _writes(arguments: tuple[object, ...]) -> bool:
+    path, _, flags = arguments
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)) and path != os.devnull

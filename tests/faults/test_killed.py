@@ -1,0 +1,167 @@
+"""Killed at any step that changes the disk: each folder is the old one or the new, and the next run mends the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ci_compiler import output
+from tests.faults.injector import child, command, die, states
+from tests.faults.trees import FOREIGN, NEW, OLD, below, give, leftovers, put, replaced, repository, snapshot
+
+TRIED = None if os.environ.get("CI_COMPILER_FAULTS") == "every" else 5
+"""Steps that a process really dies at, for each command; the disk before every step is looked at in any case."""
+
+
+class Case:
+    """A tree before and after a command, and the command."""
+
+    def __init__(self, folder: Path, words: Callable[[Path], Sequence[str]]) -> None:
+        self.root, self._kept, self._states = folder / "root", folder / "kept", folder / "states"
+        self.words = tuple(words(self.root))
+
+    def keep(self) -> None:
+        """Makes the tree as it is the one that every death starts from; keeps what it is before every step."""
+        replaced(self._kept, self.root)
+        self.old = snapshot(self.root)
+        self._states.mkdir()
+        self._steps = states(self.words, self.root, self._states)
+        self.new = snapshot(self.root)
+        assert self.old != self.new
+        assert not leftovers(self.root)
+
+    def seen(self) -> Iterator[tuple[int, dict[str, bytes]]]:
+        """The number of every step, and the files as they are before it; what is not ours is as it was."""
+        assert self._steps > 5
+        for step in range(1, self._steps + 1):
+            now = snapshot(self._states / str(step))
+            for path, text in FOREIGN.items():
+                assert path not in self.old or now[path] == text.encode(), f"step {step}: {path}"
+            yield step, now
+
+    def old_or_new(self, *folders: str) -> None:
+        """Each of `folders` is the old or the new one before every step, and both were seen."""
+        kinds: dict[str, set[bool]] = {folder: set() for folder in folders}
+        for step, now in self.seen():
+            for folder, seen in kinds.items():
+                before, after = below(self.old, folder), below(self.new, folder)
+                assert below(now, folder) in [before, after], f"step {step}: {folder} is neither the old nor the new"
+                seen.add(below(now, folder) == after)
+        assert all(seen == {False, True} for seen in kinds.values())
+
+    def mends(self) -> None:
+        """Dies at some of the steps, the last among them; the next run ends as if nothing had been."""
+        some = range(1, self._steps, max(1, self._steps // TRIED) if TRIED else 1)
+        for step in [*some, self._steps]:
+            replaced(self.root, self._kept)
+            die(self.words, step)
+            assert snapshot(self.root) == snapshot(self._states / str(step)), f"step {step}"
+            assert child(lambda: command(*self.words)) == 0, f"step {step}"
+            assert snapshot(self.root, staged=True) == self.new, f"step {step}"
+            assert not leftovers(self.root), f"step {step}"
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    """A repository whose workflows and recipes are of the old spec, and whose spec is the new."""
+    made = Case(tmp_path, lambda root: ["ci-compile", "--root", str(root)])
+    repository(made.root, OLD)
+    assert child(lambda: command("ci-compile", "recipes", "--branch", "main", "--root", str(made.root))) == 0
+    assert child(lambda: command("ci-compile", "--root", str(made.root))) == 0
+    give(made.root, NEW)
+    return made
+
+
+def test_a_compile_leaves_the_recipes_and_the_workflows_each_old_or_new(case: Case) -> None:
+    case.keep()
+    case.old_or_new(".flox/pkgs", ".github")
+    case.mends()
+
+
+def test_a_compile_of_one_changed_file_leaves_it_old_or_new(case: Case) -> None:
+    assert child(lambda: command(*case.words)) == 0
+    put(case.root, ".github/workflows/variant.yml", f"# {output.MARK} long ago\n")
+    case.keep()
+    case.old_or_new(".github")
+    case.mends()
+
+
+def test_a_first_compile_leaves_nothing_or_all(tmp_path: Path) -> None:
+    made = Case(tmp_path, lambda root: ["ci-compile", "--root", str(root), "--spec", str(tmp_path / "s.yaml")])
+    put(tmp_path, "s.yaml", json.dumps(OLD))
+    put(made.root, "README.md", FOREIGN["README.md"])
+    made.keep()
+    made.old_or_new(".github")
+    made.mends()
+
+
+def test_recipes_in_a_folder_of_their_own_are_old_or_new(tmp_path: Path) -> None:
+    made = Case(
+        tmp_path, lambda root: ["ci-compile", "recipes", "--branch", "main", "--root", str(root), "-o", f"{root}/out"]
+    )
+    repository(made.root, OLD)
+    put(made.root, "out/mine.nix", "{ }\n")
+    assert child(lambda: command(*made.words)) == 0
+    give(made.root, NEW)
+    made.keep()
+    made.old_or_new("out")
+    made.mends()
+
+
+@pytest.mark.parametrize("target", ["arc", "systemd", "quadlet", "nixos"])
+def test_a_deployment_is_old_or_new(tmp_path: Path, target: str) -> None:
+    made = Case(
+        tmp_path,
+        lambda root: (
+            ["ci-runner", "deploy", target, "-o", str(root), "--spec", str(root / "s.yaml")]
+            + ["--scale-set-labels"] * (target == "arc")
+        ),
+    )
+    put(made.root, "s.yaml", json.dumps(OLD))
+    put(made.root, f"{target}/mine", "mine\n")
+    assert child(lambda: command(*made.words)) == 0
+    put(
+        made.root,
+        "s.yaml",
+        json.dumps(NEW | {"runners": OLD["runners"] | {"more": {"runs-on": ["linux", "x64", "more"], "cpu": ["avx"]}}}),
+    )
+    made.keep()
+    made.old_or_new(target)
+    made.mends()
+
+
+def test_the_page_is_old_or_new(tmp_path: Path) -> None:
+    made = Case(tmp_path, lambda root: ["ci-compile", "site", str(root / "site"), "--spec", str(root / "s.yaml")])
+    put(made.root, "s.yaml", json.dumps(OLD))
+    put(made.root, "site/mine.html", "mine\n")
+    assert child(lambda: command(*made.words)) == 0
+    put(made.root, "s.yaml", json.dumps(NEW))
+    made.keep()
+    made.old_or_new("site")
+    made.mends()
+
+
+def test_where_folders_cannot_be_exchanged_each_file_is_old_or_new(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_exchange", lambda *_: False)  # as on NFS and other file systems
+    case.keep()
+    mixed = 0
+    for step, now in case.seen():
+        for path in now.keys() | case.old.keys() | case.new.keys():
+            assert now.get(path) in {case.old.get(path), case.new.get(path)}, f"step {step}: {path}"
+        mixed += now not in (case.old, case.new)
+    assert mixed
+    case.mends()
+
+
+def test_init_leaves_a_whole_spec_or_none(tmp_path: Path) -> None:
+    made = Case(tmp_path, lambda root: ["ci-compile", "init", "--root", str(root)])
+    put(made.root, "README.md", FOREIGN["README.md"])
+    made.keep()
+    spec, schema = ".github/ci-matrix.yaml", ".github/ci-matrix.schema.json"
+    for step, now in made.seen():
+        assert now.get(spec) in {None, made.new[spec]}, step
+        assert now.get(schema) in {None, made.new[schema]}, step

@@ -1,0 +1,190 @@
+"""A disk that is full, a folder that may not be written, things in the way: said in a line, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.injector import child, command
+from tests.faults.trees import NEW, OLD, STAGING, below, give, leftovers, put, replaced, repository, snapshot
+
+NOBODY = 65534
+
+VARIANT = ".github/workflows/variant.yml"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository whose workflows are of the old spec, with the new one, and folders to write others into."""
+    made = repository(tmp_path / "root", OLD)
+    assert child(lambda: command("ci-compile", "--root", str(made))) == 0
+    assert child(lambda: command("ci-compile", "recipes", "--branch", "main", "--root", str(made))) == 0
+    put(made, "out/mine", "mine\n")
+    put(made, "bare/README.md", "mine\n")
+    give(made, NEW)
+    return made
+
+
+COMMANDS: dict[str, Callable[[Path], list[str]]] = {
+    "compile": lambda root: ["ci-compile", "--root", str(root)],
+    "recipes": lambda root: ["ci-compile", "recipes", "--branch", "main", "--root", str(root)],
+    "site": lambda root: ["ci-compile", "site", str(root / "out"), "--root", str(root)],
+    "deploy": lambda root: ["ci-runner", "deploy", "systemd", "-o", str(root / "out"), "--root", str(root)],
+    "init": lambda root: ["ci-compile", "init", "--root", str(root / "bare")],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("room", [0, 1000])
+def test_a_full_disk_leaves_the_old_tree(root: Path, name: str, room: int) -> None:
+    before = snapshot(root, staged=True)
+
+    def full() -> int:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))  # no file may grow above it, as on a full disk
+        return command(*COMMANDS[name](root))
+
+    assert child(full) == 2
+    assert snapshot(root, staged=True) == before
+    assert not leftovers(root)
+    assert child(lambda: command(*COMMANDS[name](root))) == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to another user")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_folder_that_may_not_be_written_is_said_in_a_line(root: Path, name: str) -> None:
+    for folder in (root, *root.parents):
+        if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
+            folder.chmod(0o755)  # pytest's own folders are its user's alone
+    before = snapshot(root, staged=True)
+
+    other = root.parent / "other"
+    replaced(other, root)
+
+    def unprivileged() -> int:
+        assert command(*COMMANDS[name](other)) == 0  # imports what another user may not be able to read
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        return command(*COMMANDS[name](root))
+
+    assert child(unprivileged) == 2
+    assert snapshot(root, staged=True) == before
+    assert not leftovers(root)
+
+
+def test_the_line_says_which_folder_and_why(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "out/file").write_text("x", "utf-8")
+    assert command("ci-compile", "site", str(root / "out/file"), "--root", str(root)) == 2
+    assert "cannot-write cannot be written: " in capsys.readouterr().err
+
+
+def _a_folder(path: Path, _: Path) -> None:
+    path.mkdir()
+
+
+def _a_link(path: Path, outside: Path) -> None:
+    path.symlink_to(outside / "kept")
+
+
+def _a_dangling_link(path: Path, outside: Path) -> None:
+    path.symlink_to(outside / "new")
+
+
+def _a_pipe(path: Path, _: Path) -> None:
+    os.mkfifo(path)
+
+
+OBSTACLES = (_a_folder, _a_link, _a_dangling_link, _a_pipe)
+FILES = {
+    "compile": VARIANT,
+    "recipes": ".flox/pkgs/pytorch-python313-cuda12_9-sm80-avx2.nix",
+    "site": "out/index.html",
+    "deploy": "out/systemd/install.md",
+    "init": "bare/.github/ci-matrix.schema.json",
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+def test_a_file_that_became_something_else_is_refused(
+    root: Path, name: str, obstacle: Callable[[Path, Path], None]
+) -> None:
+    outside = root.parent / "outside"
+    put(outside, "kept", "kept\n")
+    target = root / FILES[name]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    obstacle(target, outside)
+    before = snapshot(root, staged=True), snapshot(outside)
+    assert child(lambda: command(*COMMANDS[name](root))) == 2
+    assert (snapshot(root, staged=True), snapshot(outside)) == before
+    assert not leftovers(root)
+
+
+@pytest.mark.parametrize("name", ["compile", "deploy", "init"])
+def test_a_folder_that_became_a_link_outside_is_refused(root: Path, name: str) -> None:
+    outside = root.parent / "outside"
+    folder = (root / FILES[name]).parent
+    if folder.exists():
+        folder.rename(outside)
+    else:
+        outside.mkdir()
+        folder.parent.mkdir(exist_ok=True)
+    folder.symlink_to(outside)
+    before = snapshot(outside)
+    assert child(lambda: command(*COMMANDS[name](root))) == 2
+    assert snapshot(outside) == before
+
+
+def test_two_compiles_at_once_end_as_one_would(root: Path) -> None:
+    single = root.parent / "single"
+    repository(single, NEW)
+    assert child(lambda: command(*COMMANDS["recipes"](single))) == 0
+    assert child(lambda: command(*COMMANDS["compile"](single))) == 0
+    for spec in (OLD, NEW) * 4:
+        give(root, spec)
+        assert _together(*[lambda: command(*COMMANDS["compile"](root))] * 2) == [0, 0]
+        assert not leftovers(root)
+    mine = snapshot(root)
+    for folder in (".github", ".flox/pkgs"):
+        assert below(mine, folder) == below(snapshot(single), folder)
+
+
+def test_two_compiles_of_two_specs_leave_the_tree_of_one(root: Path) -> None:
+    specs, trees = [], []
+    for number, spec in enumerate((OLD, NEW)):
+        specs.append(put(root.parent, f"{number}/s.yaml", json.dumps(spec)))
+        assert child(lambda: command("ci-compile", "--root", str(root), "--spec", str(specs[-1]))) == 0
+        trees.append(below(snapshot(root), ".github"))
+    for _ in range(6):
+        works = [lambda at=at: command("ci-compile", "--root", str(root), "--spec", str(specs[at])) for at in (0, 1)]
+        assert set(_together(*works)) <= {0, 2}  # who comes second is told that the files changed meanwhile
+        assert below(snapshot(root), ".github") in trees
+        assert not leftovers(root)
+
+
+def _together(*works: Callable[[], int]) -> list[int]:
+    """The exit statuses of child processes that begin their work at one moment."""
+    ready, steady = os.pipe()
+    children = []
+    for work in works:
+        pid = os.fork()
+        if pid == 0:
+            os.close(steady)
+            os.read(ready, 1)  # ends when the last writer closes
+            os._exit(child(work))
+        children.append(pid)
+    os.close(ready)
+    os.close(steady)
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+
+
+def test_what_a_dead_compile_left_is_swept_though_nothing_changes(root: Path) -> None:
+    assert child(lambda: command(*COMMANDS["compile"](root))) == 0
+    put(root, f"{STAGING}.github-999999999-x/.github/README.md", "x\n")
+    assert child(lambda: command(*COMMANDS["compile"](root))) == 0
+    assert not leftovers(root)

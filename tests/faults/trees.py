@@ -1,0 +1,72 @@
+"""Repositories to break: a spec, what it compiles to, and files that are somebody else's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tests.specs import PIN, small
+
+STAGING = ".ci-compile-"
+
+FOREIGN = {
+    ".github/CODEOWNERS": "* @me\n",
+    ".github/workflows/mine.yml": "name: mine\n",
+    ".flox/pkgs/mine.nix": "{ }: { }\n",
+    "README.md": "# mine\n",
+}
+"""Files that no command may touch."""
+
+OLD = small()
+NEW = small(
+    owner="other-org",
+    branches={"main": {"cuda": "12.9", "nixpkgs": PIN, "versions": {"pytorch": "2.9.0", "torchvision": "0.24.0"}}},
+    matrix={"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"cpu": {}, "sm80": {}}},
+)
+"""Two specs that share no compiled file's text: files are added, changed and removed from the one to the other."""
+
+
+def put(root: Path, path: str, text: str) -> Path:
+    """Writes a file with the folders above it."""
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, "utf-8")
+    return target
+
+
+def repository(root: Path, spec: dict[str, Any]) -> Path:
+    """A repository at `root` on its branch main, with foreign files and `spec`, which nobody has compiled."""
+    for path, text in FOREIGN.items():
+        put(root, path, text)
+    put(root, ".git/HEAD", "ref: refs/heads/main\n")
+    give(root, spec)
+    return root
+
+
+def give(root: Path, spec: dict[str, Any]) -> None:
+    """Makes `spec` the repository's."""
+    put(root, ".github/ci-matrix.yaml", json.dumps(spec))
+
+
+def snapshot(root: Path, *, staged: bool = False) -> dict[str, bytes]:
+    """The files below `root` and their bytes, without what a dead compile left beside its folders unless `staged`."""
+    found = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in sorted(found.items()) if staged or STAGING not in name}
+
+
+def below(files: dict[str, bytes], folder: str) -> dict[str, bytes]:
+    """Those of `files` that lie in `folder`."""
+    return {name: data for name, data in files.items() if name.startswith(f"{folder}/")}
+
+
+def replaced(root: Path, other: Path) -> None:
+    """Makes `root` a copy of `other`."""
+    shutil.rmtree(root, ignore_errors=True)
+    shutil.copytree(other, root, symlinks=True)
+
+
+def leftovers(root: Path) -> list[str]:
+    """What lies about that no command should leave."""
+    return sorted(path.name for path in root.rglob(f"{STAGING}*"))

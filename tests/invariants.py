@@ -1,0 +1,351 @@
+"""What every compiled tree must hold, one named check each, for specs that compile and for defects that are planted.
+
+A check reads the parsed workflows as GitHub would and yields what is wrong in words; it asks the plan what was decided
+and never how the files were written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ci_compiler.pipeline import Plan
+from ci_compiler.spec.model import TESTS, RunsOn, Stage
+from ci_compiler.workflows.fleet_watch import ENVIRONMENT, SECRET
+from ci_compiler.workflows.github import limit
+from ci_compiler.workflows.variant import TOKEN
+
+GUARD = "github.event.pull_request.head.repo.full_name == github.repository"
+CALLED = "./.github/workflows/"
+PIN = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
+READ_ALONE = ("read", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A plan, the texts that came of it by path, and its workflows and actions, parsed, by file or folder name."""
+
+    decided: Plan
+    files: Mapping[str, str]
+    workflows: Mapping[str, Any]
+    actions: Mapping[str, Any]
+
+    @property
+    def shards(self) -> dict[str, Any]:
+        """The workflows of shards."""
+        return {name: document for name, document in self.workflows.items() if name.startswith("build-")}
+
+    def jobs(self) -> Iterator[tuple[str, str, Any]]:
+        """Every job: its file, its id, itself."""
+        for name, document in self.workflows.items():
+            for job_id, job in document["jobs"].items():
+                yield name, job_id, job
+
+    def steps(self) -> Iterator[tuple[str, str, Any]]:
+        """Every step of every job and action: its file, its job's id, itself."""
+        for name, job_id, job in self.jobs():
+            for step in job.get("steps", ()):
+                yield name, job_id, step
+        for name, action in self.actions.items():
+            for step in action["runs"]["steps"]:
+                yield name, "", step
+
+
+Check = Callable[[Compiled], Iterator[str]]
+CHECKS: dict[str, Check] = {}
+
+
+def named(name: str) -> Callable[[Check], Check]:
+    """Enters a check into `CHECKS`."""
+
+    def entered(check: Check) -> Check:
+        CHECKS[name] = check
+        return check
+
+    return entered
+
+
+def parsed(decided: Plan, files: Mapping[str, str]) -> Compiled:
+    """`files` as the checks read them; YAML 1.1 reads the key `on` as true."""
+    read = {path: yaml.load(text, Loader=yaml.CSafeLoader) for path, text in files.items() if path.endswith(".yml")}
+    return Compiled(
+        decided=decided,
+        files=files,
+        workflows={Path(path).name: one for path, one in read.items() if path.startswith(".github/workflows/")},
+        actions={Path(path).parent.name: one for path, one in read.items() if path.startswith(".github/actions/")},
+    )
+
+
+def problems(compiled: Compiled) -> dict[str, list[str]]:
+    """What is wrong with a compiled tree by the check that says so; nothing where all is well."""
+    said = {name: list(check(compiled)) for name, check in CHECKS.items()}
+    return {name: lines for name, lines in said.items() if lines}
+
+
+def offered(document: Any) -> list[str]:
+    """The variants of a shard's dispatch form."""
+    options: list[str] = document[True]["workflow_dispatch"]["inputs"]["variant"]["options"]
+    return options[1:]
+
+
+# What is built, and where.
+
+
+@named("each-variant-once")
+def each_variant_once(compiled: Compiled) -> Iterator[str]:
+    """A variant of the plan is offered by one form, and its cell has one job, in the file of its branch."""
+    decided = compiled.decided
+    wanted = Counter((cell.branch, v.name) for cell in decided.judged.cells for v in cell.variants)
+    found = Counter(
+        (document[True]["push"]["branches"][0], name)
+        for document in compiled.shards.values()
+        for name in offered(document)
+    )
+    yield from _unlike(wanted, found, "forms")
+    cells = Counter((cell.branch, cell.suffix) for cell in decided.judged.cells)
+    jobs = Counter((job["with"]["branch"], job["with"]["cell"]) for _, _, job in _cell_jobs(compiled))
+    yield from _unlike(cells, jobs, "jobs")
+
+
+def _unlike(wanted: Counter[tuple[str, str]], found: Counter[tuple[str, str]], where: str) -> Iterator[str]:
+    for key in sorted(wanted.keys() | found.keys()):
+        if (wanted[key], found[key]) != (1, 1):
+            yield f"{' '.join(key)}: {wanted[key]} times in the plan, {found[key]} times in the {where}"
+
+
+def _cell_jobs(compiled: Compiled) -> Iterator[tuple[str, str, Any]]:
+    return ((name, job_id, job) for name, job_id, job in compiled.jobs() if name in compiled.shards and "uses" in job)
+
+
+@named("machines")
+def machines(compiled: Compiled) -> Iterator[str]:
+    """A stage of a cell asks for its route's pool, and every other job for the hosted machine."""
+    decided = compiled.decided
+    wanted = {
+        (cell.branch, cell.suffix): {f"{stage}-on": _asked(pool.runs_on) for stage, pool in route.pools.items()}
+        for cell, route in zip(decided.judged.cells, decided.routes, strict=True)
+    }
+    for name, job_id, job in _cell_jobs(compiled):
+        given = {key: json.loads(value) for key, value in job["with"].items() if key.endswith("-on")}
+        if given != wanted.get((job["with"]["branch"], job["with"]["cell"])):
+            yield f"{name} {job_id}: asks for {given}"
+    for name, job_id, job in compiled.jobs():
+        runs_on = f"${{{{ fromJSON(inputs.{job_id}-on) }}}}" if name == "variant.yml" else decided.spec.hosted
+        if "uses" not in job and job.get("runs-on") != runs_on:
+            yield f"{name} {job_id}: runs on {job.get('runs-on')}"
+
+
+def _asked(runs_on: RunsOn) -> object:
+    labels = list(runs_on.labels)
+    if runs_on.group:
+        return {"group": runs_on.group} | ({"labels": labels} if labels else {})
+    return runs_on.scale_set or labels
+
+
+@named("needs")
+def needs(compiled: Compiled) -> Iterator[str]:
+    """A job waits for what it builds on and reads of, all of which its file has; a verdict waits for all others."""
+    for name, job_id, job in compiled.jobs():
+        waits = _needs(job)
+        wanted = _wanted_needs(compiled, name, job_id) | set(re.findall(r"needs\.([\w-]+)", json.dumps(job)))
+        if missing := wanted - waits:
+            yield f"{name} {job_id}: does not wait for {', '.join(sorted(missing))}"
+        if unknown := waits - compiled.workflows[name]["jobs"].keys():
+            yield f"{name} {job_id}: waits for {', '.join(sorted(unknown))}, which the file does not have"
+
+
+def _needs(job: Mapping[str, Any]) -> set[str]:
+    waits = job.get("needs", [])
+    return {waits} if isinstance(waits, str) else set(waits)
+
+
+def _wanted_needs(compiled: Compiled, name: str, job_id: str) -> set[str]:
+    spec = compiled.decided.spec
+    if job_id == "verdict":
+        return set(compiled.workflows[name]["jobs"]) - {"verdict"}
+    if name in compiled.shards and job_id != "select":
+        return {"select"}
+    if name == "cell.yml":
+        return {need for need in spec.packages[job_id].needs if spec.packages[need].repository is None}
+    if name == "variant.yml" and job_id != Stage.BUILD:
+        after = spec.publish.after if job_id == Stage.PUBLISH else ()
+        return {"build", *(stage.value for stage in after if stage.value in compiled.workflows[name]["jobs"])}
+    return set()
+
+
+@named("calls")
+def calls(compiled: Compiled) -> Iterator[str]:
+    """A called workflow is there, and gets the inputs that it requires and none that it does not know."""
+    for name, job_id, job in compiled.jobs():
+        if "uses" not in job:
+            continue
+        called = compiled.workflows.get(job["uses"].removeprefix(CALLED))
+        if called is None or not job["uses"].startswith(CALLED):
+            yield f"{name} {job_id}: calls {job['uses']}, which is not compiled"
+            continue
+        inputs, given = called[True]["workflow_call"]["inputs"], job.get("with", {}).keys()
+        required = {key for key, one in inputs.items() if one["required"]}
+        if wrong := (required - given) | (given - inputs.keys()):
+            yield f"{name} {job_id}: {', '.join(sorted(wrong))} of {job['uses']}"
+
+
+# GitHub's limits.
+
+
+@named("file-size")
+def file_size(compiled: Compiled) -> Iterator[str]:
+    """No file is above the size at which GitHub stops to run it."""
+    for path, text in compiled.files.items():
+        if len(text.encode()) > limit("file-bytes").gate:
+            yield f"{path}: {len(text.encode())} bytes"
+
+
+@named("limits")
+def limits(compiled: Compiled) -> Iterator[str]:
+    """Jobs as GitHub expands them, the form's inputs, ids and conditions are within what it takes."""
+    stages = len(compiled.workflows["variant.yml"]["jobs"])
+    for name, document in compiled.shards.items():
+        counted = {
+            "jobs": 2 + len(offered(document)) * stages,
+            "dispatch-inputs": len(document[True]["workflow_dispatch"]["inputs"]),
+            "job-id-characters": max(map(len, document["jobs"])),
+            "expression-characters": max(len(job.get("if", "")) for job in document["jobs"].values()),
+        }
+        for key, count in counted.items():
+            if count > limit(key).gate:
+                yield f"{name}: {count} {key}"
+
+
+@named("timeouts")
+def timeouts(compiled: Compiled) -> Iterator[str]:
+    """Every job that runs on a machine ends by itself."""
+    for name, job_id, job in compiled.jobs():
+        minutes = job.get("timeout-minutes")
+        if "runs-on" in job and not (isinstance(minutes, int) and minutes > 0):
+            yield f"{name} {job_id}: no time limit"
+
+
+# Who may do what.
+
+
+@named("triggers")
+def triggers(compiled: Compiled) -> Iterator[str]:
+    """Nothing starts on an event that runs a stranger's code with rights, and one file alone on pull requests."""
+    for name, document in compiled.workflows.items():
+        events = set(document[True])
+        for event in sorted({"pull_request_target", "issue_comment", "workflow_run"} & events):
+            yield f"{name}: starts on {event}"
+        if "pull_request" in events and name != "pull-request.yml":
+            yield f"{name}: starts on pull requests"
+
+
+@named("fork-guard")
+def fork_guard(compiled: Compiled) -> Iterator[str]:
+    """A pull request reaches a machine of one's own only from this repository; publishing it never reaches."""
+    for name, job_id, job in compiled.jobs():
+        condition = job.get("if", "")
+        if name == "variant.yml" and job_id == Stage.PUBLISH:
+            if "pull_request" in condition or "github.event_name == 'push'" not in condition:
+                yield f"{name} {job_id}: may run on a pull request"
+        elif (name == "variant.yml" or (name == "pull-request.yml" and "uses" in job)) and GUARD not in condition:
+            yield f"{name} {job_id}: no guard against forks"
+
+
+@named("permissions")
+def permissions(compiled: Compiled) -> Iterator[str]:
+    """A workflow has no rights, a job those that it names, and write rights only what attests or deploys."""
+    for name, document in compiled.workflows.items():
+        if document.get("permissions") != {}:
+            yield f"{name}: has rights of its own"
+    for name, job_id, job in compiled.jobs():
+        granted = job.get("permissions")
+        if not isinstance(granted, dict):
+            yield f"{name} {job_id}: names no permissions"
+            continue
+        writes = {scope for scope, right in granted.items() if right not in READ_ALONE}
+        if more := writes - _may_write(compiled, name, job_id, job):
+            yield f"{name} {job_id}: may write {', '.join(sorted(more))}"
+
+
+def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any]) -> set[str]:
+    if (name, job_id) == ("pages.yml", "deploy"):
+        return {"pages", "id-token"}
+    builds = "uses" in job or (name, job_id) == ("variant.yml", Stage.BUILD)
+    return {"id-token", "attestations", "artifact-metadata"} if compiled.decided.spec.attest and builds else set()
+
+
+@named("secrets")
+def secrets(compiled: Compiled) -> Iterator[str]:
+    """The publishing secret reaches one step of publishing, by name, from its environment; no other job has any."""
+    spec = compiled.decided.spec
+    token = TOKEN[spec.backend]
+    holders = {("variant.yml", Stage.PUBLISH.value): (token, spec.publish.environment)}
+    holders["fleet-watch.yml", "coverage"] = (SECRET, ENVIRONMENT)
+    passed_on = f"${{{{ secrets.{token} }}}}"
+    for name, job_id, job in compiled.jobs():
+        passed = job.get("secrets", {})
+        callers = name in {*compiled.shards, "cell.yml"} and "uses" in job
+        if passed != ({token: passed_on} if callers else {}):
+            yield f"{name} {job_id}: passes {passed}"
+        secret, environment = holders.get((name, job_id), ("", None))
+        for mentioned in _secrets({key: value for key, value in job.items() if key not in {"secrets", "steps"}}):
+            yield f"{name} {job_id}: {mentioned} for the whole job"
+        found = [_secrets(step) for step in job.get("steps", ()) if _secrets(step)]
+        if found != ([[secret]] if secret else []):
+            yield f"{name} {job_id}: steps use {found}"
+        if secret and job.get("environment") != environment:
+            yield f"{name} {job_id}: {secret} without its environment"
+
+
+def _secrets(node: object) -> list[str]:
+    return re.findall(r"\bsecrets\b\W*(\w*)", json.dumps(node))
+
+
+# Steps.
+
+
+@named("spliced-expression")
+def spliced_expression(compiled: Compiled) -> Iterator[str]:
+    """No script has an expression in its text; what varies comes through the environment."""
+    for name, job_id, step in compiled.steps():
+        if "${{" in step.get("run", ""):
+            yield f"{name} {job_id}: {step['name']}"
+
+
+@named("pins")
+def pins(compiled: Compiled) -> Iterator[str]:
+    """An action is one of the tree or pinned to a commit."""
+    for name, job_id, step in compiled.steps():
+        uses = step.get("uses", "./")
+        if not uses.startswith("./") and not PIN.fullmatch(uses):
+            yield f"{name} {job_id}: {uses}"
+
+
+@named("credentials")
+def credentials(compiled: Compiled) -> Iterator[str]:
+    """No checkout leaves its credentials behind but that of publishing, which pushes."""
+    for name, job_id, step in compiled.steps():
+        publishing = (name, job_id) == ("variant.yml", Stage.PUBLISH)
+        kept = step.get("with", {}).get("persist-credentials", True)
+        if "actions/checkout@" in step.get("uses", "") and kept is not publishing:
+            yield f"{name} {job_id}: {'keeps' if kept else 'drops'} its credentials"
+
+
+@named("stages")
+def stages(compiled: Compiled) -> Iterator[str]:
+    """A variant has the stages of the plan: it is built, tested as the spec says, and published."""
+    found = list(compiled.workflows["variant.yml"]["jobs"])
+    spec = compiled.decided.spec
+    wanted = [stage.value for stage in Stage if stage not in TESTS or spec.tests[stage] != "never"]
+    if found != wanted:
+        yield f"variant.yml: {', '.join(found)}"
+    packages = {name for name, package in spec.packages.items() if package.repository is None}
+    if compiled.workflows["cell.yml"]["jobs"].keys() != packages:
+        yield f"cell.yml: {', '.join(compiled.workflows['cell.yml']['jobs'])}"

@@ -1,0 +1,449 @@
+"""The documents say what the code does: commands parse, links resolve, specs compile, numbers are counted, tours run.
+
+What a fenced block is stands behind its language: `sh session` is run, page by page in an empty folder, and a `text`
+block right behind it is what it prints (`…` stands for any text, alone on a line for any lines); `diff session` edits
+the spec there; `yaml spec` is a whole spec, `yaml part` goes into the bundled one, `yaml other` is none.
+
+`python -m tests.test_documents` makes the pictures anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ci_compiler.cli.app import Program, parser_of, run
+from ci_compiler.cli.compile import PROGRAM as COMPILE
+from ci_compiler.cli.runner import PROGRAM as RUNNER
+from ci_compiler.cli.where import SPEC
+from ci_compiler.errors import InputError
+from ci_compiler.pipeline import Plan, compile_files, plan
+from ci_compiler.spec.build import BUNDLED, bundled_spec, parse_spec
+from ci_compiler.spec.schema import SCHEMA
+from tests.checkers.tools import require
+from tests.github_api.server import serving
+from tests.github_api.state import REPOSITORY, TOKEN, GitHub
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / ".github/docs"
+PAGES = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))}
+IMAGES = DOCS / "images"
+PROGRAMS: Mapping[str, Program] = {"ci-compile": COMPILE, "ci-runner": RUNNER}
+KINDS = {
+    *("sh", "sh session", "sh session nix", "sh session github", "text", "python"),
+    *("diff session", "yaml spec", "yaml part", "yaml other"),
+}
+every_page = pytest.mark.parametrize("page", PAGES)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: what stands behind its fence (`sh session`), its text, the line of the fence."""
+
+    kind: str
+    text: str
+    line: int
+
+
+@cache
+def read(page: str) -> tuple[tuple[Block, ...], str]:
+    """The fenced blocks of a page, and its prose: what is outside of them."""
+    blocks: list[Block] = []
+    prose: list[str] = []
+    kind, start = "", 0
+    inside: list[str] | None = None
+    for number, line in enumerate(PAGES[page].read_text("utf-8").splitlines(), 1):
+        if not line.startswith("```"):
+            (prose if inside is None else inside).append(line)
+        elif inside is None:
+            kind, start, inside = line[3:], number, []
+        else:
+            blocks.append(Block(kind, "\n".join(inside), start))
+            inside = None
+    assert inside is None, f"{page}:{start}: a fence that never ends"
+    return tuple(blocks), "\n".join(prose)
+
+
+def blocks_of(page: str, *kinds: str) -> list[Block]:
+    return [block for block in read(page)[0] if block.kind in kinds]
+
+
+@cache
+def bundled() -> Plan:
+    return plan(bundled_spec())
+
+
+@every_page
+def test_every_block_says_what_it_is(page: str) -> None:
+    assert [block for block in read(page)[0] if block.kind not in KINDS] == []
+
+
+# Commands.
+
+
+def lines_of(block: Block) -> list[str]:
+    return [line for line in block.text.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def calls(line: str) -> Iterator[list[str]]:
+    """The calls of our commands in a line of shell: `A=$(b) ci-compile x | c > d` has one."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    call: list[str] = []
+    for word in [*words, ";"]:
+        if set(word) <= set("();<>|&"):
+            if call and Path(call[0]).name in PROGRAMS:
+                yield [Path(call[0]).name, *call[1:]]
+            call = []
+        elif call or not re.match(r"\w+=", word):
+            call.append(word)
+
+
+def refusal(call: list[str]) -> str:
+    """What the command itself says against a call; '' where it takes it."""
+    program, words = PROGRAMS[call[0]], call[1:]
+    command = words.pop(0) if words and words[0] in program.commands else program.default
+    if not command:
+        return f"{' '.join(call)} names no command of {call[0]}"
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            parser_of(program, command, f"{call[0]} {command}").parse_args(words)
+    except SystemExit:
+        return said.getvalue()
+    return ""
+
+
+@every_page
+def test_every_command_is_one_that_the_code_takes(page: str) -> None:
+    blocks = [block for block in read(page)[0] if block.kind.startswith("sh")]
+    shown = [(block.line, call) for block in blocks for line in lines_of(block) for call in calls(line)]
+    assert [f"{page}:{line}: {said}" for line, call in shown if (said := refusal(call))] == []
+
+
+@every_page
+def test_every_image_is_one_that_can_be_built(page: str) -> None:
+    for line in (line for block in blocks_of(page, "sh") for line in lines_of(block)):
+        if line.startswith("runner-images/build.py "):
+            command = [sys.executable, *shlex.split(line), "--print"]
+            subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+@every_page
+def test_every_command_in_a_sentence_has_its_name_and_options(page: str) -> None:
+    for span in re.findall(r"(?<!`)`(ci-(?:compile|runner)(?![\w-])[^`]*)`", read(page)[1]):
+        name, *words = span.split()
+        program = PROGRAMS[name]
+        command = words[0] if words and not words[0].startswith(("-", "…")) else program.default
+        assert not words or command in program.commands or command == program.default, f"{page}: {span}"
+        options = set(re.findall(r"(?<!\S)--?[a-z][a-z-]*", span))
+        known = parser_of(program, command, name).format_help() if options else ""
+        assert {one for one in options if not re.search(rf"(?<![\w-]){one}(?![\w-])", known)} == set(), (
+            f"{page}: {span}"
+        )
+
+
+# Links and names.
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@every_page
+def test_every_link_leads_to_a_file_of_the_repository(page: str) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", read(page)[1]):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (PAGES[page].parent / path).resolve() if path else PAGES[page]
+        if not file.is_relative_to(ROOT) or not file.exists():
+            broken.append(target)
+        elif anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
+            if anchor not in map(slug, headings):
+                broken.append(target)
+    assert broken == []
+
+
+def test_every_page_is_in_the_list_of_pages() -> None:
+    listed = re.findall(r"\]\(([\w-]+\.md)\)", read(".github/docs/README.md")[1])
+    assert sorted(listed) == sorted(path.name for path in DOCS.glob("*.md") if path.name != "README.md")
+
+
+def names_of(decided: Plan) -> set[str]:
+    return {variant.name for cell in decided.judged.cells for variant in cell.variants}
+
+
+@every_page
+def test_every_variant_that_is_named_is_built(page: str) -> None:
+    first = plan(parse_spec(SCHEMA.with_name("first.yaml").read_bytes(), shown="first.yaml"))
+    known = names_of(bundled()) | names_of(first)
+    known = known.union(*(names_of(compiled(block.text)) for block in blocks_of(page, "yaml spec")))
+    texts = [read(page)[1], *(block.text for block in blocks_of(page, "sh", "python"))]
+    named = re.findall(r"\b[a-z]+-python3\d+-[a-z0-9_-]+(?![\w*{?\[-])", "\n".join(texts))
+    assert [name for name in named if name not in known] == []
+
+
+# Specs.
+
+
+def compiled(text: str) -> Plan:
+    decided = plan(parse_spec(text.encode(), shown="spec"))
+    compile_files(decided)
+    return decided
+
+
+def merged(base: Any, part: Any) -> Any:
+    if not isinstance(base, dict) or not isinstance(part, dict):
+        return part
+    return base | {key: merged(base[key], value) if key in base else value for key, value in part.items()}
+
+
+@every_page
+def test_every_whole_spec_compiles(page: str) -> None:
+    for block in blocks_of(page, "yaml spec"):
+        assert compiled(block.text).warnings == (), f"{page}:{block.line}"
+
+
+@every_page
+def test_every_part_of_a_spec_fits_into_the_bundled_one(page: str) -> None:
+    base = yaml.safe_load(BUNDLED.read_bytes())
+    for block in blocks_of(page, "yaml part"):
+        try:
+            compiled(json.dumps(merged(base, yaml.safe_load(block.text))))  # JSON is YAML
+        except InputError as error:
+            pytest.fail(f"{page}:{block.line}: {error}")
+
+
+# Numbers.
+
+
+def counts(decided: Plan) -> set[str]:
+    """What may be said of a plan: `459 variants`, `153 cells`, …, of the whole, of a branch, of a package there."""
+    cells, shards = decided.judged.cells, decided.shards
+    found = {f"{len(shards)} shards", f"{len(shards)} workflows", f"{len(decided.spec.branches)} branches"}
+    for branch in (None, *decided.spec.branches):
+        own = [cell for cell in cells if branch in {None, cell.branch}]
+        variants = sum(len(cell.variants) for cell in own)
+        found |= {f"{len(own)} cells", f"{len(own)} variants a package", f"{variants} variants", f"{variants} recipes"}
+    return found
+
+
+@every_page
+def test_every_count_of_the_matrix_is_the_count(page: str) -> None:
+    known = counts(bundled())
+    said = re.findall(
+        r"(?<![\w,.])(\d[\d,]*) (variants a package|variants|recipes|cells|shards|branches)\b", read(page)[1]
+    )
+    assert [f"{number} {what}" for number, what in said if f"{number.replace(',', '')} {what}" not in known] == []
+
+
+def test_the_table_of_branches_is_counted() -> None:
+    decided = bundled()
+    rows = []
+    for name, branch in decided.spec.branches.items():
+        own = [cell for cell in decided.judged.cells if cell.branch == name]
+        shards = sum(shard.branch == name for shard in decided.shards)
+        total = sum(len(cell.variants) for cell in own)
+        rows.append([f"`{name}`", branch.cuda, *branch.versions.values(), str(len(own)), str(total), str(shards)])
+    sums = [sum(int(row[at]) for row in rows) for at in (-3, -2, -1)]
+    rows.append(["all", "", "", "", "", *map(str, sums)])
+    lines = read("README.md")[1].splitlines()
+    header = next(index for index, line in enumerate(lines) if line.startswith("| branch | CUDA |"))
+    shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[header + 2 : header + 6]]
+    assert shown == rows
+
+
+# What is printed.
+
+
+def shows(expected: str, printed: str) -> bool:
+    """Whether `printed` is `expected`, where `…` stands for any text, and alone on a line for any lines."""
+    pattern = "\n".join("LINES" if line.strip() == "…" else re.escape(line.rstrip()) for line in expected.splitlines())
+    pattern = pattern.replace("\nLINES\n", r"(?:\n.*)*?\n").replace("LINES\n", r"(?:.*\n)*?")
+    pattern = pattern.replace("\nLINES", r"(?:\n.*)*").replace("…", ".*")
+    return re.fullmatch(pattern, "\n".join(line.rstrip() for line in printed.rstrip().splitlines())) is not None
+
+
+@pytest.mark.parametrize("printed", ["a\nb", "a\nx\ny\nb", "a\nx", "a\nb\n", "ax\nb"])
+def test_an_ellipsis_stands_for_what_is_left_out(printed: str) -> None:
+    assert [shows(expected, printed) for expected in ("a\n…\nb", "…\nb", "a\n…", "a…\nb")] == {
+        "a\nb": [True, True, True, True],
+        "a\nx\ny\nb": [True, True, True, False],
+        "a\nx": [False, False, True, False],
+        "a\nb\n": [True, True, True, True],
+        "ax\nb": [False, True, False, True],
+    }[printed]
+
+
+class Session:
+    """A page's session in a folder of its own: our commands in this process, others by the shell."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self.stack = stack
+
+    def step(self, block: Block) -> str:
+        """Runs a block; what it printed."""
+        if block.kind == "diff session":
+            self.edit(block)
+            return ""
+        if "nix" in block.kind:
+            require("nix-instantiate")
+        if "github" in block.kind:
+            self.github()
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            if block.kind == "python":
+                exec(compile(block.text, f"line {block.line}", "exec"), {})  # noqa: S102  (the page's own example)
+            else:
+                for line in lines_of(block):
+                    self.line(line)
+        return printed.getvalue()
+
+    @staticmethod
+    def line(line: str) -> None:
+        ours = list(calls(line))
+        if ours:
+            program, *words = ours[0]
+            wanted = int(line.rpartition("# exits with ")[2]) if "# exits with " in line else 0
+            assert run(PROGRAMS[program], words) == wanted, line
+        elif line.startswith("cd "):
+            os.chdir(line.removeprefix("cd "))
+        else:
+            done = subprocess.run(["bash", "-c", line], capture_output=True, encoding="utf-8", check=False)
+            print(done.stdout + done.stderr, end="")
+            assert done.returncode == 0, line
+
+    @staticmethod
+    def edit(block: Block) -> None:
+        """Does to the spec what a diff without line numbers says."""
+        old, new = (
+            "".join(f"{line[1:]}\n" for line in block.text.splitlines() if line[0] in signs) for signs in (" -", " +")
+        )
+        text = SPEC.read_text("utf-8")
+        assert text.count(old) == 1, f"line {block.line}: what it changes stands {text.count(old)} times in the spec"
+        SPEC.write_text(text.replace(old, new), "utf-8")
+
+    def github(self) -> None:
+        """A GitHub on the loopback that has this repository's workflows."""
+        github = self.stack.enter_context(serving(GitHub()))
+        github.push({path.as_posix(): path.read_text("utf-8") for path in Path(".github/workflows").glob("*.yml")})
+        os.environ |= {"GITHUB_API_URL": github.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}
+
+
+def steps_of(page: str) -> Iterator[tuple[Block, str]]:
+    """What a page runs, each with the text that it says comes of it."""
+    for block, following in pairwise([*read(page)[0], Block("", "", 0)]):
+        if block.kind == "python" or "session" in block.kind:
+            yield block, following.text if following.kind == "text" else ""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(steps_of(page))])
+def test_what_a_page_runs_prints_what_it_says(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("GIT", "GH_"))]:
+        monkeypatch.delenv(name)
+    nothing = dict.fromkeys(("GITHUB_API_URL", "GITHUB_TOKEN", "GITHUB_REPOSITORY"), "")
+    git = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CEILING_DIRECTORIES": str(tmp_path)}
+    me = {f"GIT_{role}_{key}": "me@example.org" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
+    for name, value in (nothing | git | me).items():
+        monkeypatch.setenv(name, value)
+    with contextlib.ExitStack() as stack:
+        session = Session(stack)
+        for block, expected in steps_of(page):
+            printed = session.step(block)
+            if expected:
+                assert shows(expected, printed), f"{page}:{block.line} prints\n{printed}\nand not\n{expected}"
+
+
+def test_the_first_command_prints_what_the_readme_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [first, second] = blocks_of("README.md", "sh")[:2]
+    assert first.text.endswith(" && .venv/bin/ci-compile")
+    assert second.text.endswith(" && .venv/bin/python -m pytest")
+    printed = next(block for block in blocks_of("README.md", "text") if block.line > first.line)
+    assert run(COMPILE, ["--root", str(tmp_path)]) == 0
+    out = capsys.readouterr().out.replace(f"{tmp_path}/", "")
+    assert shows(printed.text, out), out
+
+
+# Pictures.
+
+ONLY_THE_MATRIX = "document.querySelectorAll('header, .finder, #filters, #count, footer, h2').forEach(e => e.remove())"
+ONLY_THE_CHART = "document.querySelectorAll('.zoom, h2, h2 ~ *').forEach(e => e.remove())"
+
+
+def facts(name: str) -> str:
+    """What a picture shows, in short: other facts want another picture."""
+    printed = io.StringIO()
+    if name == "forecast":
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
+            run(COMPILE, ["forecast", "--json", "--root", folder])
+    else:
+        decided = bundled()
+        for cell, route in zip(decided.judged.cells, decided.routes, strict=True):
+            print(cell.branch, cell.suffix, *route.pools, file=printed)
+        for one in decided.judged.left_out:
+            print(one.branch, one.gpu, one.isa, file=printed)
+    return sha256(printed.getvalue().encode()).hexdigest()
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    """A chunk of a PNG file (PNG specification, 5.3)."""
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+
+def source(name: str) -> bytes:
+    """The chunk by which a picture says what it shows."""
+    return chunk(b"tEXt", f"Source\0{facts(name)}".encode())
+
+
+@pytest.mark.parametrize("name", ["matrix", "forecast"])
+def test_the_picture_is_of_the_stack_as_it_is(name: str) -> None:
+    data = (IMAGES / f"{name}.png").read_bytes()
+    assert len(data) < 200_000
+    assert source(name) in data, "`python -m tests.test_documents` makes it anew"
+
+
+def take_pictures() -> None:
+    """The bundled stack's matrix, of the finder page, and its forecast, by a headless browser."""
+    from tests.site.browser import browser
+
+    with tempfile.TemporaryDirectory() as folder, browser() as page:
+        run(COMPILE, ["site", f"{folder}/site", "--root", folder])
+        run(COMPILE, ["forecast", "--html", f"{folder}/forecast.html", "--root", folder])
+        for name, file, width, script in (
+            ("matrix", "site/index.html", 1280, ONLY_THE_MATRIX),
+            ("forecast", "forecast.html", 1440, ONLY_THE_CHART),
+        ):
+            page.open(f"file://{folder}/{file}", width=width, height=100)
+            page.run(script)
+            path = IMAGES / f"{name}.png"
+            page.screenshot(path)
+            data = path.read_bytes()
+            end = data.rindex(chunk(b"IEND", b""))
+            path.write_bytes(data[:end] + source(name) + data[end:])
+
+
+if __name__ == "__main__":
+    take_pictures()

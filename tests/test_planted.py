@@ -1,0 +1,232 @@
+"""A compiled tree with one defect planted in it is refused, and by the check whose business that is alone."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ci_compiler.pipeline import compile_files, plan
+from ci_compiler.spec.build import bundled_spec
+from tests.invariants import CHECKS, GUARD, Compiled, parsed, problems
+
+Plant = Callable[[dict[str, Any]], object]
+
+SHARD, OTHER = "build-main-sm90.yml", "build-main-sm80.yml"
+CELL = "python313-avx2"
+TOKEN = "${{ secrets.FLOX_FLOXHUB_TOKEN }}"  # noqa: S105  (the expression, not a secret)
+
+
+def job(workflows: dict[str, Any], name: str, job_id: str) -> Any:
+    return workflows[name]["jobs"][job_id]
+
+
+def step(workflows: dict[str, Any], name: str, job_id: str, titled: str) -> Any:
+    (found,) = (one for one in job(workflows, name, job_id)["steps"] if one["name"] == titled)
+    return found
+
+
+def options(workflows: dict[str, Any], name: str) -> Any:
+    return workflows[name][True]["workflow_dispatch"]["inputs"]["variant"]["options"]
+
+
+def unguarded(workflows: dict[str, Any], name: str, job_id: str) -> None:
+    found = job(workflows, name, job_id)
+    assert GUARD in found["if"]
+    found["if"] = found["if"].replace(f"(github.event_name != 'pull_request' || {GUARD})", "true")
+
+
+def elsewhere(workflows: dict[str, Any], stage: str, *labels: str) -> None:
+    job(workflows, SHARD, CELL)["with"][f"{stage}-on"] = json.dumps(["self-hosted", "Linux", "X64", *labels])
+
+
+def unpinned(workflows: dict[str, Any], name: str, job_id: str, to: str) -> None:
+    for one in job(workflows, name, job_id)["steps"]:
+        if "@" in one.get("uses", ""):
+            one["uses"] = one["uses"].split("@")[0] + to
+
+
+def spliced(workflows: dict[str, Any], name: str, job_id: str, titled: str) -> None:
+    step(workflows, name, job_id, titled)["run"] += "\necho ${{ inputs.name }}"
+
+
+def without(node: dict[str, Any], key: str) -> None:
+    assert key in node
+    del node[key]
+
+
+PLANTED: dict[str, tuple[str, Plant]] = {
+    "no guard: a build": ("fork-guard", lambda w: unguarded(w, "variant.yml", "build")),
+    "no guard: a test": ("fork-guard", lambda w: unguarded(w, "variant.yml", "gpu-test")),
+    "no guard: the cells of a request": ("fork-guard", lambda w: unguarded(w, "pull-request.yml", "cells")),
+    "no condition: a build": ("fork-guard", lambda w: without(job(w, "variant.yml", "build"), "if")),
+    "publishing on a request": (
+        "fork-guard",
+        lambda w: job(w, "variant.yml", "publish").update(
+            {"if": job(w, "variant.yml", "publish")["if"].replace("== 'push'", "== 'pull_request'")}
+        ),
+    ),
+    "a label of no pool": ("machines", lambda w: elsewhere(w, "gpu-test", "gpu-sm9")),
+    "a label of another pool": (
+        "machines",
+        lambda w: job(w, SHARD, CELL)["with"].update({"gpu-test-on": job(w, OTHER, CELL)["with"]["gpu-test-on"]}),
+    ),
+    "a stage without a machine": ("machines", lambda w: without(job(w, SHARD, CELL)["with"], "gpu-test-on")),
+    "a hosted job on a machine of one's own": (
+        "machines",
+        lambda w: job(w, "pull-request.yml", "compiled").update({"runs-on": ["self-hosted"]}),
+    ),
+    "a stage on another stage's machine": (
+        "machines",
+        lambda w: job(w, "variant.yml", "gpu-test").update({"runs-on": "${{ fromJSON(inputs.build-on) }}"}),
+    ),
+    "unpinned: a tag": ("pins", lambda w: unpinned(w, "variant.yml", "build", "@v7")),
+    "unpinned: a short commit": ("pins", lambda w: unpinned(w, "pages.yml", "deploy", "@cd2ce8f")),
+    "unpinned: nothing": ("pins", lambda w: unpinned(w, "pages.yml", "page", "")),
+    "no need: a cell": ("needs", lambda w: without(job(w, SHARD, CELL), "needs")),
+    "no need: a package": ("needs", lambda w: without(job(w, "cell.yml", "torchvision"), "needs")),
+    "no need: publishing of its test": ("needs", lambda w: job(w, "variant.yml", "publish")["needs"].pop()),
+    "no need: the verdict of a cell": ("needs", lambda w: job(w, SHARD, "verdict")["needs"].remove(CELL)),
+    "no need: the verdict of a check": (
+        "needs",
+        lambda w: job(w, "pull-request.yml", "verdict")["needs"].remove("recipes"),
+    ),
+    "a need of nothing": ("needs", lambda w: job(w, SHARD, "verdict")["needs"].append("python312-avx2")),
+    "a variant missing": ("each-variant-once", lambda w: options(w, SHARD).pop()),
+    "a variant twice in a file": ("each-variant-once", lambda w: options(w, SHARD).append(options(w, SHARD)[1])),
+    "a variant in two files": ("each-variant-once", lambda w: options(w, OTHER).append(options(w, SHARD)[1])),
+    "a variant renamed": (
+        "each-variant-once",
+        lambda w: options(w, SHARD).append(options(w, SHARD).pop().replace("sm90", "sm91")),
+    ),
+    "a file missing": ("each-variant-once", lambda w: without(w, SHARD)),
+    "a cell twice": (
+        "each-variant-once",
+        lambda w: (
+            w[SHARD]["jobs"].update(again=copy.deepcopy(job(w, SHARD, CELL))),
+            job(w, SHARD, "verdict")["needs"].append("again"),
+        ),
+    ),
+    "spliced: a build": ("spliced-expression", lambda w: spliced(w, "variant.yml", "build", "Build")),
+    "spliced: a choice": ("spliced-expression", lambda w: spliced(w, SHARD, "select", "Choose the variants")),
+    "a secret in a build": (
+        "secrets",
+        lambda w: step(w, "variant.yml", "build", "Build").update(env={"TOKEN": TOKEN}),
+    ),
+    "a secret for a whole job": ("secrets", lambda w: job(w, "variant.yml", "publish")["env"].update(TOKEN=TOKEN)),
+    "a secret in two steps": (
+        "secrets",
+        lambda w: step(w, "variant.yml", "publish", "Check out")["with"].update(token=TOKEN),
+    ),
+    "a secret of a request": (
+        "secrets",
+        lambda w: job(w, "pull-request.yml", "cells").update(secrets={"FLOX_FLOXHUB_TOKEN": TOKEN}),
+    ),
+    "all secrets passed on": ("secrets", lambda w: job(w, SHARD, CELL).update(secrets="inherit")),
+    "all secrets read": (
+        "secrets",
+        lambda w: step(w, SHARD, "select", "Choose the variants").update(env={"ALL": "${{ toJSON(secrets) }}"}),
+    ),
+    "a secret that is not passed": ("secrets", lambda w: without(job(w, SHARD, CELL), "secrets")),
+    "no environment": ("secrets", lambda w: without(job(w, "variant.yml", "publish"), "environment")),
+    "no permissions: a workflow": ("permissions", lambda w: without(w[SHARD], "permissions")),
+    "no permissions: a job": ("permissions", lambda w: without(job(w, "variant.yml", "cpu-test"), "permissions")),
+    "rights of a workflow": ("permissions", lambda w: w["variant.yml"].update(permissions={"contents": "read"})),
+    "a right to write": (
+        "permissions",
+        lambda w: job(w, "pull-request.yml", "meaning")["permissions"].update(contents="write"),
+    ),
+    "all rights": ("permissions", lambda w: job(w, SHARD, "select").update(permissions="write-all")),
+    "no time limit": ("timeouts", lambda w: without(job(w, "variant.yml", "build"), "timeout-minutes")),
+    "no time limit: a hosted job": ("timeouts", lambda w: without(job(w, SHARD, "select"), "timeout-minutes")),
+    "credentials left behind": (
+        "credentials",
+        lambda w: step(w, "variant.yml", "build", "Check out")["with"].update({"persist-credentials": True}),
+    ),
+    "credentials not spoken of": (
+        "credentials",
+        lambda w: without(step(w, SHARD, "select", "Check out")["with"], "persist-credentials"),
+    ),
+    "publishing without credentials": (
+        "credentials",
+        lambda w: step(w, "variant.yml", "publish", "Check out")["with"].update({"persist-credentials": False}),
+    ),
+    "a stranger's request with rights": (
+        "triggers",
+        lambda w: w["pull-request.yml"][True].update(pull_request_target=None),
+    ),
+    "a shard on requests": ("triggers", lambda w: w[SHARD][True].update(pull_request=None)),
+    "a call of nothing": ("calls", lambda w: job(w, SHARD, CELL).update(uses="./.github/workflows/cells.yml")),
+    "a call of another repository": ("calls", lambda w: job(w, SHARD, CELL).update(uses="a/b/.github/x.yml@v1")),
+    "a call without an input": ("calls", lambda w: without(job(w, SHARD, CELL)["with"], "chosen")),
+    "a call with an input too many": ("calls", lambda w: job(w, SHARD, CELL)["with"].update(more="x")),
+    "too many inputs": (
+        "limits",
+        lambda w: w[SHARD][True]["workflow_dispatch"]["inputs"].update({f"x{n}": {} for n in range(9)}),
+    ),
+    "too long a condition": ("limits", lambda w: job(w, SHARD, CELL).update({"if": "x" * 20_001})),
+    "too long an id": ("limits", lambda w: rename(w, CELL, "p" * 100)),
+    "a stage missing": ("stages", lambda w: without(w["variant.yml"]["jobs"], "cpu-test")),
+    "a package missing": ("stages", lambda w: without(w["cell.yml"]["jobs"], "torchaudio")),
+}
+
+
+def rename(workflows: dict[str, Any], old: str, new: str) -> None:
+    workflows[SHARD]["jobs"][new] = workflows[SHARD]["jobs"].pop(old)
+    waits = job(workflows, SHARD, "verdict")["needs"]
+    waits[waits.index(old)] = new
+
+
+TAKES_MORE_WITH_IT = {"a stage missing": {"needs"}}
+"""Defects that are more than one thing wrong: what waits for a stage waits for nothing where the stage is gone."""
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Compiled:
+    decided = plan(bundled_spec())
+    return parsed(decided, compile_files(decided))
+
+
+def test_without_a_defect_no_check_has_a_word_to_say(compiled: Compiled) -> None:
+    assert problems(compiled) == {}
+
+
+@pytest.mark.parametrize("defect", PLANTED)
+def test_a_planted_defect_is_refused_by_its_check(compiled: Compiled, defect: str) -> None:
+    check, plant = PLANTED[defect]
+    workflows = copy.deepcopy(dict(compiled.workflows))
+    plant(workflows)
+    said = problems(replace(compiled, workflows=workflows))
+    assert said.keys() == {check} | TAKES_MORE_WITH_IT.get(defect, set()), said
+
+
+def test_a_file_that_is_too_large_is_refused(compiled: Compiled) -> None:
+    path = f".github/workflows/{SHARD}"
+    text = compiled.files[path]
+    for size, refused in ((470_000, set()), (470_001, {"file-size"})):
+        grown = text + "#" * (size - len(text.encode()))
+        assert problems(replace(compiled, files={**compiled.files, path: grown})).keys() == refused
+
+
+@pytest.mark.parametrize(("variants", "refused"), [(63, False), (64, True)])
+def test_a_file_with_too_many_jobs_is_refused(compiled: Compiled, variants: int, refused: bool) -> None:
+    workflows = copy.deepcopy(dict(compiled.workflows))
+    options(workflows, SHARD)[:] = ["all", *(f"v{number}" for number in range(variants))]
+    assert ("limits" in problems(replace(compiled, workflows=workflows))) is refused
+
+
+@pytest.mark.parametrize(
+    ("check", "change"), [("pins", {"uses": "actions/setup-python@v7"}), ("spliced-expression", {"run": "${{ x }}"})]
+)
+def test_the_steps_of_an_action_are_checked_as_well(compiled: Compiled, check: str, change: dict[str, str]) -> None:
+    actions = copy.deepcopy(dict(compiled.actions))
+    actions["setup-ci-compiler"]["runs"]["steps"][0].update(change)
+    assert problems(replace(compiled, actions=actions)).keys() == {check}
+
+
+def test_every_check_is_shown_to_refuse_something() -> None:
+    assert {check for check, _ in PLANTED.values()} | {"file-size"} == CHECKS.keys()

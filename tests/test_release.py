@@ -1,0 +1,170 @@
+"""The release: built offline from what git holds; the wheel alone does the main job in an empty environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.message import Message
+from email.parser import BytesParser
+from pathlib import Path
+
+import pytest
+
+from ci_compiler import __version__
+from ci_compiler.pipeline import compile_files, plan
+from ci_compiler.recipes.render import recipes
+from ci_compiler.reports.site.page import NAME, page
+from ci_compiler.runners.deploy import systemd
+from ci_compiler.spec.build import bundled_spec
+from ci_compiler.spec.schema import SCHEMA
+from tests.checkers import require
+
+ROOT = Path(__file__).parents[1]
+DEVELOPERS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CI_COMPILER_TOOLS")
+OFFLINE = {name: value for name, value in os.environ.items() if name not in DEVELOPERS} | {"PIP_NO_INDEX": "1"}
+
+
+def command(*words: str | Path, cwd: Path) -> str:
+    """What a program prints; where it fails, the error says what it said."""
+    done = subprocess.run(words, cwd=cwd, env=OFFLINE, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def export(folder: Path) -> Path:
+    """A copy of the files that git holds or would add, and of nothing else that lies about in the checkout."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout: what belongs to the release is what git holds")
+    listed = command(require("git"), "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    for name in filter(None, listed.split("\0")):
+        source, target = ROOT / name, folder / name
+        if source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+            target.chmod(source.stat().st_mode & 0o777)
+    return folder
+
+
+def build(source: Path, target: str, into: Path) -> Path:
+    """The one distribution of the kind `target` that the build backend makes of `source`."""
+    command(sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", into, cwd=source)
+    (made,) = into.iterdir()
+    return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What a release consists of, and the tree that it was made of."""
+
+    source: Path
+    wheel: Path
+    sdist: Path
+
+    def metadata(self) -> Message:
+        """The wheel's metadata."""
+        with zipfile.ZipFile(self.wheel) as archive:
+            return BytesParser().parsebytes(archive.read(f"ci_compiler-{__version__}.dist-info/METADATA"))
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    made = tmp_path_factory.mktemp("release")
+    source = export(made / "source")
+    return Release(
+        source=source, wheel=build(source, "wheel", made / "wheel"), sdist=build(source, "sdist", made / "s")
+    )
+
+
+@pytest.fixture(scope="module")
+def scripts(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel alone; its dependencies are read where the tests have them."""
+    environment = tmp_path_factory.mktemp("installed") / "environment"
+    command(sys.executable, "-m", "venv", "--without-pip", environment, cwd=environment.parent)
+    python = environment / "bin/python"
+    pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
+    command(*pip, "install", "--no-deps", "--no-cache-dir", release.wheel, cwd=environment.parent)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    paths = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    # Folders named in a .pth file have their own .pth files passed over: an editable install here stays unseen.
+    (packages / "dependencies.pth").write_text("".join(f"{path}\n" for path in paths), "utf-8")
+    where = command(python, "-c", "import ci_compiler; print(ci_compiler.__file__)", cwd=environment.parent)
+    assert Path(where.strip()).is_relative_to(environment)
+    return python.parent
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(release: Release) -> None:
+    package = {path.relative_to(release.source).as_posix() for path in release.source.glob("ci_compiler/**/*")}
+    held = {name for name in package if (release.source / name).is_file()}
+    with zipfile.ZipFile(release.wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == held
+
+
+def test_the_sdist_makes_the_same_wheel(release: Release, tmp_path: Path) -> None:
+    with tarfile.open(release.sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    tops = {"ci_compiler", "tests", "runner-images", ".github", "README.md", "pyproject.toml"}
+    assert {path.name for path in unpacked.iterdir()} == {*tops, "PKG-INFO", ".gitignore"}
+    assert build(unpacked, "wheel", tmp_path / "again").read_bytes() == release.wheel.read_bytes()
+
+
+def test_the_metadata_names_version_licence_and_places(release: Release) -> None:
+    metadata = release.metadata()
+    assert metadata["Version"] == __version__
+    assert metadata["License-Expression"] == "MIT"
+    assert metadata["License-File"] == "ci_compiler/LICENSE"
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert {label.split(",")[0] for label in metadata.get_all("Project-URL", [])} >= {"Source", "Changelog", "Issues"}
+    with zipfile.ZipFile(release.wheel) as archive:
+        licence = archive.read(f"ci_compiler-{__version__}.dist-info/licenses/ci_compiler/LICENSE").decode()
+    assert licence.startswith("MIT License\n")
+
+
+def test_the_lowest_versions_are_those_that_the_metadata_allows(release: Release) -> None:
+    needed = {
+        line.replace(">=", "==") for line in release.metadata().get_all("Requires-Dist", []) if "extra ==" not in line
+    }
+    listed = (release.source / "tests/lowest.txt").read_text("utf-8").splitlines()
+    assert {line for line in listed if not line.startswith("#")} == needed
+
+
+def test_the_changelog_begins_with_this_version(release: Release) -> None:
+    text = (release.source / ".github/docs/changelog.md").read_text("utf-8")
+    assert next(line for line in text.splitlines() if line.startswith("## ")).split()[1] == __version__
+
+
+def tree(folder: Path) -> Mapping[str, str]:
+    """Every file under a folder, by its path from there."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_installed_alone_it_does_the_main_job_elsewhere(scripts: Path, tmp_path: Path) -> None:
+    decided = plan(bundled_spec())
+    compiler, runner = scripts / "ci-compile", scripts / "ci-runner"
+    assert command(compiler, "--version", cwd=tmp_path).split() == ["ci-compile", __version__]
+
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    command(compiler, cwd=repository)
+    assert tree(repository) == compile_files(decided)
+    command(compiler, "--check", cwd=repository)
+
+    branch = next(iter(decided.spec.branches))
+    command(compiler, "recipes", "--branch", branch, "-o", tmp_path / "pkgs", cwd=tmp_path)
+    expected = recipes(decided.spec, decided.judged, branch)
+    assert tree(tmp_path / "pkgs") == {Path(path).name: text for path, text in expected.items()}
+
+    assert command(compiler, "schema", cwd=tmp_path) == SCHEMA.read_text("utf-8")
+    command(compiler, "site", "site", cwd=tmp_path)
+    assert tree(tmp_path / "site") == {NAME: page(decided, "")}
+    command(runner, "deploy", "systemd", "-o", "deployed", cwd=tmp_path)
+    assert tree(tmp_path / "deployed/systemd") == systemd.deployment(decided.spec).files
