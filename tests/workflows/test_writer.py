@@ -106,7 +106,7 @@ jobs:
     steps:
       - uses: a/b@c # v1
         with:
-          n: 1
+          "n": 1
 
   two:
     if: ${{ always() }}

@@ -10,7 +10,7 @@ from typing import Protocol
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.github.secret import Secret
 from ci_compiler.runners.stages.checkout import Checkout
-from ci_compiler.runners.stages.failure import failure
+from ci_compiler.runners.stages.failure import StageError, failure
 from ci_compiler.runners.stages.manifest import Manifest
 from ci_compiler.runners.stages.process import Ended, Secrets, ask, follow, program
 from ci_compiler.runners.stages.store import Store, evaluation
@@ -79,7 +79,7 @@ class Flox:
     def publish(self, manifest: Manifest, *, seconds: float) -> None:
         """Publishes by `flox publish`, on the branch itself, with the result in the store lest it be built again."""
         token = _given(self._token, Backend.FLOX)
-        hold(self._store, self._cache, manifest.name, manifest.outputs)
+        hold(self._store, self._cache, manifest, manifest.outputs)
         Checkout(self._root).put_on(manifest.branch, manifest.commit)
         command = [self._flox, "publish", "-o", self._owner, manifest.name]
         ended = follow(command, seconds=seconds, env=self._environment(), folder=self._root, secret=token)
@@ -114,7 +114,7 @@ class Nix:
     def publish(self, manifest: Manifest, *, seconds: float) -> None:  # noqa: ARG002  (the store has its own limit)
         """Copies the closure into the cache, signed."""
         cache, key = self._the_cache(), _given(self._key, Backend.NIX)
-        hold(self._store, cache, manifest.name, manifest.outputs)
+        hold(self._store, cache, manifest, manifest.outputs)
         ended = self._store.push(cache, manifest.outputs, key)
         if ended.status != 0:
             raise failure(manifest.name, "publish-failed", f"it cannot be copied to {cache.url}: {ended.said}")
@@ -129,8 +129,12 @@ class Nix:
         return self._cache
 
 
-def hold(store: Store, cache: Cache | None, name: str, paths: tuple[str, ...]) -> bool:
-    """Makes the store hold `paths`: True where they had to be fetched. Raises StageError where they cannot be had."""
+def hold(store: Store, cache: Cache | None, manifest: Manifest, paths: tuple[str, ...]) -> bool:
+    """Makes the store hold `paths` of a build: True where they had to be fetched. Raises StageError where it cannot.
+
+    What the cache holds is taken where it is signed by the cache's key, or is what the manifest says that was built.
+    """
+    name = manifest.name
     missing = store.lacks(paths)
     if not missing:
         return False
@@ -138,10 +142,17 @@ def hold(store: Store, cache: Cache | None, name: str, paths: tuple[str, ...]) -
     if cache is None:
         message = f"{lacks}, and the spec names no `cache` to fetch it from"
         raise failure(name, "closure-missing", message)
-    ended = store.fetch(cache, missing)
+    ended = store.fetch(cache, missing, proved=_is_as_built(store, cache, manifest))
     if ended.status != 0 or store.lacks(missing):
         raise failure(name, "closure-missing", f"{lacks}, and cannot be fetched from {cache.url}: {ended.said}")
     return True
+
+
+def _is_as_built(store: Store, cache: Cache, manifest: Manifest) -> bool:
+    try:
+        return store.contents(list(manifest.closure), cache) == manifest.closure
+    except StageError:  # the cache lacks a path
+        return False
 
 
 def _given(secret: Secret | None, backend: Backend) -> Secret:

@@ -80,6 +80,7 @@ def _build(spec: Spec, root: Path, built: Built, log: Path, secrets: Secrets) ->
         store_path=path,
         outputs=outputs,
         closure_size=store.size(store.closure(path)),
+        closure=store.contents(store.closure(*outputs)),
         started=started.isoformat(timespec="seconds").replace("+00:00", "Z"),
         seconds=round(ended.seconds, 1),
         built=absent,

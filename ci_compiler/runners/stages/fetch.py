@@ -18,4 +18,4 @@ def fetch(spec: Spec, path: Path) -> tuple[Manifest, bool]:
     """
     manifest = read_manifest(path)
     store = Store(seconds=job_seconds(max(spec.timeouts[stage] for stage in Stage if stage is not Stage.BUILD)))
-    return manifest, hold(store, spec.cache, manifest.name, (manifest.store_path,))
+    return manifest, hold(store, spec.cache, manifest, (manifest.store_path,))

@@ -27,6 +27,9 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _STORE_PATH = re.compile(r"/[A-Za-z0-9._/+-]*/[0-9a-df-np-sv-z]{32}-[A-Za-z0-9+._?=-]{1,211}")
 """A store path; the letters of its hash are those of Nix' base 32 (Nix manual, store path specification)."""
 
+_CONTENT = re.compile(r"sha256:[0-9a-df-np-sv-z]{52}")
+"""The hash of a path's content, as `nix-store --query --hash` prints it."""
+
 Value = TypeVar("Value")
 
 
@@ -43,9 +46,10 @@ class Builder:
 class Manifest:
     """A build: of what (`commit` holds the recipe, `nixpkgs` is its pin), what came of it, when and where.
 
-    `store_path` is the output to install, `outputs` are all, `closure_size` is in bytes. `started` is UTC as ISO 8601,
-    `seconds` the time that building took; `built` is false where the store held the result already, so that they say
-    nothing of a build. `untested` holds the tests that no pool runs, with the reason.
+    `store_path` is the output to install, `outputs` are all, `closure_size` is in bytes, `closure` has the hash of each
+    path's content. `started` is UTC as ISO 8601, `seconds` the time that building took; `built` is false where the
+    store held the result already, so that they say nothing of a build. `untested` holds the tests that no pool runs,
+    with the reason.
     """
 
     name: str
@@ -59,6 +63,7 @@ class Manifest:
     store_path: str
     outputs: tuple[str, ...]
     closure_size: int
+    closure: Mapping[str, str]
     started: str
     seconds: float
     built: bool
@@ -146,6 +151,11 @@ def _count(value: Any) -> int:
     return value
 
 
+def _closure(value: Any) -> dict[str, str]:
+    path, content = _matching(_STORE_PATH), _matching(_CONTENT)
+    return {path(key): content(digest) for key, digest in _only(dict)(value).items()}
+
+
 def _seconds(value: Any) -> float:
     if type(value) not in {int, float} or not 0 <= value < math.inf:
         raise ValueError
@@ -186,6 +196,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "store_path": _matching(_STORE_PATH),
     "outputs": _outputs,
     "closure_size": _count,
+    "closure": _closure,
     "started": _moment,
     "seconds": _seconds,
     "built": _only(bool),

@@ -90,13 +90,18 @@ class Store:
 
     # Binary caches.
 
-    def fetch(self, cache: Cache, paths: Sequence[str]) -> Ended:
+    def fetch(self, cache: Cache, paths: Sequence[str], *, proved: bool = False) -> Ended:
         """Copies the closures of `paths` here; the cache's key is trusted for this, and no longer.
 
-        Nix' daemon lets only its trusted users say so, and needs the key in its own configuration for any other.
+        Where what the cache holds is `proved` to be what was built, signatures are not asked for: what is tested is
+        signed last. Nix' daemon lets only its trusted users do either, and needs the key in its own configuration for
+        any other. It is tried again, since Nix 2.8 (Debian 12) fails where another process copies some of the same
+        paths meanwhile.
         """
-        key = ("--option", "extra-trusted-public-keys", cache.public_key)
-        return self._ask("nix", *_NEW_COMMANDS, "copy", *_FRESH, *key, "--from", cache.url, *paths)
+        trust = ("--no-check-sigs",) if proved else ("--option", "extra-trusted-public-keys", cache.public_key)
+        command = ("nix", *_NEW_COMMANDS, "copy", *_FRESH, *trust, "--from", cache.url, *paths)
+        ended = self._ask(*command)
+        return ended if ended.status == 0 else self._ask(*command)
 
     def push(self, cache: Cache, paths: Sequence[str], key: Secret | None) -> Ended:
         """Copies the closures of `paths` to the cache, with signatures where a `key` is given.
@@ -125,10 +130,14 @@ class Store:
 
     def _differing(self, cache: Cache, paths: Sequence[str]) -> list[str]:
         """Those of `paths` whose content in the cache is not this store's."""
-        own = [self._query("--hash", *part) for part in _parts(paths)]
-        theirs = [self._query("--hash", *part, "--store", cache.url) for part in _parts(paths)]
-        pairs = zip(paths, "".join(own).split(), "".join(theirs).split(), strict=True)
-        return [path for path, mine, other in pairs if mine != other]
+        theirs = self.contents(paths, cache)
+        return [path for path, own in self.contents(paths).items() if own != theirs[path]]
+
+    def contents(self, paths: Sequence[str], cache: Cache | None = None) -> dict[str, str]:
+        """The hash of each path's content (NAR) in the cache, or in this store. Raises StageError for one it lacks."""
+        where = ("--store", cache.url) if cache else ()
+        told = "".join(self._query("--hash", *part, *where) for part in _parts(paths))
+        return dict(zip(paths, told.split(), strict=True))
 
     def signed(self, cache: Cache, paths: Sequence[str]) -> bool:
         """Whether the cache holds the closures of `paths`, every path with a valid signature by the cache's key."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,11 +35,24 @@ def test_a_closure_comes_from_the_cache_whose_key_is_trusted_for_this_alone(
     assert Path(path).read_text("utf-8") == "2.8.0\n"
 
 
+def test_what_is_not_signed_yet_comes_where_it_is_what_the_manifest_says(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.spec(cache=world.cache())
+    assert world.build() == 0
+    path = world.manifest["store_path"]
+    assert not world.signed(path)
+    world.use_store("second")
+    assert ci_runner("fetch", MANIFEST) == 0
+    assert capsys.readouterr().err.endswith(": fetched from the cache\n")
+    assert Path(path).read_text("utf-8") == "2.8.0\n"
+
+
 @pytest.mark.parametrize(
     ("why", "told"),
     [
-        ("unsigned", "lacks a valid signature"),
-        ("other key", "lacks a valid signature"),
+        ("another build, unsigned", "lacks a valid signature"),
+        ("another build, other key", "lacks a valid signature"),
         ("tampered", "hash mismatch"),
         ("not there", "there is no substituter that can build it"),
         ("no cache", "and the spec names no `cache` to fetch it from"),
@@ -46,11 +60,14 @@ def test_a_closure_comes_from_the_cache_whose_key_is_trusted_for_this_alone(
 )
 def test_what_cannot_be_had_is_one_line(world: World, why: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     world.spec(cache=world.cache())
-    if why != "unsigned":
+    if why != "another build, unsigned":
         world.key()
     assert world.build() == 0
     path = world.manifest["store_path"]
-    if why == "other key":
+    if why.startswith("another build"):
+        contents = dict.fromkeys(world.manifest["closure"], f"sha256:{'0' * 52}")
+        (world.root / MANIFEST).write_text(json.dumps(world.manifest | {"closure": contents}), "utf-8")
+    if why == "another build, other key":
         world.spec(cache=world.cache() | {"public-key": world.cache("another")["public-key"]})
     elif why == "tampered":
         for archive in (world.folder / "cache" / "nar").iterdir():

@@ -1,0 +1,109 @@
+"""What goes wrong, and what then does not happen: a build that fails, a test that fails, a build without its needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .world import TAG, World
+
+if TYPE_CHECKING:
+    from .act import Run
+    from .conftest import NewWorld
+
+BROKEN, BEHIND_IT, WRONG = f"engine-{TAG}-cpu-avx2", f"vision-{TAG}-cpu-avx2", f"vision-{TAG}-cpu-avx"
+
+
+@pytest.fixture(scope="module")
+def world(new_world: NewWorld) -> World:
+    return new_world("nix")
+
+
+@pytest.fixture(scope="module")
+def engine(world: World) -> Run:
+    """A good build of what another variant of the cell needs."""
+    return world.dispatch("build-main-cpu.yml", "main", variant=f"engine-{TAG}-cpu-avx", publish="false")
+
+
+@pytest.fixture(scope="module")
+def pushed(world: World, engine: Run) -> Run:
+    """A push with a recipe that does not build in one cell, and one of another version than the spec's in the other."""
+    assert engine.status == 0
+    world.edit(f".flox/pkgs/{BROKEN}.nix", "export MAX_JOBS=1", "echo 'the compiler is on fire'; exit 3")
+    world.edit(f".flox/pkgs/{WRONG}.nix", "ninjaFlags", 'version = "9.9.9";\n\n  ninjaFlags')
+    world.commit("Break two recipes")
+    return world.push("build-main-cpu.yml", "main")
+
+
+def test_without_being_asked_nothing_is_published(world: World, engine: Run) -> None:
+    assert "publish" not in {entry.job for entry in engine.journal}
+    assert not [entry for entry in engine.journal if entry.secret]
+    assert not world.signed(engine.json(f"build-engine-{TAG}-cpu-avx", "manifest.json")["store_path"])
+    assert engine.row(f"engine-{TAG}-cpu-avx")[-1] == "no: not asked for"
+
+
+def test_a_run_with_a_failure_is_red(pushed: Run) -> None:
+    assert pushed.status != 0
+    assert pushed.ended("failure") == ["engine/variant/build", "vision/variant/cpu-test"]
+
+
+def test_a_build_that_fails_ends_its_variant_and_keeps_the_log_and_no_manifest(pushed: Run) -> None:
+    assert pushed.did(BROKEN) == ["build doctor", "build build: 1"]
+    assert pushed.files(f"build-{BROKEN}") == {"build.log"}
+    assert "the compiler is on fire" in (pushed.artifacts / f"build-{BROKEN}" / "build.log").read_text("utf-8")
+
+
+def test_the_reason_is_told_where_the_build_ran(pushed: Run) -> None:
+    assert f"{BROKEN}: build-failed" in pushed.log.said
+    assert f"| {BROKEN} | build | failed |" in pushed.log.summary
+
+
+def test_what_needs_a_failed_build_is_not_started(pushed: Run) -> None:
+    assert pushed.did(BEHIND_IT) == []
+
+
+def test_a_test_that_fails_says_what_it_found_and_what_it_wanted(pushed: Run) -> None:
+    assert pushed.did(WRONG) == [
+        "build doctor",
+        "build build",
+        "cpu-test doctor",
+        "cpu-test fetch",
+        "cpu-test smoke: 1",
+    ]
+    result = pushed.json(f"cpu-test-{WRONG}", "result.json")
+    assert result["passed"] is False
+    (failed,) = (check for check in result["checks"] if check["verdict"] == "failed")
+    assert failed["check"] == "version"
+    assert "9.9.9" in failed["message"]
+    assert "0.5.0" in failed["message"]
+
+
+def test_nothing_is_published_behind_a_failure(world: World, pushed: Run) -> None:
+    assert "publish" not in {entry.job for entry in pushed.journal}
+    assert not world.signed(pushed.json(f"build-{WRONG}", "manifest.json")["store_path"])
+
+
+@pytest.fixture(scope="module")
+def verdict(world: World, pushed: Run) -> Run:
+    return world.verdict(
+        "build-main-cpu.yml", pushed, {"select": "success", f"{TAG}-avx": "failure", f"{TAG}-avx2": "failure"}
+    )
+
+
+def test_the_verdict_is_red(verdict: Run) -> None:
+    assert verdict.status != 0
+    assert "main CPU/Verdict" in verdict.ended("failure")
+
+
+def test_the_table_tells_how_far_each_variant_came(verdict: Run) -> None:
+    assert verdict.row(BROKEN)[:2] == ["**failed**", "not reached"]
+    assert verdict.row(WRONG)[:2] == ["passed", "**failed**"]
+    assert {verdict.row(variant)[-1] for variant in (BROKEN, WRONG)} == {"no: it failed before"}
+
+
+def test_a_package_is_not_built_along_with_what_needs_it(world: World) -> None:
+    run = world.dispatch("build-cuda-13_0-cpu.yml", "cuda-13_0", variant=BEHIND_IT, publish="false")
+    assert run.did(BEHIND_IT) == ["build doctor", "build build: 1"]
+    assert f"needs {BROKEN}, which is neither in this machine's store nor in" in run.log.said
+    assert run.status != 0

@@ -1,0 +1,98 @@
+"""The same workflows with Flox: what the stand-in for it refuses, the compiled jobs never ask of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .world import TAG, VERSIONS, World, token
+
+if TYPE_CHECKING:
+    from .act import Run
+    from .conftest import NewWorld
+
+STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke", "publish publish"]
+ENGINE, VISION = (f"{package}-{TAG}-cpu-avx2" for package in ("engine", "vision"))
+
+
+@pytest.fixture(scope="module")
+def world(new_world: NewWorld) -> World:
+    return new_world("flox")
+
+
+def catalog(world: World) -> dict[str, list[dict[str, Any]]]:
+    """What was published, by its name in the catalog."""
+    return json.loads(world.catalog.read_text("utf-8")) if world.catalog.exists() else {}
+
+
+# A token that has expired.
+
+
+@pytest.fixture(scope="module")
+def expired(world: World) -> Run:
+    world.token, good = token(valid_for=-60), world.token
+    run = world.dispatch("build-cuda-13_0-cpu.yml", "cuda-13_0", variant=ENGINE, publish="true")
+    world.token = good
+    return run
+
+
+def test_an_expired_token_fails_the_publishing_in_words(world: World, expired: Run) -> None:
+    assert expired.status != 0
+    assert expired.ended("failure") == ["engine/variant/publish"]
+    assert expired.did(ENGINE) == [*STAGES[:-1], "publish publish: 1"]
+    assert "token has expired" in expired.log.said
+    assert catalog(world) == {}
+
+
+# A push.
+
+
+@pytest.fixture(scope="module")
+def pushed(world: World) -> Run:
+    world.edit(f".flox/pkgs/{ENGINE}.nix", "MAX_JOBS=1", "MAX_JOBS=2")
+    world.commit("Build engine for AVX2 with two jobs")
+    return world.push("build-main-cpu.yml", "main")
+
+
+def test_a_push_builds_tests_and_publishes_with_flox(pushed: Run) -> None:
+    assert pushed.status == 0
+    assert {variant: pushed.did(variant) for variant in (ENGINE, VISION)} == dict.fromkeys((ENGINE, VISION), STAGES)
+    assert pushed.before(("publish", ENGINE), ("build", VISION))
+    assert {(entry.job, entry.command) for entry in pushed.journal if entry.secret} == {("publish", "publish")}
+
+
+def test_what_is_published_is_the_commit_that_was_built_and_its_result(world: World, pushed: Run) -> None:
+    published = catalog(world)
+    assert set(published) == {f"my-org/{variant}" for variant in (ENGINE, VISION)}
+    for package, variant in (("engine", ENGINE), ("vision", VISION)):
+        (entry,) = published[f"my-org/{variant}"]
+        manifest = pushed.json(f"build-{variant}", "manifest.json")
+        assert entry == {
+            "version": VERSIONS["main"][package],
+            "store_path": manifest["store_path"],
+            "branch": "main",
+            "revision": world.git("rev-parse", "main"),
+        }
+        assert manifest["backend"] == "flox"
+
+
+# Again.
+
+
+def test_publishing_again_does_nothing(world: World, pushed: Run) -> None:
+    before = catalog(world)
+    run = world.dispatch("build-main-cpu.yml", "main", variant=VISION, publish="true")
+    assert pushed.status == run.status == 0
+    assert run.did(VISION) == STAGES
+    assert catalog(world) == before
+    assert run.json(f"publish-{VISION}", "published.json")["published"] is False
+    assert run.row(VISION)[-1].startswith("published already")
+
+
+def test_the_clock_asks_flox_what_is_published(world: World, pushed: Run) -> None:
+    run = world.schedule("build-main-cpu.yml", job="select")
+    (chosen,) = (line for line in run.log.said.splitlines() if line.startswith("chosen="))
+    assert pushed.status == run.status == 0
+    assert json.loads(chosen.partition("=")[2]) == [f"{package}-{TAG}-cpu-avx" for package in ("engine", "vision")]

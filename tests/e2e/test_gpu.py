@@ -1,0 +1,77 @@
+"""A GPU variant: tested on the machine with the GPU alone, and published only where that test passed.
+
+No GPU is needed: the machine of the GPU pool has an `nvidia-smi` and a driver of its own (`bin/h100`,
+`stack/libcuda.c`), which show one H100. What the packages compute on it is nothing; that is proved on real ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .world import PYTHON, TAG, World
+
+if TYPE_CHECKING:
+    from .act import Run
+    from .conftest import NewWorld
+
+ENGINE, VISION = (f"{package}-{TAG}-cuda12_8-sm90-avx2" for package in ("engine", "vision"))
+
+
+@pytest.fixture(scope="module")
+def world(new_world: NewWorld) -> World:
+    return new_world("nix")
+
+
+@pytest.fixture(scope="module")
+def without_driver(world: World) -> Run:
+    """A run while the machine has no driver."""
+    return world.dispatch("build-main-sm90.yml", "main", variant=ENGINE, publish="true")
+
+
+def test_a_machine_without_a_driver_fails_the_gpu_test_in_words(without_driver: Run) -> None:
+    assert "gpu-test doctor: 1" in without_driver.did(ENGINE)
+    assert "this machine: cuda" in without_driver.log.said
+
+
+def test_a_variant_whose_gpu_test_failed_is_not_published(world: World, without_driver: Run) -> None:
+    assert {entry.job for entry in without_driver.journal} == {"build", "cpu-test", "gpu-test"}
+    assert not world.signed(without_driver.json(f"build-{ENGINE}", "manifest.json")["store_path"])
+
+
+@pytest.fixture(scope="module")
+def with_driver(world: World, without_driver: Run) -> Run:
+    """A run with the driver in its place, behind the one that failed."""
+    assert without_driver.status != 0
+    world.install_driver()
+    return world.dispatch("build-main-sm90.yml", "main", variant="all", publish="true")
+
+
+@pytest.mark.usefixtures("machines_apart")
+def test_both_tests_run_behind_the_build_and_publishing_behind_both(with_driver: Run) -> None:
+    assert with_driver.status == 0
+    for variant in (ENGINE, VISION):
+        assert with_driver.before(("build", variant), ("cpu-test", variant))
+        assert with_driver.before(("build", variant), ("gpu-test", variant))
+        assert with_driver.before(("cpu-test", variant), ("publish", variant))
+        assert with_driver.before(("gpu-test", variant), ("publish", variant))
+
+
+@pytest.mark.usefixtures("machines_apart")
+def test_the_gpu_test_says_which_gpu_and_driver_it_had(with_driver: Run) -> None:
+    result = with_driver.json(f"gpu-test-{VISION}", "result.json")
+    found = {check["check"]: check["message"] for check in result["checks"]}
+    assert result["passed"] is True
+    assert "NVIDIA H100 80GB HBM3 (sm90)" in found["machine-gpu"]
+    assert "/run/opengl-driver/lib/libcuda.so.1" in found["machine-cuda"]
+    assert with_driver.row(VISION)[:3] == ["passed", "passed", "passed"]
+
+
+@pytest.mark.usefixtures("machines_apart")
+def test_a_gpu_variant_is_built_for_its_gpu(world: World, with_driver: Run) -> None:
+    store_path = with_driver.json(f"build-{ENGINE}", "manifest.json")["store_path"]
+    module = world.on("builder", "cat", f"{store_path}/lib/python{PYTHON}/site-packages/engine/__init__.py")
+    assert "cuda = '12.8'" in module
+    assert "architectures = '9.0'.split()" in module
+    assert world.signed(store_path)

@@ -1,0 +1,140 @@
+"""What pull requests get: this repository's own builds, a fork's the hosted checks alone, each one verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .world import FORK, TAG, World
+
+if TYPE_CHECKING:
+    from .act import Run
+    from .conftest import NewWorld
+
+CHECKS = [f"pull request/{name}" for name in ("Files are as compiled", "Recipes are sound", "What the change means")]
+HOSTED = sorted([*CHECKS, "pull request/Select", "pull request/Verdict"])
+TESTED = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke"]
+CHOSEN = [f"{package}-{TAG}-cpu-avx" for package in ("engine", "vision")]
+LEFT = [
+    *(f"{package}-{TAG}-cpu-avx2" for package in ("engine", "vision")),
+    *(f"{package}-{TAG}-cuda12_8-sm90-avx2" for package in ("engine", "vision")),
+]
+
+
+@pytest.fixture(scope="module")
+def world(new_world: NewWorld) -> World:
+    """With a branch that changes the spec and what is compiled from it: all of `main` is built anew."""
+    made = new_world("nix")
+    made.git("checkout", "--quiet", "-b", "two-jobs", "main")
+    made.write_spec(
+        ("engine: {title: Engine, disk: 1, memory: 1, jobs: 1}", "engine: {title: Engine, disk: 1, memory: 1, jobs: 2}")
+    )
+    made.compile("main")
+    made.commit("Build engine with two jobs")
+    return made
+
+
+# Of this repository.
+
+
+@pytest.fixture(scope="module")
+def own(world: World) -> Run:
+    return world.pull_request("two-jobs", "main")
+
+
+def test_the_checks_and_a_representative_cell_run_and_the_verdict_is_green(own: Run) -> None:
+    stages = [f"{package}/variant/{stage}" for package in ("engine", "vision") for stage in ("build", "cpu-test")]
+    assert own.status == 0
+    assert own.ended("success") == sorted([*HOSTED, *stages])
+    assert sorted(own.log.started) == own.ended("success")
+
+
+def test_it_builds_and_tests_the_merge_and_publishes_nothing(world: World, own: Run) -> None:
+    assert {variant: own.did(variant) for variant in CHOSEN} == dict.fromkeys(CHOSEN, TESTED)
+    assert {entry.variant for entry in own.journal} == set(CHOSEN)
+    assert not [entry for entry in own.journal if entry.secret]
+    merge = world.git("ls-remote", "origin", "refs/pull/7/merge").split()[0]
+    for variant in CHOSEN:
+        manifest = own.json(f"build-{variant}", "manifest.json")
+        assert (manifest["commit"], manifest["branch"]) == (merge, "main")
+        assert not world.signed(manifest["store_path"])
+        assert own.row(variant)[-1] == "no: pull_request publishes nothing"
+
+
+def test_what_it_leaves_is_listed_with_the_command_that_starts_it(own: Run) -> None:
+    started = [line for line in own.log.summary.splitlines() if line.startswith("gh workflow run")]
+    assert [line.rpartition("variant=")[2] for line in started] == LEFT
+    assert all("--ref main" in line for line in started)
+    assert started[0].startswith("gh workflow run build-main-cpu.yml")
+
+
+def test_the_meaning_of_the_change_is_told(own: Run) -> None:
+    assert "`packages.engine.jobs`: `1` → `2`" in own.log.summary
+
+
+# Of a fork.
+
+
+@pytest.fixture(scope="module")
+def foreign(world: World) -> Run:
+    """The same change, from a fork."""
+    return world.pull_request("two-jobs", "main", head_repository=FORK, number=8)
+
+
+def test_no_job_of_a_forks_request_reaches_a_self_hosted_machine(foreign: Run) -> None:
+    assert foreign.journal == ()
+    assert sorted(foreign.log.started) == HOSTED
+    assert {step.job for step in foreign.log.steps} == set(HOSTED)
+    assert foreign.artifact_names == set()
+
+
+def test_a_forks_request_is_checked_and_its_verdict_is_green(foreign: Run) -> None:
+    assert foreign.status == 0
+    assert foreign.ended("success") == HOSTED
+    assert "Nothing was to be built." in foreign.log.summary
+    assert "**failed**" not in foreign.log.summary
+
+
+# Verdicts.
+
+
+def test_the_verdict_is_green_where_nothing_is_to_be_built(world: World) -> None:
+    world.git("checkout", "--quiet", "-b", "a-word", "main")
+    (world.clone / "README.md").write_text("A word.\n", "utf-8")
+    world.commit("Say a word")
+    run = world.pull_request("a-word", "main", number=9)
+    assert (run.status, run.journal) == (0, ())
+    assert run.ended("success") == HOSTED
+    assert "Nothing was to be built." in run.log.summary
+
+
+@pytest.fixture(scope="module")
+def drifted(world: World) -> Run:
+    """A request that edits a compiled file and a recipe by hand."""
+    world.git("checkout", "--quiet", "-b", "by-hand", "main")
+    world.edit(".github/workflows/variant.yml", "timeout-minutes: 480", "timeout-minutes: 4800")
+    world.edit(f".flox/pkgs/vision-{TAG}-cpu-avx.nix", '"-mavx"', '"-march=native"')
+    world.commit("Edit by hand")
+    return world.pull_request("by-hand", "main", head_repository=FORK, number=10)
+
+
+def test_a_check_that_fails_makes_the_verdict_red(drifted: Run) -> None:
+    assert drifted.status != 0
+    assert drifted.ended("failure") == sorted([*CHECKS[:2], "pull request/Verdict"])
+    assert drifted.ended("success") == sorted([CHECKS[2], "pull request/Select"])
+
+
+def test_what_is_not_as_compiled_is_named_with_what_mends_it(drifted: Run) -> None:
+    said = drifted.log.said
+    assert ".github/workflows/variant.yml: drift is not as compiled" in said
+    assert f".flox/pkgs/vision-{TAG}-cpu-avx.nix: drift is not as compiled" in said
+    assert "`ci-compile --branch main` mends it" in said
+    assert "wrong-cpu-flags" in said
+
+
+def test_the_table_is_written_behind_a_red_verdict(drifted: Run) -> None:
+    steps = {step.name: step.result for step in drifted.log.steps if step.job == "pull request/Verdict"}
+    assert steps.pop("Every chosen job succeeded") == "failure"
+    assert set(steps.values()) == {"success"}
+    assert "Nothing was to be built." in drifted.log.summary
