@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 SPEC = Path(".github/ci-matrix.yaml")
 """The spec's place in a repository."""
 
+SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
+"""The place of the schema, for completion in the editor."""
+
 
 def add_root(parser: argparse.ArgumentParser) -> None:
     """Adds `--root`."""

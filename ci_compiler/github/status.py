@@ -22,6 +22,7 @@ from ci_compiler.pipeline import Plan
 from ci_compiler.sharding import Shard
 from ci_compiler.spec.model import Stage
 from ci_compiler.workflows.common import FOLDER
+from ci_compiler.workflows.shard import job_name
 
 DEPTH = 10
 """Runs of a shard that are looked at for variants that the newer ones did not choose."""
@@ -101,11 +102,6 @@ def _jobs(client: Client, run: WorkflowRun) -> list[Job]:
     return client.call(f"list the jobs of the run {run.id}", ask)
 
 
-def title(cell: Cell) -> str:
-    """What a shard's workflow calls the job of `cell`."""
-    return f"{cell.python} {cell.isa}"
-
-
 def read_jobs(shard: Shard, jobs: Iterable[Job], *, url: str, started: str) -> Iterator[Last]:
     """The results of the variants that a run of `shard` with `jobs` chose."""
     by_name: dict[tuple[str, str], dict[str, Job]] = {}
@@ -115,7 +111,7 @@ def read_jobs(shard: Shard, jobs: Iterable[Job], *, url: str, started: str) -> I
                 by_name.setdefault((cell_title, package), {})[stage] = job
     for cell, _ in shard.cells:
         for variant in cell.variants:
-            ran = by_name.get((title(cell), variant.package), {})
+            ran = by_name.get((job_name(cell), variant.package), {})
             ran = {stage: job for stage, job in ran.items() if job.conclusion != SKIPPED}
             if ran:
                 stages = {stage: job.conclusion or job.status for stage, job in ran.items()}

@@ -24,6 +24,7 @@ from ci_compiler.recipes import nix
 from ci_compiler.recipes.evaluation import Evaluation, Fetch, Folders, Overlaid, Patch, Source, read
 from ci_compiler.recipes.identifiers import Mentions, mentions
 from ci_compiler.recipes.nix import Ending, parse
+from ci_compiler.workflows.shard import RECIPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +47,7 @@ def find_recipes(root: Path) -> tuple[Path, ...]:
         raise _missing(root, "there is no such folder")
     recipes = _listed(root)
     if not recipes:
-        raise _missing(_folder(root), "there are no recipes here, neither NAME.nix nor NAME/default.nix")
+        raise _missing(recipe_folder(root), "there are no recipes here, neither NAME.nix nor NAME/default.nix")
     return recipes
 
 
@@ -55,13 +56,14 @@ def name_of(recipe: Path) -> str:
     return recipe.parent.name if recipe.name == "default.nix" else recipe.name.removesuffix(".nix")
 
 
-def _folder(root: Path) -> Path:
-    pkgs = root / ".flox" / "pkgs"
+def recipe_folder(root: Path) -> Path:
+    """Where the recipes of a repository stand; `root` itself where it is a folder of recipes."""
+    pkgs = root / RECIPES
     return pkgs if pkgs.is_dir() else root
 
 
 def _listed(root: Path) -> tuple[Path, ...]:
-    folder = _folder(root)
+    folder = recipe_folder(root)
     nested = (
         path
         for path in folder.glob("*/**/default.nix")
@@ -159,7 +161,7 @@ class _Evaluator:
     ) -> None:
         self.root, self.folders, self.archives, self.scratch = root, folders, archives, scratch
         self.timeout, self.deadline, self.patience = timeout, time.monotonic() + timeout, timeout / 4
-        self.mentions = {path: mentions(_text(path)) for path in _nix_files(folders.named)}
+        self.mentions = {path: mentions(text_of(path)) for path in _nix_files(folders.named)}
         together = Mentions.together(self.mentions.values())
         self.names, self.members = sorted(together.names), sorted(together.members)
         self.recipes: dict[int, Path] = {}
@@ -305,7 +307,7 @@ def _imported(path: str) -> Path:
     return file / "default.nix" if file.is_dir() else file
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
     """A file's text; '' for one that may not be read, which is Nix's to say."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")

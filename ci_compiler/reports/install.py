@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
+from ci_compiler.jobs import needs_of
 from ci_compiler.matrix import Cell, in_build_order
 from ci_compiler.spec.model import Backend, Spec
 from ci_compiler.workflows.shard import RECIPES
@@ -38,11 +39,5 @@ def cache_options(spec: Spec) -> list[str]:
 
 def with_needs(spec: Spec, package: str) -> list[str]:
     """`package` and all that it is built with, in build order."""
-    found: set[str] = set()
-    waiting = [package]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting.extend(spec.packages[name].needs)
-    return [one.name for one in in_build_order(dict(spec.packages)) if one.name in found]
+    wanted = {package, *needs_of(spec, package)}
+    return [one.name for one in in_build_order(dict(spec.packages)) if one.name in wanted]

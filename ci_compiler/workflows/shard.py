@@ -62,6 +62,11 @@ def job_id(cell: Cell) -> str:
     return f"{cell.suffix.split('-', 1)[0]}-{cell.isa}"
 
 
+def job_name(cell: Cell) -> str:
+    """What GitHub shows of a cell's job, and `status` knows it by: `3.13 avx2`."""
+    return f"{cell.python} {cell.isa}"
+
+
 def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
     variant: dict[str, Node] = {
         "description": "What to build.",
@@ -132,7 +137,7 @@ def _what_knows_the_published(spec: Spec) -> list[dict[str, Node]]:
 
 def _cell(spec: Spec, cell: Cell, route: Route, granted: dict[str, str]) -> dict[str, Node]:
     return {
-        "name": f"{cell.python} {cell.isa}",
+        "name": job_name(cell),
         "needs": SELECT,
         "if": expression(f"contains(fromJSON(needs.{SELECT}.outputs.cells), '{cell.suffix}')"),
         "uses": local(CELL),

@@ -9,10 +9,10 @@ import yaml
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
-from ci_compiler.github.status import Last, Result, grid, status, title, told
+from ci_compiler.github.status import Last, Result, grid, status, told
 from ci_compiler.pipeline import Plan, compile_files, plan
 from ci_compiler.spec.model import Stage
-from ci_compiler.workflows.shard import job_id
+from ci_compiler.workflows.shard import job_id, job_name
 from tests.specs import small, spec_of
 
 from .state import Fault, GitHub
@@ -58,7 +58,7 @@ def test_job_titles_are_those_of_the_compiled_workflows(stack: Plan) -> None:
     files = {path: yaml.safe_load(text) for path, text in compile_files(stack).items() if path.endswith(".yml")}
     for shard in stack.shards:
         jobs = files[f".github/workflows/{shard.name}.yml"]["jobs"]
-        assert [jobs[job_id(cell)]["name"] for cell, _ in shard.cells] == [title(cell) for cell, _ in shard.cells]
+        assert [jobs[job_id(cell)]["name"] for cell, _ in shard.cells] == [job_name(cell) for cell, _ in shard.cells]
     cell = files[".github/workflows/cell.yml"]["jobs"]
     assert {job["name"] for job in cell.values()} == set(stack.spec.packages)
     assert [job["name"] for job in files[".github/workflows/variant.yml"]["jobs"].values()] == list(Stage)

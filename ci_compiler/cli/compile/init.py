@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ci_compiler.cli.where import SPEC, add_root, root_of
-
-SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
+from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, add_root, root_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

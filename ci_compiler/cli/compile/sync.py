@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import SPEC, add_spec, root_of, spec_of
+from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, add_spec, root_of, spec_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +62,5 @@ def _carried(root: Path, spec: Spec) -> dict[str, str]:
     """The repository's own spec and its schema, which stand on every branch alike."""
     if spec.document.file != SPEC.as_posix():
         return {}
-    beside = SPEC.with_name("ci-matrix.schema.json")
-    files = (path for path in (SPEC, beside) if (root / path).is_file())
+    files = (path for path in (SPEC, SCHEMA_BESIDE) if (root / path).is_file())
     return {path.as_posix(): (root / path).read_text("utf-8") for path in files}

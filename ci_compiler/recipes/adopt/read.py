@@ -18,7 +18,7 @@ from ci_compiler.git import head_branch
 from ci_compiler.hardware import Hardware
 from ci_compiler.recipes import nixtext as nix
 from ci_compiler.recipes.adopt.forms import fits
-from ci_compiler.recipes.evaluate import evaluate, find_recipes, name_of
+from ci_compiler.recipes.evaluate import evaluate, find_recipes, name_of, recipe_folder, text_of
 from ci_compiler.recipes.evaluation import Evaluation
 from ci_compiler.workflows.shard import RECIPES
 
@@ -92,7 +92,7 @@ def _archives(
     checkout: Checkout, checkouts: Sequence[Checkout], hardware: Hardware, scratch: Path
 ) -> Iterator[tuple[str, Path]]:
     """A folder for every archive that the recipes of `checkout` may fetch, by the beginning of its address."""
-    text = "\n".join(map(_text, _files(checkout)))
+    text = "\n".join(map(text_of, _files(checkout)))
     imported = sorted({found["stem"] for found in _FILE.finditer(text)} - _stems(checkout))
     others = [one for one in checkouts if one.branch == checkout.branch and one is not checkout]
     for address, name in sorted({(found[0], found["name"]) for found in _ARCHIVE.finditer(text)}):
@@ -107,17 +107,8 @@ def _archives(
 
 
 def _files(checkout: Checkout) -> list[Path]:
-    pkgs = checkout.folder / RECIPES
-    shared = (pkgs if pkgs.is_dir() else checkout.folder) / "lib"
+    shared = recipe_folder(checkout.folder) / "lib"
     return [*checkout.recipes, *sorted(path for path in shared.rglob("*.nix") if path.is_file())]
-
-
-def _text(path: Path) -> str:
-    """A file's text; '' for one that may not be read, which is Nix's to say."""
-    try:
-        return path.read_text("utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _stems(checkout: Checkout) -> set[str]:

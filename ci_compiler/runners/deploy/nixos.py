@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ci_compiler.recipes.nixtext import string
 from ci_compiler.runners.deploy.common import (
     INSTALL,
     RESTART,
@@ -37,7 +38,7 @@ def deployment(spec: Spec) -> Deployment:
 
 def _module(spec: Spec, pools: tuple[Pool, ...]) -> str:
     facts = [
-        f"    {text(pool.name)} = {{ description = {text(title(spec, pool))}; "
+        f"    {string(pool.name)} = {{ description = {string(title(spec, pool))}; "
         f"gpu = {'true' if pool.gpu else 'false'}; stop = {longest(spec, pool) + STOPPING}; }};"
         for pool in pools
     ]
@@ -50,14 +51,8 @@ def _module(spec: Spec, pools: tuple[Pool, ...]) -> str:
     )
 
 
-def text(value: str) -> str:
-    """`value` as a Nix string."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("${", "\\${")
-    return f'"{escaped}"'
-
-
 def _attributes(values: Mapping[str, str], *, indent: int) -> str:
-    return "\n".join(f"{' ' * indent}{name} = {text(value)};" for name, value in values.items())
+    return "\n".join(f"{' ' * indent}{name} = {string(value)};" for name, value in values.items())
 
 
 _SPEC_OPTION = """
