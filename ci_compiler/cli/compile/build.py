@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_branch, add_spec, root_of, spec_of
+from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
 
 if TYPE_CHECKING:
     from ci_compiler.output import Change, Territory
@@ -51,7 +51,8 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[
     from ci_compiler.git import head_branch
     from ci_compiler.output import FLOX, holds_ours
 
-    branch: str = getattr(arguments, "branch", None) or head_branch(root)
+    asked = getattr(arguments, "branch", None) is not None
+    branch = branch_of(arguments, decided.spec, root) if asked else head_branch(root)
     if branch not in decided.spec.branches or not holds_ours(root, FLOX):
         return (), {}
     from ci_compiler.recipes.render import recipes
