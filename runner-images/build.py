@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument(
         "--arch", choices=sorted(ARCHITECTURES.values()), help="another architecture than this machine's"
     )
-    parser.add_argument("--backend", default="flox", help="what builds and publishes, as in the spec: flox or nix")
+    parser.add_argument("--backend", choices=("flox", "nix"), default="flox", help="as in the spec")
     parser.add_argument("--owner", default="", help="name the image as a spec of this owner does")
     parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="in place of a pin")
     parser.add_argument("--print", action="store_true", help="print the command and run nothing")

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -107,8 +106,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(release: Rel
 
 
 def test_the_sdist_makes_the_same_wheel(release: Release, tmp_path: Path) -> None:
-    with tarfile.open(release.sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
+    command(require("tar"), "-xzf", release.sdist, cwd=tmp_path)
     (unpacked,) = tmp_path.iterdir()
     tops = {"ci_compiler", "tests", "runner-images", ".github", "README.md", "pyproject.toml"}
     assert {path.name for path in unpacked.iterdir()} == {*tops, "PKG-INFO", ".gitignore"}
@@ -138,6 +136,10 @@ def test_the_lowest_versions_are_those_that_the_metadata_allows(release: Release
 def test_the_changelog_begins_with_this_version(release: Release) -> None:
     text = (release.source / ".github/docs/changelog.md").read_text("utf-8")
     assert next(line for line in text.splitlines() if line.startswith("## ")).split()[1] == __version__
+
+
+def test_the_readme_speaks_of_this_version(release: Release) -> None:
+    assert f"\nVersion {__version__}. " in (release.source / "README.md").read_text("utf-8")
 
 
 def tree(folder: Path) -> Mapping[str, str]:

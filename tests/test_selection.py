@@ -17,6 +17,7 @@ from ci_compiler.reports.summary import Run, escape, table
 from ci_compiler.selection import Choice, Event, of_pull_request, of_shard, representatives, within_limit
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Stage
+from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
 from tests.recipes.test_affected import PKGS, Repository, repository  # noqa: F401  (a fixture)
 from tests.recipes.test_audit import CPU, V90, X90
 from tests.specs import documents, small, spec_of
@@ -225,12 +226,12 @@ def leave(results: Path, name: str, file: str, content: dict[str, Any]) -> None:
 
 
 def test_the_table_says_how_each_variant_went(decided: Plan, tmp_path: Path) -> None:
-    leave(tmp_path, f"build-{GPU[0]}", "manifest.json", {"seconds": 4321, "closure_size": 2_500_000_000})
+    leave(tmp_path, f"build-{GPU[0]}", MANIFEST_FILE, {"seconds": 4321, "closure_size": 2_500_000_000})
     for stage in (Stage.CPU_TEST, Stage.GPU_TEST):
-        leave(tmp_path, f"{stage}-{GPU[0]}", "result.json", {"passed": True})
-    leave(tmp_path, f"publish-{GPU[0]}", "published.json", {"result": "published 2.8.0"})
-    leave(tmp_path, f"build-{GPU[2]}", "manifest.json", {"seconds": 61, "closure_size": 400_000})
-    leave(tmp_path, f"cpu-test-{GPU[2]}", "result.json", {"passed": False})
+        leave(tmp_path, f"{stage}-{GPU[0]}", RESULT, {"passed": True})
+    leave(tmp_path, f"publish-{GPU[0]}", PUBLISHED, {"result": "published 2.8.0"})
+    leave(tmp_path, f"build-{GPU[2]}", MANIFEST_FILE, {"seconds": 61, "closure_size": 400_000})
+    leave(tmp_path, f"cpu-test-{GPU[2]}", RESULT, {"passed": False})
     run = Run(event="push", ref="main", publish=True)
     lines = table(decided, run, "main", GPU, tmp_path).splitlines()
     assert lines[0] == "| variant | build | cpu-test | gpu-test | time | size | published |"
@@ -248,7 +249,7 @@ def test_the_table_says_how_each_variant_went(decided: Plan, tmp_path: Path) -> 
     ],
 )
 def test_the_table_says_why_nothing_was_published(decided: Plan, tmp_path: Path, run: Run, said: str) -> None:
-    leave(tmp_path, f"build-{GPU[0]}", "manifest.json", {"seconds": 1, "closure_size": 1})
+    leave(tmp_path, f"build-{GPU[0]}", MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
     assert table(decided, run, "main", GPU[:1], tmp_path).splitlines()[2].endswith(f"| {said} |")
 
 
@@ -257,7 +258,7 @@ def test_a_variant_that_no_machine_tests_says_so(tmp_path: Path) -> None:
         spec_of(small(matrix={"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm80": {}}}))
     )
     name = "pytorch-python313-cuda12_8-sm80-avx2"
-    leave(tmp_path, f"build-{name}", "manifest.json", {"seconds": 1, "closure_size": 1})
+    leave(tmp_path, f"build-{name}", MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
     text = table(decided, Run(event="push", ref="main", publish=True), "main", [name], tmp_path)
     assert "no: no pool for gpu-test on x86_64-linux has a GPU that runs sm80 beside a CPU that runs avx2" in text
 

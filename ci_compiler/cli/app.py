@@ -17,6 +17,9 @@ from typing import Never, Protocol, cast
 from ci_compiler import __version__
 from ci_compiler.errors import InputError
 
+INTERRUPTED = 130
+"""The exit code behind Ctrl-C, as shells have it: 128 and the number of SIGINT."""
+
 
 class CommandModule(Protocol):
     """What the module of a subcommand offers."""
@@ -83,7 +86,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     return code
 
 

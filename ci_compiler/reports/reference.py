@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.cli.app import Program, parser_of
+from ci_compiler.cli.app import INTERRUPTED, Program, parser_of
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.output import MARK
+from ci_compiler.runners.facts import DEPRECATED
 from ci_compiler.spec.schema import schema
 
 NOTE = f"<!-- {MARK}'s own code: `python -m ci_compiler.reports.reference .github/docs/reference`. Do not edit. -->"
@@ -44,6 +45,8 @@ def commands() -> str:
         "| 0 | done |",
         "| 1 | findings, or drift |",
         "| 2 | the input is wrong; nothing was written |",
+        f"| {DEPRECATED} | `ci-runner start`: GitHub no longer serves the runner's version |",
+        f"| {INTERRUPTED} | interrupted from the keyboard |",
     ]
     return "\n".join([*parts, *codes]) + "\n"
 

@@ -12,6 +12,7 @@ from ci_compiler.pipeline import Plan
 from ci_compiler.reports.explain import explain
 from ci_compiler.selection import Choice
 from ci_compiler.spec.model import TESTS, Stage
+from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ def _line(cells: Iterable[str]) -> str:
 def _row(plan: Plan, run: Run, branch: str, name: str, results: Path, chosen: Sequence[str]) -> list[str]:
     built = next(one for one in explain(plan, name).built if one.cell.branch == branch)
     manifest = _manifest(results, name)
-    tests = {stage: _read(results / f"{stage}-{name}" / "result.json") for stage in TESTS}
+    tests = {stage: _read(results / f"{stage}-{name}" / RESULT) for stage in TESTS}
     needs = [f"{need}-{built.cell.suffix}" for need in plan.spec.packages[built.variant.package].needs]
     waited = any(need in chosen and not _manifest(results, need) for need in needs)
     said = {Stage.BUILD: "passed" if manifest else "not reached" if waited else "**failed**"}
@@ -70,7 +71,7 @@ def _row(plan: Plan, run: Run, branch: str, name: str, results: Path, chosen: Se
             said[stage] = "not reached"
         else:
             said[stage] = "passed" if result.get("passed") else "**failed**"
-    published = _read(results / f"publish-{name}" / "published.json")
+    published = _read(results / f"publish-{name}" / PUBLISHED)
     failed = any(cell in {"**failed**", "not reached"} for cell in said.values())
     return [
         f"`{name}`",
@@ -92,7 +93,7 @@ def _why_not(run: Run, branch: str, *, failed: bool) -> str:
 
 
 def _manifest(results: Path, name: str) -> Mapping[str, Any]:
-    return _read(results / f"build-{name}" / "manifest.json")
+    return _read(results / f"build-{name}" / MANIFEST_FILE)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

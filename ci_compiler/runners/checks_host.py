@@ -23,8 +23,8 @@ _SET_CLOCK = "set the clock: `timedatectl set-ntp true`, or chrony, on the machi
 def clock(_: Work, evidence: Evidence) -> Judgement:
     """The clock: TLS and tokens fail under one that is wrong, and caches take old for new."""
     seen = evidence.clock
-    if seen.now < facts().released:
-        return failed(f"it says {_day(seen.now)}, which is before this toolkit was released", _SET_CLOCK)
+    if seen.now < facts().written:
+        return failed(f"it says {_day(seen.now)}, which is before this toolkit was written", _SET_CLOCK)
     if seen.now + CLOCK_TOLERANCE < seen.newest:
         message = f"it says {_time(seen.now)}, and {seen.newest_file} is of {_time(seen.newest)}"
         return failed(message, _SET_CLOCK)

@@ -21,6 +21,7 @@ from ci_compiler.github.errors import PASSING, GitHubError, Trouble
 from ci_compiler.github.inventory import Runner
 from ci_compiler.github.registration import Registration, Removal
 from ci_compiler.runners.engine import Engine, EngineError, Machine, Order, Status
+from ci_compiler.runners.facts import DEPRECATED
 from ci_compiler.runners.names import RunnerName, read_name
 from ci_compiler.runners.slot import READY, Phase, Slot, Work
 
@@ -38,9 +39,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
 
 MOST_FAILURES = 12
 """Failures of one slot's cleaning after which a controller that was told to stop leaves it to `ci-runner prune`."""
-
-DEPRECATED = 7
-"""The exit code of a runner whose version GitHub no longer serves (actions/runner)."""
 
 
 class Registrations(Protocol):

@@ -12,13 +12,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """`released`: this package's release in seconds since 1970; `runner`: the lowest version that may still register.
+    """`written`: a day on which this version existed, in seconds since 1970.
 
-    `nix`: settings where nothing sets them; from Nix `builds_since` on, builds are made in `builds_folder`. FloxHub
-    tokens that begin with `opaque_token` say nothing of themselves, and Flox knows them from `opaque_since` on.
+    `runner`: the lowest version that may still register. `nix`: settings where nothing sets them; from Nix
+    `builds_since` on, builds are made in `builds_folder`. FloxHub tokens that begin with `opaque_token` say nothing of
+    themselves, and Flox knows them from `opaque_since` on.
     """
 
-    released: int
+    written: int
     runner: str
     runner_days: int
     nix: dict[str, str]
@@ -28,12 +29,16 @@ class Facts:
     opaque_since: str
 
 
+DEPRECATED = 7
+"""The exit code of a runner whose version GitHub no longer serves (actions/runner), and so of `ci-runner start`."""
+
+
 @cache
 def facts() -> Facts:
     """The bundled facts, read once."""
     data = json.loads(Path(__file__).with_name("facts.json").read_bytes())
     return Facts(
-        released=int(datetime.fromisoformat(data["released"]).replace(tzinfo=UTC).timestamp()),
+        written=int(datetime.fromisoformat(data["written"]).replace(tzinfo=UTC).timestamp()),
         runner=data["runner"]["lowest"],
         runner_days=data["runner"]["days"],
         nix=data["nix"]["defaults"],

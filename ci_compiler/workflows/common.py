@@ -14,7 +14,7 @@ FLEET_WATCH = "fleet-watch.yml"
 SETUP_ACTION = ".github/actions/setup-ci-compiler"
 
 VERDICT = "verdict"
-"""The job that says how a run went: of the pull request workflow, the one check to require."""
+"""The job that says how a run went."""
 
 FORK_GUARD = (
     "(github.event_name != 'pull_request' || github.event.pull_request.head.repo.full_name == github.repository)"
@@ -69,9 +69,9 @@ def setup() -> dict[str, Node]:
 
 
 def verdict_job(
-    spec: Spec, needs: list[str], *, select: str, branch: str, publish: str, guard: str = ""
+    spec: Spec, name: str, needs: list[str], *, select: str, branch: str, publish: str, guard: str = ""
 ) -> dict[str, Node]:
-    """The job that is green where every job of `needs` that was to run succeeded, and red otherwise.
+    """The job `name` that is green where every job of `needs` that was to run succeeded, and red otherwise.
 
     `select` is the job that chose the variants, `branch` theirs, `publish` whether they were to be published; where
     `guard` is false, none were to be built. The table of the run comes behind the verdict, which it cannot change.
@@ -79,7 +79,7 @@ def verdict_job(
     download: dict[str, Node] = {"pattern": "*", "path": RESULTS}
     chosen = f"needs.{select}.outputs.chosen"
     return {
-        "name": "Verdict",
+        "name": name,
         "needs": needs,
         "if": expression("always()"),
         "runs-on": spec.hosted,

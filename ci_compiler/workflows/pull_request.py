@@ -28,6 +28,9 @@ from ci_compiler.workflows.writer import Node, Spaced
 SELECT = "select"
 CELLS = "cells"
 
+CHECK = "Pull request verdict"
+"""The one check to require: a name that no other workflow's job has, as rules know checks by their jobs' names."""
+
 
 def workflow(spec: Spec) -> dict[str, Node]:
     """The document of `pull-request.yml`."""
@@ -58,7 +61,7 @@ def workflow(spec: Spec) -> dict[str, Node]:
         CELLS: _cells(spec),
     }
     base = expression("github.base_ref")
-    verdict = verdict_job(spec, list(jobs), select=SELECT, branch=base, publish="false", guard=FORK_GUARD)
+    verdict = verdict_job(spec, CHECK, list(jobs), select=SELECT, branch=base, publish="false", guard=FORK_GUARD)
     return {
         "name": "pull request",
         "on": {"pull_request": {"branches": list(spec.branches)}},

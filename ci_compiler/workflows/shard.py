@@ -41,9 +41,8 @@ def workflow(spec: Spec, shard: Shard) -> dict[str, Node]:
     """The document of `shard`'s file."""
     granted = permissions(spec)
     cells = {job_id(cell): _cell(spec, cell, route, granted) for cell, route in shard.cells}
-    verdict = verdict_job(
-        spec, [SELECT, *cells], select=SELECT, branch=shard.branch, publish=_MAY_PUBLISH[spec.publish.on_push]
-    )
+    publish = _MAY_PUBLISH[spec.publish.on_push]
+    verdict = verdict_job(spec, "Verdict", [SELECT, *cells], select=SELECT, branch=shard.branch, publish=publish)
     return {
         "name": shard.title,
         "run-name": f"{shard.title} ({expression('inputs.variant || github.event_name')})",

@@ -30,8 +30,17 @@ TOKEN = {"flox": "FLOX_FLOXHUB_TOKEN", "nix": "NIX_CACHE_SIGNING_KEY"}
 
 
 NAME = expression("inputs.name")
-MANIFEST = "build-output/manifest.json"
+MANIFEST_FILE = "manifest.json"
 """What a build leaves beside its log, and the later stages go by."""
+
+MANIFEST = f"build-output/{MANIFEST_FILE}"
+"""Where it stands in every job."""
+
+RESULT = "result.json"
+"""What a test leaves beside its log, for the table that ends a run."""
+
+PUBLISHED = "published.json"
+"""What publishing leaves: what came of it, for the same table."""
 
 BUILT = "needs.build.result == 'success'"
 """True behind a build that succeeded."""

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from .conftest import NewWorld
 
 CHECKS = [f"pull request/{name}" for name in ("Files are as compiled", "Recipes are sound", "What the change means")]
-HOSTED = sorted([*CHECKS, "pull request/Select", "pull request/Verdict"])
+VERDICT = "pull request/Pull request verdict"
+HOSTED = sorted([*CHECKS, "pull request/Select", VERDICT])
 TESTED = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke"]
 CHOSEN = [f"{package}-{TAG}-cpu-avx" for package in ("engine", "vision")]
 LEFT = [
@@ -121,7 +122,7 @@ def drifted(world: World) -> Run:
 
 def test_a_check_that_fails_makes_the_verdict_red(drifted: Run) -> None:
     assert drifted.status != 0
-    assert drifted.ended("failure") == sorted([*CHECKS[:2], "pull request/Verdict"])
+    assert drifted.ended("failure") == sorted([*CHECKS[:2], VERDICT])
     assert drifted.ended("success") == sorted([CHECKS[2], "pull request/Select"])
 
 
@@ -134,7 +135,7 @@ def test_what_is_not_as_compiled_is_named_with_what_mends_it(drifted: Run) -> No
 
 
 def test_the_table_is_written_behind_a_red_verdict(drifted: Run) -> None:
-    steps = {step.name: step.result for step in drifted.log.steps if step.job == "pull request/Verdict"}
+    steps = {step.name: step.result for step in drifted.log.steps if step.job == VERDICT}
     assert steps.pop("Every chosen job succeeded") == "failure"
     assert set(steps.values()) == {"success"}
     assert "Nothing was to be built." in drifted.log.summary

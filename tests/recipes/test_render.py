@@ -231,7 +231,7 @@ def test_the_command_writes_checks_and_mends(tmp_path: Path, capsys: pytest.Capt
     assert "--branch: unknown-branch" in capsys.readouterr().err
     assert run(PROGRAM, ["recipes", *options, "--branch", "main"]) == 0
     assert run(PROGRAM, ["recipes", *options, "--branch", "main", "--check"]) == 0
-    assert capsys.readouterr().out.startswith("14 recipes of main from spec.yaml: 15 added")
+    assert capsys.readouterr().out.startswith("14 recipes of main and their .gitattributes from spec.yaml: 15 added")
     mine = tmp_path / ".flox/pkgs/mine.nix"
     mine.write_text("{ }: { }\n", "utf-8")
     (tmp_path / ".flox/pkgs/pytorch-python313-cpu-avx2.nix").unlink()

@@ -26,7 +26,7 @@ from ci_compiler.spec.model import Stage
 from tests.runners.machines import DISK, FOLDERS, known
 from tests.specs import small, spec_of
 
-NOW = facts().released + 10**6
+NOW = facts().written + 10**6
 NIX = Nix(
     version="2.28.3",
     sandbox="true",
@@ -132,7 +132,7 @@ BUILD_ILLNESSES: list[tuple[str, dict[str, Any], str]] = [
     ("sandbox", {"nix": UNSANDBOXED}, "sandbox = true, but a trivial build was made without one"),
     ("sandbox", {"nix": replace(UNSANDBOXED, sandbox="relaxed")}, "sandbox = relaxed, but"),
     ("big-parallel", {"nix": replace(NIX, features=("kvm",))}, "lacks big-parallel (it has kvm)"),
-    ("clock", {"clock": Clock(now=facts().released - 1)}, "before this toolkit was released"),
+    ("clock", {"clock": Clock(now=facts().written - 1)}, "before this toolkit was written"),
     ("clock", {"clock": Clock(now=NOW, newest=NOW + 400, newest_file="/var/log")}, "and /var/log is of"),
     ("clock", {"clock": Clock(now=NOW, synchronised=False)}, "synchronised with nothing"),
     ("runner", {"runner": "2.328.9"}, "runner 2.328.9 is past its support; 2.329.0 is the lowest"),

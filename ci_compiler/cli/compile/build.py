@@ -88,7 +88,7 @@ def _summary(
     rows.append(["all", *totals.values(), "", ""])
     table(["branch", *totals, "most jobs in a file", "largest file"], rows)
     where = root if root != Path.cwd() else Path()
-    kept = f" and {len(recipes)} recipes" if recipes else ""
+    kept = f", {len(recipes) - 1} recipes and their .gitattributes" if recipes else ""
     said = told(changes, len(files) + len(recipes))
     print(f"{len(files)} files under {(where / '.github').as_posix()}{kept} from {decided.spec.document.file}: {said}")
     left = len(decided.judged.left_out)

@@ -44,5 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.check:
         return report_drift(changes, arguments, ["recipes"])
     apply(root, changes, territories)
-    print(f"{len(files) - 1} recipes of {branch} from {spec.document.file}: {told(changes, len(files))}")
+    what = f"{len(files) - 1} recipes of {branch} and their .gitattributes"
+    print(f"{what} from {spec.document.file}: {told(changes, len(files))}")
     return 0

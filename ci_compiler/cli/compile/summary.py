@@ -27,10 +27,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     decided = plan(spec_of(arguments))
     try:
-        chosen = [str(name) for name in json.loads(arguments.chosen or "[]")]
+        chosen = json.loads(arguments.chosen or "[]")
     except ValueError:
+        chosen = None
+    if not (isinstance(chosen, list) and all(isinstance(name, str) for name in chosen)):
         message = "is no JSON list of names"
-        raise InputError([Finding(place=Place(file="--chosen"), code="wrong-value", message=message)]) from None
+        raise InputError([Finding(place=Place(file="--chosen"), code="wrong-value", message=message)])
     circumstances = Run(
         event=os.environ.get("GITHUB_EVENT_NAME", ""),
         ref=os.environ.get("GITHUB_REF_NAME", ""),

@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.github.client import AT_ONCE
     from ci_compiler.github.clock import SystemClock
     from ci_compiler.github.registration import Registrar
-    from ci_compiler.runners.controller import DEPRECATED, Controller
+    from ci_compiler.runners.controller import Controller
+    from ci_compiler.runners.facts import DEPRECATED
 
     spec = spec_of(arguments)
     pool = _pool(spec, arguments)

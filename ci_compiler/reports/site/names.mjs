@@ -1,7 +1,7 @@
 // What people and tools call GPUs and CPUs, made into what the tables know: as `reports/names.py` does it.
 
 /** What a table of names is searched by: `text` without noise, case, blanks and punctuation. */
-export function keyOf(names, text) {
+function keyOf(names, text) {
   let plain = text.toLowerCase();
   for (const pattern of names.noise) plain = plain.replace(new RegExp(pattern, "g"), " ");
   return plain.replace(/[^a-z0-9+]/g, "");
@@ -144,7 +144,7 @@ function cpuIn(data, field) {
 }
 
 /** The instruction sets that `flags` prove: those whose own flags, and those of all they include, are there. */
-export function isasOf(data, system, flags) {
+function isasOf(data, system, flags) {
   const proved = (isa) => data.isas[isa].runs.every((name) => data.isas[name].cpuinfo.every((flag) => flags.has(flag)));
   return Object.keys(data.isas).filter((isa) => data.isas[isa].system === system && proved(isa));
 }

@@ -9,7 +9,7 @@ alone.
 from __future__ import annotations
 
 from ci_compiler.errors import Finding, InputError
-from ci_compiler.runners.deploy.common import INSTALL, Deployment, heading, longest, most_disk, page, title
+from ci_compiler.runners.deploy.common import INSTALL, USER, Deployment, heading, longest, most_disk, page, title
 from ci_compiler.runners.deploy.pins import ARCHITECTURES, pins
 from ci_compiler.spec.model import Pool, Spec, Stage
 from ci_compiler.workflows.writer import Node, dump
@@ -19,9 +19,6 @@ TARGET = "arc"
 NAMESPACE = "arc-runners"
 CONTROLLER_NAMESPACE = "arc-systems"
 SECRET = "ci-runner-github"  # noqa: S105  (the name of a Kubernetes secret)
-
-USER = 1001
-"""The images' user and group."""
 
 SCRATCH = "10G"
 """Ephemeral storage of a pod: checkouts, manifests and logs. What is built lies on the volume at /nix."""

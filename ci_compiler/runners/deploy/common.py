@@ -10,6 +10,7 @@ from ci_compiler import __version__
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.output import MARK
 from ci_compiler.runners.deploy.pins import pins
+from ci_compiler.runners.facts import DEPRECATED
 from ci_compiler.spec.build import BUNDLED_SHOWN
 from ci_compiler.spec.model import Pool, Spec
 
@@ -28,9 +29,12 @@ SPEC = f"{CONFIGURATION}/ci-matrix.yaml"
 STOPPING = 3600
 """Seconds that a controller gets above the longest job, to remove the container and the registration behind it."""
 
-RESTART = {"Restart": "always", "RestartSec": "30", "RestartPreventExitStatus": "7"}
-"""run.sh ends most failures with 0, so only `always` starts again; 7 says that GitHub no longer takes the version,
-which no restart mends (actions/runner, run-helper.sh)."""
+USER = 1001
+"""The images' user and group."""
+
+RESTART = {"Restart": "always", "RestartSec": "30", "RestartPreventExitStatus": str(DEPRECATED)}
+"""run.sh ends most failures with 0, so only `always` starts again; no restart mends a version that GitHub no longer
+takes (actions/runner, run-helper.sh)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from ci_compiler.runners.deploy.common import (
     RESTART,
     SPEC,
     STOPPING,
+    USER,
     Deployment,
     controller_image,
     copy_spec,
@@ -26,8 +27,6 @@ from ci_compiler.spec.model import Pool, Spec
 TARGET = "quadlet"
 
 SECRET = "ci-runner-github"  # noqa: S105  (the name of a podman secret)
-USER = 1001
-"""The images' user, as whom the user of the machine appears in them."""
 
 SOCKET = "podman/podman.sock"
 CONFIGURATION = ".config/ci-runner"

@@ -12,7 +12,7 @@ from ci_compiler.runners.host import this_machine
 from ci_compiler.runners.stages.backend import LINK, Adapter, adapter
 from ci_compiler.runners.stages.checkout import Checkout
 from ci_compiler.runners.stages.failure import StageError, failure, output_folder
-from ci_compiler.runners.stages.manifest import FILE, Builder, Manifest, write_manifest
+from ci_compiler.runners.stages.manifest import Builder, Manifest, write_manifest
 from ci_compiler.runners.stages.needs import supply
 from ci_compiler.runners.stages.process import PAST_LIMIT, Ended, Secrets, job_seconds
 from ci_compiler.runners.stages.store import Store
@@ -20,6 +20,7 @@ from ci_compiler.runners.stages.summary import add_row
 from ci_compiler.runners.stages.variants import find
 from ci_compiler.spec.model import TESTS, Backend, Spec, Stage
 from ci_compiler.workflows.shard import RECIPES
+from ci_compiler.workflows.variant import MANIFEST_FILE
 
 LOG = "build.log"
 """The log's name in a build's output folder."""
@@ -31,7 +32,7 @@ def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Se
     A build that failed leaves the log and no manifest. Raises InputError and StageError.
     """
     built = find(spec, name, branch)
-    output_folder(out, (FILE, LOG))
+    output_folder(out, (MANIFEST_FILE, LOG))
     started = datetime.now(UTC)
     try:
         manifest = _build(spec, root, built, out / LOG, secrets)
@@ -39,7 +40,7 @@ def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Se
         passed, told = (datetime.now(UTC) - started).total_seconds(), [error.findings[0].message]
         add_row(name=name, stage=Stage.BUILD, result="failed", seconds=passed, remarks=told)
         raise
-    write_manifest(manifest, out / FILE)
+    write_manifest(manifest, out / MANIFEST_FILE)
     remarks = [f"no {stage}: {reason}" for stage, reason in manifest.untested.items()]
     if not manifest.built:
         remarks.insert(0, "it was there already, in the store or a substituter")

@@ -17,10 +17,6 @@ from typing import Any, TypeVar
 
 from ci_compiler.errors import Finding, InputError, Place, nearest
 from ci_compiler.spec.model import Backend, Stage
-from ci_compiler.workflows.variant import MANIFEST
-
-FILE = Path(MANIFEST).name
-"""The manifest's name in a build's output folder."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,254}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")

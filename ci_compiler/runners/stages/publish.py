@@ -17,9 +17,7 @@ from ci_compiler.runners.stages.store import Store
 from ci_compiler.runners.stages.summary import add_row
 from ci_compiler.runners.stages.variants import find
 from ci_compiler.spec.model import Spec, Stage
-
-FILE = "published.json"
-"""What publishing leaves in its output folder."""
+from ci_compiler.workflows.variant import PUBLISHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +35,7 @@ def publish(spec: Spec, root: Path, manifest: Manifest, out: Path, secrets: Secr
     """
     name = manifest.name
     find(spec, name, manifest.branch)
-    output_folder(out, (FILE,))
+    output_folder(out, (PUBLISHED,))
     start = time.monotonic()
     try:
         outcome = _publish(spec, root, manifest, secrets, again=again)
@@ -49,7 +47,7 @@ def publish(spec: Spec, root: Path, manifest: Manifest, out: Path, secrets: Secr
     passed, size = time.monotonic() - start, manifest.closure_size
     add_row(name=name, stage=Stage.PUBLISH, result=result, seconds=passed, size=size, remarks=[outcome.result])
     text = json.dumps({"name": name, "published": outcome.published, "result": outcome.result}, indent=2)
-    (out / FILE).write_text(f"{text}\n", "utf-8")
+    (out / PUBLISHED).write_text(f"{text}\n", "utf-8")
     return outcome
 
 

@@ -34,16 +34,17 @@ from ci_compiler.runners.stages.store import Store
 from ci_compiler.runners.stages.summary import add_row, add_table
 from ci_compiler.runners.stages.variants import find
 from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.workflows.variant import RESULT
 
 PROBE = Path(__file__).with_name("probe.py")
-RESULT, JUNIT, SAID = "result.json", "junit.xml", "probe.log"
-"""What a test leaves in its output folder: the results twice, and what the package itself said."""
+JUNIT, SAID = "junit.xml", "probe.log"
+"""What a test leaves beside `RESULT`: the results once more, and what the package itself said."""
 
 _KEPT = ("PATH", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
 """What stays of the environment: where programs are, and which GPUs the job may use."""
 
 _DRIVER = ("libcuda.so*", "libnvidia-*.so*")
-"""The driver's libraries that a program needs, and no other of their folder (facts: GPU runners)."""
+"""The driver's libraries that a program needs, and no other of their folder."""
 
 _CRASHES = {
     signal.SIGILL: "it uses an instruction that this CPU lacks, which has all of {isa}: the build goes beyond {isa}",
