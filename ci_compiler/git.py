@@ -7,6 +7,7 @@ as objects that a ref is moved to when all is well.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -52,7 +53,7 @@ class Git:
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             reason = said[0].removeprefix("fatal: ") if said else f"git {arguments[0]} ended with {done.returncode}"
-            raise _wrong(self.root, "git", reason)
+            raise _wrong(self.root, "git", reason + _remedy(reason))
         return done.stdout
 
     def _run(self, *arguments: str, stdin: str | None = None, **extra: str) -> str:
@@ -146,6 +147,12 @@ class Git:
         """The branches that this or another worktree of the repository has checked out."""
         listed = self._run("worktree", "list", "--porcelain").splitlines()
         return {line.removeprefix("branch refs/heads/") for line in listed if line.startswith("branch ")}
+
+
+def _remedy(reason: str) -> str:
+    """What mends a lock that a git which was killed has left."""
+    found = re.search(r"Unable to create '(.+\.lock)': File exists", reason)
+    return f" where no other git is at work, delete {found[1]}" if found else ""
 
 
 def _wrong(root: Path, code: str, message: str) -> InputError:

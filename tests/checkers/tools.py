@@ -31,6 +31,7 @@ HOW_TO_INSTALL = {
     "nix-store": "apt-get install nix-bin",
     "node": "apt-get install nodejs npm",
     "shellcheck": TEST_EXTRA,
+    "strace": "apt-get install strace",
     "systemd-analyze": "apt-get install systemd",
     "zizmor": TEST_EXTRA,
 }

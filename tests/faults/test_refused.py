@@ -11,7 +11,20 @@ from pathlib import Path
 import pytest
 
 from tests.faults.injector import child, command
-from tests.faults.trees import NEW, OLD, STAGING, below, give, leftovers, put, replaced, repository, snapshot
+from tests.faults.trees import (
+    COMMANDS,
+    NEW,
+    OLD,
+    STAGING,
+    below,
+    give,
+    leftovers,
+    prepared,
+    put,
+    replaced,
+    repository,
+    snapshot,
+)
 
 NOBODY = 65534
 
@@ -21,22 +34,7 @@ VARIANT = ".github/workflows/variant.yml"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A repository whose workflows are of the old spec, with the new one, and folders to write others into."""
-    made = repository(tmp_path / "root", OLD)
-    assert child(lambda: command("ci-compile", "--root", str(made))) == 0
-    assert child(lambda: command("ci-compile", "recipes", "--branch", "main", "--root", str(made))) == 0
-    put(made, "out/mine", "mine\n")
-    put(made, "bare/README.md", "mine\n")
-    give(made, NEW)
-    return made
-
-
-COMMANDS: dict[str, Callable[[Path], list[str]]] = {
-    "compile": lambda root: ["ci-compile", "--root", str(root)],
-    "recipes": lambda root: ["ci-compile", "recipes", "--branch", "main", "--root", str(root)],
-    "site": lambda root: ["ci-compile", "site", str(root / "out"), "--root", str(root)],
-    "deploy": lambda root: ["ci-runner", "deploy", "systemd", "-o", str(root / "out"), "--root", str(root)],
-    "init": lambda root: ["ci-compile", "init", "--root", str(root / "bare")],
-}
+    return prepared(tmp_path / "root")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,11 +1,15 @@
 """`ci-compile sync` killed before any step of its own, each git that it starts among them: all branches move, or none.
 
-What a git that is killed itself leaves is git's matter: its transaction of refs locks all of them before it moves one.
+A git that is killed itself while it moves the refs, which it has locked all before it moves one, leaves its locks: the
+next run says which file stands in the way, and once that is gone moves the rest.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,7 +17,8 @@ import pytest
 
 from tests.checkers import require
 from tests.faults.injector import child, command, states
-from tests.faults.trees import NEW, OLD, give, put
+from tests.faults.kernel import KILLED, TRACING, changing, striking
+from tests.faults.trees import NEW, OLD, give, put, replaced
 from tests.specs import small
 
 ENVIRONMENT = {
@@ -37,11 +42,12 @@ def trees(root: Path) -> list[str]:
     return git(root, "for-each-ref", "--format=%(refname) %(tree)", "refs/heads").splitlines()
 
 
-def test_all_branches_move_or_none_and_the_next_run_moves_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with two branches that `WORDS` brings up to date."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    root, folder = tmp_path / "root", tmp_path / "states"
-    folder.mkdir()
+    root = tmp_path / "root"
     put(root, "README.md", "mine\n")
     two = OLD["branches"] | {"other": NEW["branches"]["main"]}
     give(root, small(branches=two))
@@ -49,9 +55,19 @@ def test_all_branches_move_or_none_and_the_next_run_moves_them(tmp_path: Path, m
     git(root, "add", "README.md")
     git(root, "commit", "-qm", "first")
     git(root, "branch", "other")
-    words = ("ci-compile", "sync", "--root", str(root))
+    return root
+
+
+def sync(root: Path) -> tuple[str, ...]:
+    """The command's words."""
+    return ("ci-compile", "sync", "--root", str(root))
+
+
+def test_all_branches_move_or_none_and_the_next_run_moves_them(root: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "states"
+    folder.mkdir()
     old = trees(root)
-    count = states(words, root, folder)
+    count = states(sync(root), root, folder)
     new = trees(root)
     assert len(old) == 2
     assert not set(old) & set(new)
@@ -60,6 +76,49 @@ def test_all_branches_move_or_none_and_the_next_run_moves_them(tmp_path: Path, m
     assert {tuple(now) for now in seen} == {tuple(old), tuple(new)}
     for step in (1, count // 2, count):
         again = folder / str(step)
-        assert child(lambda again=again: command("ci-compile", "sync", "--root", str(again))) == 0  # type: ignore[misc]
+        assert child(lambda again=again: command(*sync(again))) == 0  # type: ignore[misc]
         assert trees(again) == new
         assert (again / "README.md").read_text("utf-8") == "mine\n"
+
+
+WRAPPER = """\
+#!/bin/sh
+PATH={path}
+case " $* " in
+*" update-ref "*) exec strace -qq -e signal=none $STRIKE git "$@" ;;
+*) exec git "$@" ;;
+esac
+"""
+
+
+def test_a_git_that_is_killed_while_it_moves_the_branches_is_told_of_and_made_good(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require("strace")
+    put(tmp_path, "bin/git", WRAPPER.format(path=shlex.quote(os.environ["PATH"]))).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    kept, log = tmp_path / "kept", tmp_path / "log"
+    shutil.copytree(root, kept)
+    old = trees(root)
+    monkeypatch.setenv("STRIKE", f"{TRACING} -o {log}")
+    assert command(*sync(root)) == 0
+    new = trees(root)
+    calls = list(changing(log.read_text("utf-8"), root))
+    assert {"rename", "unlink"} <= {call.name for call in calls}
+    for call in calls:
+        replaced(root, kept)
+        monkeypatch.setenv("STRIKE", f"-o {os.devnull} {striking(call, KILLED)}")
+        assert command(*sync(root)) == 2, call
+        assert "git update-ref ended with" in capsys.readouterr().err
+        assert all(line in old or line in new for line in trees(root)), call
+        monkeypatch.setenv("STRIKE", "-o /dev/null")
+        for _ in range(10):  # each run meets one lock that is left
+            if command(*sync(root)) == 0:
+                break
+            said = capsys.readouterr().err
+            left = re.search("where no other git is at work, delete (.*)", said)
+            assert left, said
+            Path(left[1]).unlink()
+        assert trees(root) == new, call
+        # HEAD's own lock stops no sync once its branch has moved; the next commit here tells of it.
+        assert {path.name for path in root.rglob("*.lock")} <= {"HEAD.lock"}, call

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.faults.injector import child, command
 from tests.specs import PIN, small
 
 STAGING = ".ci-compile-"
@@ -48,6 +50,27 @@ def repository(root: Path, spec: dict[str, Any]) -> Path:
 def give(root: Path, spec: dict[str, Any]) -> None:
     """Makes `spec` the repository's."""
     put(root, ".github/ci-matrix.yaml", json.dumps(spec))
+
+
+def prepared(root: Path) -> Path:
+    """A repository whose workflows and recipes are of the old spec, with the new one; folders to write others to."""
+    repository(root, OLD)
+    assert child(lambda: command("ci-compile", "--root", str(root))) == 0
+    assert child(lambda: command("ci-compile", "recipes", "--branch", "main", "--root", str(root))) == 0
+    put(root, "out/mine", "mine\n")
+    put(root, "bare/README.md", "mine\n")
+    give(root, NEW)
+    return root
+
+
+COMMANDS: dict[str, Callable[[Path], list[str]]] = {
+    "compile": lambda root: ["ci-compile", "--root", str(root)],
+    "recipes": lambda root: ["ci-compile", "recipes", "--branch", "main", "--root", str(root)],
+    "site": lambda root: ["ci-compile", "site", str(root / "out"), "--root", str(root)],
+    "deploy": lambda root: ["ci-runner", "deploy", "systemd", "-o", str(root / "out"), "--root", str(root)],
+    "init": lambda root: ["ci-compile", "init", "--root", str(root / "bare")],
+}
+"""What writes, as words for a prepared repository."""
 
 
 def snapshot(root: Path, *, staged: bool = False) -> dict[str, bytes]:
