@@ -35,28 +35,23 @@ _STAGING = ".ci-compile-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Territory:
-    """Where files of ours may stand: a folder from the repository's root, and a pattern of names in it.
-
-    `swap` is the folder that is exchanged as a whole when something in it changes.
-    """
+    """A folder from the root of the repository that changes in one step, and patterns of the files of ours in it."""
 
     folder: str
-    pattern: str
-    swap: str
+    patterns: tuple[str, ...]
+
+    def may_hold(self, path: str) -> bool:
+        """Whether `path`, from the repository's root, is of the form of a file of ours."""
+        pure = PurePosixPath(path)
+        own = (PurePosixPath(self.folder) / pattern for pattern in self.patterns)
+        return any(len(pure.parts) == len(one.parts) and pure.match(str(one)) for one in own)
 
 
-GITHUB = (
-    Territory(folder=".github", pattern="*.yaml", swap=".github"),
-    Territory(folder=".github", pattern="*.yml", swap=".github"),
-    Territory(folder=".github", pattern="*.md", swap=".github"),
-    Territory(folder=".github", pattern=".gitattributes", swap=".github"),
-    Territory(folder=".github/workflows", pattern="*.yml", swap=".github"),
-    Territory(folder=".github/actions", pattern="*/action.yml", swap=".github"),
+GITHUB = Territory(
+    folder=".github",
+    patterns=("*.yaml", "*.yml", "*.md", ".gitattributes", "workflows/*.yml", "actions/*/action.yml"),
 )
-FLOX = (
-    Territory(folder=".flox/pkgs", pattern="*.nix", swap=".flox/pkgs"),
-    Territory(folder=".flox/pkgs", pattern=".gitattributes", swap=".flox/pkgs"),
-)
+FLOX = Territory(folder=".flox/pkgs", patterns=("*.nix", ".gitattributes"))
 
 
 class Kind(StrEnum):
@@ -109,15 +104,14 @@ def differences(changes: Iterable[Change]) -> Iterator[str]:
 
 def apply(root: Path, changes: Sequence[Change], territories: Sequence[Territory]) -> None:
     """Writes `changes` under `root`, each folder of the territories in one step. Raises InputError where it cannot."""
-    swaps = sorted({territory.swap for territory in territories})
-    for swap in swaps:
-        _sweep(root / swap)
-        mine = [change for change in changes if change.path.startswith(f"{swap}/")]
+    for territory in territories:
+        _sweep(root / territory.folder)
+        mine = [change for change in changes if change.path.startswith(f"{territory.folder}/")]
         if mine:
             try:
-                _apply(root, swap, mine)
+                _apply(root, territory.folder, mine)
             except OSError as error:
-                place = Place(file=os.fspath(error.filename or swap))
+                place = Place(file=os.fspath(error.filename or territory.folder))
                 message = f"cannot be written: {_reason(error)}"
                 raise InputError([Finding(place=place, code="cannot-write", message=message)]) from error
 
@@ -135,9 +129,9 @@ def write_file(path: Path, text: str) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def holds_ours(root: Path, territories: Sequence[Territory]) -> bool:
-    """Whether any file of ours stands in the territories."""
-    return any(is_ours(path) for territory in territories for path in (root / territory.folder).glob(territory.pattern))
+def holds_ours(root: Path, territory: Territory) -> bool:
+    """Whether any file of ours stands in `territory`."""
+    return next(_ours(root, territory), None) is not None
 
 
 def marked(data: bytes) -> bool:
@@ -200,19 +194,18 @@ def _against(root: Path, path: str, text: str, findings: list[Finding]) -> Chang
 
 def _ours(root: Path, territory: Territory) -> Iterator[tuple[str, str]]:
     """The files of ours in `territory`, with their text."""
-    folder = root / territory.folder
-    if folder.is_symlink():
-        return
-    for file in sorted(folder.glob(territory.pattern)):
-        if not file.is_symlink() and file.is_file() and is_ours(file):
-            yield file.relative_to(root).as_posix(), file.read_text("utf-8", errors="replace")
+    for pattern in territory.patterns:
+        for file in sorted((root / territory.folder).glob(pattern)):
+            path = file.relative_to(root).as_posix()
+            if is_ours(file) and not obstacle(root, path):
+                yield path, file.read_text("utf-8", errors="replace")
 
 
 # Writing.
 
 
-def _apply(root: Path, swap: str, changes: Sequence[Change]) -> None:
-    folder = root / swap
+def _apply(root: Path, name: str, changes: Sequence[Change]) -> None:
+    folder = root / name
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _alone_in(folder.parent):
         due = [change for change in changes if _still_due(root, change)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from pathlib import Path
@@ -9,7 +10,19 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.output import FLOX, GITHUB, MARK, Kind, Territory, apply, compare, differences, holds_ours
+from ci_compiler.output import (
+    FLOX,
+    GITHUB,
+    MARK,
+    Kind,
+    Territory,
+    apply,
+    compare,
+    differences,
+    holds_ours,
+    is_ours,
+    write_file,
+)
 
 OURS = f"# {MARK} from s. Do not edit.\nname: a\n"
 A, B = ".github/workflows/a.yml", ".github/workflows/b.yml"
@@ -23,8 +36,8 @@ def write(root: Path, path: str, text: str = OURS) -> Path:
 
 
 def compile_into(root: Path, files: dict[str, str]) -> list[tuple[str, Kind]]:
-    changes = compare(root, files, GITHUB)
-    apply(root, changes, GITHUB)
+    changes = compare(root, files, [GITHUB])
+    apply(root, changes, [GITHUB])
     return [(change.path, change.kind) for change in changes]
 
 
@@ -33,9 +46,9 @@ def snapshot(root: Path) -> dict[str, bytes]:
 
 
 def test_files_are_added_changed_and_removed_and_then_nothing_is_left_to_do(tmp_path: Path) -> None:
-    assert compile_into(tmp_path, {A: OURS, B: OURS}) == [(A, Kind.ADDED), (B, Kind.ADDED)]
+    assert compile_into(tmp_path, {A: OURS, B: OURS}) == [(A, "added"), (B, "added")]
     assert compile_into(tmp_path, {A: OURS, B: OURS}) == []
-    assert compile_into(tmp_path, {A: OURS + "x: 1\n"}) == [(A, Kind.CHANGED), (B, Kind.REMOVED)]
+    assert compile_into(tmp_path, {A: OURS + "x: 1\n"}) == [(A, "changed"), (B, "removed")]
     assert snapshot(tmp_path) == {A: (OURS + "x: 1\n").encode()}
 
 
@@ -66,7 +79,9 @@ def test_a_foreign_file_in_the_way_is_an_error_and_nothing_is_written(tmp_path: 
         ("link", "is a symbolic link, which ci-compile does not write through"),
         ("dangling", "is a symbolic link, which ci-compile does not write through"),
         ("linked-folder", "its folder .github/workflows is a symbolic link, which ci-compile does not write through"),
+        ("linked-root", "its folder .github is a symbolic link, which ci-compile does not write through"),
         ("file-for-a-folder", "its folder .github/workflows is a file"),
+        ("pipe", "is no plain file"),
     ],
 )
 def test_whatever_else_is_in_the_way_is_an_error(tmp_path: Path, kind: str, said: str) -> None:
@@ -86,6 +101,12 @@ def test_whatever_else_is_in_the_way_is_an_error(tmp_path: Path, kind: str, said
         case "linked-folder":
             target.parent.rmdir()
             target.parent.symlink_to(outside)
+        case "linked-root":
+            target.parent.rmdir()
+            target.parent.parent.rmdir()
+            target.parent.parent.symlink_to(outside)
+        case "pipe":
+            os.mkfifo(target)
         case "file-for-a-folder":
             target.parent.rmdir()
             target.parent.write_text("x", "utf-8")
@@ -94,6 +115,88 @@ def test_whatever_else_is_in_the_way_is_an_error(tmp_path: Path, kind: str, said
         compile_into(root, {A: OURS, B: OURS})
     assert str(raised.value.findings[0]) == f"{A}: in-the-way {said}"
     assert snapshot(outside) == before
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(path: Path) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    write(tmp_path, A)
+    monkeypatch.setattr(Path, "read_bytes", unreadable)
+    with pytest.raises(InputError) as raised:
+        compare(tmp_path, {A: OURS}, [GITHUB])
+    assert list(map(str, raised.value.findings)) == [f"{A}: in-the-way cannot be read: Input/output error"]
+
+
+def test_what_is_no_readable_file_is_not_ours(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert not is_ours(tmp_path / "pipe")
+    assert not is_ours(Path("/proc/self/mem"))  # a file, and reading its beginning is an error
+    (tmp_path / ".github").mkdir()
+    os.mkfifo(tmp_path / ".github/x.yml")
+    (tmp_path / ".github/y.yml").symlink_to(write(tmp_path, "elsewhere/ours.yml"))
+    assert compare(tmp_path, {}, [GITHUB]) == ()
+    assert not holds_ours(tmp_path, GITHUB)
+
+
+def test_a_file_of_ours_that_is_no_utf_8_is_mended_and_shown(tmp_path: Path) -> None:
+    for path in (A, B):
+        write(tmp_path, path).write_bytes(OURS.encode() + b"\xff\n")
+    changes = compare(tmp_path, {A: OURS}, [GITHUB])
+    assert [change.before for change in changes] == [f"{OURS}\ufffd\n"] * 2
+    assert list(differences(changes[:1])) == [
+        f"--- a/{A}",
+        f"+++ b/{A}",
+        "@@ -1,3 +1,2 @@",
+        *(f" {line}" for line in OURS.splitlines()),
+        "-\ufffd",
+    ]
+
+
+def test_each_territory_changes_by_itself(tmp_path: Path) -> None:
+    near, beside = Territory(folder="out", patterns=("*",)), Territory(folder="out2", patterns=("*",))
+    files = {"out/a": OURS, "out/b": OURS, "out2/a": OURS, "out2/b": OURS}
+    apply(tmp_path, compare(tmp_path, files, [near, beside]), [near, beside])
+    assert snapshot(tmp_path) == {path: OURS.encode() for path in files}
+    untouched = (tmp_path / "out").stat().st_ino
+    more = {path: text + "x: 1\n" if path.startswith("out2/") else text for path, text in files.items()}
+    apply(tmp_path, compare(tmp_path, more, [near, beside]), [near, beside])
+    assert snapshot(tmp_path) == {path: text.encode() for path, text in more.items()}
+    assert (tmp_path / "out").stat().st_ino == untouched
+
+
+@pytest.mark.parametrize(
+    ("path", "held"),
+    [
+        (".github/actionlint.yaml", True),
+        (".github/workflows/a.yml", True),
+        (".github/workflows/a.yaml", False),
+        (".github/workflows/deep/a.yml", False),
+        (".github/actions/a/action.yml", True),
+        (".github/actions/action.yml", False),
+        (".github/README.md", True),
+        ("README.md", False),
+        ("sub/.github/README.md", False),
+        (".flox/pkgs/a.nix", False),
+    ],
+)
+def test_a_territory_knows_the_paths_of_its_files(path: str, *, held: bool) -> None:
+    assert GITHUB.may_hold(path) is held
+
+
+def test_one_file_is_written_whole_beside_what_a_dead_run_left(tmp_path: Path) -> None:
+    target = tmp_path / "spec.yaml"
+    dead, alive = tmp_path / ".ci-compile-spec.yaml-999999999-x", tmp_path / f".ci-compile-spec.yaml-{os.getpid()}-x"
+    other = tmp_path / ".ci-compile-other-999999999-x"
+    for folder in (dead, alive, other):
+        folder.mkdir()
+    target.symlink_to(write(tmp_path, "elsewhere"))
+    write_file(target, "a: 1\n")
+    assert (target.is_symlink(), target.read_text("utf-8")) == (False, "a: 1\n")
+    assert (tmp_path / "elsewhere").read_text("utf-8") == OURS
+    assert sorted(path.name for path in tmp_path.glob(".ci-*")) == sorted([alive.name, other.name])
+    with pytest.raises(FileNotFoundError):
+        write_file(tmp_path / "nowhere/spec.yaml", "a: 1\n")
 
 
 def test_a_file_that_looks_like_ours_only_further_down_is_foreign(tmp_path: Path) -> None:
@@ -143,14 +246,18 @@ def test_a_compile_that_dies_leaves_the_old_tree_and_the_next_one_mends_it(
 
 def test_the_diff_names_both_sides(tmp_path: Path) -> None:
     write(tmp_path, A)
-    lines = list(differences(compare(tmp_path, {A: OURS + "x: 1\n", B: OURS}, GITHUB)))
-    assert lines[:2] == [f"--- a/{A}", f"+++ b/{A}"]
-    assert "+x: 1" in lines
-    assert ["--- /dev/null", f"+++ b/{B}"] == lines[lines.index("--- /dev/null") :][:2]
+    gone = ".github/workflows/c.yml"
+    write(tmp_path, gone)
+    first, second = OURS.splitlines()
+    assert list(differences(compare(tmp_path, {A: OURS + "x: 1\n", B: OURS}, [GITHUB]))) == [
+        *(f"--- a/{A}", f"+++ b/{A}", "@@ -1,2 +1,3 @@", f" {first}", f" {second}", "+x: 1"),
+        *("--- /dev/null", f"+++ b/{B}", "@@ -0,0 +1,2 @@", f"+{first}", f"+{second}"),
+        *(f"--- a/{gone}", "+++ /dev/null", "@@ -1,2 +0,0 @@", f"-{first}", f"-{second}"),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("path", "territories"),
+    ("path", "territory"),
     [
         (".github/actionlint.yaml", GITHUB),
         (".github/zizmor.yml", GITHUB),
@@ -163,17 +270,17 @@ def test_the_diff_names_both_sides(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_of_ours_that_is_no_longer_made_is_removed_from_where_we_write_alone(
-    tmp_path: Path, path: str, territories: tuple[Territory, ...]
+    tmp_path: Path, path: str, territory: Territory
 ) -> None:
     ours, elsewhere = write(tmp_path, path), write(tmp_path, f"{path}.d/{Path(path).name}")
-    assert holds_ours(tmp_path, territories)
-    changes = compare(tmp_path, {}, territories)
+    assert holds_ours(tmp_path, territory)
+    changes = compare(tmp_path, {}, [territory])
     assert [(change.path, change.kind, change.before, change.after) for change in changes] == [
         (path, Kind.REMOVED, OURS, None)
     ]
-    apply(tmp_path, changes, territories)
+    apply(tmp_path, changes, [territory])
     assert (ours.exists(), elsewhere.exists()) == (False, True)
-    assert not holds_ours(tmp_path, territories)
+    assert not holds_ours(tmp_path, territory)
 
 
 def test_a_folder_goes_with_its_last_file_and_stays_with_another_s(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from ci_compiler.errors import Finding, InputError, Place, nearest
 from ci_compiler.git import Git
-from ci_compiler.output import FLOX, GITHUB, Territory, marked
+from ci_compiler.output import FLOX, GITHUB, marked
 from ci_compiler.spec.model import Spec
 
-TERRITORIES = (*GITHUB, *FLOX)
+TERRITORIES = (GITHUB, FLOX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ def plan_branch(git: Git, branch: str, parent: str, files: Mapping[str, str], *,
     `adopt` takes over recipes that are not ours; any other foreign file stays an obstacle.
     """
     tree = git.tree(parent, *sorted({territory.folder.split("/")[0] for territory in TERRITORIES}))
-    watched = [path for path in tree if path in files or _in_territory(path)]
+    watched = [path for path in tree if path in files or any(one.may_hold(path) for one in TERRITORIES)]
     texts = dict(zip(watched, git.blobs([tree[path] for path in watched]), strict=True))
     changes: dict[str, str | None] = {}
     findings = []
@@ -46,7 +46,7 @@ def plan_branch(git: Git, branch: str, parent: str, files: Mapping[str, str], *,
         if there == text.encode():
             continue
         mine = there is None or marked(there) or not marked(text.encode())
-        if not mine and not (adopt and path.startswith(f"{FLOX[0].folder}/")):
+        if not mine and not (adopt and path.startswith(f"{FLOX.folder}/")):
             findings.append(_in_the_way(branch, path))
         changes[path] = text
     changes |= {path: None for path, data in texts.items() if path not in files and marked(data)}
@@ -107,17 +107,8 @@ def _missing(spec: Spec, branch: str, heads: Mapping[str, str]) -> Finding:
     return spec.finding(("branches", branch), "missing-branch", message, key=True)
 
 
-def _in_territory(path: str) -> bool:
-    return any(_matches(path, territory) for territory in TERRITORIES)
-
-
-def _matches(path: str, territory: Territory) -> bool:
-    pure, pattern = PurePosixPath(path), PurePosixPath(territory.folder) / territory.pattern
-    return len(pure.parts) == len(pattern.parts) and pure.match(str(pattern))
-
-
 def _in_the_way(branch: str, path: str) -> Finding:
-    recipe = "; `--adopt` takes it over" if path.startswith(f"{FLOX[0].folder}/") else ""
+    recipe = "; `--adopt` takes it over" if path.startswith(f"{FLOX.folder}/") else ""
     message = f"was not written by ci-compile and is in the way{recipe}"
     return Finding(place=Place(file=f"{branch}:{path}"), code="in-the-way", message=message)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 EXAMPLES = "tests/test_examples.py"
+FAULTS = ("tests/faults/test_refused.py", "tests/faults/test_killed.py")
 
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "ci_compiler/rules.py": ("tests/test_rules.py", EXAMPLES, "tests/test_bundled.py"),
     "ci_compiler/routing.py": ("tests/test_routing.py", EXAMPLES),
     "ci_compiler/sharding.py": ("tests/test_sharding.py", EXAMPLES),
-    "ci_compiler/output.py": ("tests/test_output.py", EXAMPLES, "tests/test_cli.py"),
+    "ci_compiler/output.py": ("tests/test_output.py", "tests/test_cli.py", *FAULTS),
     "ci_compiler/matrix.py": ("tests/test_rules.py", "tests/test_bundled.py", EXAMPLES),
     "ci_compiler/patterns.py": ("tests/test_patterns.py", EXAMPLES),
     "ci_compiler/selection.py": ("tests/test_selection.py",),

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     print_findings(decided.warnings)
     files = dict(compile_files(decided))
     own, recipes = _recipes(decided, root, arguments)
-    territories = (*GITHUB, *own)
+    territories = (GITHUB, *own)
     changes = compare(root, {**files, **recipes}, territories)
     if arguments.diff:
         for line in differences(changes):
@@ -57,7 +57,7 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[
         return (), {}
     from ci_compiler.recipes.render import recipes
 
-    return FLOX, recipes(decided.spec, decided.judged, branch)
+    return [FLOX], recipes(decided.spec, decided.judged, branch)
 
 
 def _summary(

@@ -32,18 +32,18 @@ def run(arguments: argparse.Namespace) -> int:
 
         raise InputError(errors)
     files = recipes(spec, judged, branch)
-    territories: tuple[Territory, ...] = FLOX
+    territory = FLOX
     if arguments.output is not None:
         output = arguments.output.resolve()
         root, folder = output.parent, output.name
         files = {f"{folder}/{Path(path).name}": text for path, text in files.items()}
-        territories = tuple(Territory(folder=folder, pattern=own.pattern, swap=folder) for own in FLOX)
-    changes = compare(root, files, territories)
+        territory = Territory(folder=folder, patterns=FLOX.patterns)
+    changes = compare(root, files, [territory])
     if arguments.diff:
         print("\n".join(differences(changes)))
     if arguments.check:
         return report_drift(changes, arguments, ["recipes"])
-    apply(root, changes, territories)
+    apply(root, changes, [territory])
     what = f"{len(files) - 1} recipes of {branch} and their .gitattributes"
     print(f"{what} from {spec.document.file}: {told(changes, len(files))}")
     return 0

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     print_findings(made.findings)
     target: str = arguments.target
     files = {f"{target}/{path}": text for path, text in made.files.items()}
-    territories = [Territory(folder=target, pattern=pattern, swap=target) for pattern in PATTERNS]
+    territories = [Territory(folder=target, patterns=PATTERNS)]
     changes = compare(arguments.output, files, territories)
     if arguments.diff:
         for line in differences(changes):
