@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -79,18 +79,14 @@ class Change:
 
 
 def compare(root: Path, files: Mapping[str, str], territories: Sequence[Territory]) -> tuple[Change, ...]:
-    """What writing `files` under `root` would change, by path. Raises InputError where something is in the way."""
-    findings: list[Finding] = []
-    changes = [change for path, text in files.items() if (change := _against(root, path, text, findings))]
-    changes += [
-        Change(path=path, before=before, after=None)
-        for territory in territories
-        for path, before in _ours(root, territory)
-        if path not in files
-    ]
-    if findings:
-        raise InputError(findings)
-    return tuple(sorted(changes, key=lambda change: change.path))
+    """What writing `files` under `root` would change, by path. Raises InputError where something is in the way.
+
+    Waits until no compile writes there, so that each territory is seen before one or behind it.
+    """
+    with ExitStack() as locks:
+        for folder in sorted({(root / territory.folder).parent for territory in territories}):
+            locks.enter_context(_locked(folder, fcntl.LOCK_SH))
+        return _compare(root, files, territories)
 
 
 def differences(changes: Iterable[Change]) -> Iterator[str]:
@@ -102,14 +98,17 @@ def differences(changes: Iterable[Change]) -> Iterator[str]:
         yield from difflib.unified_diff(list(before), list(after), old, new, lineterm="")
 
 
-def apply(root: Path, changes: Sequence[Change], territories: Sequence[Territory]) -> None:
-    """Writes `changes` under `root`, each folder of the territories in one step. Raises InputError where it cannot."""
+def apply(root: Path, files: Mapping[str, str], changes: Sequence[Change], territories: Sequence[Territory]) -> None:
+    """Makes the `changes` by which `files` differ from `root`, each territory's in one step.
+
+    Raises InputError where that cannot be, or somebody else changed the files since they were compared.
+    """
     for territory in territories:
         _sweep(root / territory.folder)
         mine = [change for change in changes if change.path.startswith(f"{territory.folder}/")]
         if mine:
             try:
-                _apply(root, territory.folder, mine)
+                _apply(root, files, territory, mine)
             except OSError as error:
                 place = Place(file=os.fspath(error.filename or territory.folder))
                 message = f"cannot be written: {_reason(error)}"
@@ -169,6 +168,20 @@ def obstacle(root: Path, path: str) -> str:
 # Comparing.
 
 
+def _compare(root: Path, files: Mapping[str, str], territories: Sequence[Territory]) -> tuple[Change, ...]:
+    findings: list[Finding] = []
+    changes = [change for path, text in files.items() if (change := _against(root, path, text, findings))]
+    changes += [
+        Change(path=path, before=before, after=None)
+        for territory in territories
+        for path, before in _ours(root, territory)
+        if path not in files
+    ]
+    if findings:
+        raise InputError(findings)
+    return tuple(sorted(changes, key=lambda change: change.path))
+
+
 def _against(root: Path, path: str, text: str, findings: list[Finding]) -> Change | None:
     """The change that `text` makes at `path`, None for none; a finding where something foreign stands there."""
     target = root / path
@@ -204,11 +217,11 @@ def _ours(root: Path, territory: Territory) -> Iterator[tuple[str, str]]:
 # Writing.
 
 
-def _apply(root: Path, name: str, changes: Sequence[Change]) -> None:
-    folder = root / name
+def _apply(root: Path, files: Mapping[str, str], territory: Territory, changes: Sequence[Change]) -> None:
+    folder = root / territory.folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _alone_in(folder.parent):
-        due = [change for change in changes if _still_due(root, change)]
+    with _locked(folder.parent, fcntl.LOCK_EX):
+        due = _still_due(root, files, territory, changes)
         staging = _staging(folder)
         try:
             _apply_staged(root, folder, staging, due)
@@ -253,31 +266,36 @@ def _move(fresh: Path, target: Path, *, gone: bool) -> None:
     fresh.replace(target)
 
 
-def _still_due(root: Path, change: Change) -> bool:
-    """Whether another compile has not made `change` meanwhile. Raises InputError where it made another."""
-    again: list[Finding] = []
-    target = root / change.path
-    if change.after is None:
-        return is_ours(target)
-    now = _against(root, change.path, change.after, again)
-    if now is not None and now.before != change.before:
-        message = "was changed while this compile was at work; run it again"
-        again.append(Finding(place=Place(file=change.path), code="in-the-way", message=message))
-    if again:
-        raise InputError(again)
-    return now is not None
+def _still_due(
+    root: Path, files: Mapping[str, str], territory: Territory, changes: Sequence[Change]
+) -> tuple[Change, ...]:
+    """The `changes` that no other compile has made meanwhile. Raises InputError where one changed anything else.
+
+    All is compared anew, behind the lock: the changes are those of a tree that may be gone.
+    """
+    mine = {path: text for path, text in files.items() if path.startswith(f"{territory.folder}/")}
+    now = _compare(root, mine, [territory])
+    message = "was changed while this compile was at work; run it again"
+    if other := [change.path for change in now if change not in changes]:
+        raise InputError(Finding(place=Place(file=path), code="in-the-way", message=message) for path in other)
+    return now
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Waits until no other compile writes into `folder`; the kernel takes the lock back from one that is killed."""
-    handle = os.open(folder, os.O_RDONLY)
+def _locked(folder: Path, kind: int) -> Iterator[None]:
+    """Waits for a lock on `folder`: LOCK_SH to read what lies in it, LOCK_EX to write.
+
+    The kernel takes it back from a process that is killed.
+    """
+    handle = None
+    with suppress(OSError):  # no such folder, or none that may be read; a file system without locks
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, kind)
     try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
 def _staging(path: Path) -> Path:

@@ -28,7 +28,7 @@ def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         bundled_spec() if request.param == "bundled" else load_spec(GOOD / request.param / "ci-matrix.yaml", shown="s")
     )
     files = compile_files(plan(spec))
-    apply(root, compare(root, files, [GITHUB]), [GITHUB])
+    apply(root, files, compare(root, files, [GITHUB]), [GITHUB])
     return root
 
 

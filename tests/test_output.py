@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def write(root: Path, path: str, text: str = OURS) -> Path:
 
 def compile_into(root: Path, files: dict[str, str]) -> list[tuple[str, Kind]]:
     changes = compare(root, files, [GITHUB])
-    apply(root, changes, [GITHUB])
+    apply(root, files, changes, [GITHUB])
     return [(change.path, change.kind) for change in changes]
 
 
@@ -128,6 +129,28 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pyt
     assert list(map(str, raised.value.findings)) == [f"{A}: in-the-way cannot be read: Input/output error"]
 
 
+def test_a_comparison_that_saw_two_trees_writes_neither(tmp_path: Path) -> None:
+    """Where a file system has no locks, another compile may exchange the folder while it is compared."""
+    mine, theirs = {A: OURS, B: OURS}, {A: OURS + "x: 1\n", B: OURS + "x: 1\n"}
+    compile_into(tmp_path, theirs)
+    seen = [change for change in compare(tmp_path, mine, [GITHUB]) if change.path == B]
+    with pytest.raises(InputError) as raised:
+        apply(tmp_path, mine, seen, [GITHUB])
+    said = "was changed while this compile was at work; run it again"
+    assert list(map(str, raised.value.findings)) == [f"{A}: in-the-way {said}"]
+    assert snapshot(tmp_path) == {path: text.encode() for path, text in theirs.items()}
+
+
+def test_what_another_compile_has_made_meanwhile_is_not_made_again(tmp_path: Path) -> None:
+    files = {A: OURS, B: OURS}
+    changes = compare(tmp_path, files, [GITHUB])
+    compile_into(tmp_path, {A: OURS})
+    node = (tmp_path / A).stat().st_ino
+    apply(tmp_path, files, changes, [GITHUB])
+    assert snapshot(tmp_path) == {path: text.encode() for path, text in files.items()}
+    assert (tmp_path / A).stat().st_ino == node
+
+
 def test_what_is_no_readable_file_is_not_ours(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert not is_ours(tmp_path / "pipe")
@@ -153,14 +176,39 @@ def test_a_file_of_ours_that_is_no_utf_8_is_mended_and_shown(tmp_path: Path) -> 
     ]
 
 
+def test_folders_above_a_territory_are_made(tmp_path: Path) -> None:
+    files = {".flox/pkgs/a.nix": OURS}
+    apply(tmp_path, files, compare(tmp_path, files, [FLOX]), [FLOX])
+    assert snapshot(tmp_path) == {".flox/pkgs/a.nix": OURS.encode()}
+
+
+def test_what_cannot_be_written_is_named_as_the_system_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(number: int, *names: str) -> Callable[..., None]:
+        def fail(*_: object) -> None:
+            raise OSError(number, os.strerror(number), *names)
+
+        return fail
+
+    for fail, said in (
+        (failing(errno.ENOSPC), ".github: cannot-write cannot be written: No space left on device"),
+        (failing(errno.EROFS, "/a/b"), "/a/b: cannot-write cannot be written: Read-only file system"),
+    ):
+        monkeypatch.setattr("ci_compiler.output._stage", fail)
+        with pytest.raises(InputError) as raised:
+            compile_into(tmp_path, {A: OURS, B: OURS})
+        assert list(map(str, raised.value.findings)) == [said]
+
+
 def test_each_territory_changes_by_itself(tmp_path: Path) -> None:
     near, beside = Territory(folder="out", patterns=("*",)), Territory(folder="out2", patterns=("*",))
     files = {"out/a": OURS, "out/b": OURS, "out2/a": OURS, "out2/b": OURS}
-    apply(tmp_path, compare(tmp_path, files, [near, beside]), [near, beside])
+    apply(tmp_path, files, compare(tmp_path, files, [near, beside]), [near, beside])
     assert snapshot(tmp_path) == {path: OURS.encode() for path in files}
     untouched = (tmp_path / "out").stat().st_ino
     more = {path: text + "x: 1\n" if path.startswith("out2/") else text for path, text in files.items()}
-    apply(tmp_path, compare(tmp_path, more, [near, beside]), [near, beside])
+    apply(tmp_path, more, compare(tmp_path, more, [near, beside]), [near, beside])
     assert snapshot(tmp_path) == {path: text.encode() for path, text in more.items()}
     assert (tmp_path / "out").stat().st_ino == untouched
 
@@ -278,7 +326,7 @@ def test_a_file_of_ours_that_is_no_longer_made_is_removed_from_where_we_write_al
     assert [(change.path, change.kind, change.before, change.after) for change in changes] == [
         (path, Kind.REMOVED, OURS, None)
     ]
-    apply(tmp_path, changes, [territory])
+    apply(tmp_path, {}, changes, [territory])
     assert (ours.exists(), elsewhere.exists()) == (False, True)
     assert not holds_ours(tmp_path, territory)
 

@@ -35,13 +35,14 @@ def run(arguments: argparse.Namespace) -> int:
     files = dict(compile_files(decided))
     own, recipes = _recipes(decided, root, arguments)
     territories = (GITHUB, *own)
-    changes = compare(root, {**files, **recipes}, territories)
+    everything = {**files, **recipes}
+    changes = compare(root, everything, territories)
     if arguments.diff:
         for line in differences(changes):
             print(line)
     if arguments.check:
         return report_drift(changes, arguments)
-    apply(root, changes, territories)
+    apply(root, everything, changes, territories)
     _summary(decided, files, recipes, changes, root)
     return 0
 

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(differences(changes)))
     if arguments.check:
         return report_drift(changes, arguments, ["recipes"])
-    apply(root, changes, [territory])
+    apply(root, files, changes, [territory])
     what = f"{len(files) - 1} recipes of {branch} and their .gitattributes"
     print(f"{what} from {spec.document.file}: {told(changes, len(files))}")
     return 0

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.check:
         labels = ["--scale-set-labels"] if arguments.scale_set_labels else []
         return report_drift(changes, arguments, ["deploy", target, *labels], program="ci-runner")
-    apply(arguments.output, changes, territories)
+    apply(arguments.output, files, changes, territories)
     where = (arguments.output / target).as_posix()
     print(f"{len(files)} files in {where} from {spec.document.file}: {told(changes, len(files))}; see install.md there")
     return 0
