@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 from ruamel.yaml import YAML
 
 from ci_compiler.errors import InputError
@@ -245,6 +246,25 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _texts(item)
+
+
+def _markdown(text: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """A document's elements, as GitHub would have them, and the texts in them."""
+    inlines = [token.children or [] for token in MARKDOWN.parse(text) if token.type == "inline"]
+    elements = [(token.type, token.tag) for token in MARKDOWN.parse(text)]
+    elements += [(one.type, one.tag) for line in inlines for one in line if one.type != "text"]
+    return elements, ["".join(one.content for one in line) for line in inlines]
+
+
+MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+def test_the_build_matrix_has_the_same_elements_and_says_hostile_reasons() -> None:
+    plain, _ = _markdown(compile_files(plan(_titled("plain")))[".github/BUILD_MATRIX.md"])
+    for text, spec in zip(TITLES, ALL[1:], strict=True):
+        elements, said = _markdown(compile_files(plan(spec))[".github/BUILD_MATRIX.md"])
+        assert elements == plain, text
+        assert any(text in line for line in said), text
 
 
 def test_deployments_hold_no_title_at_all() -> None:
