@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import resource
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -174,6 +177,23 @@ def test_a_file_of_ours_that_is_no_utf_8_is_mended_and_shown(tmp_path: Path) -> 
         *(f" {line}" for line in OURS.splitlines()),
         "-\ufffd",
     ]
+
+
+def test_a_territory_without_changes_is_not_made(tmp_path: Path) -> None:
+    files = {A: OURS, B: OURS}
+    apply(tmp_path, files, compare(tmp_path, files, [GITHUB, FLOX]), [GITHUB, FLOX])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".github"]
+
+
+def test_what_is_being_written_is_compared_when_it_is_done(tmp_path: Path) -> None:
+    handle = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as pool:
+        seen = pool.submit(compare, tmp_path, {A: OURS}, [GITHUB])
+        time.sleep(0.2)  # so that a comparison that did not wait would be over
+        write(tmp_path, A)
+        os.close(handle)
+        assert seen.result() == ()
 
 
 def test_folders_above_a_territory_are_made(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ci_compiler.hardware import CPU
+from ci_compiler.hardware.workloads import Workload
 from ci_compiler.matrix import Cell, in_build_order
-from ci_compiler.reports.select import Workload
 from ci_compiler.routing import Route
 from ci_compiler.sharding import Shard
 from ci_compiler.spec.model import TESTS, Spec, Stage, TestPolicy
@@ -196,17 +196,18 @@ def _grid(plan: Plan, cells: Sequence[Cell]) -> str:
     """GPU x ISA of one branch and Python, each cell with its recipes."""
     at = {(cell.gpu, cell.isa): cell for cell in cells}
     isas = _isas(plan.spec, cells)
+    branch, python = cells[0].branch, cells[0].python
+    own = [shard for shard in plan.shards if shard.branch == branch]
     rows = []
     for gpu in dict.fromkeys(cell.gpu for cell in cells):
-        held = {cell.suffix for cell in cells if cell.gpu == gpu}
-        shards = [shard for shard in plan.shards if shard.branch == cells[0].branch and _holds(shard, held)]
+        of_gpu = [shard for shard in own if shard.gpu == gpu and _holds(shard, python)]
         recipes = [_recipes(at[gpu, isa]) if (gpu, isa) in at else _NONE for isa in isas]
-        rows.append([_code(gpu), *recipes, "<br>".join(map(_workflow, shards))])
+        rows.append([_code(gpu), *recipes, "<br>".join(map(_workflow, of_gpu))])
     return _table(["GPU", *map(_code, isas), "workflow"], rows)
 
 
-def _holds(shard: Shard, suffixes: set[str]) -> bool:
-    return any(cell.suffix in suffixes for cell, _ in shard.cells)
+def _holds(shard: Shard, python: str) -> bool:
+    return any(cell.python == python for cell, _ in shard.cells)
 
 
 def _recipes(cell: Cell) -> str:

@@ -12,34 +12,16 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.hardware import CPU, Gpu, Hardware
+from ci_compiler.hardware.workloads import Workload
 from ci_compiler.matrix import Cell
 from ci_compiler.reports.install import install
 from ci_compiler.runners.machine import Device, Machine, driver_number, lowest_driver
 from ci_compiler.spec.model import Spec
-
-
-class Workload(StrEnum):
-    """What the variant is wanted for, as far as instruction sets tell workloads apart."""
-
-    GENERAL = "general"
-    BF16 = "bf16"
-    INT8 = "int8"
-
-    @property
-    def words(self) -> str:
-        """How it is said in a sentence."""
-        return str(content()["workloads"][self]["words"])
-
-    @property
-    def isa(self) -> str:
-        """The instruction set that is for it; '' for none in particular."""
-        return str(content()["workloads"][self]["isa"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,14 +133,14 @@ def _numbers(version: str) -> list[int]:
 
 
 @cache
-def content() -> Mapping[str, Any]:
-    """The workloads and the sentences, which the page has as well."""
-    found: dict[str, Any] = json.loads(Path(__file__).with_name("select.json").read_bytes())
+def sentences() -> Mapping[str, str]:
+    """The sentences by their names, which the page has as well."""
+    found: dict[str, str] = json.loads(Path(__file__).with_name("select.json").read_bytes())["sentences"]
     return found
 
 
 def _say(key: str, **values: object) -> str:
-    return str(content()["sentences"][key]).format(**values)
+    return sentences()[key].format(**values)
 
 
 def _listed(words: Iterable[str]) -> str:

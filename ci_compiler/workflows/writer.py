@@ -112,6 +112,7 @@ def _flow(value: Sequence[Node]) -> str | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def _key(key: str) -> str:
     plain = _KEY.fullmatch(key) and (key == "on" or key.lower() not in _WORDS)  # GitHub's own key is plain everywhere
     return key if plain else json.dumps(key, ensure_ascii=False)

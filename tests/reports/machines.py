@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.hardware.workloads import Workload
 from ci_compiler.reports import names
-from ci_compiler.reports.select import Wishes, Workload
+from ci_compiler.reports.select import Wishes
 from ci_compiler.runners.machine import Machine
 
 

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from ci_compiler.cli.compile import main
 from ci_compiler.hardware import tables
+from ci_compiler.hardware.workloads import Workload
 from ci_compiler.matrix import Cell
 from ci_compiler.pipeline import Plan, plan
 from ci_compiler.reports import names
-from ci_compiler.reports.select import Choice, Wishes, Workload, select
+from ci_compiler.reports.select import Choice, Wishes, select
 from ci_compiler.rules import judge
 from ci_compiler.runners.machine import Device, Machine
 from ci_compiler.spec.build import bundled_spec
@@ -271,9 +272,3 @@ def test_wrong_input_is_told(
     assert (code, out) == (2, "")
     assert said in err
     assert len(err.splitlines()) == 1
-
-
-def test_the_options_workloads_are_the_workloads() -> None:
-    from ci_compiler.cli.compile.select import WORKLOADS
-
-    assert tuple(Workload) == WORKLOADS

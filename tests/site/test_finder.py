@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci_compiler.hardware import UnknownHardwareError
+from ci_compiler.hardware.workloads import Workload
 from ci_compiler.pipeline import Plan, plan
 from ci_compiler.reports import names, site
-from ci_compiler.reports.select import Wishes, Workload, select
+from ci_compiler.reports.select import Wishes, select
 from ci_compiler.reports.site.data import data
 from ci_compiler.runners.machine import Machine, isas_of
 from ci_compiler.spec.build import bundled_spec

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
 from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.hardware.workloads import Workload
 
 if TYPE_CHECKING:
     from ci_compiler.reports.select import Choice, Wishes
     from ci_compiler.runners.machine import Machine
     from ci_compiler.spec.model import Spec
-
-WORKLOADS = ("general", "bf16", "int8")
-"""`reports.select.Workload`, spelled out: the parser is made before that is imported."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpu", metavar="NAME", help="a GPU by product (RTX 4090) or architecture (sm89), or none")
     parser.add_argument("--cpu", metavar="NAME", help="a CPU by model, family or instruction sets (avx512,…)")
     parser.add_argument("--driver", metavar="N", default="", help="the version of NVIDIA's driver, as nvidia-smi tells")
-    parser.add_argument("--workload", choices=WORKLOADS, default=WORKLOADS[0], help="what the CPU's part is for")
+    works = [one.value for one in Workload]
+    parser.add_argument("--workload", choices=works, default=works[0], help="what the CPU's part is for")
     parser.add_argument("--package", metavar="P", help="the package; the first of the spec that is built here")
     parser.add_argument("--branch", metavar="B", help="only this branch")
     parser.add_argument("--python", metavar="V", help="only this Python")
@@ -51,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _wishes(spec: Spec, arguments: argparse.Namespace) -> Wishes:
-    from ci_compiler.reports.select import Wishes, Workload
+    from ci_compiler.reports.select import Wishes
 
     here = [package.name for package in spec.packages.values() if package.repository is None]
     package = arguments.package or here[0]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ci_compiler.hardware import Hardware
+from ci_compiler.hardware.workloads import Workload
 from ci_compiler.matrix import Cell, in_build_order
 from ci_compiler.pipeline import Plan
 from ci_compiler.reports import names
 from ci_compiler.reports.install import cache_options, with_needs
-from ci_compiler.reports.select import Workload, branch_order, content, isa_order, python_order
+from ci_compiler.reports.select import branch_order, isa_order, python_order, sentences
 from ci_compiler.routing import Route
 from ci_compiler.spec.model import TESTS, RunsOn, Spec, Stage
 from ci_compiler.workflows.common import FOLDER
@@ -33,9 +34,10 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
         "stages": [stage.value for stage in Stage],
         **_hardware(spec.hardware),
         "workloads": {
-            one.value: dict(content()["workloads"][one]) | {"order": isa_order(spec.hardware, one)} for one in Workload
+            one.value: {"title": one.label, "words": one.words, "isa": one.isa, "order": isa_order(spec.hardware, one)}
+            for one in Workload
         },
-        "sentences": content()["sentences"],
+        "sentences": dict(sentences()),
         "names": names.as_data(),
         "branch_order": list(spec.branches),
         "branches": {name: _branch(spec, name) for name in spec.branches},
