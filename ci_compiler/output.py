@@ -239,7 +239,9 @@ def _apply_staged(root: Path, folder: Path, staging: Path, changes: Sequence[Cha
     _stage(folder, copy, texts)
     if not folder.exists():
         copy.rename(folder)
-    elif not _exchange(copy, folder):
+    elif _exchange(copy, folder):
+        _keep_late(copy, folder, texts)
+    else:
         for name, text in texts.items():
             _move(copy / name, folder / name, gone=text is None)
 
@@ -318,6 +320,23 @@ def _stage(folder: Path, copy: Path, texts: Mapping[str, str | None]) -> None:
             continue
         if not any(target.parent.iterdir()) and target.parent != copy:
             target.parent.rmdir()
+
+
+def _keep_late(old: Path, new: Path, texts: Mapping[str, str | None]) -> None:
+    """Moves to `new` what somebody put into `old` while `new` was made: foreign files that are not linked there."""
+    for late in sorted(old.rglob("*")):
+        path = late.relative_to(old)
+        if path.as_posix() in texts or (late.is_dir() and not late.is_symlink()) or _same(late, new / path):
+            continue
+        (new / path).parent.mkdir(parents=True, exist_ok=True)
+        late.replace(new / path)
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two paths are links to one file, or symbolic links to one place."""
+    if one.is_symlink() and other.is_symlink():
+        return one.readlink() == other.readlink()
+    return os.path.lexists(other) and os.path.samestat(one.lstat(), other.lstat())
 
 
 def _link(source: str, target: str) -> str:

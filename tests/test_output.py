@@ -20,6 +20,7 @@ from ci_compiler.output import (
     MARK,
     Kind,
     Territory,
+    _exchange,
     apply,
     compare,
     differences,
@@ -194,6 +195,27 @@ def test_what_is_being_written_is_compared_when_it_is_done(tmp_path: Path) -> No
         write(tmp_path, A)
         os.close(handle)
         assert seen.result() == ()
+
+
+def test_what_somebody_writes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An editor saves by renaming: its file is a new one in the folder that is about to be the old."""
+    mine, deep, link = (tmp_path / ".github" / name for name in ("CODEOWNERS", "deep/er/new.md", "link"))
+    compile_into(tmp_path, {A: OURS, B: OURS})
+    mine.write_text("* @me\n", "utf-8")
+    link.symlink_to("CODEOWNERS")
+
+    def late(one: Path, other: Path) -> bool:
+        (tmp_path / "saved").write_text("* @you\n", "utf-8")
+        (tmp_path / "saved").replace(mine)
+        write(tmp_path, ".github/deep/er/new.md", "new\n")
+        return _exchange(one, other)
+
+    monkeypatch.setattr("ci_compiler.output._exchange", late)
+    compile_into(tmp_path, {A: OURS + "x: 1\n"})
+    assert (mine.read_text("utf-8"), deep.read_text("utf-8")) == ("* @you\n", "new\n")
+    assert link.readlink() == Path("CODEOWNERS")
+    assert not (tmp_path / B).exists()
+    assert not list(tmp_path.glob(".ci-compile-*"))
 
 
 def test_folders_above_a_territory_are_made(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def checkout(data: bytes) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / ".git").mkdir()
-        (folder / ".git/HEAD").write_bytes(texts[0].decode("utf-8", errors="replace").encode())
+        (folder / ".git/HEAD").write_bytes(texts[0])
         (folder / ".git/config").write_bytes(texts[1])
         (folder / "hosts.yml").write_bytes(texts[2])
         address = texts[3].decode("utf-8", errors="replace").replace("\0", "")

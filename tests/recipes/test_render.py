@@ -242,6 +242,16 @@ def test_the_command_writes_checks_and_mends(tmp_path: Path, capsys: pytest.Capt
     assert not {name for name in names if "cuda12_8" in name}
     assert run(PROGRAM, ["recipes", *options, "--branch", "main", "-o", str(tmp_path / "out")]) == 0
     assert len(list((tmp_path / "out").glob("*.nix"))) == 14
+    assert run(PROGRAM, ["recipes", *options, "--branch", "main", "-o", "/"]) == 2
+    assert "--output: wrong-value / cannot change in one step" in capsys.readouterr().err
+
+
+def test_recipes_are_written_into_the_folder_where_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "spec.yaml").write_text(SPEC, "utf-8")
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    assert run(PROGRAM, ["recipes", "--spec", str(tmp_path / "spec.yaml"), "--branch", "main", "-o", "."]) == 0
+    assert len(list((tmp_path / "out").glob("*.nix"))) == 14
 
 
 def test_ci_compile_keeps_the_recipes_of_the_branch_that_is_checked_out(tmp_path: Path) -> None:

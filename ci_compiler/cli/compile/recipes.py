@@ -20,6 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the recipes; with `--check` returns 1 on drift."""
     from ci_compiler.cli.drift import report_drift, told
+    from ci_compiler.errors import Finding, InputError, Place
     from ci_compiler.output import FLOX, Territory, apply, compare, differences
     from ci_compiler.recipes.render import recipes
     from ci_compiler.rules import errors_among, judge
@@ -28,14 +29,15 @@ def run(arguments: argparse.Namespace) -> int:
     branch = branch_of(arguments, spec, root)
     judged = judge(spec)
     if errors := errors_among(judged.findings):
-        from ci_compiler.errors import InputError
-
         raise InputError(errors)
     files = recipes(spec, judged, branch)
     territory = FLOX
     if arguments.output is not None:
         output = arguments.output.resolve()
         root, folder = output.parent, output.name
+        if not folder:
+            message = f"{output} cannot change in one step; name a folder below it"
+            raise InputError([Finding(place=Place(file="--output"), code="wrong-value", message=message)])
         files = {f"{folder}/{Path(path).name}": text for path, text in files.items()}
         territory = Territory(folder=folder, patterns=FLOX.patterns)
     changes = compare(root, files, [territory])
