@@ -2,22 +2,15 @@
 
 A file is ours when its first line says so. Files that are not ours are never touched: where one stands in the way, the
 compile stops before it writes. Files that are ours and no longer made are removed. Nothing is written while anything is
-wrong, and several files change in one step: a copy of their folder (foreign files linked, not copied) is made beside it
-and the two are exchanged by one system call, so that a compile that is killed leaves the old tree or the new. A file
-system that cannot exchange gets them one by one, each in one step. Compiles of one folder wait for one another.
+wrong, and the files of a territory change in one step (`disk`). Compiles of one folder wait for one another.
 """
 
 from __future__ import annotations
 
-import ctypes
 import difflib
-import errno
 import fcntl
 import os
 import re
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -30,7 +23,6 @@ MARK = "Compiled by ci-compile"
 """What the first line of every file of ours says, behind the comment sign of its kind."""
 
 _OURS = re.compile(rb"(?:#|//|;|<!--) " + re.escape(MARK.encode()) + rb"\b")
-_STAGING = ".ci-compile-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,29 +95,18 @@ def apply(root: Path, files: Mapping[str, str], changes: Sequence[Change], terri
 
     Raises InputError where that cannot be, or somebody else changed the files since they were compared.
     """
+    from ci_compiler.disk import reason, sweep
+
     for territory in territories:
-        _sweep(root / territory.folder)
+        sweep(root / territory.folder)
         mine = [change for change in changes if change.path.startswith(f"{territory.folder}/")]
         if mine:
             try:
                 _apply(root, files, territory, mine)
             except OSError as error:
                 place = Place(file=os.fspath(error.filename or territory.folder))
-                message = f"cannot be written: {_reason(error)}"
+                message = f"cannot be written: {reason(error)}"
                 raise InputError([Finding(place=place, code="cannot-write", message=message)]) from error
-
-
-def write_file(path: Path, text: str) -> None:
-    """Writes the file `path`, in a folder that exists, in one step: it is what it was, or the whole new one.
-
-    Raises OSError. A symbolic link there is replaced, never written through.
-    """
-    _sweep(path)
-    staging = _staging(path)
-    try:
-        _replace(staging / path.name, path, text)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def holds_ours(root: Path, territory: Territory) -> bool:
@@ -218,54 +199,13 @@ def _ours(root: Path, territory: Territory) -> Iterator[tuple[str, str]]:
 
 
 def _apply(root: Path, files: Mapping[str, str], territory: Territory, changes: Sequence[Change]) -> None:
+    from ci_compiler.disk import change_folder  # which a check does not need
+
     folder = root / territory.folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.parent, fcntl.LOCK_EX):
         due = _still_due(root, files, territory, changes)
-        staging = _staging(folder)
-        try:
-            _apply_staged(root, folder, staging, due)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
-
-
-def _apply_staged(root: Path, folder: Path, staging: Path, changes: Sequence[Change]) -> None:
-    if len(changes) < 2 and folder.is_dir():
-        for change in changes:
-            _apply_one(root, staging, change)
-        return
-    copy = staging / folder.name
-    texts = {(root / change.path).relative_to(folder).as_posix(): change.after for change in changes}
-    _stage(folder, copy, texts)
-    if not folder.exists():
-        copy.rename(folder)
-    elif _exchange(copy, folder):
-        _keep_late(copy, folder, texts)
-    else:
-        for name, text in texts.items():
-            _move(copy / name, folder / name, gone=text is None)
-
-
-def _apply_one(root: Path, staging: Path, change: Change) -> None:
-    target = root / change.path
-    if change.after is None:
-        target.unlink()
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _replace(staging / target.name, target, change.after)
-
-
-def _replace(fresh: Path, target: Path, text: str) -> None:
-    fresh.write_text(text, "utf-8", newline="\n")
-    fresh.replace(target)
-
-
-def _move(fresh: Path, target: Path, *, gone: bool) -> None:
-    if gone:
-        target.unlink()
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh.replace(target)
+        change_folder(folder, {(root / change.path).relative_to(folder).as_posix(): change.after for change in due})
 
 
 def _still_due(
@@ -298,84 +238,3 @@ def _locked(folder: Path, kind: int) -> Iterator[None]:
     finally:
         if handle is not None:
             os.close(handle)
-
-
-def _staging(path: Path) -> Path:
-    """A new folder beside `path` to make what it shall be; `_sweep` knows it by its name."""
-    return Path(tempfile.mkdtemp(prefix=f"{_STAGING}{path.name}-{os.getpid()}-", dir=path.parent))
-
-
-def _stage(folder: Path, copy: Path, texts: Mapping[str, str | None]) -> None:
-    """`copy` becomes what `folder` shall be: files that do not change are linked, folders keep their modes."""
-    if folder.is_dir():
-        shutil.copytree(folder, copy, symlinks=True, copy_function=_link)
-    else:
-        copy.mkdir()
-    for name, text in texts.items():
-        target = copy / name
-        target.unlink(missing_ok=True)
-        if text is not None:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, "utf-8", newline="\n")
-            continue
-        if not any(target.parent.iterdir()) and target.parent != copy:
-            target.parent.rmdir()
-
-
-def _keep_late(old: Path, new: Path, texts: Mapping[str, str | None]) -> None:
-    """Moves to `new` what somebody put into `old` while `new` was made: foreign files that are not linked there."""
-    for late in sorted(old.rglob("*")):
-        path = late.relative_to(old)
-        if path.as_posix() in texts or (late.is_dir() and not late.is_symlink()) or _same(late, new / path):
-            continue
-        (new / path).parent.mkdir(parents=True, exist_ok=True)
-        late.replace(new / path)
-
-
-def _same(one: Path, other: Path) -> bool:
-    """Whether two paths are links to one file, or symbolic links to one place."""
-    if one.is_symlink() and other.is_symlink():
-        return one.readlink() == other.readlink()
-    return os.path.lexists(other) and os.path.samestat(one.lstat(), other.lstat())
-
-
-def _link(source: str, target: str) -> str:
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError:
-        shutil.copy2(source, target, follow_symlinks=False)
-    return target
-
-
-def _sweep(path: Path) -> None:
-    """Removes what a compile that was killed left beside `path`; one that still runs keeps its own."""
-    mine = f"{_STAGING}{path.name}-"
-    try:
-        left = [one for one in path.parent.iterdir() if one.name.startswith(mine)]
-    except OSError:
-        return
-    for one in left:
-        pid = one.name.removeprefix(mine).split("-")[0]
-        if not pid.isdigit() or not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(one, ignore_errors=True)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchanges two folders in one step; False where the kernel or the file system cannot (Linux' renameat2 can)."""
-    if sys.platform != "linux":
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    at_cwd, exchange = -100, 2
-    if libc.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:
-        return False
-    raise OSError(code, os.strerror(code), os.fspath(other))
-
-
-def _reason(error: OSError) -> str:
-    """Why a call failed, in the kernel's words; of several that shutil collected, the first."""
-    if isinstance(error, shutil.Error):
-        return str(error.args[0][0][2]) if isinstance(error.args[0], list) else str(error)
-    return str(error.strerror)

@@ -246,5 +246,5 @@ def test_a_check_imports_only_what_it_uses(tmp_path: Path) -> None:
         "print(sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    for unused in ("rich", "github", "yaml", "shtab", "subprocess", "urllib3", "jinja2"):
+    for unused in ("rich", "github", "yaml", "shtab", "subprocess", "urllib3", "jinja2", "ctypes"):
         assert f"'{unused}'" not in done.stderr

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_compiler.disk import _exchange, write_file
 from ci_compiler.errors import InputError
 from ci_compiler.output import (
     FLOX,
@@ -20,13 +21,11 @@ from ci_compiler.output import (
     MARK,
     Kind,
     Territory,
-    _exchange,
     apply,
     compare,
     differences,
     holds_ours,
     is_ours,
-    write_file,
 )
 
 OURS = f"# {MARK} from s. Do not edit.\nname: a\n"
@@ -210,7 +209,7 @@ def test_what_somebody_writes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pyt
         write(tmp_path, ".github/deep/er/new.md", "new\n")
         return _exchange(one, other)
 
-    monkeypatch.setattr("ci_compiler.output._exchange", late)
+    monkeypatch.setattr("ci_compiler.disk._exchange", late)
     compile_into(tmp_path, {A: OURS + "x: 1\n"})
     assert (mine.read_text("utf-8"), deep.read_text("utf-8")) == ("* @you\n", "new\n")
     assert link.readlink() == Path("CODEOWNERS")
@@ -237,7 +236,7 @@ def test_what_cannot_be_written_is_named_as_the_system_names_it(
         (failing(errno.ENOSPC), ".github: cannot-write cannot be written: No space left on device"),
         (failing(errno.EROFS, "/a/b"), "/a/b: cannot-write cannot be written: Read-only file system"),
     ):
-        monkeypatch.setattr("ci_compiler.output._stage", fail)
+        monkeypatch.setattr("ci_compiler.disk._stage", fail)
         with pytest.raises(InputError) as raised:
             compile_into(tmp_path, {A: OURS, B: OURS})
         assert list(map(str, raised.value.findings)) == [said]
@@ -323,7 +322,7 @@ def test_a_compile_that_dies_leaves_the_old_tree_and_the_next_one_mends_it(
         elif call == "write_text":
             monkeypatch.setattr("pathlib.Path.write_text", lambda *_args, **_options: os._exit(9))
         else:
-            monkeypatch.setattr("ci_compiler.output._exchange", lambda *_: os._exit(9))
+            monkeypatch.setattr("ci_compiler.disk._exchange", lambda *_: os._exit(9))
         compile_into(tmp_path, {A: OURS + "x: 1\n", B: OURS + "x: 1\n"})
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9

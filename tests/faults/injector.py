@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ci_compiler import output
+from ci_compiler import disk
 from ci_compiler.cli import compile as compiling
 from ci_compiler.cli import runner
 from ci_compiler.cli.app import Program, run
@@ -99,14 +99,14 @@ def _stepping(words: Sequence[str], act: Callable[[int], None]) -> int:
                 file.flush()
         return len(text)
 
-    exchange = output._exchange  # noqa: SLF001
+    exchange = disk._exchange  # noqa: SLF001
 
     def exchanged(one: Path, other: Path) -> bool:
         step()
         return exchange(one, other)
 
     Path.write_text = written  # type: ignore[method-assign, assignment]
-    output._exchange = exchanged  # noqa: SLF001  (the one step that no audit event tells of)
+    disk._exchange = exchanged  # noqa: SLF001  (the one step that no audit event tells of)
     sys.addaudithook(heard)
     return command(*words)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler import output
+from ci_compiler import disk, output
 from tests.faults.injector import child, command, die, states
 from tests.faults.trees import FOREIGN, NEW, OLD, below, give, leftovers, put, replaced, repository, snapshot
 
@@ -146,7 +146,7 @@ def test_the_page_is_old_or_new(tmp_path: Path) -> None:
 
 
 def test_where_folders_cannot_be_exchanged_each_file_is_old_or_new(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "_exchange", lambda *_: False)  # as on NFS and other file systems
+    monkeypatch.setattr(disk, "_exchange", lambda *_: False)  # as on NFS and other file systems
     case.keep()
     mixed = 0
     for step, now in case.seen():

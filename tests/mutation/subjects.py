@@ -10,6 +10,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "ci_compiler/routing.py": ("tests/test_routing.py", EXAMPLES),
     "ci_compiler/sharding.py": ("tests/test_sharding.py", EXAMPLES),
     "ci_compiler/output.py": ("tests/test_output.py", "tests/test_cli.py", *FAULTS),
+    "ci_compiler/disk.py": ("tests/test_output.py", *FAULTS),
     "ci_compiler/matrix.py": ("tests/test_rules.py", "tests/test_bundled.py", EXAMPLES),
     "ci_compiler/patterns.py": ("tests/test_patterns.py", EXAMPLES),
     "ci_compiler/selection.py": ("tests/test_selection.py",),

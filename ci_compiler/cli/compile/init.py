@@ -15,8 +15,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the spec and its schema. Raises InputError where a spec stands there already or the owner is no name."""
+    from ci_compiler.disk import write_file
     from ci_compiler.errors import Finding, InputError, Place
-    from ci_compiler.output import obstacle, write_file
+    from ci_compiler.output import obstacle
     from ci_compiler.spec.build import parse_spec
     from ci_compiler.spec.schema import SCHEMA
 

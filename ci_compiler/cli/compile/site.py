@@ -18,8 +18,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes `DIR/index.html`. Raises InputError where something foreign stands there or it cannot be written."""
+    from ci_compiler.disk import write_file
     from ci_compiler.errors import Finding, InputError, Place
-    from ci_compiler.output import is_ours, write_file
+    from ci_compiler.output import is_ours
     from ci_compiler.pipeline import plan
     from ci_compiler.reports.site.page import NAME, page
 

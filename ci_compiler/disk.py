@@ -1,0 +1,161 @@
+"""Changing a file or a folder in one step, so that whoever is killed leaves the old or the new.
+
+A copy of the folder is made beside it, with the files that do not change linked, not copied, and the two are exchanged
+by one system call. A file system that cannot exchange gets the files one by one, each in one step. What is made lies in
+a folder whose name tells the process that makes it, so that the next one removes what a dead one has left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+_STAGING = ".ci-compile-"
+
+
+def change_folder(folder: Path, texts: Mapping[str, str | None]) -> None:
+    """Gives the files of `folder` their `texts` (None: removed), by path below it, in one step. Raises OSError.
+
+    The folder may be new; what else lies in it, and what somebody puts there meanwhile, stays.
+    """
+    with _staging(folder) as staging:
+        if len(texts) < 2 and folder.is_dir():
+            for name, text in texts.items():
+                _change_one(staging, folder / name, text)
+        else:
+            _change_together(staging / folder.name, folder, texts)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Writes the file `path`, in a folder that exists, in one step: it is what it was, or the whole new one.
+
+    Raises OSError. A symbolic link there is replaced, never written through.
+    """
+    sweep(path)
+    with _staging(path) as staging:
+        _replace(staging / path.name, path, text)
+
+
+def sweep(path: Path) -> None:
+    """Removes what a compile that was killed left beside `path`; one that still runs keeps its own."""
+    mine = f"{_STAGING}{path.name}-"
+    try:
+        left = [one for one in path.parent.iterdir() if one.name.startswith(mine)]
+    except OSError:
+        return
+    for one in left:
+        pid = one.name.removeprefix(mine).split("-")[0]
+        if not pid.isdigit() or not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(one, ignore_errors=True)
+
+
+def reason(error: OSError) -> str:
+    """Why a call failed, in the kernel's words; of several that shutil collected, the first."""
+    if isinstance(error, shutil.Error):
+        return str(error.args[0][0][2]) if isinstance(error.args[0], list) else str(error)
+    return str(error.strerror)
+
+
+@contextmanager
+def _staging(path: Path) -> Iterator[Path]:
+    """A new folder beside `path` to make what it shall be; `sweep` knows it by its name."""
+    made = Path(tempfile.mkdtemp(prefix=f"{_STAGING}{path.name}-{os.getpid()}-", dir=path.parent))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _change_one(staging: Path, target: Path, text: str | None) -> None:
+    if text is None:
+        target.unlink()
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _replace(staging / target.name, target, text)
+
+
+def _replace(fresh: Path, target: Path, text: str) -> None:
+    fresh.write_text(text, "utf-8", newline="\n")
+    fresh.replace(target)
+
+
+def _change_together(copy: Path, folder: Path, texts: Mapping[str, str | None]) -> None:
+    _stage(folder, copy, texts)
+    if not folder.exists():
+        copy.rename(folder)
+    elif _exchange(copy, folder):
+        _keep_late(copy, folder, texts)
+    else:
+        for name, text in texts.items():
+            _move(copy / name, folder / name, gone=text is None)
+
+
+def _move(fresh: Path, target: Path, *, gone: bool) -> None:
+    if gone:
+        target.unlink()
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh.replace(target)
+
+
+def _stage(folder: Path, copy: Path, texts: Mapping[str, str | None]) -> None:
+    """`copy` becomes what `folder` shall be: files that do not change are linked, folders keep their modes."""
+    if folder.is_dir():
+        shutil.copytree(folder, copy, symlinks=True, copy_function=_link)
+    else:
+        copy.mkdir()
+    for name, text in texts.items():
+        target = copy / name
+        target.unlink(missing_ok=True)
+        if text is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, "utf-8", newline="\n")
+            continue
+        if not any(target.parent.iterdir()) and target.parent != copy:
+            target.parent.rmdir()
+
+
+def _link(source: str, target: str) -> str:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)
+    return target
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchanges two folders in one step; False where the kernel or the file system cannot (Linux' renameat2 can)."""
+    if sys.platform != "linux":
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    at_cwd, exchange = -100, 2
+    if libc.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:
+        return False
+    raise OSError(code, os.strerror(code), os.fspath(other))
+
+
+def _keep_late(old: Path, new: Path, texts: Mapping[str, str | None]) -> None:
+    """Moves to `new` what somebody put into `old` while `new` was made: foreign files that are not linked there."""
+    for late in sorted(old.rglob("*")):
+        path = late.relative_to(old)
+        if path.as_posix() in texts or (late.is_dir() and not late.is_symlink()) or _same(late, new / path):
+            continue
+        (new / path).parent.mkdir(parents=True, exist_ok=True)
+        late.replace(new / path)
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two paths are links to one file, or symbolic links to one place."""
+    if one.is_symlink() and other.is_symlink():
+        return one.readlink() == other.readlink()
+    return os.path.lexists(other) and os.path.samestat(one.lstat(), other.lstat())
