@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from ci_compiler.errors import InputError, wrong
+
 _STAGING = ".ci-compile-"
 
 
@@ -56,11 +58,12 @@ def sweep(path: Path) -> None:
             shutil.rmtree(one, ignore_errors=True)
 
 
-def reason(error: OSError) -> str:
-    """Why a call failed, in the kernel's words; of several that shutil collected, the first."""
+def cannot_write(file: str | os.PathLike[str], error: OSError) -> InputError:
+    """The error that a user is told, in the kernel's words; of several that shutil collected, the first."""
+    why = error.strerror
     if isinstance(error, shutil.Error):
-        return str(error.args[0][0][2]) if isinstance(error.args[0], list) else str(error)
-    return str(error.strerror)
+        why = str(error.args[0][0][2]) if isinstance(error.args[0], list) else str(error)
+    return wrong(file, "cannot-write", f"cannot be written: {why}")
 
 
 @contextmanager

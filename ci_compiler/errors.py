@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from os import PathLike, fspath
 
 
 class Severity(StrEnum):
@@ -53,6 +54,11 @@ class InputError(Exception):
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = tuple(findings)
         super().__init__("\n".join(map(str, self.findings)))
+
+
+def wrong(file: str | PathLike[str], code: str, message: str) -> InputError:
+    """The error of one finding about `file` (an option, a host, a word) as a whole."""
+    return InputError([Finding(place=Place(file=fspath(file)), code=code, message=message)])
 
 
 def nearest(name: str, known: Iterable[str], *, label: str = "did you mean") -> str:

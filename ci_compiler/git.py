@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import InputError, wrong
 
 
 def head_branch(root: Path) -> str:
@@ -29,6 +30,19 @@ def _git_folder(root: Path) -> Path:
     if entry.is_file():
         return root / entry.read_text("utf-8").strip().removeprefix("gitdir: ")
     return entry
+
+
+_LINK = "120000"
+"""The mode of a symbolic link in a tree."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An entry of a tree: its object's `name`, whether it is a `plain` file, the file's `size` in bytes."""
+
+    name: str
+    plain: bool
+    size: int
 
 
 class Git:
@@ -49,11 +63,11 @@ class Git:
                 command, input=stdin, capture_output=True, check=False, env={**os.environ, **quiet, **extra}
             )
         except FileNotFoundError:
-            raise _wrong(self.root, "git-missing", "git is not installed; on Debian: apt-get install git") from None
+            raise wrong(self.root, "git-missing", "git is not installed; on Debian: apt-get install git") from None
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             reason = said[0].removeprefix("fatal: ") if said else f"git {arguments[0]} ended with {done.returncode}"
-            raise _wrong(self.root, "git", reason + _remedy(reason))
+            raise wrong(self.root, "git", reason + _remedy(reason))
         return done.stdout
 
     def _run(self, *arguments: str, stdin: str | None = None, **extra: str) -> str:
@@ -64,9 +78,13 @@ class Git:
         try:
             return self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").strip()
         except InputError:
-            shallow = self._run("rev-parse", "--is-shallow-repository").strip() == "true"
-            hint = "; the clone is shallow: `git fetch --unshallow`, or fetch-depth: 0 in checkout" if shallow else ""
-            raise _wrong(self.root, "unknown-revision", f"no commit is called {revision!r} here{hint}") from None
+            message = f"no commit is called {revision!r} here{self.shallow_hint()}"
+            raise wrong(self.root, "unknown-revision", message) from None
+
+    def shallow_hint(self) -> str:
+        """The clause that a missing commit may be one that a shallow clone lacks; '' where this is none."""
+        shallow = self._run("rev-parse", "--is-shallow-repository").strip() == "true"
+        return "; the clone is shallow: `git fetch --unshallow`, or fetch-depth: 0 in checkout" if shallow else ""
 
     def merge_base(self, one: str, other: str) -> str:
         """The nearest common ancestor of two commits; `one` where they have none."""
@@ -80,6 +98,15 @@ class Git:
         listed = self._run("ls-tree", "-r", "-z", "--full-tree", commit, "--", *folders)
         entries = (entry.split("\t", 1) for entry in listed.split("\0") if entry)
         return {path: meta.split()[2] for meta, path in entries}
+
+    def entry(self, commit: str, path: str) -> Entry | None:
+        """What `commit` has at `path`, from the folder that the repository was opened at; None for nothing."""
+        listed = self._run("ls-tree", "-z", "--long", commit, "--", path)
+        if not listed:
+            return None
+        mode, kind, name, size = listed.split("\t")[0].split()
+        plain = kind == "blob" and mode != _LINK
+        return Entry(name=name, plain=plain, size=int(size) if kind == "blob" else 0)
 
     def changed(self, base: str, head: str) -> dict[str, str]:
         """The paths that differ between two commits, with git's status letter (A, M, D, T); renames are two paths."""
@@ -96,7 +123,7 @@ class Git:
             end = answer.index(b"\n", at)
             header = answer[at:end].split()
             if len(header) != 3:
-                raise _wrong(self.root, "git", f"{name} is not in the repository")
+                raise wrong(self.root, "git", f"{name} is not in the repository")
             size = int(header[2])
             contents.append(answer[end + 1 : end + 1 + size])
             at = end + 2 + size
@@ -153,7 +180,3 @@ def _remedy(reason: str) -> str:
     """What mends a lock that a git which was killed has left."""
     found = re.search(r"Unable to create '(.+\.lock)': File exists", reason)
     return f" where no other git is at work, delete {found[1]}" if found else ""
-
-
-def _wrong(root: Path, code: str, message: str) -> InputError:
-    return InputError([Finding(place=Place(file=os.fspath(root)), code=code, message=message)])

@@ -95,7 +95,7 @@ def apply(root: Path, files: Mapping[str, str], changes: Sequence[Change], terri
 
     Raises InputError where that cannot be, or somebody else changed the files since they were compared.
     """
-    from ci_compiler.disk import reason, sweep
+    from ci_compiler.disk import cannot_write, sweep
 
     for territory in territories:
         sweep(root / territory.folder)
@@ -104,9 +104,7 @@ def apply(root: Path, files: Mapping[str, str], changes: Sequence[Change], terri
             try:
                 _apply(root, files, territory, mine)
             except OSError as error:
-                place = Place(file=os.fspath(error.filename or territory.folder))
-                message = f"cannot be written: {reason(error)}"
-                raise InputError([Finding(place=place, code="cannot-write", message=message)]) from error
+                raise cannot_write(error.filename or territory.folder, error) from error
 
 
 def holds_ours(root: Path, territory: Territory) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.errors import nearest, wrong
 from ci_compiler.matrix import Cell
 from ci_compiler.pipeline import Plan
 from ci_compiler.routing import Route
@@ -64,7 +64,7 @@ def of_shard(plan: Plan, shard: Shard, event: Event, affected: Affected, publish
             everything = plan.spec.schedule is None or plan.spec.schedule.build == "all"
             wanted = [name for name in shard.variants if everything or not published(name)]
         case _:
-            raise _wrong("unknown-event", f"{event.name!r} starts no shard")
+            raise wrong("event", "unknown-event", f"{event.name!r} starts no shard")
     return _choice(shard.branch, shard.cells, set(wanted))
 
 
@@ -72,7 +72,7 @@ def of_pull_request(plan: Plan, event: Event, affected: Affected) -> Choice:
     """What a pull request builds: the cells that it rebuilds, or so many of them that each axis' values are there."""
     request = event.payload.get("pull_request")
     if not isinstance(request, Mapping):
-        raise _wrong("unknown-event", f"{event.name!r} is no pull request")
+        raise wrong("event", "unknown-event", f"{event.name!r} is no pull request")
     branch = str(request["base"]["ref"])
     if branch not in plan.spec.branches:
         return Choice(branch=branch, variants=(), cells=())
@@ -119,7 +119,7 @@ def _dispatched(shard: Shard, variant: str) -> Sequence[str]:
     if variant == ALL:
         return shard.variants
     if variant not in shard.variants:
-        raise _wrong("unknown-variant", f"{variant!r} is not of {shard.name}{nearest(variant, shard.variants)}")
+        raise wrong("event", "unknown-variant", f"{variant!r} is not of {shard.name}{nearest(variant, shard.variants)}")
     return [variant]
 
 
@@ -127,7 +127,3 @@ def _choice(branch: str, cells: Sequence[tuple[Cell, Route]], wanted: Collection
     kept = tuple((cell, route) for cell, route in cells if any(v.name in wanted for v in cell.variants))
     names = tuple(v.name for cell, _ in kept for v in cell.variants if v.name in wanted)
     return Choice(branch=branch, variants=names, cells=kept)
-
-
-def _wrong(code: str, message: str) -> InputError:
-    return InputError([Finding(place=Place(file="event"), code=code, message=message)])

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.errors import Finding, InputError, Place, nearest, wrong
 
 if TYPE_CHECKING:
     from ci_compiler.spec.model import Spec
@@ -55,7 +55,7 @@ def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
         message = f"{name or 'what'} is checked out, and no branch of the spec; name one{nearest('', spec.branches)}"
     else:
         message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
-    raise InputError([Finding(place=Place(file="--branch"), code="unknown-branch", message=message)])
+    raise wrong("--branch", "unknown-branch", message)
 
 
 def root_of(arguments: argparse.Namespace) -> Path:

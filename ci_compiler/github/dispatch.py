@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from github.Workflow import Workflow
 from github.WorkflowRun import WorkflowRun
 
-from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.errors import Finding, InputError, Place, nearest, wrong
 from ci_compiler.github.client import Client
 from ci_compiler.github.clock import span
 from ci_compiler.github.errors import GitHubError, Trouble
@@ -121,7 +121,7 @@ def _start(client: Client, workflow: Workflow, target: Built, *, publish: bool) 
     if (found := _appeared(client, workflow, target, since)) is not None:
         return found
     message = f"{what}: GitHub took it, and shows no run after {span(_APPEARS)}; look at its Actions page"
-    raise InputError([Finding(place=Place(file=client.access.host), code="no-run", message=message)])
+    raise wrong(client.access.host, "no-run", message)
 
 
 def _dispatch(client: Client, what: str, workflow: Workflow, target: Built, *, publish: bool) -> WorkflowRun | None:

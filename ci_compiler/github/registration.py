@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
-from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.github.inventory import Runner, group_of, runner_of
@@ -59,7 +59,7 @@ class Registrar:
             if group.name.lower() == name.lower() or (not name and group.default):
                 return group.id
         message = f"{self.scope} has no runner group {name!r}{nearest(name, (group.name for group in groups))}"
-        raise InputError([Finding(place=Place(file=self.scope), code="unknown-group", message=message)])
+        raise wrong(self.scope, "unknown-group", message)
 
     def register(self, name: str, labels: tuple[str, ...], group: int) -> Registration:
         """A new runner called `name`, which bears exactly `labels`: GitHub adds none of its own. Raises GitHubError."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import Finding, InputError, Place, wrong
 from ci_compiler.recipes import nix
 from ci_compiler.recipes.evaluation import Evaluation, Fetch, Folders, Overlaid, Patch, Source, read
 from ci_compiler.recipes.identifiers import Mentions, mentions
@@ -217,7 +217,7 @@ class _Evaluator:
             return results | {number: self._late(number, watch.recipe) for number in rest}, []
         if watch.recipe is None:
             told = nix.failure(watch.message, []).message
-            raise InputError([Finding(place=Place(file=nix.PROGRAM), code="nix-failed", message=told)])
+            raise wrong(nix.PROGRAM, "nix-failed", told)
         # One that is done is not to blame, whatever ended the process.
         culprit = rest[0] if watch.recipe in results else watch.recipe
         results[culprit] = self._finding(self.recipes[culprit], watch.message, ending)
@@ -294,7 +294,7 @@ class _Evaluator:
 
 
 def _missing(folder: Path, message: str) -> InputError:
-    return InputError([Finding(place=Place(file=str(folder)), code="recipes-missing", message=message)])
+    return wrong(folder, "recipes-missing", message)
 
 
 def _wrong(recipe: Path, message: str, code: str = "recipe-evaluation") -> Finding:

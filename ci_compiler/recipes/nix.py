@@ -23,7 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import Finding, Place, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +80,7 @@ def command(*arguments: str, readable: Sequence[Path] = ()) -> list[str]:
         message = (
             f"{PROGRAM} is not installed; `apt install nix-bin` on Debian or Ubuntu, or see https://nixos.org/download"
         )
-        raise InputError([Finding(place=Place(file=PROGRAM), code="nix-missing", message=message)])
+        raise wrong(PROGRAM, "nix-missing", message)
     options = {"restrict-eval": "true", "allow-import-from-derivation": "false", "system": _SYSTEM}
     return [
         program,

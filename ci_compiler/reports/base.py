@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import InputError, wrong
+from ci_compiler.git import Git
 from ci_compiler.spec.build import bundled_spec, load_spec, parse_spec
 from ci_compiler.spec.load import LARGEST_FILE
 from ci_compiler.spec.model import Spec
-
-_NO_GIT = 127
-_LINK = b"120000"
 
 
 def base_spec(root: Path, base: str, path: str, *, required: bool = False) -> Spec:
@@ -22,21 +18,21 @@ def base_spec(root: Path, base: str, path: str, *, required: bool = False) -> Sp
     about a revision's spec call the file `BASE:path`. Raises InputError.
     """
     file = _file(base)
-    told = _git(root, "rev-parse", "--is-shallow-repository")
-    if told.returncode:
+    try:
+        git = Git(root)
+    except InputError as error:
         if file is not None:
             return load_spec(file, shown=base)
-        what = "git is not installed" if told.returncode == _NO_GIT else _last_words(told)
-        raise _wrong(base, "no-repository", f"{what}; give a spec file, or a revision where there is a repository")
-    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
-    if found.returncode == 0:
-        return _spec_at(root, found.stdout.decode().strip(), path, shown=f"{base}:{path}", required=required)
-    if file is not None:
-        return load_spec(file, shown=base)
-    message = "is no revision of this repository, and no spec file"
-    if told.stdout.strip() == b"true":
-        message += "; this clone is shallow, so `git fetch --unshallow` may bring it (actions/checkout: fetch-depth: 0)"
-    raise _wrong(base or "BASE", "unknown-base", message)
+        why = f"{error.findings[0].message}; give a spec file, or a revision where there is a repository"
+        raise wrong(base, "no-repository", why) from None
+    try:
+        commit = git.resolve(base)
+    except InputError:
+        if file is not None:
+            return load_spec(file, shown=base)
+        message = f"is no revision of this repository, and no spec file{git.shallow_hint()}"
+        raise wrong(base or "BASE", "unknown-base", message) from None
+    return _spec_at(git, commit, path, shown=f"{base}:{path}", required=required)
 
 
 def _file(name: str) -> Path | None:
@@ -47,40 +43,16 @@ def _file(name: str) -> Path | None:
         return None
 
 
-def _spec_at(root: Path, commit: str, path: str, *, shown: str, required: bool) -> Spec:
+def _spec_at(git: Git, commit: str, path: str, *, shown: str, required: bool) -> Spec:
     """The spec in `commit`, which exists."""
-    listed = _git(root, "ls-tree", "-z", "--long", commit, "--", path)
-    if listed.returncode:
-        raise _wrong(shown, "spec-unreadable", _last_words(listed))
-    if not listed.stdout:
+    entry = git.entry(commit, path)
+    if entry is None:
         if required:
-            raise _wrong(shown, "spec-missing", "no such file at that revision")
+            raise wrong(shown, "spec-missing", "no such file at that revision")
         return bundled_spec()
-    mode, kind, blob, size = listed.stdout.split(b"\t")[0].split()
-    if kind != b"blob" or mode == _LINK:
-        raise _wrong(shown, "spec-unreadable", "is no plain file at that revision; a spec is a YAML file")
-    if int(size) > LARGEST_FILE:
-        raise _wrong(shown, "spec-too-large", f"larger than {LARGEST_FILE:,} bytes, which no spec is")
-    content = _git(root, "cat-file", "blob", blob.decode())
-    if content.returncode:
-        raise _wrong(shown, "spec-unreadable", _last_words(content))
-    return parse_spec(content.stdout, shown=shown)
-
-
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Runs git in `root`, speaking English; the shell's 127 where there is none."""
-    command = ["git", "-C", str(root), *arguments]
-    try:
-        return subprocess.run(command, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"})
-    except FileNotFoundError:
-        return subprocess.CompletedProcess(command, _NO_GIT, b"", b"")
-
-
-def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
-    """What git said of its failure, on one line."""
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return next((line.removeprefix("fatal: ") for line in lines if line.startswith("fatal: ")), "git failed")
-
-
-def _wrong(file: str, code: str, message: str) -> InputError:
-    return InputError([Finding(place=Place(file=file), code=code, message=message)])
+    if not entry.plain:
+        raise wrong(shown, "spec-unreadable", "is no plain file at that revision; a spec is a YAML file")
+    if entry.size > LARGEST_FILE:
+        raise wrong(shown, "spec-too-large", f"larger than {LARGEST_FILE:,} bytes, which no spec is")
+    (content,) = git.blobs([entry.name])
+    return parse_spec(content, shown=shown)

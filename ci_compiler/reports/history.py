@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from statistics import median
 from typing import Any
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import Finding, InputError, Place, wrong
 from ci_compiler.workflows.variant import MANIFEST
 
 NAME = PurePosixPath(MANIFEST).name
@@ -29,7 +29,7 @@ class History:
 def read_history(folder: Path) -> History:
     """The manifests in `folder` and below. Raises InputError where there are none, or one is broken."""
     if not folder.is_dir():
-        raise InputError([Finding(place=Place(file=str(folder)), code="history-missing", message="no such folder")])
+        raise wrong(folder, "history-missing", "no such folder")
     found: dict[tuple[str, str], list[float]] = {}
     findings: list[Finding] = []
     paths = list(_manifests(folder))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Never, Protocol
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import Finding, Place, wrong
 from ci_compiler.github.clock import Clock, back_off, span
 from ci_compiler.github.errors import PASSING, GitHubError, Trouble
 from ci_compiler.github.inventory import Runner
@@ -124,7 +124,7 @@ class Controller:
                 self._cannot("runs-already", f"{machine.name} runs here for {machine.scope}; let it finish first")
 
     def _cannot(self, code: str, message: str) -> Never:
-        raise InputError([Finding(place=Place(file=self.work.pool), code=code, message=message)])
+        raise wrong(self.work.pool, code, message)
 
     def step(self) -> None:
         """One look at everything, and for each slot what is next."""

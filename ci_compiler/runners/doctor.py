@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import wrong
 from ci_compiler.hardware import CPU
 from ci_compiler.matrix import Cell
 from ci_compiler.pipeline import plan
@@ -40,7 +40,7 @@ def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "") -> Work:
     cells = judge(spec).cells
     subject = _subject(spec, cells, name) if name else None
     if subject and stage is Stage.GPU_TEST and subject.cell.gpu == CPU:
-        raise _wrong("stage-missing", f"{name} is built for no GPU and has no {stage}")
+        raise wrong("NAME", "stage-missing", f"{name} is built for no GPU and has no {stage}")
     return Work(spec=spec, cells=cells, stage=stage, subject=subject)
 
 
@@ -92,9 +92,5 @@ def _subject(spec: Spec, cells: tuple[Cell, ...], name: str) -> Subject:
                 return Subject(name=name, package=spec.packages[variant.package], cell=cell, toolkit=cuda)
     told = explain(plan(spec), name)
     if told.unknown:
-        raise _wrong("unknown-variant", told.unknown)
-    raise _wrong("variant-not-built", f"{name} is not built: {'; '.join(one.reason for one in told.absent)}")
-
-
-def _wrong(code: str, message: str) -> InputError:
-    return InputError([Finding(place=Place(file="NAME"), code=code, message=message)])
+        raise wrong("NAME", "unknown-variant", told.unknown)
+    raise wrong("NAME", "variant-not-built", f"{name} is not built: {'; '.join(one.reason for one in told.absent)}")

@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.github.secret import Secret
 from ci_compiler.runners.names import LABEL, PREFIX, mark, marks
@@ -137,12 +137,12 @@ def find_engine(name: str | None) -> ContainerEngine:
     """The container engine called `name`, or the first that is installed. Raises InputError."""
     if name is not None and name not in ENGINES:
         message = f"unknown engine {name!r}{nearest(name, ENGINES)}"
-        raise InputError([Finding(place=Place(file="--engine"), code="unknown-engine", message=message)])
+        raise wrong("--engine", "unknown-engine", message)
     wanted = (name,) if name else ENGINES
     program = next((found for one in wanted if (found := shutil.which(one))), None)
     if program is None:
         message = f"{' and '.join(wanted)} not installed; install one, or run without containers (--host DIR)"
-        raise InputError([Finding(place=Place(file="--engine"), code="no-engine", message=message)])
+        raise wrong("--engine", "no-engine", message)
     return ContainerEngine(Path(program))
 
 

@@ -398,7 +398,7 @@ def test_a_shallow_clone_says_how_to_deepen_it(
     (shallow / ".github/ci-matrix.yaml").write_text(json.dumps(small()), "utf-8")
     result, out, err = ci(capsys, base, "--root", str(shallow))
     assert (result, out, err.count("\n")) == (2, "", 1)
-    assert "this clone is shallow, so `git fetch --unshallow` may bring it" in err
+    assert "the clone is shallow: `git fetch --unshallow`, or fetch-depth: 0 in checkout" in err
 
 
 def test_no_repository_is_one_line(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -416,7 +416,7 @@ def test_without_git_a_spec_file_still_does(
     monkeypatch.setenv("PATH", str(tmp_path))
     result, _, err = ci(capsys, "HEAD")
     assert result == 2
-    assert err.startswith("HEAD: no-repository git is not installed; give a spec file")
+    assert err.startswith("HEAD: no-repository git is not installed; on Debian: apt-get install git; give a spec file")
     assert ci(capsys, str(repository / ".github/ci-matrix.yaml")) == (0, "Nothing changes.\n", "")
 
 

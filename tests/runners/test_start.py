@@ -167,4 +167,4 @@ def test_one_machine_has_one_controller_of_a_pool(options: list[str], capsys: py
 
     with only_one("builder"):
         assert run(PROGRAM, ["start", "builder", *options]) == 2
-    assert "POOL: runs-already a controller of builder runs on this machine already" in capsys.readouterr().err
+    assert "POOL: runs-already a controller of builder runs here already" in capsys.readouterr().err

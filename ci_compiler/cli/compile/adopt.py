@@ -34,19 +34,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_to_overwrite(path: Path) -> None:
-    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.errors import wrong
 
     if path.exists() or path.is_symlink():
         message = "stands here already; move it away first, or name another file"
-        raise InputError([Finding(place=Place(file=str(path)), code="in-the-way", message=message)])
+        raise wrong(path, "in-the-way", message)
 
 
 def _write(path: Path, text: str) -> None:
-    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.disk import cannot_write
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8", newline="\n")
     except OSError as error:
-        message = f"cannot be written: {error.strerror}"
-        raise InputError([Finding(place=Place(file=str(path)), code="cannot-write", message=message)]) from error
+        raise cannot_write(path, error) from error

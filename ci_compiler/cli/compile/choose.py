@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes `commit`, `chosen`, `cells` and `matrix` to $GITHUB_OUTPUT, or prints them; the rest to the summary."""
-    from ci_compiler.errors import Finding, InputError, Place, nearest
+    from ci_compiler.errors import nearest, wrong
     from ci_compiler.git import Git
     from ci_compiler.pipeline import plan
     from ci_compiler.selection import of_pull_request, of_shard
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         shards = {shard.name: shard for shard in decided.shards}
         if arguments.shard not in shards:
             message = f"unknown shard {arguments.shard!r}{nearest(arguments.shard, shards)}"
-            raise InputError([Finding(place=Place(file="--shard"), code="unknown-shard", message=message)])
+            raise wrong("--shard", "unknown-shard", message)
         shard = shards[arguments.shard]
         choice = of_shard(decided, shard, event, affected, lambda name: _published(decided, root, shard.branch, name))
     outputs = {
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _event() -> Event:
     """The event that GitHub describes by GITHUB_EVENT_NAME and the file at GITHUB_EVENT_PATH."""
-    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.errors import wrong
     from ci_compiler.selection import Event
 
     name, path = os.environ.get("GITHUB_EVENT_NAME", ""), os.environ.get("GITHUB_EVENT_PATH", "")
@@ -68,7 +68,7 @@ def _event() -> Event:
         payload = json.loads(Path(path).read_text("utf-8"))
     except (OSError, ValueError) as error:
         message = f"GITHUB_EVENT_PATH names no event ({error}); `choose` runs in a GitHub Actions job"
-        raise InputError([Finding(place=Place(file="event"), code="no-event", message=message)]) from None
+        raise wrong("event", "no-event", message) from None
     return Event(name=name, payload=payload)
 
 

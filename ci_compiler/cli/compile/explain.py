@@ -21,13 +21,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Explains; 0 for a variant that is built, 1 for one that is not, 2 for a name that is none."""
     from ci_compiler.cli.console import print_json
-    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.errors import wrong
     from ci_compiler.pipeline import plan
     from ci_compiler.reports.explain import explain
 
     found = explain(plan(spec_of(arguments)), arguments.name)
     if found.unknown:
-        raise InputError([Finding(place=Place(file="NAME"), code="unknown-variant", message=found.unknown)])
+        raise wrong("NAME", "unknown-variant", found.unknown)
     if arguments.json:
         absent = [{"reason": one.reason, "place": str(one.place)} for one in found.absent]
         print_json({"name": found.name, "built": [dict(_lines(one)) for one in found.built], "absent": absent})

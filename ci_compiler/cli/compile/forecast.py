@@ -44,14 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_chart(path: Path, found: Forecast) -> None:
-    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.disk import cannot_write
     from ci_compiler.reports.gantt import gantt
 
     try:
         path.write_text(gantt(found), "utf-8", newline="\n")
     except OSError as error:
-        message = f"cannot be written: {error.strerror}"
-        raise InputError([Finding(place=Place(file=str(path)), code="cannot-write", message=message)]) from error
+        raise cannot_write(path, error) from error
 
 
 def _print(found: Forecast, manifests: int) -> None:

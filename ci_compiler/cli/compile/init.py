@@ -15,8 +15,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the spec and its schema. Raises InputError where a spec stands there already or the owner is no name."""
-    from ci_compiler.disk import write_file
-    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.disk import cannot_write, write_file
+    from ci_compiler.errors import wrong
     from ci_compiler.output import obstacle
     from ci_compiler.spec.build import parse_spec
     from ci_compiler.spec.schema import SCHEMA
@@ -24,9 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     root = root_of(arguments)
     if (root / SPEC).exists() or (root / SPEC).is_symlink():
         message = "stands here already; edit it, or move it away first"
-        raise InputError([Finding(place=Place(file=SPEC.as_posix()), code="in-the-way", message=message)])
+        raise wrong(SPEC.as_posix(), "in-the-way", message)
     if problem := obstacle(root, SCHEMA_BESIDE.as_posix()):
-        raise InputError([Finding(place=Place(file=SCHEMA_BESIDE.as_posix()), code="in-the-way", message=problem)])
+        raise wrong(SCHEMA_BESIDE.as_posix(), "in-the-way", problem)
     text = SCHEMA.with_name("first.yaml").read_text("utf-8")
     if arguments.owner is not None:
         text = text.replace("owner: my-org", f"owner: {arguments.owner}")
@@ -36,8 +36,6 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(root / SCHEMA_BESIDE, SCHEMA.read_text("utf-8"))
         write_file(root / SPEC, text)
     except OSError as error:
-        place = Place(file=str(error.filename))
-        message = f"cannot be written: {error.strerror}"
-        raise InputError([Finding(place=place, code="cannot-write", message=message)]) from error
+        raise cannot_write(error.filename or root, error) from error
     print(f"wrote {SPEC} and {SCHEMA_BESIDE}; edit the former, then run `ci-compile`")
     return 0

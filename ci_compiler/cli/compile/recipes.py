@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the recipes; with `--check` returns 1 on drift."""
     from ci_compiler.cli.drift import report_drift, told
-    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.errors import InputError, wrong
     from ci_compiler.output import FLOX, Territory, apply, compare, differences
     from ci_compiler.recipes.render import recipes
     from ci_compiler.rules import errors_among, judge
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         root, folder = output.parent, output.name
         if not folder:
             message = f"{output} cannot change in one step; name a folder below it"
-            raise InputError([Finding(place=Place(file="--output"), code="wrong-value", message=message)])
+            raise wrong("--output", "wrong-value", message)
         files = {f"{folder}/{Path(path).name}": text for path, text in files.items()}
         territory = Territory(folder=folder, patterns=FLOX.patterns)
     changes = compare(root, files, [territory])

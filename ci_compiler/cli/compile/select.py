@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
-from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.errors import nearest, wrong
 from ci_compiler.hardware.workloads import Workload
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     machine = _machine(arguments)
     choice = select(spec, judge(spec).cells, machine, wishes)
     if choice.impossible:
-        raise _wrong("--cpu", "impossible-machine", "; ".join(choice.problems))
+        raise wrong("--cpu", "impossible-machine", "; ".join(choice.problems))
     if arguments.json:
         print_json({"machine": _machine_json(machine)} | choice.as_json())
     else:
@@ -60,7 +60,7 @@ def _wishes(spec: Spec, arguments: argparse.Namespace) -> Wishes:
         ("python", arguments.python, list(spec.matrix.pythons)),
     ):
         if name is not None and name not in known:
-            raise _wrong(f"--{option}", f"unknown-{option}", f"unknown {option} {name!r}{nearest(name, known)}")
+            raise wrong(f"--{option}", f"unknown-{option}", f"unknown {option} {name!r}{nearest(name, known)}")
     return Wishes(
         package=package,
         workload=Workload(arguments.workload),
@@ -76,7 +76,7 @@ def _machine(arguments: argparse.Namespace) -> Machine:
     from ci_compiler.runners.machine import driver_number
 
     if arguments.driver and not driver_number(arguments.driver):
-        raise _wrong("--driver", "wrong-driver", f"{arguments.driver!r} is no driver's version, as 580 or 580.65.06")
+        raise wrong("--driver", "wrong-driver", f"{arguments.driver!r} is no driver's version, as 580 or 580.65.06")
     try:
         return names.machine(
             gpu=arguments.gpu,
@@ -86,13 +86,9 @@ def _machine(arguments: argparse.Namespace) -> Machine:
         )
     except UnknownHardwareError as error:
         option = "--gpu" if error.kind == "GPU" else "--cpu"
-        raise _wrong(option, f"unknown-{error.kind.lower()}", str(error)) from None
+        raise wrong(option, f"unknown-{error.kind.lower()}", str(error)) from None
     except ValueError as error:
-        raise _wrong("--gpu/--cpu", "wrong-hardware", str(error)) from None
-
-
-def _wrong(option: str, code: str, message: str) -> InputError:
-    return InputError([Finding(place=Place(file=option), code=code, message=message)])
+        raise wrong("--gpu/--cpu", "wrong-hardware", str(error)) from None
 
 
 def _print(machine: Machine, choice: Choice) -> None:

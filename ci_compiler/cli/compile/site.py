@@ -18,8 +18,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes `DIR/index.html`. Raises InputError where something foreign stands there or it cannot be written."""
-    from ci_compiler.disk import write_file
-    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.disk import cannot_write, write_file
+    from ci_compiler.errors import wrong
     from ci_compiler.output import is_ours
     from ci_compiler.pipeline import plan
     from ci_compiler.reports.site.page import NAME, page
@@ -27,17 +27,16 @@ def run(arguments: argparse.Namespace) -> int:
     repository: str = arguments.repository
     if repository and not re.fullmatch(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+", repository):
         message = f"{repository!r} is no repository on GitHub, as my-org/build-pytorch"
-        raise InputError([Finding(place=Place(file="--repository"), code="wrong-repository", message=message)])
+        raise wrong("--repository", "wrong-repository", message)
     text = page(plan(spec_of(arguments)), repository)
     file: Path = arguments.folder / NAME
     if file.is_symlink() or (file.exists() and not is_ours(file)):
         message = "was not written by ci-compile and is in the way; move it, or delete it"
-        raise InputError([Finding(place=Place(file=str(file)), code="in-the-way", message=message)])
+        raise wrong(file, "in-the-way", message)
     try:
         arguments.folder.mkdir(parents=True, exist_ok=True)
         write_file(file, text)
     except OSError as error:
-        message = f"cannot be written: {error.strerror}"
-        raise InputError([Finding(place=Place(file=str(file)), code="cannot-write", message=message)]) from error
+        raise cannot_write(file, error) from error
     print(f"wrote {file} ({len(text.encode()) / 1000:.0f} kB)")
     return 0

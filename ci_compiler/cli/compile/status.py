@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, root_of, spec_of
-from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.errors import nearest, wrong
 
 if TYPE_CHECKING:
     from ci_compiler.github.status import Last
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     spec = spec_of(arguments)
     if arguments.branch is not None and arguments.branch not in spec.branches:
         message = f"unknown branch {arguments.branch!r}{nearest(arguments.branch, spec.branches)}"
-        raise InputError([Finding(place=Place(file="--branch"), code="unknown-branch", message=message)])
+        raise wrong("--branch", "unknown-branch", message)
     decided = plan(spec)
     client = client_of(arguments, root_of(arguments))
     shards = sum(arguments.branch in {None, shard.branch} for shard in decided.shards)

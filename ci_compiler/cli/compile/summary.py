@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Appends the table to $GITHUB_STEP_SUMMARY, or prints it."""
-    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.errors import wrong
     from ci_compiler.pipeline import plan
     from ci_compiler.reports.summary import Run, table
 
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         chosen = None
     if not (isinstance(chosen, list) and all(isinstance(name, str) for name in chosen)):
         message = "is no JSON list of names"
-        raise InputError([Finding(place=Place(file="--chosen"), code="wrong-value", message=message)])
+        raise wrong("--chosen", "wrong-value", message)
     circumstances = Run(
         event=os.environ.get("GITHUB_EVENT_NAME", ""),
         ref=os.environ.get("GITHUB_REF_NAME", ""),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
-from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.errors import Finding, InputError, Place, nearest, wrong
 
 if TYPE_CHECKING:
     from ci_compiler.matrix import Cell, Variant
@@ -111,4 +111,4 @@ def _known(kind: str, name: str | None, known: Iterable[str]) -> None:
     names = list(known)
     if name is not None and name not in names:
         message = f"unknown {kind} {name!r}{nearest(name, names)}"
-        raise InputError([Finding(place=Place(file=f"--{kind}"), code=f"unknown-{kind}", message=message)])
+        raise wrong(f"--{kind}", f"unknown-{kind}", message)

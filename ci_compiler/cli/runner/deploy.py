@@ -62,13 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _deployment(spec: Spec, arguments: argparse.Namespace) -> Deployment:
-    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.errors import wrong
     from ci_compiler.runners.deploy import arc, nixos, quadlet, systemd
 
     if arguments.target == arc.TARGET:
         return arc.deployment(spec, scale_set_labels=arguments.scale_set_labels)
     if arguments.scale_set_labels:
         message = f"means something to arc alone, not to {arguments.target}"
-        raise InputError([Finding(place=Place(file="--scale-set-labels"), code="wrong-option", message=message)])
+        raise wrong("--scale-set-labels", "wrong-option", message)
     made: dict[str, Callable[[Spec], Deployment]] = {one.TARGET: one.deployment for one in (systemd, quadlet, nixos)}
     return made[arguments.target](spec)

@@ -10,9 +10,10 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, root_of, spec_of
+from ci_compiler.errors import nearest, wrong
 
 if TYPE_CHECKING:
     from ci_compiler.github.registration import Registrar
@@ -65,24 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _pool(spec: Spec, arguments: argparse.Namespace) -> Pool:
-    from ci_compiler.errors import nearest
-
     pools = {pool.name: pool for pool in spec.pools}
     pool = pools.get(arguments.pool)
     if pool is None:
-        _wrong("POOL", "unknown-pool", f"unknown pool {arguments.pool!r}{nearest(arguments.pool, pools)}")
+        raise wrong("POOL", "unknown-pool", f"unknown pool {arguments.pool!r}{nearest(arguments.pool, pools)}")
     if pool.runs_on.scale_set:
-        _wrong("POOL", "scale-set", f"{pool.name} is a runner scale set: `ci-runner deploy arc` makes its files")
+        raise wrong("POOL", "scale-set", f"{pool.name} is a runner scale set: `ci-runner deploy arc` makes its files")
     if arguments.count < 1 or (arguments.host and arguments.count > 1):
         right = "--host runs one runner a folder" if arguments.host else "at least 1"
-        _wrong("--count", "wrong-count", f"{arguments.count} runners: {right}")
+        raise wrong("--count", "wrong-count", f"{arguments.count} runners: {right}")
     return pool
-
-
-def _wrong(file: str, code: str, message: str) -> Never:
-    from ci_compiler.errors import Finding, InputError, Place
-
-    raise InputError([Finding(place=Place(file=file), code=code, message=message)])
 
 
 def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespace) -> Work:
@@ -116,12 +109,12 @@ def only_one(pool: str) -> Iterator[None]:
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        _wrong(str(path), "cannot-write", f"the lock cannot be made: {error.strerror}")
+        raise wrong(path, "cannot-write", f"the lock cannot be made: {error.strerror}") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(file)
-        _wrong("POOL", "runs-already", f"a controller of {pool} runs on this machine already; stop it first")
+        raise wrong("POOL", "runs-already", f"a controller of {pool} runs here already; stop it first") from None
     try:
         yield
     finally:

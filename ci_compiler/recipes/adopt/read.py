@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import Finding, InputError, wrong
 from ci_compiler.git import head_branch
 from ci_compiler.hardware import Hardware
 from ci_compiler.recipes import nixtext as nix
@@ -63,7 +63,7 @@ def _branch(folder: Path) -> str:
     name = head_branch(root) or root.name
     if folder.is_dir() and not fits("branch-name", name):
         message = f"{name!r} is no branch's name; check a branch out there, or call the folder by its name"
-        raise InputError([Finding(place=Place(file=str(folder)), code="unknown-branch", message=message)])
+        raise wrong(folder, "unknown-branch", message)
     return name
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Protocol
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import wrong
 from ci_compiler.github.secret import Secret
 from ci_compiler.runners.stages.checkout import Checkout
 from ci_compiler.runners.stages.failure import StageError, failure
@@ -125,7 +125,7 @@ class Nix:
     def _the_cache(self) -> Cache:
         if self._cache is None:
             message = "the backend nix publishes to a binary cache, and the spec has no `cache`"
-            raise InputError([Finding(place=Place(file="cache"), code="cache-missing", message=message)])
+            raise wrong("cache", "cache-missing", message)
         return self._cache
 
 
@@ -158,7 +158,7 @@ def _is_as_built(store: Store, cache: Cache, manifest: Manifest) -> bool:
 def _given(secret: Secret | None, backend: Backend) -> Secret:
     if secret is None:
         message = "is not set; the secret of GitHub's environment goes into the step that publishes"
-        raise InputError([Finding(place=Place(file=TOKEN[backend]), code="secret-missing", message=message)])
+        raise wrong(TOKEN[backend], "secret-missing", message)
     return secret
 
 

@@ -6,7 +6,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import InputError, wrong
 from ci_compiler.reports.explain import Built
 from ci_compiler.runners.host import this_machine
 from ci_compiler.runners.stages.backend import LINK, Adapter, adapter
@@ -101,12 +101,12 @@ def _commit(root: Path, built: Built) -> str:
     """The commit that holds the recipe. Raises InputError where the recipe is not there as committed."""
     if not (root / built.recipe).is_file():
         message = f"there is no such recipe; `ci-compile recipes --branch {built.cell.branch}` writes it"
-        raise InputError([Finding(place=Place(file=built.recipe), code="recipe-missing", message=message)])
+        raise wrong(built.recipe, "recipe-missing", message)
     checkout = Checkout(root)
     if changed := checkout.changed(RECIPES):
         more = f" (nor are {len(changed) - 1} others)" if len(changed) > 1 else ""
         message = f"is not as in the commit that is checked out{more}; a build is of a commit: commit it first"
-        raise InputError([Finding(place=Place(file=changed[0]), code="recipe-changed", message=message)])
+        raise wrong(changed[0], "recipe-changed", message)
     return checkout.commit()
 
 

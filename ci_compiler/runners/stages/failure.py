@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import Finding, Place, wrong
 
 
 class StageError(Exception):
@@ -30,4 +30,4 @@ def output_folder(folder: Path, stale: Iterable[str]) -> None:
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
         message = f"cannot be written to: {error.strerror}"
-        raise InputError([Finding(place=Place(file=str(folder)), code="cannot-write", message=message)]) from None
+        raise wrong(folder, "cannot-write", message) from None

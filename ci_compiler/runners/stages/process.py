@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Never
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import wrong
 from ci_compiler.github.secret import Secret
 from ci_compiler.spec.model import Backend
 from ci_compiler.workflows.variant import TOKEN
@@ -78,7 +78,7 @@ def program(name: str, *, install: str) -> str:
     """The path of a program. Raises InputError, which says how to `install` it."""
     found = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), _DEFAULT_PROFILE)))
     if found is None:
-        raise InputError([Finding(place=Place(file=name), code="program-missing", message=f"not on PATH; {install}")])
+        raise wrong(name, "program-missing", f"not on PATH; {install}")
     return found
 
 
@@ -182,7 +182,7 @@ def _started(
         )
     except OSError as error:
         message = f"cannot be started: {error.strerror}"
-        raise InputError([Finding(place=Place(file=command[0]), code="cannot-start", message=message)]) from None
+        raise wrong(command[0], "cannot-start", message) from None
     try:
         yield process
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import wrong
 from ci_compiler.matrix import Variant
 from ci_compiler.pipeline import plan
 from ci_compiler.reports.explain import Built, explain
@@ -16,16 +16,16 @@ def find(spec: Spec, name: str, branch: str = "") -> Built:
     """
     told = explain(plan(spec), name)
     if told.unknown:
-        raise _wrong("NAME", "unknown-variant", told.unknown)
+        raise wrong("NAME", "unknown-variant", told.unknown)
     if not told.built:
         reasons = "; ".join(one.reason for one in told.absent)
-        raise _wrong("NAME", "variant-not-built", f"{name} is not built: {reasons}")
+        raise wrong("NAME", "variant-not-built", f"{name} is not built: {reasons}")
     found = [one for one in told.built if branch in {"", one.cell.branch}]
     branches = " and ".join(one.cell.branch for one in told.built)
     if not found:
-        raise _wrong("--branch", "variant-not-built", f"{name} is not built on {branch}, but on {branches}")
+        raise wrong("--branch", "variant-not-built", f"{name} is not built on {branch}, but on {branches}")
     if len(found) > 1:
-        raise _wrong("--branch", "which-branch", f"{name} is built on {branches}; name one")
+        raise wrong("--branch", "which-branch", f"{name} is built on {branches}; name one")
     return found[0]
 
 
@@ -33,7 +33,3 @@ def needed(spec: Spec, built: Built) -> tuple[Variant, ...]:
     """The variants of the same cell that `built` is built with, another repository's too."""
     needs = spec.packages[built.variant.package].needs
     return tuple(Variant(name=f"{need}-{built.cell.suffix}", package=need) for need in needs)
-
-
-def _wrong(what: str, code: str, message: str) -> InputError:
-    return InputError([Finding(place=Place(file=what), code=code, message=message)])
