@@ -7,6 +7,7 @@ outside, so each refusal is a finding with its place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ LARGEST_TREE = 50_000
 """Bytes and nodes (aliases expanded) above which a spec is refused: the bundled stack has 3 kB and 300."""
 
 _CORE = "tag:yaml.org,2002:"
+_DIRECTIVE = re.compile(r"(?:^|(?<=[\r\x85\u2028\u2029\ufeff]))%\w*", re.MULTILINE)
+"""A line that YAML takes for a directive, as `%YAML 1.1`: ruamel fails on some of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,9 @@ def parse_document(data: bytes, *, shown: str) -> Document:
         column = error.start - data.rfind(b"\n", 0, error.start)
         place = Place(file=shown, line=line, column=column)
         _refuse(place, "spec-not-utf8", f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8")
+    if directive := _DIRECTIVE.search(text):
+        place = Place(file=shown, line=text.count("\n", 0, directive.start()) + 1, column=1)
+        _refuse(place, "spec-syntax", f"{directive[0]} is a directive; a spec is YAML 1.2 without any")
     root = _compose(text, shown)
     if root is None:
         _refuse(Place(file=shown), "spec-empty", "holds nothing; `ci-compile init` writes a first one")
