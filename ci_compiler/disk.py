@@ -1,8 +1,9 @@
 """Changing a file or a folder in one step, so that whoever is killed leaves the old or the new.
 
 A copy of the folder is made beside it, with the files that do not change linked, not copied, and the two are exchanged
-by one system call. A file system that cannot exchange gets the files one by one, each in one step. What is made lies in
-a folder whose name tells the process that makes it, so that the next one removes what a dead one has left.
+by one system call; then the old folder is brought up to date too, and gets its place back, since people stand in it. A
+file system that cannot exchange gets the files one by one, each in one step. What is made lies in a folder whose name
+tells the process that makes it, so that the next one removes what a dead one has left.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ci_compiler.errors import InputError, wrong
@@ -55,7 +56,7 @@ def sweep(path: Path) -> None:
     for one in left:
         pid = one.name.removeprefix(mine).split("-")[0]
         if not pid.isdigit() or not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(one, ignore_errors=True)
+            _remove(one)
 
 
 def cannot_write(file: str | os.PathLike[str], error: OSError) -> InputError:
@@ -73,7 +74,15 @@ def _staging(path: Path) -> Iterator[Path]:
     try:
         yield made
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        _remove(made)
+
+
+def _remove(folder: Path) -> None:
+    """Removes `folder`, and what lies in folders that may not be written as well."""
+    for parent, _, _ in os.walk(folder):
+        with suppress(OSError):
+            Path(parent).chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _change_one(staging: Path, target: Path, text: str | None) -> None:
@@ -90,14 +99,31 @@ def _replace(fresh: Path, target: Path, text: str) -> None:
 
 
 def _change_together(copy: Path, folder: Path, texts: Mapping[str, str | None]) -> None:
-    _stage(folder, copy, texts)
     if not folder.exists():
+        copy.mkdir()
+        _put(texts, copy)
         copy.rename(folder)
-    elif _exchange(copy, folder):
-        _keep_late(copy, folder, texts)
-    else:
+        return
+    for name in texts:
+        _may_write(folder / name)
+    shutil.copytree(folder, copy, symlinks=True, copy_function=_link)
+    _put(texts, copy)
+    if not _exchange(copy, folder):
         for name, text in texts.items():
             _move(copy / name, folder / name, gone=text is None)
+        return
+    # The change is made. The folder that was there gets it as well and its place back: shells stand in it.
+    with suppress(OSError):
+        _put(texts, copy)
+        _exchange(copy, folder)
+    _keep_late(copy, folder, texts)
+
+
+def _may_write(target: Path) -> None:
+    """Raises PermissionError where the folder that holds `target`, or shall, may not be written."""
+    folder = next(parent for parent in target.parents if parent.exists())
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(folder))
 
 
 def _move(fresh: Path, target: Path, *, gone: bool) -> None:
@@ -108,20 +134,15 @@ def _move(fresh: Path, target: Path, *, gone: bool) -> None:
     fresh.replace(target)
 
 
-def _stage(folder: Path, copy: Path, texts: Mapping[str, str | None]) -> None:
-    """`copy` becomes what `folder` shall be: files that do not change are linked, folders keep their modes."""
-    if folder.is_dir():
-        shutil.copytree(folder, copy, symlinks=True, copy_function=_link)
-    else:
-        copy.mkdir()
+def _put(texts: Mapping[str, str | None], folder: Path) -> None:
+    """Gives the files of `folder`, which nobody sees, their `texts`; a folder whose last file goes, goes with it."""
     for name, text in texts.items():
-        target = copy / name
+        target = folder / name
         target.unlink(missing_ok=True)
         if text is not None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, "utf-8", newline="\n")
-            continue
-        if not any(target.parent.iterdir()) and target.parent != copy:
+        elif target.parent != folder and not any(target.parent.iterdir()):
             target.parent.rmdir()
 
 
@@ -148,7 +169,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _keep_late(old: Path, new: Path, texts: Mapping[str, str | None]) -> None:
-    """Moves to `new` what somebody put into `old` while `new` was made: foreign files that are not linked there."""
+    """Moves to `new` what somebody put into `old` meanwhile: foreign files that are not linked there."""
     for late in sorted(old.rglob("*")):
         path = late.relative_to(old)
         if path.as_posix() in texts or (late.is_dir() and not late.is_symlink()) or _same(late, new / path):

@@ -196,6 +196,34 @@ def test_what_is_being_written_is_compared_when_it_is_done(tmp_path: Path) -> No
         assert seen.result() == ()
 
 
+def test_whoever_stands_in_a_folder_stays_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_into(tmp_path, {A: OURS, B: OURS})
+    monkeypatch.chdir(tmp_path / A.rpartition("/")[0])
+    compile_into(tmp_path, {A: OURS + "x: 1\n", ".github/actions/c/action.yml": OURS})
+    assert sorted(Path().iterdir()) == [Path("a.yml")]
+    assert Path("a.yml").samefile(tmp_path / A)
+    assert Path("a.yml").read_text("utf-8") == OURS + "x: 1\n"
+    assert Path("../actions/c/action.yml").exists()
+
+
+def test_where_the_old_folder_cannot_take_its_place_back_the_new_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_into(tmp_path, {A: OURS, B: OURS})
+    calls: list[Path] = []
+
+    def once(one: Path, other: Path) -> bool:
+        calls.append(one)
+        if len(calls) > 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return _exchange(one, other)
+
+    monkeypatch.setattr("ci_compiler.disk._exchange", once)
+    compile_into(tmp_path, {A: OURS + "x: 1\n", B: OURS + "x: 1\n"})
+    assert snapshot(tmp_path) == {path: (OURS + "x: 1\n").encode() for path in (A, B)}
+    assert not list(tmp_path.glob(".ci-compile-*"))
+
+
 def test_what_somebody_writes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An editor saves by renaming: its file is a new one in the folder that is about to be the old."""
     mine, deep, link = (tmp_path / ".github" / name for name in ("CODEOWNERS", "deep/er/new.md", "link"))
@@ -236,7 +264,7 @@ def test_what_cannot_be_written_is_named_as_the_system_names_it(
         (failing(errno.ENOSPC), ".github: cannot-write cannot be written: No space left on device"),
         (failing(errno.EROFS, "/a/b"), "/a/b: cannot-write cannot be written: Read-only file system"),
     ):
-        monkeypatch.setattr("ci_compiler.disk._stage", fail)
+        monkeypatch.setattr("ci_compiler.disk._put", fail)
         with pytest.raises(InputError) as raised:
             compile_into(tmp_path, {A: OURS, B: OURS})
         assert list(map(str, raised.value.findings)) == [said]

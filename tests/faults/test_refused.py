@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -71,6 +72,36 @@ def test_a_folder_that_may_not_be_written_is_said_in_a_line(root: Path, name: st
 
     assert child(unprivileged) == 2
     assert snapshot(root, staged=True) == before
+    assert not leftovers(root)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("closed", [".github", ".github/workflows"])
+def test_a_folder_that_its_owner_has_closed_stays_closed(root: Path, tmp_path: Path, closed: str) -> None:
+    for folder in (root, *root.parents):
+        if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
+            folder.chmod(0o755)
+    other = root.parent / "other"
+    replaced(other, root)
+    for path in (root, *root.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    (root / closed).chmod(0o555)
+    said = tmp_path / "said"
+    said.touch()
+    said.chmod(0o666)
+
+    def as_its_owner() -> int:
+        assert command(*COMMANDS["compile"](other)) == 0  # imports what another user may not be able to read
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        with said.open("w", encoding="utf-8") as file, contextlib.redirect_stderr(file):
+            return command(*COMMANDS["compile"](root))
+
+    before = below(snapshot(root), ".github")
+    assert child(as_its_owner) == 2
+    last = said.read_text("utf-8").splitlines()[-1]
+    assert last == f"{root}/{closed}: cannot-write cannot be written: Permission denied"
+    assert below(snapshot(root), ".github") == before
     assert not leftovers(root)
 
 
