@@ -170,10 +170,16 @@ class Git:
         refs = [f"{commit}:refs/heads/{name}" for name, commit in commits.items()]
         self._run("push", "--atomic", "--porcelain", "--", remote, *refs)
 
-    def checked_out(self) -> set[str]:
-        """The branches that this or another worktree of the repository has checked out."""
-        listed = self._run("worktree", "list", "--porcelain").splitlines()
-        return {line.removeprefix("branch refs/heads/") for line in listed if line.startswith("branch ")}
+    def checked_out(self) -> dict[str, Path]:
+        """The branches that this or another worktree of the repository has checked out, with the worktree's folder."""
+        found, folder = {}, self.root
+        for line in self._run("worktree", "list", "--porcelain").splitlines():
+            word, _, rest = line.partition(" ")
+            if word == "worktree":
+                folder = Path(rest)
+            elif word == "branch":
+                found[rest.removeprefix("refs/heads/")] = folder
+        return found
 
 
 def _remedy(reason: str) -> str:

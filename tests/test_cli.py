@@ -93,6 +93,7 @@ def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[st
         (["explain", "pytorch-python313-cpu-armv8.2"], "write pytorch-python313-cpu-armv8_2"),
         (["explain", "pytorch-python313-cuda12_8-sm91-avx2"], "unknown GPU 'sm91'; did you mean sm90"),
         (["explain", "x"], "is not a variant's name"),
+        (["audit", "/nowhere/at/all"], "/nowhere/at/all: recipes-missing there is no such folder"),
         (["summary", ".", "--chosen", "[1"], "--chosen: wrong-value is no JSON list of names"),
         (["summary", ".", "--chosen", "5"], "--chosen: wrong-value is no JSON list of names"),
         (["summary", ".", "--chosen", "[5]"], "--chosen: wrong-value is no JSON list of names"),
@@ -107,6 +108,61 @@ def test_wrong_words_are_one_line_with_the_right_ones(
     assert out == ""
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+def test_a_spec_under_another_name_is_no_bundled_stack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ci("init", "--root", str(tmp_path)) == 0
+    assert ci("--root", str(tmp_path)) == 0
+    spec = tmp_path / ".github/ci-matrix.yaml"
+    spec.rename(spec.with_suffix(".yml"))
+    capsys.readouterr()
+    assert ci("--check", "--root", str(tmp_path)) == 2
+    assert capsys.readouterr().err == (
+        ".github/ci-matrix.yml: spec-missing a spec is called ci-matrix.yaml; rename the file, or give --spec\n"
+    )
+    spec.with_suffix(".yml").unlink()
+    assert ci("--check", "--root", str(tmp_path)) == 2
+    assert capsys.readouterr().err == (
+        ".github/ci-matrix.yaml: spec-missing the files here are compiled from it; bring it back, or give --spec\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("head", "said"), [("feature", "feature is no branch of the spec"), ("", "no branch is checked out")]
+)
+def test_recipes_that_are_left_out_are_spoken_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], head: str, said: str
+) -> None:
+    assert ci("init", "--root", str(tmp_path)) == 0
+    assert ci("recipes", "--branch", "main", "--root", str(tmp_path)) == 0
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").write_text(f"ref: refs/heads/{head}\n" if head else "0" * 40, "utf-8")
+    capsys.readouterr()
+    assert ci("--root", str(tmp_path)) == 0
+    out, err = capsys.readouterr()
+    assert f"the recipes are left out: {said}; --branch main takes them in\n" in err
+    assert " recipes and" not in out
+
+
+def test_an_output_that_takes_nothing_is_one_line() -> None:
+    script = "from ci_compiler.cli.compile import main\nraise SystemExit(main())"
+    command = [sys.executable, "-c", script, "variants"]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "ci-compile: system No space left on device\n")
+    closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], capture_output=True, text=True, check=False)
+    assert (closed.returncode, closed.stderr) == (0, "")
+
+
+def test_what_the_system_refuses_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    assert ci("--check", "--root", str(tmp_path)) == 2
+    assert capsys.readouterr().err == f"{tmp_path}/.github/ci-matrix.yaml: system Permission denied\n"
 
 
 def test_explain_tells_where_a_variant_is_built_and_tested(capsys: pytest.CaptureFixture[str]) -> None:

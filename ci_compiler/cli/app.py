@@ -10,12 +10,14 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Never, Protocol, cast
 
 from ci_compiler import __version__
-from ci_compiler.errors import InputError
+from ci_compiler.errors import InputError, wrong
 
 INTERRUPTED = 130
 """The exit code behind Ctrl-C, as shells have it: 128 and the number of SIGINT."""
@@ -67,6 +69,9 @@ class _Completion(argparse.Action):
 
 def run(program: Program, argv: Sequence[str] | None = None) -> int:
     """Runs `program` with `argv` (the process' own, if None) and returns its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started this
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(program, words)
     arguments = parser.parse_args(words)
@@ -83,11 +88,23 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
         print_findings(error.findings)
         return 2
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_output()
         return 0
+    except OSError as error:
+        from ci_compiler.cli.console import print_findings
+
+        _close_output()
+        print_findings(wrong(error.filename or program.name, "system", error.strerror or str(error)).findings)
+        return 2
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+def _close_output() -> None:
+    """What is left to be printed goes nowhere, so that the interpreter's end does not fail on it."""
+    with suppress(OSError, ValueError):  # no file of the system's
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser_of(program: Program, command: str, prog: str) -> argparse.ArgumentParser:

@@ -52,7 +52,8 @@ def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
     if name in spec.branches:
         return name
     if given is None:
-        message = f"{name or 'what'} is checked out, and no branch of the spec; name one{nearest('', spec.branches)}"
+        what = f"{name} is checked out, and no branch of the spec" if name else "no branch is checked out here"
+        message = f"{what}; give --branch{nearest('', spec.branches)}"
     else:
         message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
     raise wrong("--branch", "unknown-branch", message)
@@ -66,8 +67,13 @@ def root_of(arguments: argparse.Namespace) -> Path:
             place = Place(file=str(given))
             raise InputError([Finding(place=place, code="root-missing", message="no such folder")])
         return given
-    here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    return checkout_around(Path.cwd())
+
+
+def checkout_around(folder: Path) -> Path:
+    """The nearest folder from `folder` upwards that git knows; `folder` itself where there is none."""
+    whole = folder.resolve()
+    return next((one for one in (whole, *whole.parents) if (one / ".git").exists()), folder)
 
 
 def spec_of(arguments: argparse.Namespace) -> Spec:
@@ -81,7 +87,23 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
     own = root / SPEC
     if own.exists() or own.is_symlink():
         return load_spec(own, shown=SPEC.as_posix())
+    other = SPEC.with_suffix(".yml")
+    if (root / other).exists():
+        raise wrong(other, "spec-missing", f"a spec is called {SPEC.name}; rename the file, or give --spec")
+    if _compiled_from_own(root):
+        raise wrong(SPEC, "spec-missing", "the files here are compiled from it; bring it back, or give --spec")
     return bundled_spec()
+
+
+def _compiled_from_own(root: Path) -> bool:
+    """Whether the compiled workflows of the repository say that they are from a spec at the usual place."""
+    from ci_compiler.workflows.common import FOLDER, VARIANT
+
+    try:
+        with (root / FOLDER / VARIANT).open(encoding="utf-8", errors="replace") as file:
+            return f" from {SPEC.as_posix()}." in file.readline(1000)
+    except OSError:
+        return False
 
 
 def _shown(path: Path, root: Path) -> str:

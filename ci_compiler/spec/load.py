@@ -78,7 +78,7 @@ def parse_document(data: bytes, *, shown: str) -> Document:
         _refuse(place, "spec-syntax", f"{directive[0]} is a directive; a spec is YAML 1.2 without any")
     root = _compose(text, shown)
     if root is None:
-        _refuse(Place(file=shown), "spec-empty", "holds nothing; `ci-compile init` writes a first one")
+        _refuse(Place(file=shown), "spec-empty", "holds nothing; delete it, and `ci-compile init` writes a first one")
     _Tree(shown).check(root)
     builder = _Builder(shown)
     value = builder.build(root, ())

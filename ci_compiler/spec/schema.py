@@ -97,7 +97,10 @@ def _message(document: Document, path: Path_, error: Any) -> str:
         case "uniqueItems":
             return f"{_where(path)}: an entry stands here twice"
         case "type" if not expected:
-            kinds = {"object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number"}
+            kinds = {
+                "object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number",
+                "boolean": "true or false",
+            }  # fmt: skip
             wanted = error.validator_value if isinstance(error.validator_value, str) else error.validator_value[0]
             return f"{_where(path)}: {shown} is not {kinds.get(wanted, wanted)}"
         case "minProperties" | "minItems":

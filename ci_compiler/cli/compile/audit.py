@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ci_compiler.cli.where import add_branch, add_spec, branch_of, spec_of
+from ci_compiler.cli.where import add_branch, add_spec, branch_of, checkout_around, spec_of
+from ci_compiler.errors import wrong
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.recipes.audit import audit
 
     spec = spec_of(arguments)
-    branch = branch_of(arguments, spec, arguments.folder)
+    if not arguments.folder.is_dir():
+        raise wrong(arguments.folder, "recipes-missing", "there is no such folder")
+    branch = branch_of(arguments, spec, checkout_around(arguments.folder))
     findings = audit(arguments.folder, spec, branch, timeout=arguments.timeout)
     if arguments.json:
         rows = [{"file": f.place.file, "line": f.place.line, "column": f.place.column} for f in findings]

@@ -49,12 +49,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[Sequence[Territory], dict[str, str]]:
     """The recipes of the branch that is checked out, where its folder holds compiled ones (`ci-compile recipes`)."""
+    from ci_compiler.cli.console import note
     from ci_compiler.git import head_branch
     from ci_compiler.output import FLOX, holds_ours
 
     asked = getattr(arguments, "branch", None) is not None
     branch = branch_of(arguments, decided.spec, root) if asked else head_branch(root)
-    if branch not in decided.spec.branches or not holds_ours(root, FLOX):
+    if not holds_ours(root, FLOX):
+        return (), {}
+    if branch not in decided.spec.branches:
+        what = f"{branch} is no branch of the spec" if branch else "no branch is checked out"
+        choices = " or ".join(f"--branch {name}" for name in decided.spec.branches)
+        note(f"the recipes are left out: {what}; {choices} takes them in")
         return (), {}
     from ci_compiler.recipes.render import recipes
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, add_spec, root_of, spec_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ci_compiler.spec.model import Spec
 
 REMOTE = "origin"
@@ -49,10 +49,13 @@ def run(arguments: argparse.Namespace) -> int:
     commits = write(git, plans, message, remote=REMOTE if arguments.push else "")
     for branch, commit in commits.items():
         print(f"{branch} is now {commit[:12]}")
-    for branch in sorted(git.checked_out() & commits.keys()):
+    folders, parents = git.checked_out(), {plan.branch: plan.parent for plan in plans}
+    for branch in sorted(folders.keys() & commits.keys()):
+        there = "" if folders[branch] == Path.cwd() else f" -C {shlex.quote(str(folders[branch]))}"
         note(
-            f"{branch} is checked out, and its files are as they were: "
-            f"`git restore --staged --worktree .github .flox` brings them to the new commit"
+            f"{branch} is checked out, and its files are as they were; what changed comes to the new commit by "
+            f"`git{there} diff --name-only {parents[branch][:12]} {commits[branch][:12]} | "
+            f"git{there} restore --staged --worktree --pathspec-from-file=-`"
         )
     print("every branch is up to date" if not commits else f"{len(commits)} of {len(plans)} branches moved")
     return 0
