@@ -14,7 +14,9 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.matrix import Cell
 from ci_compiler.pipeline import Plan
 from ci_compiler.routing import Route
-from ci_compiler.sharding import Shard
+from ci_compiler.sharding import Shard, stages_of
+from ci_compiler.workflows.github import limit
+from ci_compiler.workflows.pull_request import OWN_JOBS
 from ci_compiler.workflows.shard import ALL, machines
 
 NO_COMMIT = "0" * 40
@@ -79,13 +81,19 @@ def of_pull_request(plan: Plan, event: Event, affected: Affected) -> Choice:
     wanted = set(affected(str(request["base"]["sha"]), branch))
     cells = tuple(part for shard in plan.shards if shard.branch == branch for part in shard.cells)
     whole = _choice(branch, cells, wanted)
-    chosen = _choice(branch, within_limit(whole.cells, plan.spec.pull_request_cells), wanted)
+    chosen = _choice(branch, within_limit(whole.cells, most_cells(plan)), wanted)
     return Choice(
         branch=branch,
         variants=chosen.variants,
         cells=chosen.cells,
         left=tuple(name for name in whole.variants if name not in set(chosen.variants)),
     )
+
+
+def most_cells(plan: Plan) -> int:
+    """How many cells a pull request builds at the most: as the spec says, and as a run of GitHub holds jobs."""
+    jobs = max(len(cell.variants) for cell in plan.judged.cells) * len(stages_of(plan.spec))
+    return min(plan.spec.pull_request_cells, (limit("jobs").gate - OWN_JOBS) // jobs)
 
 
 def within_limit(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tuple[Cell, Route], ...]:

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from ci_compiler.errors import InputError
 from ci_compiler.pipeline import Plan, plan
 from ci_compiler.reports.summary import Run, escape, table
-from ci_compiler.selection import Choice, Event, of_pull_request, of_shard, representatives, within_limit
+from ci_compiler.selection import Choice, Event, most_cells, of_pull_request, of_shard, representatives, within_limit
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Stage
+from ci_compiler.workflows import pull_request
+from ci_compiler.workflows.pull_request import OWN_JOBS
 from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
 from tests.recipes.test_affected import PKGS, Repository, repository  # noqa: F401  (a fixture)
 from tests.recipes.test_audit import CPU, V90, X90
@@ -261,6 +263,25 @@ def test_a_variant_that_no_machine_tests_says_so(tmp_path: Path) -> None:
     leave(tmp_path, f"build-{name}", MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
     text = table(decided, Run(event="push", ref="main", publish=True), "main", [name], tmp_path)
     assert "no: no pool for gpu-test on x86_64-linux has a GPU that runs sm80 beside a CPU that runs avx2" in text
+
+
+def test_a_pull_request_is_no_larger_than_a_run_of_github() -> None:
+    document = small(**{"pull-request": {"cells": 64}})
+    assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 4)
+    assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
+    jobs = pull_request.workflow(spec_of(document))["jobs"]
+    assert isinstance(jobs, dict)
+    assert [name for name, job in jobs.items() if "uses" not in job] == [*jobs][:4] + [*jobs][-1:]
+    assert len(jobs) == OWN_JOBS + 1
+
+
+def test_the_only_artifact_of_a_run_comes_without_its_folder(decided: Plan, tmp_path: Path) -> None:
+    manifest = {"name": GPU[0], "seconds": 61, "closure_size": 400_000}
+    (tmp_path / MANIFEST_FILE).write_text(json.dumps(manifest), "utf-8")
+    run = Run(event="push", ref="main", publish=True)
+    rows = table(decided, run, "main", GPU[:2], tmp_path).splitlines()[2:]
+    assert rows[0].startswith(f"| `{GPU[0]}` | passed | **failed** | **failed** | 1 min 1 s |")
+    assert rows[1].startswith(f"| `{GPU[1]}` | **failed** | not reached |")
 
 
 def test_nothing_to_build_is_a_sentence(decided: Plan, tmp_path: Path) -> None:

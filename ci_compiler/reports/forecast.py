@@ -14,7 +14,7 @@ from ci_compiler.jobs import Work, better_order, jobs_of
 from ci_compiler.matrix import Cell
 from ci_compiler.pipeline import Plan
 from ci_compiler.reports.history import History
-from ci_compiler.selection import within_limit
+from ci_compiler.selection import most_cells, within_limit
 from ci_compiler.simulate import Bound, Job, Order, Schedule, critical_path, lower_bound, simulate
 from ci_compiler.spec.model import Pool, Spec, Stage
 from ci_compiler.workflows.github import limit
@@ -232,7 +232,7 @@ def _pull_requests(plan: Plan, history: History, machines: Mapping[str, int]) ->
     """What a pull request to each branch builds, where it rebuilds the whole branch; it publishes nothing."""
     for branch in plan.spec.branches:
         shards = [shard for shard in plan.shards if shard.branch == branch]
-        wanted = within_limit([part for shard in shards for part in shard.cells], plan.spec.pull_request_cells)
+        wanted = within_limit([part for shard in shards for part in shard.cells], most_cells(plan))
         chosen = {(branch, variant.name) for cell, _ in wanted for variant in cell.variants}
         jobs = jobs_of(plan.spec, shards, chosen=chosen, recorded=history.seconds, publish=False)
         yield PullRequest(branch=branch, cells=tuple(cell for cell, _ in wanted), seconds=end_of(jobs, machines))

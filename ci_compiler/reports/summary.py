@@ -93,7 +93,9 @@ def _why_not(run: Run, branch: str, *, failed: bool) -> str:
 
 
 def _manifest(results: Path, name: str) -> Mapping[str, Any]:
-    return _read(results / f"build-{name}" / MANIFEST_FILE)
+    """The manifest of a build; a run's only artifact, a build's then, comes without its folder (download-artifact)."""
+    alone = _read(results / MANIFEST_FILE)
+    return alone if alone.get("name") == name else _read(results / f"build-{name}" / MANIFEST_FILE)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -15,6 +15,8 @@ ENVIRONMENT = "github-pages"
 """The environment that GitHub itself makes for Pages."""
 
 _FOLDER = "_site"
+_ARTIFACT = f"github-pages-{expression('github.run_attempt')}"
+"""The page's artifact: those of earlier attempts stay with the run, and deploying wants one of its name."""
 
 
 def workflow(spec: Spec) -> dict[str, Node]:
@@ -35,6 +37,7 @@ def _page(spec: Spec) -> dict[str, Node]:
         "runs-on": spec.hosted,
         "timeout-minutes": 10,
         "permissions": dict(READ),
+        "outputs": {"artifact": _ARTIFACT},
         "steps": [
             checkout(),
             setup(),
@@ -45,7 +48,7 @@ def _page(spec: Spec) -> dict[str, Node]:
             {
                 "name": "Keep it for Pages",
                 "uses": pinned("actions/upload-pages-artifact"),
-                "with": {"path": _FOLDER},
+                "with": {"name": _ARTIFACT, "path": _FOLDER},
             },
         ],
     }
@@ -63,6 +66,11 @@ def _deploy(spec: Spec) -> dict[str, Node]:
         },
         "environment": {"name": ENVIRONMENT, "url": expression("steps.deploy.outputs.page_url")},
         "steps": [
-            {"name": "Deploy", "id": "deploy", "uses": pinned("actions/deploy-pages")},
+            {
+                "name": "Deploy",
+                "id": "deploy",
+                "uses": pinned("actions/deploy-pages"),
+                "with": {"artifact_name": expression("needs.page.outputs.artifact")},
+            },
         ],
     }

@@ -28,6 +28,9 @@ from ci_compiler.workflows.writer import Node, Spaced
 SELECT = "select"
 CELLS = "cells"
 
+OWN_JOBS = 5
+"""Jobs of a run beside those of its cells."""
+
 CHECK = "Pull request verdict"
 """The one check to require: a name that no other workflow's job has, as rules know checks by their jobs' names."""
 

@@ -49,7 +49,14 @@ def workflow(spec: Spec, shard: Shard) -> dict[str, Node]:
         "on": _triggers(spec, shard),
         "permissions": {},
         "concurrency": {
-            "group": f"{shard.name}-{expression('github.ref')}-{expression('inputs.variant || github.run_id')}",
+            "group": "-".join(
+                [
+                    shard.name,
+                    expression("github.ref"),
+                    expression("inputs.variant || github.run_id"),
+                    expression("inputs.publish"),  # lest one that publishes nothing takes the place of one that does
+                ]
+            ),
             "cancel-in-progress": False,
         },
         "jobs": Spaced({SELECT: _select(spec, shard), **cells, VERDICT: verdict}),

@@ -173,7 +173,7 @@ def _publish(spec: Spec, stage: Stage) -> dict[str, Node]:
     token = TOKEN[spec.backend]
     return _job(spec, stage, condition, needs=waits, permissions=READ) | {
         "environment": spec.publish.environment,
-        "concurrency": {"group": f"publish-{NAME}", "cancel-in-progress": False},
+        "concurrency": {"group": f"publish-{expression('inputs.branch')}-{NAME}", "cancel-in-progress": False},
         "steps": [
             checkout(expression("inputs.branch"), history=True, credentials=True),
             _manifest(),

@@ -72,10 +72,19 @@ def test_an_artifact_that_is_not_there_cannot_be_downloaded_by_its_name(work: Pa
     assert "not found" in done.stderr
 
 
-def test_one_is_downloaded_as_it_is_and_several_into_folders(work: Path) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"name": "one"}, ["deep/file"]),
+        ({"pattern": "t*"}, ["deep/file"]),
+        ({"pattern": "*"}, ["one/deep/file", "two/deep/file"]),
+    ],
+)
+def test_one_is_downloaded_as_it_is_and_several_into_folders(
+    work: Path, wanted: dict[str, str], expected: list[str]
+) -> None:
     for name in ("one", "two"):
         assert upload(work, name).returncode == 0
-    assert download(work, pattern="t*").returncode == 0
-    assert download(work, name="one").returncode == 0
+    assert download(work, **wanted).returncode == 0
     files = sorted(path.relative_to(work / "in").as_posix() for path in work.glob("in/**/*") if path.is_file())
-    assert files == ["deep/file", "two/deep/file"]
+    assert files == expected

@@ -1,4 +1,4 @@
-"""Copies artifacts of the run: the files of one by name, or a folder for each that a pattern matches (v4 and later)."""
+"""Copies artifacts of the run: one by name, or those of a pattern in folders; a single match comes without (v5)."""
 
 import os
 import shutil
@@ -13,5 +13,6 @@ if wanted := os.environ["NAME"]:
         sys.exit(f"Error: Unable to download artifact(s): Artifact not found for name: {wanted}")
     shutil.copytree(store / wanted, target, dirs_exist_ok=True)
 else:
-    for name in (name for name in names if fnmatchcase(name, os.environ["PATTERN"] or "*")):
-        shutil.copytree(store / name, target / name, dirs_exist_ok=True)
+    found = [name for name in names if fnmatchcase(name, os.environ["PATTERN"] or "*")]
+    for name in found:
+        shutil.copytree(store / name, target / name if len(found) > 1 else target, dirs_exist_ok=True)
