@@ -29,6 +29,10 @@ class Verdict(StrEnum):
     NOBODY = "nobody"
 
 
+UNSERVED = frozenset({Verdict.NOBODY, Verdict.OFFLINE})
+"""The verdicts under which jobs wait until GitHub cancels them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSet:
     """What jobs ask for: where they run, the pool that the spec declares for it with its count of machines.

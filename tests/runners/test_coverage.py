@@ -182,9 +182,23 @@ def test_the_command_fails_where_nobody_serves(
         ("", "hosted by GitHub", 0, 0, 0),
     ]
     assert err.splitlines() == [
-        "a label set is served by nobody; asking again in 60 s, lest a runner is between two jobs",
+        "no runner is online for a label set; asking again in 60 s, lest one is between two jobs",
         "self-hosted, linux, x64, gpu-sm90: nobody serves the 4 jobs of pool h100",
     ]
+
+
+def test_the_command_fails_where_every_runner_is_offline(
+    github: GitHub,
+    command: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("GITHUB_API_URL", github.url)
+    github.add_runner("builder-1", BUILDER, status="offline")
+    github.add_runner("h100", ("self-hosted", "linux", "x64", "gpu-sm90"))
+    assert run(PROGRAM, [*command, "--live"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "self-hosted, linux, x64, nix-builder: no runner is online for the 24 jobs of pool builder"
 
 
 def test_a_runner_between_two_jobs_is_waited_for(

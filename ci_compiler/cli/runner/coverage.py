@@ -25,10 +25,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints a verdict a label set; returns 1 where one is served by nobody."""
+    """Prints a verdict a label set; returns 1 where jobs for one would wait: nobody serves it, or all are offline."""
     from ci_compiler.cli.console import note, print_json, table
     from ci_compiler.pipeline import plan
-    from ci_compiler.runners.coverage import Verdict, cover, label_sets
+    from ci_compiler.runners.coverage import UNSERVED, Verdict, cover, label_sets
 
     asked = label_sets(plan(spec_of(arguments)))
     served = _live(arguments, asked) if arguments.live else cover(asked, None)
@@ -38,10 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
         live = ["online", "busy", "offline"] if arguments.live else []
         headers = ["labels", "pool", "verdict", "machines", *live, "jobs"]
         table(headers, [[_as_json(one)[header] for header in headers] for one in served])
-    nobody = [one for one in served if one.verdict is Verdict.NOBODY]
-    for one in nobody:
-        note(f"{one.asked}: nobody serves the {sum(one.asked.jobs.values())} jobs of pool {one.asked.pool}")
-    return 1 if nobody else 0
+    unserved = [one for one in served if one.verdict in UNSERVED]
+    for one in unserved:
+        who = "nobody serves" if one.verdict is Verdict.NOBODY else "no runner is online for"
+        note(f"{one.asked}: {who} the {sum(one.asked.jobs.values())} jobs of pool {one.asked.pool}")
+    return 1 if unserved else 0
 
 
 def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
@@ -50,15 +51,15 @@ def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[S
     from ci_compiler.cli.remote import client_of
     from ci_compiler.github.clock import span
     from ci_compiler.github.inventory import inventory
-    from ci_compiler.runners.coverage import Verdict, cover
+    from ci_compiler.runners.coverage import UNSERVED, cover
 
     client = client_of(arguments, root_of(arguments))
     seen = inventory(client)
     served = cover(asked, seen.runners)
-    if any(one.verdict is Verdict.NOBODY for one in served):
+    if any(one.verdict in UNSERVED for one in served):
         if seen.unseen is not None:
             raise seen.unseen
-        note(f"a label set is served by nobody; asking again in {span(PATIENCE)}, lest a runner is between two jobs")
+        note(f"no runner is online for a label set; asking again in {span(PATIENCE)}, lest one is between two jobs")
         client.clock.sleep(PATIENCE)
         served = cover(asked, inventory(client).runners)
     elif seen.unseen is not None:
