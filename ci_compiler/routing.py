@@ -14,7 +14,7 @@ from itertools import permutations
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.matrix import Cell
-from ci_compiler.spec.model import TESTS, Pool, RunsOn, Spec, Stage, TestPolicy
+from ci_compiler.spec.model import TESTS, Backend, Pool, RunsOn, Spec, Stage, TestPolicy
 
 Needs = tuple[str, str, str, int, int]
 """What decides a cell's way: system, GPU, ISA, and the most disk and memory (GB) that a package's build takes."""
@@ -40,7 +40,9 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> Routed:
     """The route of each of `cells`."""
     router = _Router(spec)
     routes = tuple(map(router.route, cells))
-    findings = [*router.lacks.values(), *_stealing_pools(spec), *_unused_pools(spec, routes)]
+    findings = [
+        *router.lacks.values(), *_stealing_pools(spec), *_unused_pools(spec, routes), *_without_a_cache(spec, routes)
+    ]  # fmt: skip
     return Routed(routes=routes, findings=tuple(findings))
 
 
@@ -91,11 +93,15 @@ class _Router:
 
     def _lack(self, stage: Stage, cell: Cell, disk: int, memory: int) -> str:
         """Why no pool runs `stage`, for people; an error where the stage or the policy cannot do without."""
+        if not any(pool.system == cell.system and stage in pool.stages for pool in self.spec.pools):
+            return self._told(stage, cell, f"no pool for {stage} has {cell.system}")
         wanted = {
             Stage.CPU_TEST: f"a CPU that runs {cell.isa}",
             Stage.GPU_TEST: f"a GPU that runs {cell.gpu} beside a CPU that runs {cell.isa}",
         }.get(stage, f"{disk} GB of disk and {memory} GB of memory")
-        reason = f"no pool for {stage} on {cell.system} has {wanted}"
+        return self._told(stage, cell, f"no pool for {stage} on {cell.system} has {wanted}")
+
+    def _told(self, stage: Stage, cell: Cell, reason: str) -> str:
         if self.spec.tests.get(stage) in {None, TestPolicy.REQUIRED}:
             whose = f"{cell.variants[0].name} on {cell.branch}"
             finding = self.spec.finding(("runners",), f"no-pool-for-{stage}", f"{reason} ({whose})", key=True)
@@ -134,6 +140,26 @@ def _serves(machines: RunsOn, job: RunsOn) -> bool:
         return machines.scale_set == job.scale_set
     in_group = not job.group or job.group.lower() == machines.group.lower()
     return in_group and _label_set(job) <= _label_set(machines)
+
+
+def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
+    """What needs a binary cache that the spec does not name."""
+    if spec.cache is not None:
+        return
+    if spec.backend is Backend.NIX:
+        message = "backend nix publishes into a binary cache: without a `cache` publishing fails"
+        yield spec.finding(("backend",), "no-cache", message, warn=True)
+        return
+    for pools in {id(route): route.pools for route in routes}.values():
+        build = pools.get(Stage.BUILD)
+        other = next((pool for pool in pools.values() if build and pool.name != build.name), None)
+        if build and other:
+            message = (
+                f"what {build.name} builds, {other.name} tests or publishes: without a `cache` to bring it there, "
+                "this fails where they share no store"
+            )
+            yield spec.finding(("runners", other.name), "no-cache", message, key=True, warn=True)
+            return
 
 
 def _unused_pools(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:

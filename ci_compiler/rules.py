@@ -131,7 +131,7 @@ def judge(spec: Spec) -> Judged:
     kept, excluded, unused = _exclude(spec, cells)
     findings += unused
     if not findings:
-        findings += [*_check_cells(spec, kept), *_check_axis_use(spec, kept)]
+        findings += [*_check_cells(spec, kept), *_check_axis_use(spec, kept, [*left_out, *excluded])]
     return Judged(cells=tuple(kept), left_out=(*left_out, *excluded), findings=tuple(findings))
 
 
@@ -248,7 +248,7 @@ def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
                 yield spec.finding(("branches", other.name, "versions", package), "same-name-same-version", message)
 
 
-def _check_axis_use(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
+def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) -> Iterator[Finding]:
     """Entries of the axes that nothing came of."""
     used = {(cell.branch, cell.gpu) for cell in cells}
     if not used:
@@ -256,8 +256,9 @@ def _check_axis_use(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     for axis in spec.matrix.gpus:
         path = ("matrix", "gpus", axis.name)
         if not any(gpu == axis.name for _, gpu in used):
-            reason = "no branch can build it, or everything of it is excluded"
-            yield spec.finding(path, "unused-gpu", f"{axis.name}: {reason}", key=True)
+            reasons = dict.fromkeys(one.reason for one in left_out if one.gpu == axis.name)
+            why = "; ".join(reasons) or "everything of it is excluded"
+            yield spec.finding(path, "unused-gpu", f"{axis.name}: nothing of it is built: {why}", key=True)
     branches = {branch for branch, _ in used}
     for name in spec.branches:
         if name not in branches:
@@ -409,9 +410,21 @@ def _look_up(
     try:
         table(name)
     except UnknownHardwareError as error:
-        hint = f" (or {extra})" if extra else ""
+        message = f"{error} (or {extra})" if extra else str(error)
         code = "unknown-" + error.kind.split()[-1].lower()
-        yield spec.finding(path, code, f"{error}{hint}", key=key)
+        yield spec.finding(path, code, _of_product(spec, name) or message, key=key)
+
+
+def _of_product(spec: Spec, name: str) -> str:
+    """What to write in place of a product's name (`h100`); '' for what is none."""
+    from ci_compiler.reports.names import device  # a wrong spec is worth the time
+
+    try:
+        known = device(name)
+    except UnknownHardwareError:
+        return ""
+    of = [gpu.name for gpu in spec.hardware.gpus.values() if known and gpu.capability == known.capability]
+    return f"{name!r} is a product; write its architecture, {of[0]}" if of else ""
 
 
 def errors_among(findings: Iterable[Finding]) -> list[Finding]:

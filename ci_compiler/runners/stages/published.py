@@ -26,4 +26,7 @@ def is_published(spec: Spec, root: Path, branch: str, name: str) -> bool:
             return bool(flox.listed(name, built.version))
         if spec.cache is None:
             return False
-        return store.signed(spec.cache, store.outputs(store.instantiate(root / built.recipe)))
+        if store.signed(spec.cache, store.outputs(store.instantiate(root / built.recipe))):
+            return True
+        store.reach(spec.cache)  # that nothing was found says nothing of a cache that does not answer
+        return False

@@ -145,6 +145,12 @@ class Store:
         where = ("--store", cache.url, "--recursive", "--no-contents")
         return self._ask("nix", *_NEW_COMMANDS, "store", "verify", *_FRESH, *key, *where, *paths).status == 0
 
+    def reach(self, cache: Cache) -> None:
+        """Raises StageError where the cache does not answer, or not without credentials."""
+        ended = self._ask("nix", *_NEW_COMMANDS, "store", "ping", "--store", cache.url)
+        if ended.status != 0:
+            raise failure(cache.url, "cache-unreachable", f"it does not answer here: {ended.said}")
+
     def _query(self, *arguments: str) -> str:
         ended = self._ask("nix-store", "--query", *arguments)
         if ended.status != 0:
