@@ -383,8 +383,9 @@ def test_the_first_command_prints_what_the_readme_says(tmp_path: Path, capsys: p
     assert second.text.endswith(" && .venv/bin/python -m pytest")
     printed = next(block for block in blocks_of("README.md", "text") if block.line > first.line)
     assert run(COMPILE, ["--root", str(tmp_path)]) == 0
-    out = capsys.readouterr().out.replace(f"{tmp_path}/", "")
-    assert shows(printed.text, out), out
+    captured = capsys.readouterr()
+    said = (captured.err + captured.out).replace(f"{tmp_path}/", "")
+    assert shows(printed.text, said), said
 
 
 # Pictures.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -90,24 +90,28 @@ def _why_not(reason: str, elsewhere: Sequence[Built], name: str, branch: str | N
     return reason if name in reason else f"{name}: {reason}"
 
 
-def start(client: Client, wanted: Iterable[Built], *, publish: bool) -> Iterator[Started]:
-    """Starts the workflow of each of `wanted` on its branch, one after the other. Raises GitHubError, InputError."""
+def start(client: Client, wanted: Iterable[Built], *, publish: bool, again: bool = False) -> Iterator[Started]:
+    """Starts the workflow of each of `wanted` on its branch, one after the other. Raises GitHubError, InputError.
+
+    `publish` what passes its tests, `again` even what shows as published.
+    """
+    chosen = {"publish": str(publish).lower(), **({"again": "true"} if again else {})}
     wanted = list(wanted)
     missing = dict.fromkeys(target.workflow for target in wanted if target.workflow not in client.workflows)
     if missing:
         message = f"{client.access.repository} has no such workflow; push the compiled files to its default branch"
         raise InputError(Finding(place=Place(file=path), code="no-workflow", message=message) for path in missing)
     for target in wanted:
-        yield _start(client, client.workflows[target.workflow], target, publish=publish)
+        yield _start(client, client.workflows[target.workflow], target, chosen)
 
 
-def _start(client: Client, workflow: Workflow, target: Built, *, publish: bool) -> Started:
+def _start(client: Client, workflow: Workflow, target: Built, chosen: Mapping[str, str]) -> Started:
     """Starts one. Where the answer is lost, it looks whether the run is there before it asks again."""
     what = f"start {PurePosixPath(target.workflow).name} on {target.cell.branch} for {target.variant.name}"
     since = client.clock.now()
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            if (run := _dispatch(client, what, workflow, target, publish=publish)) is not None:
+            if (run := _dispatch(client, what, workflow, target, chosen)) is not None:
                 return Started(target=target, run=run.id, url=run.html_url)
         except GitHubError as error:
             if not error.uncertain:
@@ -124,9 +128,11 @@ def _start(client: Client, workflow: Workflow, target: Built, *, publish: bool) 
     raise wrong(client.access.host, "no-run", message)
 
 
-def _dispatch(client: Client, what: str, workflow: Workflow, target: Built, *, publish: bool) -> WorkflowRun | None:
+def _dispatch(
+    client: Client, what: str, workflow: Workflow, target: Built, chosen: Mapping[str, str]
+) -> WorkflowRun | None:
     """The run that GitHub says it started; None where it started one and does not say which."""
-    inputs = {"variant": target.variant.name, "publish": str(publish).lower()}
+    inputs = {"variant": target.variant.name, **chosen}
 
     def ask() -> WorkflowRun:
         return workflow.create_dispatch(target.cell.branch, inputs, throw=True, return_run_details=True)

@@ -35,6 +35,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "branch": variant.text_input("The branch that it is built for."),
         "commit": variant.text_input("The commit that holds its recipes."),
         "publish": {"description": "Whether its variants may be published.", "type": "boolean", "required": True},
+        "again": {"description": "Whether even those that show as published are.", "type": "boolean", "required": True},
         **variant.machine_inputs(spec),
     }
 
@@ -48,7 +49,7 @@ def _job(spec: Spec, package: Package) -> dict[str, Node]:
         job["needs"] = list(needs)
         went = [f"(needs.{need}.result == 'success' || needs.{need}.result == 'skipped')" for need in needs]
         condition = " && ".join(["!cancelled()", condition, *went])
-    passed = ["branch", "commit", "publish", *variant.machine_inputs(spec)]
+    passed = ["branch", "commit", "publish", "again", *variant.machine_inputs(spec)]
     return job | {
         "if": expression(condition),
         "uses": local(VARIANT),

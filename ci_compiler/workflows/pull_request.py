@@ -128,6 +128,7 @@ def _cells(spec: Spec) -> dict[str, Node]:
             "branch": expression("github.base_ref"),
             "commit": expression(f"needs.{SELECT}.outputs.commit"),
             "publish": False,
+            "again": False,
             **{name: expression(f"matrix.{name}") for name in variant.machine_inputs(spec)},
         },
     }

@@ -86,8 +86,13 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
         "type": "boolean",
         "default": False,
     }
+    again: dict[str, Node] = {
+        "description": "Publish even what shows as published (a changed recipe of the same version).",
+        "type": "boolean",
+        "default": False,
+    }
     triggers: dict[str, Node] = {
-        "workflow_dispatch": {"inputs": {"variant": variant, "publish": publish}},
+        "workflow_dispatch": {"inputs": {"variant": variant, "publish": publish, "again": again}},
         "push": {"branches": [shard.branch], "paths": _paths(shard)},
     }
     if spec.schedule:
@@ -154,6 +159,7 @@ def _cell(spec: Spec, cell: Cell, route: Route, granted: dict[str, str]) -> dict
             "branch": cell.branch,
             "commit": expression(f"needs.{SELECT}.outputs.commit"),
             "publish": _MAY_PUBLISH[spec.publish.on_push],
+            "again": expression("inputs.again == true"),
             **machines(spec, route),
         },
         "secrets": secret_passed(spec),

@@ -63,6 +63,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "branch": text_input("The branch that it is built for."),
         "commit": text_input("The commit that holds its recipe."),
         "publish": {"description": "Whether it may be published.", "type": "boolean", "required": True},
+        "again": {"description": "Whether even what shows as published is.", "type": "boolean", "required": True},
         **machine_inputs(spec),
     }
 
@@ -179,9 +180,13 @@ def _publish(spec: Spec, stage: Stage) -> dict[str, Node]:
             _manifest(),
             {
                 "name": "Publish",
-                "env": {token: expression(f"secrets.{token}"), "COMMIT": expression("inputs.commit")},
+                "env": {
+                    token: expression(f"secrets.{token}"),
+                    "COMMIT": expression("inputs.commit"),
+                    "AGAIN": expression("inputs.again && 'yes' || ''"),
+                },
                 "run": 'ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" '
-                f"--manifest {MANIFEST} --out publish-output",
+                f"--manifest {MANIFEST} --out publish-output ${{AGAIN:+--again}}",
             },
             {
                 "name": "Keep what came of it",

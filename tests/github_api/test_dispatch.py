@@ -43,6 +43,11 @@ def test_each_variant_starts_its_own_shard_on_its_branch(served: GitHub, stack: 
     ]
 
 
+def test_what_is_published_is_published_again_where_one_says_so(served: GitHub, stack: Plan) -> None:
+    list(start(talk(served).client, targets(stack, [GPU]), publish=True, again=True))
+    assert [(one["publish"], one["again"]) for one in served.dispatched] == [("true", "true")]
+
+
 def test_a_name_on_several_branches_starts_on_all_of_them(served: GitHub, stack: Plan) -> None:
     assert len(started(talk(served), stack, CPU, CPU)) == 2
     assert [one["ref"] for one in served.dispatched] == ["main", "cuda-13_0"]

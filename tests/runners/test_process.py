@@ -27,9 +27,16 @@ RUN = """\
 env > environment
 touch .runner .credentials .credentials_rsaparams
 mkdir -p _work
-while test ! -e go; do sleep 0.01; done
-exit "$(cat go)"
+until mv go gone 2>/dev/null; do sleep 0.01; done
+exit "$(cat gone)"
 """
+"""A runner whose job ends when the file `go` says how; the next one wants another."""
+
+
+def end_job(folder: Path, code: int) -> None:
+    """Lets the job of the runner in `folder` end with `code`: the file is there whole, or not at all."""
+    (folder / "going").write_text(str(code), "utf-8")
+    (folder / "going").replace(folder / "go")
 
 
 @pytest.fixture
@@ -77,7 +84,7 @@ def test_it_ends_with_the_runners_own_code_and_leaves_no_configuration(folder: P
     engine = started(folder)
     [machine] = engine.machines()
     assert (machine.name, machine.status, machine.registration, machine.pool) == ("one", Status.RUNNING, 17, "builder")
-    (folder / "go").write_text(str(code), "utf-8")
+    end_job(folder, code)
     until(lambda: engine.machines()[0].status is Status.ENDED)
     assert engine.machines()[0].exit_code == code
     engine.remove(ORDER.name)
@@ -87,7 +94,7 @@ def test_it_ends_with_the_runners_own_code_and_leaves_no_configuration(folder: P
 
 
 def test_removing_kills_the_runner_and_its_children(folder: Path) -> None:
-    (folder / "run.sh").write_text(RUN.replace("while", "sleep 1000 & echo $! > child\nwhile"), "utf-8")
+    (folder / "run.sh").write_text(RUN.replace("until", "sleep 1000 & echo $! > child\nuntil"), "utf-8")
     engine = started(folder)
     until(lambda: bool((folder / "child").exists() and (folder / "child").read_text("utf-8")))
     child = int((folder / "child").read_text("utf-8"))
@@ -130,7 +137,7 @@ def test_a_later_controller_finds_the_runner_of_an_earlier_one(folder: Path) -> 
     engine = ProcessEngine(folder)
     [machine] = engine.machines()
     assert (machine.name, machine.status, machine.registration) == ("one", Status.RUNNING, 17)
-    (folder / "go").write_text("1", "utf-8")
+    end_job(folder, 1)
     until(lambda: engine.machines()[0].status is Status.ENDED)
     assert engine.machines()[0].exit_code == 0
     engine.remove("one")

@@ -18,7 +18,7 @@ from tests.github_api.server import serving
 from tests.github_api.state import OWNER, REPOSITORY, TOKEN, Fault, GitHub
 from tests.specs import small
 
-from .test_process import RUN
+from .test_process import RUN, end_job
 
 
 @pytest.fixture
@@ -66,16 +66,14 @@ class Day:
     def __call__(self, _: float) -> None:
         self.sleep(0.02)
         ours = [runner for runner in self.github.runners.values() if runner["name"].startswith("ci-runner-")]
-        if ours and (self.folder / "environment").exists() and not (self.folder / "go").exists():
+        if ours and (self.folder / "environment").exists():
             self.seen.add((self.folder / "environment").read_text("utf-8"))
             (self.folder / "environment").unlink()
             self.github.runners.pop(ours[0]["id"])
-            (self.folder / "go").write_text("0", "utf-8")
-        elif not ours and not (self.folder / RECORD).exists():
-            (self.folder / "go").unlink(missing_ok=True)
-            if len(self.seen) == self.jobs:  # the last job's machine is gone as well
-                self.seen.add("")
-                os.kill(os.getpid(), signal.SIGTERM)
+            end_job(self.folder, 0)
+        elif not ours and not (self.folder / RECORD).exists() and len(self.seen) == self.jobs:
+            self.seen.add("")  # the last job's machine is gone as well
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_jobs_are_done_one_after_the_other_until_sigterm(
@@ -104,7 +102,7 @@ def test_a_version_that_github_no_longer_serves_ends_it_with_the_runners_own_cod
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    (folder / "go").write_text("7", "utf-8")
+    end_job(folder, 7)
     sleep = time.sleep
     monkeypatch.setattr("time.sleep", lambda _: sleep(0.02))
     assert run(PROGRAM, ["start", "builder", *options]) == 7

@@ -261,6 +261,19 @@ def test_a_run_may_publish_where_it_was_asked_to_or_a_push_does(compiled: Tree) 
         assert value is (inputs.get("publish", False) or (on_push and event.name == "push"))
 
 
+def test_only_a_dispatch_that_says_so_publishes_again(compiled: Tree) -> None:
+    asked = [job["with"]["again"] for _, _, job in compiled.jobs() if "cell" in job.get("with", {})]
+    expressions = {text for text in asked if isinstance(text, str)}
+    assert asked.count(False) == 1  # the pull request's
+    publish = compiled.files["variant.yml"]["jobs"]["publish"]["steps"]
+    word = next(step for step in publish if step["name"] == "Publish")["env"]["AGAIN"]
+    for given in ({}, {"again": False}, {"again": True}):
+        again = given.get("again", False)
+        values = list(expression_values((text, {"inputs": given}) for text in expressions))
+        assert values == [again] * len(expressions)
+        assert list(expression_values([(word, {"inputs": {"again": again}})])) == ["yes" if again else ""]
+
+
 def test_what_is_selected_from_is_the_push_itself_or_the_shards_branch(compiled: Tree) -> None:
     cases, wanted = [], []
     for shard in compiled.plan.shards:

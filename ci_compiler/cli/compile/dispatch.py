@@ -22,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help="a variant's name")
     parser.add_argument("--branch", metavar="B", help="the branch; every one that has the variant, if not given")
     parser.add_argument("--publish", action="store_true", help="publish what passes its tests")
+    parser.add_argument("--again", action="store_true", help="with --publish: even what shows as published already")
     parser.add_argument("--wait", action="store_true", help="follow the runs; exit 1 where one fails")
     add_repository(parser)
     add_spec(parser)
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         if len(branches) > 1:
             note(f"{name} is built on {' and '.join(branches)}: all are started; --branch starts one")
     started: list[Started] = []
-    for one in start(client, wanted, publish=arguments.publish):
+    for one in start(client, wanted, publish=arguments.publish, again=arguments.again):
         print(one.target.variant.name, one.target.cell.branch, one.url, flush=True)
         started.append(one)
     if not arguments.wait:
