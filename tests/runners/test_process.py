@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +18,17 @@ from ci_compiler.errors import InputError
 from ci_compiler.github.secret import Secret
 from ci_compiler.runners.engine import EngineError, Order, Status
 from ci_compiler.runners.process import CONFIGURED, RECORD, ProcessEngine
+from tests.runners.unpacked import RUN, end_job, unpacked
 
 SECRET = "ZW5jb2RlZCBjb25maWd1cmF0aW9u"  # noqa: S105
 ALONE: dict[str, Any] = {"image": "", "gpus": "", "builds": True, "room": 0, "cores": 0}
 ORDER = Order(name="one", registration=17, scope="my-org/stack", pool="builder", slot=1, **ALONE)
-RUN = """\
-#!/bin/sh
-env > environment
-touch .runner .credentials .credentials_rsaparams
-mkdir -p _work
-until mv go gone 2>/dev/null; do sleep 0.01; done
-exit "$(cat gone)"
-"""
-"""A runner whose job ends when the file `go` says how; the next one wants another."""
-
-
-def end_job(folder: Path, code: int) -> None:
-    """Lets the job of the runner in `folder` end with `code`: the file is there whole, or not at all."""
-    (folder / "going").write_text(str(code), "utf-8")
-    (folder / "going").replace(folder / "go")
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """An unpacked runner whose jobs end when the file `go` says how."""
-    runner = tmp_path / "runner"
-    runner.mkdir()
-    (runner / "run.sh").write_text(RUN, "utf-8")
-    (runner / "run.sh").chmod(0o755)
-    return runner
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with unpacked(tmp_path / "runner") as made:
+        yield made
 
 
 def until(what: Callable[[], bool]) -> None:

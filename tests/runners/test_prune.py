@@ -23,7 +23,7 @@ from tests.github_api.state import REPOSITORY, TOKEN, Fault, GitHub
 from tests.specs import small, spec_of
 
 from .test_engine import Told
-from .test_process import RUN
+from .unpacked import RUN
 
 NOW = 1_790_856_000
 NAME = RunnerName(host="here-0123", slot=1, made=NOW - 5000, pool="builder")

@@ -16,9 +16,8 @@ from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.runners.process import RECORD
 from tests.github_api.server import serving
 from tests.github_api.state import OWNER, REPOSITORY, TOKEN, Fault, GitHub
+from tests.runners.unpacked import end_job, unpacked
 from tests.specs import small
-
-from .test_process import RUN, end_job
 
 
 @pytest.fixture
@@ -28,12 +27,9 @@ def github() -> Iterator[GitHub]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    runner = tmp_path / "runner"
-    runner.mkdir()
-    (runner / "run.sh").write_text(RUN, "utf-8")
-    (runner / "run.sh").chmod(0o755)
-    return runner
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with unpacked(tmp_path / "runner") as made:
+        yield made
 
 
 @pytest.fixture
