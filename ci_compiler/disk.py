@@ -60,10 +60,8 @@ def sweep(path: Path) -> None:
 
 
 def cannot_write(file: str | os.PathLike[str], error: OSError) -> InputError:
-    """The error that a user is told, in the kernel's words; of several that shutil collected, the first."""
-    why = error.strerror
-    if isinstance(error, shutil.Error):
-        why = str(error.args[0][0][2]) if isinstance(error.args[0], list) else str(error)
+    """The error that a user is told, in the kernel's words; of those that copying a folder collected, the first."""
+    why = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
     return wrong(file, "cannot-write", f"cannot be written: {why}")
 
 

@@ -270,6 +270,17 @@ def test_what_cannot_be_written_is_named_as_the_system_names_it(
         assert list(map(str, raised.value.findings)) == [said]
 
 
+def test_of_many_files_that_cannot_be_copied_the_first_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_into(tmp_path, {A: OURS, B: OURS})
+
+    def full(source: str, _: str) -> str:
+        raise OSError(errno.ENOSPC, f"no space for {Path(source).name}")
+
+    monkeypatch.setattr("ci_compiler.disk._link", full)
+    with pytest.raises(InputError, match=r"\.github: cannot-write cannot be written: .*no space for [ab]\.yml$"):
+        compile_into(tmp_path, {A: OURS + "x: 1\n", B: OURS + "x: 1\n"})
+
+
 def test_each_territory_changes_by_itself(tmp_path: Path) -> None:
     near, beside = Territory(folder="out", patterns=("*",)), Territory(folder="out2", patterns=("*",))
     files = {"out/a": OURS, "out/b": OURS, "out2/a": OURS, "out2/b": OURS}
@@ -305,7 +316,8 @@ def test_one_file_is_written_whole_beside_what_a_dead_run_left(tmp_path: Path) -
     target = tmp_path / "spec.yaml"
     dead, alive = tmp_path / ".ci-compile-spec.yaml-999999999-x", tmp_path / f".ci-compile-spec.yaml-{os.getpid()}-x"
     other = tmp_path / ".ci-compile-other-999999999-x"
-    for folder in (dead, alive, other):
+    nobody = tmp_path / ".ci-compile-spec.yaml-x"
+    for folder in (dead, alive, other, nobody):
         folder.mkdir()
     target.symlink_to(write(tmp_path, "elsewhere"))
     write_file(target, "a: 1\n")
