@@ -12,9 +12,10 @@ import ctypes
 import errno
 import os
 import shutil
+import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -28,10 +29,12 @@ def change_folder(folder: Path, texts: Mapping[str, str | None]) -> None:
 
     The folder may be new; what else lies in it, and what somebody puts there meanwhile, stays.
     """
+    if not texts:
+        return
     with _staging(folder) as staging:
-        if len(texts) < 2 and folder.is_dir():
-            for name, text in texts.items():
-                _change_one(staging, folder / name, text)
+        if len(texts) == 1 and folder.is_dir():
+            ((name, text),) = texts.items()
+            _change_one(staging, folder / name, text)
         else:
             _change_together(staging / folder.name, folder, texts)
 
@@ -98,7 +101,6 @@ def _replace(fresh: Path, target: Path, text: str) -> None:
 
 def _change_together(copy: Path, folder: Path, texts: Mapping[str, str | None]) -> None:
     if not folder.exists():
-        copy.mkdir()
         _put(texts, copy)
         copy.rename(folder)
         return
@@ -106,6 +108,7 @@ def _change_together(copy: Path, folder: Path, texts: Mapping[str, str | None]) 
         _may_write(folder / name)
     shutil.copytree(folder, copy, symlinks=True, copy_function=_link)
     _put(texts, copy)
+    made = set(_files(copy).values())
     if not _exchange(copy, folder):
         for name, text in texts.items():
             _move(copy / name, folder / name, gone=text is None)
@@ -114,7 +117,7 @@ def _change_together(copy: Path, folder: Path, texts: Mapping[str, str | None]) 
     with suppress(OSError):
         _put(texts, copy)
         _exchange(copy, folder)
-    _keep_late(copy, folder, texts)
+    _keep_late(copy, folder, texts, made)
 
 
 def _may_write(target: Path) -> None:
@@ -166,18 +169,16 @@ def _exchange(one: Path, other: Path) -> bool:
     raise OSError(code, os.strerror(code), os.fspath(other))
 
 
-def _keep_late(old: Path, new: Path, texts: Mapping[str, str | None]) -> None:
-    """Moves to `new` what somebody put into `old` meanwhile: foreign files that are not linked there."""
-    for late in sorted(old.rglob("*")):
-        path = late.relative_to(old)
-        if path.as_posix() in texts or (late.is_dir() and not late.is_symlink()) or _same(late, new / path):
-            continue
-        (new / path).parent.mkdir(parents=True, exist_ok=True)
-        late.replace(new / path)
+def _files(folder: Path) -> dict[Path, int]:
+    """The inode of every file and symbolic link below `folder`."""
+    found = ((path, path.lstat()) for path in sorted(folder.rglob("*")))
+    return {path: status.st_ino for path, status in found if not stat.S_ISDIR(status.st_mode)}
 
 
-def _same(one: Path, other: Path) -> bool:
-    """Whether two paths are links to one file, or symbolic links to one place."""
-    if one.is_symlink() and other.is_symlink():
-        return one.readlink() == other.readlink()
-    return os.path.lexists(other) and os.path.samestat(one.lstat(), other.lstat())
+def _keep_late(left: Path, folder: Path, texts: Mapping[str, str | None], made: Collection[int]) -> None:
+    """Moves to `folder` what somebody put into `left` while that had its place: whatever has an inode not `made`."""
+    for late, inode in _files(left).items():
+        path = late.relative_to(left)
+        if inode not in made and path.as_posix() not in texts:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            late.replace(folder / path)

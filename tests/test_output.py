@@ -224,17 +224,21 @@ def test_where_the_old_folder_cannot_take_its_place_back_the_new_one_stays(
     assert not list(tmp_path.glob(".ci-compile-*"))
 
 
-def test_what_somebody_writes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An editor saves by renaming: its file is a new one in the folder that is about to be the old."""
+@pytest.mark.parametrize("when", [1, 2])
+def test_what_somebody_writes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: int) -> None:
+    """An editor saves by renaming: its file is a new one in the folder that is about to be another."""
+    calls: list[Path] = []
     mine, deep, link = (tmp_path / ".github" / name for name in ("CODEOWNERS", "deep/er/new.md", "link"))
     compile_into(tmp_path, {A: OURS, B: OURS})
     mine.write_text("* @me\n", "utf-8")
     link.symlink_to("CODEOWNERS")
 
     def late(one: Path, other: Path) -> bool:
-        (tmp_path / "saved").write_text("* @you\n", "utf-8")
-        (tmp_path / "saved").replace(mine)
-        write(tmp_path, ".github/deep/er/new.md", "new\n")
+        calls.append(one)
+        if len(calls) == when:
+            (tmp_path / "saved").write_text("* @you\n", "utf-8")
+            (tmp_path / "saved").replace(mine)
+            write(tmp_path, ".github/deep/er/new.md", "new\n")
         return _exchange(one, other)
 
     monkeypatch.setattr("ci_compiler.disk._exchange", late)
@@ -243,6 +247,13 @@ def test_what_somebody_writes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pyt
     assert link.readlink() == Path("CODEOWNERS")
     assert not (tmp_path / B).exists()
     assert not list(tmp_path.glob(".ci-compile-*"))
+
+
+def test_a_single_file_comes_with_its_folder(tmp_path: Path) -> None:
+    action = ".github/actions/c/action.yml"
+    compile_into(tmp_path, {A: OURS})
+    assert compile_into(tmp_path, {A: OURS, action: OURS}) == [(action, "added")]
+    assert snapshot(tmp_path).keys() == {A, action}
 
 
 def test_folders_above_a_territory_are_made(tmp_path: Path) -> None:
