@@ -249,6 +249,18 @@ def test_what_somebody_writes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pyt
     assert not list(tmp_path.glob(".ci-compile-*"))
 
 
+def test_where_folders_cannot_be_exchanged_files_change_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci_compiler.disk._exchange", lambda *_: False)
+    action = ".github/actions/c/action.yml"
+    compile_into(tmp_path, {A: OURS, B: OURS})
+    foreign = write(tmp_path, ".github/CODEOWNERS", "* @me\n").stat().st_ino
+    compile_into(tmp_path, {A: OURS + "x: 1\n", action: OURS})
+    assert snapshot(tmp_path).keys() == {A, action, ".github/CODEOWNERS"}
+    assert (tmp_path / ".github/CODEOWNERS").stat().st_ino == foreign
+
+
 def test_a_single_file_comes_with_its_folder(tmp_path: Path) -> None:
     action = ".github/actions/c/action.yml"
     compile_into(tmp_path, {A: OURS})
