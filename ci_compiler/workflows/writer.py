@@ -21,6 +21,9 @@ WIDTH = 120
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _PLAIN = re.compile(r"(?:[A-Za-z_$/(]|\./)(?:[A-Za-z0-9_ $./@{}()'\"!=&|<>,*+~^%?\[\];-]|:(?=[^ ]))*(?<![ :])")
 _FLOW = re.compile(r"[A-Za-z_$/][A-Za-z0-9_$./@*+=~^%-]*")
+_BLOCK = re.compile(r"[!-~][ -~\t]*(?:\n+[ \t]*[!-~][ -~\t]*)*\n?")
+"""Lines that a block (`|`) holds as they are: none of blanks alone, not the first indented, one break at the end."""
+
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
@@ -97,7 +100,7 @@ def _sequence(value: Iterable[Node], indent: str, lines: list[str]) -> None:
 
 
 def _string(head: str, value: str, indent: str, lines: list[str]) -> None:
-    if "\n" in value:
+    if "\n" in value and _BLOCK.fullmatch(value):
         lines.append(f"{head} |" if value.endswith("\n") else f"{head} |-")
         lines.extend(f"{indent}  {line}" if line else "" for line in value.removesuffix("\n").split("\n"))
         return
@@ -115,7 +118,7 @@ def _flow(value: Sequence[Node]) -> str | None:
 @lru_cache(maxsize=4096)
 def _key(key: str) -> str:
     plain = _KEY.fullmatch(key) and (key == "on" or key.lower() not in _WORDS)  # GitHub's own key is plain everywhere
-    return key if plain else json.dumps(key, ensure_ascii=False)
+    return key if plain else _escaped(key)
 
 
 def _scalar(value: str | int) -> str:
@@ -131,4 +134,11 @@ def quoted(text: str) -> str:
         return str(text)
     if '"' in text and text.isprintable():
         return "'" + text.replace("'", "''") + "'"
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\x7f").replace("\x85", "\\x85")
+    return _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    """`text` in double quotes, with all that does not print as an escape."""
+    return "".join(
+        char if char.isprintable() else f"\\U{ord(char):08x}" for char in json.dumps(text, ensure_ascii=False)
+    )
