@@ -357,6 +357,7 @@ def test_a_quadlets_credential_stays_with_the_controller(spec: Spec) -> None:
     assert container["Secret"] == ["ci-runner-github,type=env,target=GITHUB_TOKEN"]
     assert container["Exec"] == ["start 4090 --spec /etc/ci-runner/ci-matrix.yaml"]
     assert "%t/podman/podman.sock:/run/podman/podman.sock" in container["Volume"]
+    assert any(":/etc/ci-runner/ci-matrix.yaml" in volume for volume in container["Volume"])
     assert (container["NoNewPrivileges"], container["DropCapability"]) == (["true"], ["all"])
 
 
