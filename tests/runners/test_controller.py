@@ -362,6 +362,22 @@ def test_a_controller_that_was_killed_finds_its_jobs_again(world: World) -> None
     drained(world, controller)
 
 
+def test_a_runner_of_another_pool_is_somebody_elses(world: World) -> None:
+    """Two pools on one machine have a controller each."""
+    world.script = lambda _: [(10, "online"), (40, "busy")]
+    world.run_until(world.controller(), lambda: len(world.orders) == 1)
+    [container] = world.containers.values()
+    container.machine = replace(container.machine, pool="other", slot=9)
+    theirs = container.machine.name
+    world.script = lambda _: JOB
+    mine = world.controller()
+    mine.adopt()
+    assert not any("taken over" in said for said in world.said)
+    until_finished(world, mine, 1)
+    mine.drain()
+    world.run_until(mine, lambda: set(world.containers) == {theirs})
+
+
 def test_a_runner_of_another_scope_is_not_taken_over(world: World) -> None:
     """Its registration is not among ours, and its store is in use."""
     killed = world.controller()
