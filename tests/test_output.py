@@ -261,6 +261,28 @@ def test_where_folders_cannot_be_exchanged_files_change_one_by_one(
     assert (tmp_path / ".github/CODEOWNERS").stat().st_ino == foreign
 
 
+def test_where_files_cannot_be_linked_they_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_into(tmp_path, {A: OURS, B: OURS})
+    write(tmp_path, ".github/CODEOWNERS", "* @me\n").chmod(0o640)
+    monkeypatch.setattr("os.link", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
+    compile_into(tmp_path, {A: OURS + "x: 1\n"})
+    assert snapshot(tmp_path) == {A: (OURS + "x: 1\n").encode(), ".github/CODEOWNERS": b"* @me\n"}
+
+
+def test_an_exchange_that_fails_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as raised:
+        _exchange(tmp_path / "one", tmp_path / "other")
+    assert raised.value.filename == str(tmp_path / "other")
+
+
+def test_a_folder_stays_when_its_last_files_go(tmp_path: Path) -> None:
+    out = Territory(folder="out", patterns=("*",))
+    files = {"out/a": OURS, "out/b": OURS}
+    apply(tmp_path, files, compare(tmp_path, files, [out]), [out])
+    apply(tmp_path, {}, compare(tmp_path, {}, [out]), [out])
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 def test_a_single_file_comes_with_its_folder(tmp_path: Path) -> None:
     action = ".github/actions/c/action.yml"
     compile_into(tmp_path, {A: OURS})
