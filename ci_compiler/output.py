@@ -22,6 +22,9 @@ from ci_compiler.errors import Finding, InputError, Place
 MARK = "Compiled by ci-compile"
 """What the first line of every file of ours says, behind the comment sign of its kind."""
 
+FOREIGN = "was not written by ci-compile and is in the way; move it, or delete it"
+"""What is said of a file that is not ours and stands where one of ours shall."""
+
 _OURS = re.compile(rb"(?:#|//|;|<!--) " + re.escape(MARK.encode()) + rb"\b")
 
 
@@ -178,8 +181,7 @@ def _against(root: Path, path: str, text: str, findings: list[Finding]) -> Chang
     if data == text.encode():
         return None
     if not marked(data):
-        message = "was not written by ci-compile and is in the way; move it, or delete it"
-        findings.append(Finding(place=Place(file=path), code="in-the-way", message=message))
+        findings.append(Finding(place=Place(file=path), code="in-the-way", message=FOREIGN))
         return None
     return Change(path=path, before=data.decode(errors="replace"), after=text)
 

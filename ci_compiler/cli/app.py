@@ -94,7 +94,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
         from ci_compiler.cli.console import print_findings
 
         _close_output()
-        print_findings(wrong(error.filename or program.name, "system", error.strerror or str(error)).findings)
+        print_findings(wrong(str(error.filename or program.name), "system", error.strerror or str(error)).findings)
         return 2
     except KeyboardInterrupt:
         return INTERRUPTED

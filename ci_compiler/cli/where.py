@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.errors import Finding, InputError, Place, nearest, wrong
+from ci_compiler.errors import nearest, wrong
 
 if TYPE_CHECKING:
     from ci_compiler.spec.model import Spec
@@ -64,8 +64,7 @@ def root_of(arguments: argparse.Namespace) -> Path:
     given: Path | None = getattr(arguments, "root", None)
     if given is not None:
         if not given.is_dir():
-            place = Place(file=str(given))
-            raise InputError([Finding(place=place, code="root-missing", message="no such folder")])
+            raise wrong(given, "root-missing", "no such folder")
         return given
     return checkout_around(Path.cwd())
 

@@ -17,7 +17,7 @@ from github.Workflow import Workflow
 from jwt import PyJWTError
 
 from ci_compiler import __version__
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import wrong
 from ci_compiler.github.access import Access, AppKey
 from ci_compiler.github.clock import Clock, SystemClock, back_off, span, time_of_day
 from ci_compiler.github.errors import PASSING, TROUBLES, GitHubError, Trouble, understood
@@ -75,8 +75,7 @@ class Client:
             app.create_jwt()
         except (ValueError, TypeError, PyJWTError) as error:
             message = f"is no private key that a GitHub App signs with ({type(error).__name__})"
-            place = Place(file="GITHUB_APP_PRIVATE_KEY")
-            raise InputError([Finding(place=place, code="no-token", message=message)]) from None
+            raise wrong("GITHUB_APP_PRIVATE_KEY", "no-token", message) from None
         owner, _, name = self.access.repository.partition("/")
         integration = GithubIntegration(auth=app, **self._settings())
         what = f"find the App's installation for {self.access.repository}"

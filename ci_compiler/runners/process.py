@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import wrong
 from ci_compiler.github.secret import Secret
 from ci_compiler.runners.engine import JIT, RUNNER_ENVIRONMENT, EngineError, Machine, Order, Status
 
@@ -46,13 +46,10 @@ class ProcessEngine:
         self._folder = folder.resolve()
         self._store = store
         self._child: subprocess.Popen[bytes] | None = None
-        place = Place(file=str(folder))
         if not os.access(self._script, os.X_OK):
-            message = "holds no run.sh; unpack the archive of actions/runner there"
-            raise InputError([Finding(place=place, code="no-runner", message=message)])
+            raise wrong(folder, "no-runner", "holds no run.sh; unpack the archive of actions/runner there")
         if not os.access(self._folder, os.W_OK):
-            message = "cannot be written, and a runner writes its configuration there"
-            raise InputError([Finding(place=place, code="cannot-write", message=message)])
+            raise wrong(folder, "cannot-write", "cannot be written, and a runner writes its configuration there")
 
     @property
     def folder(self) -> Path:

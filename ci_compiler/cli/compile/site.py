@@ -20,7 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes `DIR/index.html`. Raises InputError where something foreign stands there or it cannot be written."""
     from ci_compiler.disk import cannot_write, write_file
     from ci_compiler.errors import wrong
-    from ci_compiler.output import is_ours
+    from ci_compiler.output import FOREIGN, is_ours
     from ci_compiler.pipeline import plan
     from ci_compiler.reports.site.page import NAME, page
 
@@ -31,8 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     text = page(plan(spec_of(arguments)), repository)
     file: Path = arguments.folder / NAME
     if file.is_symlink() or (file.exists() and not is_ours(file)):
-        message = "was not written by ci-compile and is in the way; move it, or delete it"
-        raise wrong(file, "in-the-way", message)
+        raise wrong(file, "in-the-way", FOREIGN)
     try:
         arguments.folder.mkdir(parents=True, exist_ok=True)
         write_file(file, text)

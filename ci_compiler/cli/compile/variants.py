@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
-from ci_compiler.errors import Finding, InputError, Place, nearest, wrong
+from ci_compiler.errors import nearest, wrong
 
 if TYPE_CHECKING:
     from ci_compiler.matrix import Cell, Variant
@@ -73,8 +73,7 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
     try:
         matches = matcher_of_any(arguments.patterns or ["*"])
     except ValueError as error:
-        place = Place(file="PATTERN")
-        raise InputError([Finding(place=place, code="wrong-pattern", message=str(error))]) from None
+        raise wrong("PATTERN", "wrong-pattern", str(error)) from None
     for cell in judged.cells:
         if arguments.branch in {None, cell.branch}:
             for variant in cell.variants:

@@ -67,7 +67,7 @@ def found(
     stores: bool = False,
 ) -> tuple[Item, ...]:
     """Everything of ours. Raises GitHubError; InputError where the engine does not work."""
-    from ci_compiler.errors import Finding, InputError, Place
+    from ci_compiler.errors import wrong
     from ci_compiler.github.clock import SystemClock
     from ci_compiler.runners.engine import EngineError
     from ci_compiler.runners.prune import find
@@ -76,5 +76,4 @@ def found(
         now = SystemClock().now()
         return find(spec, engine, github, host=host, now=now, everywhere=everywhere, stores=stores)
     except EngineError as error:
-        place = Place(file="--engine")
-        raise InputError([Finding(place=place, code="engine-fails", message=str(error))]) from None
+        raise wrong("--engine", "engine-fails", str(error)) from None
