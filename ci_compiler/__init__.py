@@ -1,3 +1,3 @@
-"""One declaration becomes a fleet's workflows, recipes and documents: `ci_compiler.pipeline` is the way through."""
+"""One declaration becomes a fleet's workflows, recipes and documents: see `plan.pipeline`."""
 
 __version__ = "0.1.0"

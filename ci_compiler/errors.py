@@ -10,8 +10,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from os import PathLike, fspath
+from typing import Self
+
+
+class ExitCode(IntEnum):
+    """How a command ends, with what the reference says of it."""
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Self:
+        """The exit code `code`."""
+        self = int.__new__(cls, code)
+        self._value_ = code
+        self.meaning = meaning
+        return self
+
+    DONE = 0, "done"
+    FINDINGS = 1, "findings, or drift"
+    WRONG_INPUT = 2, "the input is wrong; nothing was written"
+    RUNNER_DEPRECATED = 7, "`ci-runner start`: GitHub no longer serves the runner's version"
+    """The exit code of actions/runner itself in that case."""
+    INTERRUPTED = 130, "interrupted from the keyboard"
+    """As shells have it: 128 and the number of SIGINT."""
 
 
 class Severity(StrEnum):

@@ -37,7 +37,7 @@ _LINK = "120000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TreeEntry:
     """An entry of a tree: its object's `name`, whether it is a `plain` file, the file's `size` in bytes."""
 
     name: str
@@ -99,14 +99,14 @@ class Git:
         entries = (entry.split("\t", 1) for entry in listed.split("\0") if entry)
         return {path: meta.split()[2] for meta, path in entries}
 
-    def entry(self, commit: str, path: str) -> Entry | None:
+    def entry(self, commit: str, path: str) -> TreeEntry | None:
         """What `commit` has at `path`, from the folder that the repository was opened at; None for nothing."""
         listed = self._run("ls-tree", "-z", "--long", commit, "--", path)
         if not listed:
             return None
         mode, kind, name, size = listed.split("\t")[0].split()
         plain = kind == "blob" and mode != _LINK
-        return Entry(name=name, plain=plain, size=int(size) if kind == "blob" else 0)
+        return TreeEntry(name=name, plain=plain, size=int(size) if kind == "blob" else 0)
 
     def changed(self, base: str, head: str) -> dict[str, str]:
         """The paths that differ between two commits, with git's status letter (A, M, D, T); renames are two paths."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds one of the images beside this file, with the pins of `ci_compiler/runners/pins.json` as build arguments.
+"""Builds one of the images beside this file; `runner/deployment/release_pins.json` has the pins, as build arguments.
 
     runner-images/build.py builder --owner my-org --arg FLOX_SHA256_AMD64=...
     runner-images/build.py gpu-tester --owner my-org
@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from ci_compiler import __version__  # noqa: E402  (the checkout's own)
-from ci_compiler.runners.deploy.pins import ARCHITECTURES, build_arguments, pins  # noqa: E402
+from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, build_arguments, pins  # noqa: E402
 
 IMAGES = sorted(file.parent.name for file in HERE.glob("*/Containerfile"))
 BUILD = {"buildah": ("buildah", "bud"), "docker": ("docker", "build"), "podman": ("podman", "build")}

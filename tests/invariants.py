@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from ci_compiler.pipeline import Plan
+from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.model import TESTS, RunsOn, Stage
 from ci_compiler.workflows.fleet_watch import ENVIRONMENT, SECRET
 from ci_compiler.workflows.github import limit

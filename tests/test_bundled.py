@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.matrix import Cell
-from ci_compiler.pipeline import plan
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import BUNDLED, BUNDLED_SHOWN, bundled_spec, parse_spec
 
 RECIPES = json.loads((Path(__file__).parent / "data/recipes-2026-02-07.json").read_text("utf-8"))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.output import GITHUB, apply, compare
-from ci_compiler.pipeline import compile_files, plan
+from ci_compiler.files.drift import GITHUB, apply, compare
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import bundled_spec, load_spec
+from ci_compiler.sync.compiled import compile_files
 from tests.checkers import (
     actionlint_problems,
     jsonschema_problems,

@@ -30,17 +30,18 @@ from typing import Any
 import pytest
 import yaml
 
-from ci_compiler.cli.app import Program, parser_of, run
+from ci_compiler.cli.app import Program, run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.cli.where import SPEC
 from ci_compiler.errors import InputError
-from ci_compiler.pipeline import Plan, compile_files, plan
+from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import BUNDLED, bundled_spec, parse_spec
 from ci_compiler.spec.schema import SCHEMA
+from ci_compiler.sync.compiled import compile_files
 from tests.checkers.tools import require
-from tests.github_api.server import serving
-from tests.github_api.state import REPOSITORY, TOKEN, GitHub
+from tests.github.server import serving
+from tests.github.state import REPOSITORY, TOKEN, GitHub
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / ".github/docs"
@@ -126,7 +127,7 @@ def refusal(call: list[str]) -> str:
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            parser_of(program, command, f"{call[0]} {command}").parse_args(words)
+            program.parser(command, f"{call[0]} {command}").parse_args(words)
     except SystemExit:
         return said.getvalue()
     return ""
@@ -155,7 +156,7 @@ def test_every_command_in_a_sentence_has_its_name_and_options(page: str) -> None
         command = words[0] if words and not words[0].startswith(("-", "…")) else program.default
         assert not words or command in program.commands or command == program.default, f"{page}: {span}"
         options = set(re.findall(r"(?<!\S)--?[a-z][a-z-]*", span))
-        known = parser_of(program, command, name).format_help() if options else ""
+        known = program.parser(command, name).format_help() if options else ""
         assert {one for one in options if not re.search(rf"(?<![\w-]){one}(?![\w-])", known)} == set(), (
             f"{page}: {span}"
         )
@@ -428,7 +429,7 @@ def test_the_picture_is_of_the_stack_as_it_is(name: str) -> None:
 
 def take_pictures() -> None:
     """The bundled stack's matrix, of the finder page, and its forecast, by a headless browser."""
-    from tests.site.browser import browser
+    from tests.documents.browser import browser
 
     with tempfile.TemporaryDirectory() as folder, browser() as page:
         run(COMPILE, ["site", f"{folder}/site", "--root", folder])

@@ -15,12 +15,13 @@ import yaml
 from markdown_it import MarkdownIt
 from ruamel.yaml import YAML
 
+from ci_compiler.documents.site.page import page
 from ci_compiler.errors import InputError
-from ci_compiler.pipeline import compile_files, plan
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.render import recipes
-from ci_compiler.reports.site.page import page
-from ci_compiler.runners.deploy import arc, nixos, quadlet, systemd
+from ci_compiler.runner.deployment import arc, nixos, quadlet, systemd
 from ci_compiler.spec.model import Spec
+from ci_compiler.sync.compiled import compile_files
 from tests.checkers import require, scripts
 from tests.checkers.tools import run
 from tests.specs import PIN, small, spec_of

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ci_compiler.hardware import CPU, tables
-from ci_compiler.pipeline import Plan, compile_files, plan
-from ci_compiler.routing import scarcity
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.routing import scarcity
 from ci_compiler.spec.build import BUNDLED, BUNDLED_SHOWN, bundled_spec, parse_spec
 from ci_compiler.spec.model import Stage
+from ci_compiler.sync.compiled import compile_files
 from tests.invariants import parsed, problems
 from tests.specs import documents, spec_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ci_compiler.output import is_ours
+from ci_compiler.files.drift import is_ours
 from ci_compiler.workflows.github import pinned
 from tests.checkers import (
     actionlint_problems,

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.pipeline import compile_files, plan
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import bundled_spec
+from ci_compiler.sync.compiled import compile_files
 from tests.invariants import CHECKS, GUARD, Compiled, parsed, problems
 
 Plant = Callable[[dict[str, Any]], object]

@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 
 from ci_compiler import __version__
-from ci_compiler.pipeline import compile_files, plan
+from ci_compiler.documents.site.page import NAME, page
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.render import recipes
-from ci_compiler.reports.site.page import NAME, page
-from ci_compiler.runners.deploy import systemd
+from ci_compiler.runner.deployment import systemd
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.schema import SCHEMA
+from ci_compiler.sync.compiled import compile_files
 from tests.checkers import require
 
 ROOT = Path(__file__).parents[1]

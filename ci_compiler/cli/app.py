@@ -17,10 +17,7 @@ from pathlib import Path
 from typing import Never, Protocol, cast
 
 from ci_compiler import __version__
-from ci_compiler.errors import InputError, wrong
-
-INTERRUPTED = 130
-"""The exit code behind Ctrl-C, as shells have it: 128 and the number of SIGINT."""
+from ci_compiler.errors import ExitCode, InputError, wrong
 
 
 class CommandModule(Protocol):
@@ -47,6 +44,12 @@ class Program:
         """The module of a subcommand: `status` is `status.py`, `import` would be `import_.py`."""
         name = command.replace("-", "_")
         return cast("CommandModule", import_module(f"{self.package}.{name}"))
+
+    def parser(self, command: str, prog: str) -> argparse.ArgumentParser:
+        """The parser of one subcommand by itself, called `prog`."""
+        parser = _Parser(prog=prog)
+        self.module(command).configure(parser)
+        return parser
 
 
 class _Parser(argparse.ArgumentParser):
@@ -97,7 +100,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
         print_findings(wrong(str(error.filename or program.name), "system", error.strerror or str(error)).findings)
         return 2
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     return code
 
 
@@ -105,13 +108,6 @@ def _close_output() -> None:
     """What is left to be printed goes nowhere, so that the interpreter's end does not fail on it."""
     with suppress(OSError, ValueError):  # no file of the system's
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def parser_of(program: Program, command: str, prog: str) -> argparse.ArgumentParser:
-    """The parser of one subcommand by itself, called `prog`."""
-    parser = _Parser(prog=prog)
-    program.module(command).configure(parser)
-    return parser
 
 
 def _parser(program: Program, words: Iterable[str]) -> argparse.ArgumentParser:

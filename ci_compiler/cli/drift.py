@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING
 from ci_compiler.cli.console import note
 
 if TYPE_CHECKING:
-    from ci_compiler.output import Change
+    from ci_compiler.files.drift import FileChange
 
 
 def report_drift(
-    changes: Sequence[Change], arguments: argparse.Namespace, words: Sequence[str] = (), program: str = "ci-compile"
+    changes: Sequence[FileChange], arguments: argparse.Namespace, words: Sequence[str] = (), program: str = "ci-compile"
 ) -> int:
     """A line a file that is not as compiled, then the command that mends them; returns the exit code."""
-    from ci_compiler.output import Kind
+    from ci_compiler.files.drift import ChangeKind
 
-    what = {Kind.ADDED: "is missing", Kind.CHANGED: "is not as compiled", Kind.REMOVED: "is no longer compiled"}
+    what = {
+        ChangeKind.ADDED: "is missing",
+        ChangeKind.CHANGED: "is not as compiled",
+        ChangeKind.REMOVED: "is no longer compiled",
+    }
     for change in changes:
         note(f"{change.path}: drift {what[change.kind]}")
     if not changes:
@@ -34,11 +38,11 @@ def report_drift(
     return 1
 
 
-def told(changes: Sequence[Change], files: int) -> str:
+def told(changes: Sequence[FileChange], files: int) -> str:
     """`2 added, 1 removed, 31 unchanged`, of so many files in all."""
-    from ci_compiler.output import Kind
+    from ci_compiler.files.drift import ChangeKind
 
     kinds = Counter(change.kind for change in changes)
-    unchanged = files - kinds[Kind.ADDED] - kinds[Kind.CHANGED]
-    counts = ", ".join(f"{kinds[kind]} {kind}" for kind in Kind if kinds[kind])
+    unchanged = files - kinds[ChangeKind.ADDED] - kinds[ChangeKind.CHANGED]
+    counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ChangeKind if kinds[kind])
     return f"{counts}, {unchanged} unchanged" if counts else f"all {unchanged} unchanged"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ci_compiler.github.client import Client, Patience
     from ci_compiler.github.registration import Registrar
-    from ci_compiler.runners.engine import ContainerEngine
-    from ci_compiler.runners.process import ProcessEngine
+    from ci_compiler.runner.controller.containers import ContainerEngine
+    from ci_compiler.runner.controller.host_runner import ProcessEngine
     from ci_compiler.spec.model import Spec
 
 
@@ -44,8 +44,8 @@ def client_of(arguments: argparse.Namespace, root: Path, patience: Patience | No
 
 def engine_of(arguments: argparse.Namespace) -> ContainerEngine | ProcessEngine:
     """What runs runners here: `--host`, `--engine`, or the first engine that is installed. Raises InputError."""
-    from ci_compiler.runners.engine import find_engine
-    from ci_compiler.runners.process import ProcessEngine
+    from ci_compiler.runner.controller.containers import find_engine
+    from ci_compiler.runner.controller.host_runner import ProcessEngine
 
     return ProcessEngine(arguments.host) if arguments.host else find_engine(arguments.engine)
 
@@ -76,7 +76,7 @@ def this_machine() -> str:
     """This machine in the names of its runners."""
     import socket
 
-    from ci_compiler.runners.names import host_tag
+    from ci_compiler.runner.controller.runner_names import host_tag
 
     try:
         machine_id = Path("/etc/machine-id").read_text("utf-8").strip()

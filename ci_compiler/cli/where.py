@@ -96,7 +96,8 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
 
 def _compiled_from_own(root: Path) -> bool:
     """Whether the compiled workflows of the repository say that they are from a spec at the usual place."""
-    from ci_compiler.workflows.common import FOLDER, VARIANT
+    from ci_compiler.plan.sharding import FOLDER
+    from ci_compiler.workflows.common import VARIANT
 
     try:
         with (root / FOLDER / VARIANT).open(encoding="utf-8", errors="replace") as file:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from ci_compiler.errors import wrong
-from ci_compiler.github.secret import Secret
+from ci_compiler.secret import Secret
 
 API = "https://api.github.com"
 """GitHub's own API (GitHub Docs, "Getting started with the REST API")."""

@@ -17,9 +17,9 @@ from github.Workflow import Workflow
 from jwt import PyJWTError
 
 from ci_compiler import __version__
+from ci_compiler.clock import Clock, SystemClock, back_off, span, time_of_day
 from ci_compiler.errors import wrong
 from ci_compiler.github.access import Access, AppKey
-from ci_compiler.github.clock import Clock, SystemClock, back_off, span, time_of_day
 from ci_compiler.github.errors import PASSING, TROUBLES, GitHubError, Trouble, understood
 
 Answer = TypeVar("Answer")

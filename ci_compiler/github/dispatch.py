@@ -10,12 +10,12 @@ from pathlib import PurePosixPath
 from github.Workflow import Workflow
 from github.WorkflowRun import WorkflowRun
 
+from ci_compiler.clock import span
 from ci_compiler.errors import Finding, InputError, Place, nearest, wrong
 from ci_compiler.github.client import Client
-from ci_compiler.github.clock import span
 from ci_compiler.github.errors import GitHubError, Trouble
-from ci_compiler.pipeline import Plan
-from ci_compiler.reports.explain import Built, explain
+from ci_compiler.plan.lookup import BuiltVariant, explain
+from ci_compiler.plan.pipeline import Plan
 
 DONE = "completed"
 """The status of a run or a job that has ended (GitHub's word)."""
@@ -40,7 +40,7 @@ _DETAILS = "return_run_details"
 class Started:
     """A run that was started for a variant."""
 
-    target: Built
+    target: BuiltVariant
     run: int
     url: str
 
@@ -65,9 +65,9 @@ class Progress:
         return f"{self.started.target.variant.name} on {self.started.target.cell.branch}: {what}"
 
 
-def targets(plan: Plan, names: Iterable[str], branch: str | None = None) -> tuple[Built, ...]:
+def targets(plan: Plan, names: Iterable[str], branch: str | None = None) -> tuple[BuiltVariant, ...]:
     """What `names` mean: each variant on `branch`, or on every branch that has it. Raises InputError for the rest."""
-    found: list[Built] = []
+    found: list[BuiltVariant] = []
     findings: list[Finding] = []
     for name in dict.fromkeys(names):
         known = explain(plan, name)
@@ -84,13 +84,13 @@ def targets(plan: Plan, names: Iterable[str], branch: str | None = None) -> tupl
     return tuple(found)
 
 
-def _why_not(reason: str, elsewhere: Sequence[Built], name: str, branch: str | None) -> str:
+def _why_not(reason: str, elsewhere: Sequence[BuiltVariant], name: str, branch: str | None) -> str:
     if elsewhere:
         return f"{name} is not built on {branch}, but on {' and '.join(one.cell.branch for one in elsewhere)}"
     return reason if name in reason else f"{name}: {reason}"
 
 
-def start(client: Client, wanted: Iterable[Built], *, publish: bool, again: bool = False) -> Iterator[Started]:
+def start(client: Client, wanted: Iterable[BuiltVariant], *, publish: bool, again: bool = False) -> Iterator[Started]:
     """Starts the workflow of each of `wanted` on its branch, one after the other. Raises GitHubError, InputError.
 
     `publish` what passes its tests, `again` even what shows as published.
@@ -105,7 +105,7 @@ def start(client: Client, wanted: Iterable[Built], *, publish: bool, again: bool
         yield _start(client, client.workflows[target.workflow], target, chosen)
 
 
-def _start(client: Client, workflow: Workflow, target: Built, chosen: Mapping[str, str]) -> Started:
+def _start(client: Client, workflow: Workflow, target: BuiltVariant, chosen: Mapping[str, str]) -> Started:
     """Starts one. Where the answer is lost, it looks whether the run is there before it asks again."""
     what = f"start {PurePosixPath(target.workflow).name} on {target.cell.branch} for {target.variant.name}"
     since = client.clock.now()
@@ -129,7 +129,7 @@ def _start(client: Client, workflow: Workflow, target: Built, chosen: Mapping[st
 
 
 def _dispatch(
-    client: Client, what: str, workflow: Workflow, target: Built, chosen: Mapping[str, str]
+    client: Client, what: str, workflow: Workflow, target: BuiltVariant, chosen: Mapping[str, str]
 ) -> WorkflowRun | None:
     """The run that GitHub says it started; None where it started one and does not say which."""
     inputs = {"variant": target.variant.name, **chosen}
@@ -153,7 +153,7 @@ def _dispatch(
     return None
 
 
-def _appeared(client: Client, workflow: Workflow, target: Built, since: float) -> Started | None:
+def _appeared(client: Client, workflow: Workflow, target: BuiltVariant, since: float) -> Started | None:
     """The newest run that was started by hand for `target` since then; None where none appears."""
     created = f">={datetime.fromtimestamp(since - _APPEARS, UTC):%Y-%m-%dT%H:%M:%SZ}"
     what = f"look for the run of {target.variant.name}"

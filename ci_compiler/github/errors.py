@@ -15,8 +15,8 @@ import requests
 from github import BadAttributeException, GithubException, IncompletableObject
 from github.Requester import Requester
 
+from ci_compiler.clock import span, time_of_day
 from ci_compiler.errors import Finding, InputError, Place
-from ci_compiler.github.clock import span, time_of_day
 
 NOT_UNDERSTOOD = (
     BadAttributeException,

@@ -34,7 +34,7 @@ class Runner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class RunnerGroup:
     """A runner group of an organisation; `default`: the one that every runner without another belongs to."""
 
     id: int
@@ -85,9 +85,9 @@ def of_groups(client: Client) -> Iterator[Runner]:
         )
 
 
-def group_of(entry: Mapping[str, Any]) -> Group:
+def group_of(entry: Mapping[str, Any]) -> RunnerGroup:
     """The runner group that an entry of GitHub's list describes."""
-    return Group(id=int(entry["id"]), name=entry["name"], default=entry["default"])
+    return RunnerGroup(id=int(entry["id"]), name=entry["name"], default=entry["default"])
 
 
 def runner_of(entry: Mapping[str, Any], group: str = "") -> Runner:

@@ -16,7 +16,7 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.github.inventory import Runner, group_of, runner_of
-from ci_compiler.github.secret import Secret
+from ci_compiler.secret import Secret
 
 DEFAULT_GROUP = 1
 """The group that a repository's runners belong to (GitHub Docs, "Self-hosted runners" of the REST API)."""

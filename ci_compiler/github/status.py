@@ -17,12 +17,10 @@ from github.WorkflowRun import WorkflowRun
 
 from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
-from ci_compiler.matrix import Cell, Variant
-from ci_compiler.pipeline import Plan
-from ci_compiler.sharding import Shard
+from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.sharding import FOLDER, Shard, job_name
 from ci_compiler.spec.model import Stage
-from ci_compiler.workflows.common import FOLDER
-from ci_compiler.workflows.shard import job_name
 
 DEPTH = 10
 """Runs of a shard that are looked at for variants that the newer ones did not choose."""
@@ -33,7 +31,7 @@ SKIPPED = "skipped"
 CANCELLED = "cancelled"
 
 
-class Result(StrEnum):
+class BuildResult(StrEnum):
     """How the last build of a variant went, the most telling first."""
 
     FAILED = "failed"
@@ -44,19 +42,19 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Last:
+class LastBuild:
     """The last result of a variant: the conclusion of each stage that ran, the run's address and start ('': none)."""
 
     variant: Variant
     cell: Cell
-    result: Result
+    result: BuildResult
     stages: Mapping[str, str]
     url: str = ""
     started: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ReportedJob:
     """A job of a run, as GitHub lists it: its name with its callers', its status, its conclusion ('' before)."""
 
     name: str
@@ -64,15 +62,17 @@ class Job:
     conclusion: str
 
 
-def status(client: Client, plan: Plan, branch: str | None = None, depth: int = DEPTH) -> Iterator[tuple[Last, ...]]:
+def status(
+    client: Client, plan: Plan, branch: str | None = None, depth: int = DEPTH
+) -> Iterator[tuple[LastBuild, ...]]:
     """The last results, shard by shard in the plan's order, of all branches or of one. Raises GitHubError."""
     for shard in plan.shards:
         if branch in {None, shard.branch}:
             yield tuple(_of_shard(client, shard, client.workflows.get(f"{FOLDER}/{shard.name}.yml"), depth))
 
 
-def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: int) -> Iterator[Last]:
-    found: dict[str, Last] = {}
+def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: int) -> Iterator[LastBuild]:
+    found: dict[str, LastBuild] = {}
     runs = _runs(client, shard, workflow, depth) if workflow else []
     for run in runs:
         jobs = _jobs(client, run)
@@ -82,7 +82,7 @@ def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: in
             break
     for cell, _ in shard.cells:
         for variant in cell.variants:
-            yield found.get(variant.name) or Last(variant=variant, cell=cell, result=Result.NEVER, stages={})
+            yield found.get(variant.name) or LastBuild(variant=variant, cell=cell, result=BuildResult.NEVER, stages={})
 
 
 def _runs(client: Client, shard: Shard, workflow: Workflow, depth: int) -> list[WorkflowRun]:
@@ -95,16 +95,16 @@ def _runs(client: Client, shard: Shard, workflow: Workflow, depth: int) -> list[
     return client.call(f"list the runs of {shard.name}.yml", ask)
 
 
-def _jobs(client: Client, run: WorkflowRun) -> list[Job]:
-    def ask() -> list[Job]:
-        return [Job(name=job.name, status=job.status, conclusion=job.conclusion or "") for job in run.jobs()]
+def _jobs(client: Client, run: WorkflowRun) -> list[ReportedJob]:
+    def ask() -> list[ReportedJob]:
+        return [ReportedJob(name=job.name, status=job.status, conclusion=job.conclusion or "") for job in run.jobs()]
 
     return client.call(f"list the jobs of the run {run.id}", ask)
 
 
-def read_jobs(shard: Shard, jobs: Iterable[Job], *, url: str, started: str) -> Iterator[Last]:
+def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: str) -> Iterator[LastBuild]:
     """The results of the variants that a run of `shard` with `jobs` chose."""
-    by_name: dict[tuple[str, str], dict[str, Job]] = {}
+    by_name: dict[tuple[str, str], dict[str, ReportedJob]] = {}
     for job in jobs:
         match job.name.split(" / "):
             case [cell_title, package, stage] if stage in _STAGES:
@@ -115,26 +115,26 @@ def read_jobs(shard: Shard, jobs: Iterable[Job], *, url: str, started: str) -> I
             ran = {stage: job for stage, job in ran.items() if job.conclusion != SKIPPED}
             if ran:
                 stages = {stage: job.conclusion or job.status for stage, job in ran.items()}
-                yield Last(
+                yield LastBuild(
                     variant=variant, cell=cell, result=_result(ran.values()), stages=stages, url=url, started=started
                 )
 
 
-def _result(ran: Iterable[Job]) -> Result:
+def _result(ran: Iterable[ReportedJob]) -> BuildResult:
     jobs = list(ran)
     conclusions = {job.conclusion for job in jobs if job.status == DONE}
     if conclusions - {SUCCESS, CANCELLED}:
-        return Result.FAILED
+        return BuildResult.FAILED
     if any(job.status != DONE for job in jobs):
-        return Result.RUNNING
-    return Result.CANCELLED if CANCELLED in conclusions else Result.PASSED
+        return BuildResult.RUNNING
+    return BuildResult.CANCELLED if CANCELLED in conclusions else BuildResult.PASSED
 
 
-def grid(plan: Plan, lasts: Iterable[Last]) -> tuple[list[str], list[list[str]]]:
+def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:
     """The headers and rows of a table: a row a branch and GPU (and Python, of several), a column an ISA."""
     isas = list(dict.fromkeys(cell.isa for cell in plan.judged.cells))
     pythons = len(plan.spec.matrix.pythons) > 1
-    rows: dict[tuple[str, ...], dict[str, list[Result]]] = {}
+    rows: dict[tuple[str, ...], dict[str, list[BuildResult]]] = {}
     for last in lasts:
         cell = last.cell
         key = (cell.branch, cell.gpu, *((cell.python,) if pythons else ()))
@@ -143,10 +143,10 @@ def grid(plan: Plan, lasts: Iterable[Last]) -> tuple[list[str], list[list[str]]]
     return headers, [[*key, *(told(row.get(isa, ())) for isa in isas)] for key, row in rows.items()]
 
 
-def told(results: Iterable[Result]) -> str:
+def told(results: Iterable[BuildResult]) -> str:
     """The results of a cell's variants in a word: the most telling, with its share where not all are alike."""
     counts = Counter(results)
-    worst = next((result for result in Result if counts[result]), None)
+    worst = next((result for result in BuildResult if counts[result]), None)
     if worst is None:
         return ""
     return worst.value if counts[worst] == counts.total() else f"{counts[worst]} of {counts.total()} {worst.value}"

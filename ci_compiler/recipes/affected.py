@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
+from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.recipes.identifiers import mentions
-from ci_compiler.rules import Judged, judge
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows.shard import RECIPES
+from ci_compiler.variant import RECIPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

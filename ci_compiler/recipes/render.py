@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from ci_compiler.files.drift import MARK
 from ci_compiler.hardware import CPU, Gpu, Isa, Toolkit
-from ci_compiler.matrix import Cell, Variant
-from ci_compiler.output import MARK
-from ci_compiler.recipes import nixtext as nix
-from ci_compiler.recipes.pieces import Piece, Traits, fill, pieces
-from ci_compiler.rules import Judged
+from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.rules import Judged
+from ci_compiler.recipes import nix_text as nix
 from ci_compiler.spec.model import Branch, Package, Source, Spec
-from ci_compiler.workflows.shard import RECIPES
+from ci_compiler.spec.work_arounds import Piece, Traits, fill, pieces
+from ci_compiler.variant import RECIPES
 
 ARCHIVE = "https://github.com/{repository}/archive/{rev}.tar.gz"
 NIXPKGS = "NixOS/nixpkgs"

@@ -12,12 +12,12 @@ from itertools import combinations
 from typing import Any
 
 from ci_compiler.hardware import CPU
-from ci_compiler.jobs import jobs_of, needs_of
-from ci_compiler.matrix import Cell, Variant
-from ci_compiler.pipeline import Plan
+from ci_compiler.plan.job_graph import jobs_of, needs_of
+from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.routing import Route
+from ci_compiler.plan.sharding import Shard
 from ci_compiler.reports.forecast import end_of, machine_counts
-from ci_compiler.routing import Route
-from ci_compiler.sharding import Shard
 from ci_compiler.spec.model import Spec, Stage
 from ci_compiler.spec.schema import with_defaults
 
@@ -29,7 +29,7 @@ NOT_RUN = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class VariantStanding:
     """A variant in its plan: its cell, the cell's route, its shard."""
 
     variant: Variant
@@ -39,7 +39,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ChangeGroup:
     """Variants of one branch that changed alike: which (`scope`, values of the axes they fill, none for all), why."""
 
     branch: str
@@ -56,7 +56,7 @@ class Rerouted:
     stage: Stage
     before: str
     after: str
-    groups: tuple[Group, ...]
+    groups: tuple[ChangeGroup, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class PlanDifference:
     """All that changes from one plan to another.
 
     `resharded`: variants by the shard before and after. `warnings_new`, `warnings_gone`: as `code message`. `settings`:
@@ -78,9 +78,9 @@ class Difference:
     """
 
     variants: int
-    added: tuple[Group, ...]
-    removed: tuple[Group, ...]
-    rebuilt: tuple[Group, ...]
+    added: tuple[ChangeGroup, ...]
+    removed: tuple[ChangeGroup, ...]
+    rebuilt: tuple[ChangeGroup, ...]
     rerouted: tuple[Rerouted, ...]
     resharded: Mapping[tuple[str, str], tuple[str, ...]]
     warnings_new: tuple[str, ...]
@@ -135,7 +135,7 @@ def _package_inputs(spec: Spec, branch_name: str, name: str) -> Iterator[tuple[s
     yield f"repository of {name}", f"{elsewhere.name} {elsewhere.rev.get(branch_name, '')}" if elsewhere else ""
 
 
-def diff(before: Plan, after: Plan) -> Difference:
+def diff(before: Plan, after: Plan) -> PlanDifference:
     """What changes from `before` to `after`."""
     old, new = _standings(before), _standings(after)
     both = [key for key in new if key in old]
@@ -148,7 +148,7 @@ def diff(before: Plan, after: Plan) -> Difference:
     for key in both:
         if old[key].shard.name != new[key].shard.name:
             resharded.setdefault((old[key].shard.name, new[key].shard.name), []).append(key[1])
-    return Difference(
+    return PlanDifference(
         variants=len(new),
         added=tuple(_groups({key: () for key in new if key not in old}, new)),
         removed=tuple(_groups({key: () for key in old if key not in new}, old)),
@@ -172,9 +172,9 @@ def diff(before: Plan, after: Plan) -> Difference:
     )
 
 
-def _standings(plan: Plan) -> dict[Key, Standing]:
+def _standings(plan: Plan) -> dict[Key, VariantStanding]:
     return {
-        (cell.branch, variant.name): Standing(variant=variant, cell=cell, route=route, shard=shard)
+        (cell.branch, variant.name): VariantStanding(variant=variant, cell=cell, route=route, shard=shard)
         for shard in plan.shards
         for cell, route in shard.cells
         for variant in cell.variants
@@ -188,7 +188,7 @@ def _warnings(plan: Plan) -> list[str]:
 # Rebuilt and rerouted.
 
 
-def _reasons(before: Plan, after: Plan, old: Standing, new: Standing) -> tuple[str, ...]:
+def _reasons(before: Plan, after: Plan, old: VariantStanding, new: VariantStanding) -> tuple[str, ...]:
     """What its build takes in differently, each in words; () for nothing.
 
     Inputs that one side alone has come and go with a package that is needed, which `needs of` it says.
@@ -208,7 +208,9 @@ def _from_to(before: str, after: str) -> str:
     return f" {short[0]} → {short[1]}" if all(0 < len(text) <= 20 for text in short) else ""
 
 
-def _rerouted(both: Sequence[Key], old: Mapping[Key, Standing], new: Mapping[Key, Standing]) -> Iterator[Rerouted]:
+def _rerouted(
+    both: Sequence[Key], old: Mapping[Key, VariantStanding], new: Mapping[Key, VariantStanding]
+) -> Iterator[Rerouted]:
     moved: dict[tuple[Stage, str, str], dict[Key, tuple[str, ...]]] = {}
     for key in both:
         for stage in Stage:
@@ -226,7 +228,7 @@ def _rerouted(both: Sequence[Key], old: Mapping[Key, Standing], new: Mapping[Key
 _AXES = ("gpu", "package", "isa", "python", "system")
 
 
-def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, Standing]) -> Iterator[Group]:
+def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, VariantStanding]) -> Iterator[ChangeGroup]:
     """`changed`, with the reasons of each, by branch and reasons; `known` are all the variants of the plan."""
     by_cause: dict[tuple[str, tuple[str, ...]], list[Key]] = {}
     for key, reasons in changed.items():
@@ -237,10 +239,12 @@ def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, Standing
     for (branch, reasons), keys in by_cause.items():
         scope, whole = _scope(keys, of_branch[branch], known)
         names = tuple(name for _, name in keys)
-        yield Group(branch=branch, scope=scope, names=names, whole=whole, reasons=reasons)
+        yield ChangeGroup(branch=branch, scope=scope, names=names, whole=whole, reasons=reasons)
 
 
-def _scope(keys: Sequence[Key], every: Sequence[Key], known: Mapping[Key, Standing]) -> tuple[tuple[str, ...], bool]:
+def _scope(
+    keys: Sequence[Key], every: Sequence[Key], known: Mapping[Key, VariantStanding]
+) -> tuple[tuple[str, ...], bool]:
     """The fewest values of one axis, else of two together, that `keys` fill, out of `every` variant of the branch.
 
     () for all of them. Where they fill none, the GPUs that they are of, and False.
@@ -258,7 +262,7 @@ def _scope(keys: Sequence[Key], every: Sequence[Key], known: Mapping[Key, Standi
     return tuple(dict.fromkeys(_value(known[key], ("gpu",)) for key in keys)), False
 
 
-def _value(standing: Standing, axes: Sequence[str]) -> str:
+def _value(standing: VariantStanding, axes: Sequence[str]) -> str:
     """What `axes` have there, as one says it: `sm90`, `Python 3.13`, `sm90 avx2`."""
     cell = standing.cell
     values = {

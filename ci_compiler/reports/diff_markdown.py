@@ -1,4 +1,4 @@
-"""A `Difference` as Markdown for a pull request's summary: short where little changed, long lists folded away.
+"""A `PlanDifference` as Markdown for a pull request's summary: short where little changed, long lists folded away.
 
 Every word that comes from a spec stands in a code span, where Markdown, HTML, mentions and references mean nothing.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ci_compiler.reports.diff import Cost, Difference, Group, Rerouted
+from ci_compiler.reports.diff import ChangeGroup, Cost, PlanDifference, Rerouted
 from ci_compiler.reports.forecast import spell
 
 NOTHING = "Nothing changes."
@@ -18,7 +18,7 @@ _SHOWN_NAMES = 1000  # of a folded list; a step's summary holds 1 MiB
 _SHOWN_TEXT = 200
 
 
-def markdown(found: Difference) -> str:
+def markdown(found: PlanDifference) -> str:
     """The whole text; exactly `NOTHING` where nothing changes."""
     if not found:
         return NOTHING
@@ -34,7 +34,7 @@ def code(text: str) -> str:
     return f"{fence}{pad}{shown}{pad}{fence}" if shown else "nothing"
 
 
-def _blocks(found: Difference) -> Iterator[str]:
+def _blocks(found: PlanDifference) -> Iterator[str]:
     """The paragraphs, lists and tables, one behind the other."""
     kinds = {"added": found.added, "removed": found.removed, "rebuilt": found.rebuilt}
     counts = {kind: sum(len(group.names) for group in groups) for kind, groups in kinds.items()}
@@ -59,13 +59,13 @@ def _blocks(found: Difference) -> Iterator[str]:
     yield from _list("values of the spec", [f"{code(path)}: {_change(*pair)}" for path, *pair in found.settings])
 
 
-def _line(group: Group, kind: str) -> str:
+def _line(group: ChangeGroup, kind: str) -> str:
     """What became of a group, as `sm75` on `main`: 18 added."""
     why = f" ({', '.join(map(code, group.reasons))})" if group.reasons else ""
     return f"{_where(group)}: {len(group.names):,} {kind}{why}"
 
 
-def _where(group: Group) -> str:
+def _where(group: ChangeGroup) -> str:
     if len(group.names) <= _FEW:
         return f"{', '.join(map(code, group.names))} on {code(group.branch)}"
     scope = ", ".join(map(code, group.scope))
@@ -85,7 +85,7 @@ def _rerouted(moved: Rerouted) -> str:
     return f"{moved.stage} {before} → {after}, {count:,} variants rerouted: {where}"
 
 
-def _resharded(found: Difference) -> Iterator[str]:
+def _resharded(found: PlanDifference) -> Iterator[str]:
     for (before, after), names in found.resharded.items():
         yield f"workflow {_change(before, after)}: {len(names):,} variants moved"
 
@@ -101,7 +101,7 @@ def _list(what: str, lines: Iterable[str]) -> Iterator[str]:
         yield "\n".join(items)
 
 
-def _names(title: str, groups: Iterable[Group]) -> str:
+def _names(title: str, groups: Iterable[ChangeGroup]) -> str:
     lines: list[str] = []
     left = _SHOWN_NAMES
     for group in groups:
@@ -116,7 +116,7 @@ def _folded(title: str, lines: Iterable[str]) -> str:
     return "\n".join([f"<details><summary>{title}</summary>", "", *lines, "", "</details>"])
 
 
-def _costs(found: Difference, variants: int) -> Iterator[str]:
+def _costs(found: PlanDifference, variants: int) -> Iterator[str]:
     if variants:
         hours = sum(cost.seconds for cost in found.costs) / 3600
         yield (

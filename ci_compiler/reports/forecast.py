@@ -1,6 +1,6 @@
 """What building costs and how long it takes: the jobs of a plan, worked off by the pools that the spec declares.
 
-The jobs and how they wait for one another are `ci_compiler.jobs`'. What a build takes is the median of recorded builds
+The jobs and how they wait for one another are `plan.job_graph`'s. What a build takes is the median of recorded builds
 where there are any, else the spec's minutes. The hosted jobs around a shard's cells are no more than a constant minute.
 """
 
@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ci_compiler.jobs import Work, better_order, jobs_of
-from ci_compiler.matrix import Cell
-from ci_compiler.pipeline import Plan
+from ci_compiler.plan.job_graph import PlannedJob, better_order, jobs_of
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.selection import most_cells, within_limit
+from ci_compiler.plan.simulation import LowerBound, QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
 from ci_compiler.reports.history import History
-from ci_compiler.selection import most_cells, within_limit
-from ci_compiler.simulate import Bound, Job, Order, Schedule, critical_path, lower_bound, simulate
 from ci_compiler.spec.model import Pool, Spec, Stage
 from ci_compiler.workflows.github import limit
 
@@ -76,10 +76,10 @@ class Forecast:
 
     variants: int
     measured: int
-    jobs: tuple[Work, ...]
-    schedule: Schedule
-    bound: Bound
-    path: tuple[Work, ...]
+    jobs: tuple[PlannedJob, ...]
+    schedule: Timeline
+    bound: LowerBound
+    path: tuple[PlannedJob, ...]
     pools: tuple[PoolForecast, ...]
     better_end: int
     longest_end: int
@@ -125,7 +125,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         path=tuple(jobs[index] for index in critical_path(jobs)),
         pools=tuple(_pools(spec, jobs, schedule, bound)),
         better_end=end_of(jobs_of(spec, better, recorded=history.seconds, publish=publish), machines),
-        longest_end=end_of(jobs, machines, Order.LONGEST),
+        longest_end=end_of(jobs, machines, QueueOrder.LONGEST),
         overdue=sum(wait > limit("queued-hours").limit * 3600 for wait in waits),
         waves=tuple(_waves([by_shard[shard.name] for shard in better], machines)),
         shards={name: end_of(own, machines) for name, own in by_shard.items()},
@@ -140,7 +140,7 @@ def machine_counts(spec: Spec) -> dict[str, int]:
     return {pool.name: pool.count for pool in spec.pools}
 
 
-def end_of(jobs: Sequence[Job], machines: Mapping[str, int], order: Order = Order.READY) -> int:
+def end_of(jobs: Sequence[TimedJob], machines: Mapping[str, int], order: QueueOrder = QueueOrder.READY) -> int:
     """The seconds from dispatch to verdict of a run of `jobs`."""
     return HOSTED_SECONDS + simulate(jobs, machines, order).end
 
@@ -155,7 +155,7 @@ def spell(seconds: float) -> str:
 # Parts of the forecast.
 
 
-def _pools(spec: Spec, jobs: Sequence[Work], schedule: Schedule, bound: Bound) -> Iterator[PoolForecast]:
+def _pools(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline, bound: LowerBound) -> Iterator[PoolForecast]:
     machines = machine_counts(spec)
     peaks = _disk_peaks(spec, jobs, schedule)
     by_pool: dict[str, list[int]] = {}
@@ -181,7 +181,7 @@ def _pools(spec: Spec, jobs: Sequence[Work], schedule: Schedule, bound: Bound) -
         )
 
 
-def _disk_peaks(spec: Spec, jobs: Sequence[Work], schedule: Schedule) -> dict[str, float]:
+def _disk_peaks(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline) -> dict[str, float]:
     """The most GB that one machine of each pool holds: results of before, and the build that runs."""
     store: dict[tuple[str, int], float] = {}
     held: set[tuple[tuple[str, int], tuple[str, str]]] = set()
@@ -199,14 +199,14 @@ def _disk_peaks(spec: Spec, jobs: Sequence[Work], schedule: Schedule) -> dict[st
     return {pool: round(peak, 1) for pool, peak in peaks.items()}
 
 
-def _waves(shards: Iterable[Sequence[Work]], machines: Mapping[str, int]) -> Iterator[Wave]:
+def _waves(shards: Iterable[Sequence[PlannedJob]], machines: Mapping[str, int]) -> Iterator[Wave]:
     """Shards in groups, each dispatched when the one before is over.
 
     While a job waits, every machine of its pool works; so none waits for longer than the group's work of that pool
     divided by its machines, and a group is full where that would pass the limit's gate.
     """
     gate = limit("queued-hours").gate * 3600
-    group: list[Sequence[Work]] = []
+    group: list[Sequence[PlannedJob]] = []
     load = Counter[str]()
     for jobs in shards:
         own = Counter[str]()
@@ -220,8 +220,8 @@ def _waves(shards: Iterable[Sequence[Work]], machines: Mapping[str, int]) -> Ite
     yield _wave(group, machines)
 
 
-def _wave(group: Sequence[Sequence[Work]], machines: Mapping[str, int]) -> Wave:
-    jobs: list[Work] = []
+def _wave(group: Sequence[Sequence[PlannedJob]], machines: Mapping[str, int]) -> Wave:
+    jobs: list[PlannedJob] = []
     for own in group:
         offset = len(jobs)
         jobs += [replace(job, needs=tuple(need + offset for need in job.needs)) for job in own] if offset else own

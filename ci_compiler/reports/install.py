@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from ci_compiler.jobs import needs_of
-from ci_compiler.matrix import Cell, in_build_order
+from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.plan.matrix import Cell, in_build_order
 from ci_compiler.spec.model import Backend, Spec
-from ci_compiler.workflows.shard import RECIPES
+from ci_compiler.variant import RECIPES
 
 
 def install(spec: Spec, cells: Iterable[Cell], *, branch: str, name: str, package: str) -> tuple[str, ...]:

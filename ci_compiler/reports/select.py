@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.hardware import CPU, Gpu, Hardware
+from ci_compiler.hardware.machine import GpuDevice, Machine, driver_number, lowest_driver
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.matrix import Cell
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.reports.install import install
-from ci_compiler.runners.machine import Device, Machine, driver_number, lowest_driver
 from ci_compiler.spec.model import Spec
 
 
@@ -59,7 +59,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Recommendation:
     """The answer. `best` None: nothing serves. `problems` say why a GPU, or the whole machine, is not served.
 
     `runners_up` fit and differ from the best in one thing each. `better` do not fit; where nothing does, they are the
@@ -87,7 +87,7 @@ class Choice:
         }
 
 
-def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) -> Choice:
+def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) -> Recommendation:
     """The variant among `cells` for `machine`. What `wishes` names is known to the spec."""
     return _Chooser(spec, tuple(cells), machine, wishes).choice()
 
@@ -167,16 +167,16 @@ class _Chooser:
         self.offers = tuple(self._offers())
         self.wanted = tuple(offer for offer in self.offers if self._asked_for(offer))
 
-    def choice(self) -> Choice:
+    def choice(self) -> Recommendation:
         if self.gpu and self.machine.system not in self.gpu.systems:
-            return Choice(best=None, impossible=True, problems=(self._impossible(self.gpu),))
+            return Recommendation(best=None, impossible=True, problems=(self._impossible(self.gpu),))
         best = self._best(self.wanted)
         problems = []
         if self.device and (best is None or best.gpu == CPU):
             problems.append(self._unserved_gpu(self.device))
         if best is None:
-            return Choice(best=None, problems=(*problems, self._unserved()), better=tuple(self._better(None)))
-        return Choice(
+            return Recommendation(best=None, problems=(*problems, self._unserved()), better=tuple(self._better(None)))
+        return Recommendation(
             best=best,
             problems=tuple(problems),
             why=tuple(self._why(best)),
@@ -261,7 +261,7 @@ class _Chooser:
         on = _say("where-branch", branch=branch) if branch else ""
         return on + (_say("where-python", python=python) if python else "")
 
-    def _unserved_gpu(self, device: Device) -> str:
+    def _unserved_gpu(self, device: GpuDevice) -> str:
         if self.gpu is None:
             return _say("gpu-unknown", device=device.name, gpu=device.sm)
         said = {"gpu": device.sm, "where": self._where(), "system": self.machine.system}

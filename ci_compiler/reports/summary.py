@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.pipeline import Plan
-from ci_compiler.reports.explain import explain
-from ci_compiler.selection import Choice
+from ci_compiler.plan.lookup import explain
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.selection import RunSelection
 from ci_compiler.spec.model import TESTS, Stage
 from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class SummarisedRun:
     """A run's circumstances: the event's name, the branch or tag it runs at, whether publishing was asked for."""
 
     event: str
@@ -24,7 +24,7 @@ class Run:
     publish: bool
 
 
-def table(plan: Plan, run: Run, branch: str, chosen: Sequence[str], results: Path) -> str:
+def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], results: Path) -> str:
     """The table of the `chosen` variants; `results` holds the run's artifacts, a folder each by its name."""
     if not chosen:
         return "Nothing was to be built.\n"
@@ -33,7 +33,7 @@ def table(plan: Plan, run: Run, branch: str, chosen: Sequence[str], results: Pat
     return "\n".join([_line(head), _line("---" for _ in head), *map(_line, rows)]) + "\n"
 
 
-def left_to_dispatch(plan: Plan, choice: Choice) -> str:
+def left_to_dispatch(plan: Plan, choice: RunSelection) -> str:
     """The variants that a pull request rebuilds and does not build, with the command that starts each."""
     commands = [
         built.dispatch
@@ -56,7 +56,7 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _row(plan: Plan, run: Run, branch: str, name: str, results: Path, chosen: Sequence[str]) -> list[str]:
+def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, chosen: Sequence[str]) -> list[str]:
     built = next(one for one in explain(plan, name).built if one.cell.branch == branch)
     manifest = _manifest(results, name)
     tests = {stage: _read(results / f"{stage}-{name}" / RESULT) for stage in TESTS}
@@ -82,7 +82,7 @@ def _row(plan: Plan, run: Run, branch: str, name: str, results: Path, chosen: Se
     ]
 
 
-def _why_not(run: Run, branch: str, *, failed: bool) -> str:
+def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:
     if run.event not in {"push", "workflow_dispatch"}:
         return f"no: {escape(run.event)} publishes nothing"
     if run.ref != branch:

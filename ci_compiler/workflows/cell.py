@@ -5,7 +5,7 @@ A package that was not chosen is skipped, and what needs it goes on; one that fa
 
 from __future__ import annotations
 
-from ci_compiler.matrix import in_build_order
+from ci_compiler.plan.matrix import in_build_order
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import READ, VARIANT, expression, local

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.model import RunsOn, Spec, Stage
 from ci_compiler.workflows.github import pinned
 from ci_compiler.workflows.writer import Node
 
-FOLDER = ".github/workflows"
 VARIANT = "variant.yml"
 CELL = "cell.yml"
 PULL_REQUEST = "pull-request.yml"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ci_compiler.errors import Finding, InputError, Place
-from ci_compiler.output import MARK
-from ci_compiler.sharding import Shard
+from ci_compiler.files.drift import MARK
+from ci_compiler.plan.sharding import FOLDER, Shard
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.workflows import cell, fleet_watch, pages, pull_request, setup_action, shard, variant
-from ci_compiler.workflows.common import CELL, FLEET_WATCH, FOLDER, PULL_REQUEST, SETUP_ACTION, VARIANT
+from ci_compiler.workflows.common import CELL, FLEET_WATCH, PULL_REQUEST, SETUP_ACTION, VARIANT
 from ci_compiler.workflows.github import limit
 from ci_compiler.workflows.writer import Node, dump
 

@@ -6,10 +6,11 @@ import json
 import zlib
 from functools import lru_cache
 
-from ci_compiler.matrix import Cell
-from ci_compiler.routing import Route
-from ci_compiler.sharding import Shard, stages_of
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.routing import Route
+from ci_compiler.plan.sharding import Shard, job_id, job_name, stages_of
 from ci_compiler.spec.model import Backend, RunsOn, Spec
+from ci_compiler.variant import RECIPES
 from ci_compiler.workflows.cell import permissions
 from ci_compiler.workflows.common import (
     CELL,
@@ -31,8 +32,6 @@ ALL = "all"
 """The choice of the dispatch form that builds the whole shard."""
 
 SELECT = "select"
-RECIPES = ".flox/pkgs"
-"""Where the recipes stand (Flox' own convention)."""
 
 _DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 
@@ -61,16 +60,6 @@ def workflow(spec: Spec, shard: Shard) -> dict[str, Node]:
         },
         "jobs": Spaced({SELECT: _select(spec, shard), **cells, VERDICT: verdict}),
     }
-
-
-def job_id(cell: Cell) -> str:
-    """The id of a cell's job in its shard, whose branch and GPU are the file's: `python313-avx2`."""
-    return f"{cell.suffix.split('-', 1)[0]}-{cell.isa}"
-
-
-def job_name(cell: Cell) -> str:
-    """What GitHub shows of a cell's job, and `status` knows it by: `3.13 avx2`."""
-    return f"{cell.python} {cell.isa}"
 
 
 def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:

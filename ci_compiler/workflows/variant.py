@@ -11,7 +11,7 @@ needs it (https://github.com/actions/runner/issues/491 and 2205).
 
 from __future__ import annotations
 
-from ci_compiler.sharding import stages_of
+from ci_compiler.plan.sharding import stages_of
 from ci_compiler.spec.model import TESTS, Spec, Stage
 from ci_compiler.workflows.common import FORK_GUARD, READ, checkout, expression, machine_input
 from ci_compiler.workflows.github import pinned

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import yaml
 
-from ci_compiler.pipeline import compile_files, plan
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import parse_spec
+from ci_compiler.sync.compiled import compile_files
 from tests.bench.commands import BENCHMARKS
 from tests.bench.fleets import SHAPES, STACK, fleet
 from tests.bench.measure import CI_COMPILE, PYTHON, call, process

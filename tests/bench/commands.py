@@ -14,7 +14,7 @@ from tests.bench.repository import Repository
 _EVALUATE = """
 import sys
 from pathlib import Path
-from ci_compiler.recipes.evaluate import evaluate, find_recipes
+from ci_compiler.adoption.evaluator import evaluate, find_recipes
 for root in map(Path, sys.argv[1:]):
     evaluations, findings = evaluate(root, find_recipes(root), timeout=3600)
     assert evaluations and not findings

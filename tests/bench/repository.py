@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci_compiler.cli.where import SPEC
-from ci_compiler.pipeline import compile_files, plan
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.build import parse_spec
+from ci_compiler.sync.compiled import compile_files
 from tests.bench.fleets import fleet
 
 EDITED = 10

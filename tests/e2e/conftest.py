@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.runners.detect import mounts
-from ci_compiler.runners.host import folder
+from ci_compiler.runner.detect.recorded import mounts
+from ci_compiler.runner.detect.this_machine import folder
 from tests.checkers import require
 from tests.checkers.tools import unavailable
 

@@ -15,10 +15,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ci_compiler import disk
 from ci_compiler.cli import compile as compiling
 from ci_compiler.cli import runner
 from ci_compiler.cli.app import Program, run
+from ci_compiler.files import atomic as disk
 
 KILLED = 137
 """The status of a child that its step ended."""

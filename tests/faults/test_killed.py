@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler import disk, output
+from ci_compiler.files import atomic as disk
+from ci_compiler.files import drift as output
 from tests.faults.injector import child, command, die, states
 from tests.faults.trees import FOREIGN, NEW, OLD, below, give, leftovers, put, replaced, repository, snapshot
 

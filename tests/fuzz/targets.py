@@ -12,22 +12,23 @@ from typing import Any
 
 from github.Requester import Requester
 
+from ci_compiler.adoption.shell_variables import exported, words
 from ci_compiler.errors import InputError
 from ci_compiler.git import head_branch
 from ci_compiler.github.access import Access, Token, access
 from ci_compiler.github.client import Client, Patience
 from ci_compiler.github.inventory import inventory
 from ci_compiler.github.registration import Registrar
-from ci_compiler.github.secret import Secret
 from ci_compiler.github.status import status
 from ci_compiler.hardware import tables
-from ci_compiler.pipeline import compile_files, plan
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.render import recipes
-from ci_compiler.recipes.shell import exported, words
-from ci_compiler.runners.detect import Answer, Recorded, build_folder, first_error, machine, mounts
-from ci_compiler.runners.probes import cached_libraries
+from ci_compiler.runner.detect.recorded import Answer, Recorded, build_folder, first_error, machine, mounts
+from ci_compiler.runner.doctor.probes import cached_libraries
+from ci_compiler.secret import Secret
 from ci_compiler.spec.build import parse_spec
+from ci_compiler.sync.compiled import compile_files
 from tests.specs import small, spec_of
 
 LARGEST = 4096

@@ -6,14 +6,14 @@ EXAMPLES = "tests/test_examples.py"
 FAULTS = ("tests/faults/test_refused.py", "tests/faults/test_killed.py")
 
 SUBJECTS: dict[str, tuple[str, ...]] = {
-    "ci_compiler/rules.py": ("tests/test_rules.py", EXAMPLES, "tests/test_bundled.py"),
-    "ci_compiler/routing.py": ("tests/test_routing.py", EXAMPLES),
-    "ci_compiler/sharding.py": ("tests/test_sharding.py", EXAMPLES),
-    "ci_compiler/output.py": ("tests/test_output.py", "tests/test_cli.py", *FAULTS),
-    "ci_compiler/disk.py": ("tests/test_output.py", *FAULTS),
-    "ci_compiler/matrix.py": ("tests/test_rules.py", "tests/test_bundled.py", EXAMPLES),
-    "ci_compiler/patterns.py": ("tests/test_patterns.py", EXAMPLES),
-    "ci_compiler/selection.py": ("tests/test_selection.py",),
+    "ci_compiler/plan/rules.py": ("tests/plan/test_rules.py", EXAMPLES, "tests/test_bundled.py"),
+    "ci_compiler/plan/routing.py": ("tests/plan/test_routing.py", EXAMPLES),
+    "ci_compiler/plan/sharding.py": ("tests/plan/test_sharding.py", EXAMPLES),
+    "ci_compiler/files/drift.py": ("tests/files/test_drift.py", "tests/cli/test_cli.py", *FAULTS),
+    "ci_compiler/files/atomic.py": ("tests/files/test_drift.py", *FAULTS),
+    "ci_compiler/plan/matrix.py": ("tests/plan/test_rules.py", "tests/test_bundled.py", EXAMPLES),
+    "ci_compiler/plan/patterns.py": ("tests/plan/test_patterns.py", EXAMPLES),
+    "ci_compiler/plan/selection.py": ("tests/plan/test_selection.py",),
     "ci_compiler/workflows/render.py": ("tests/workflows/test_limits.py", EXAMPLES),
     "ci_compiler/workflows/github.py": ("tests/workflows/test_limits.py", EXAMPLES),
 }

@@ -11,8 +11,8 @@ import pytest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.recipes.affected import named_paths
+from tests.adoption.test_audit import CPU, SPEC, V90, X90
 from tests.checkers import require
-from tests.recipes.test_audit import CPU, SPEC, V90, X90
 
 PKGS = ".flox/pkgs"
 VCPU = CPU.replace("pytorch", "torchvision")

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from ci_compiler.adoption.evaluator import Evaluation, evaluate, find_recipes, parse
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.hardware import CPU
-from ci_compiler.recipes.evaluate import Evaluation, evaluate, find_recipes, parse
-from ci_compiler.recipes.nixtext import comment, lines, string, words
+from ci_compiler.plan.rules import judge
+from ci_compiler.recipes.nix_text import comment, lines, string, words
 from ci_compiler.recipes.render import recipe, recipes
-from ci_compiler.rules import judge
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Spec
+from tests.adoption.test_audit import SPEC
 from tests.checkers import require
-from tests.recipes.test_audit import SPEC
 from tests.specs import small, spec_of
 
 BRANCHES = ["main", "cuda-12_9", "cuda-13_0"]

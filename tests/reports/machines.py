@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.hardware import products as names
+from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.reports import names
 from ci_compiler.reports.select import Wishes
-from ci_compiler.runners.machine import Machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from markdown_it import MarkdownIt
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.hardware import tables
-from ci_compiler.pipeline import Plan, plan
-from ci_compiler.reports.diff import Difference, Group, build_inputs, diff
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.reports.diff import ChangeGroup, PlanDifference, build_inputs, diff
 from ci_compiler.reports.diff_markdown import NOTHING, code, markdown
 from ci_compiler.reports.forecast import forecast
 from ci_compiler.spec.build import BUNDLED, bundled_spec, parse_spec
@@ -36,11 +36,11 @@ def planned(edit: Edit | None = None) -> Plan:
     return plan(spec_of(document))
 
 
-def changed(edit: Edit) -> Difference:
+def changed(edit: Edit) -> PlanDifference:
     return diff(planned(), planned(edit))
 
 
-def names(groups: tuple[Group, ...]) -> set[str]:
+def names(groups: tuple[ChangeGroup, ...]) -> set[str]:
     return {name for group in groups for name in group.names}
 
 
@@ -55,7 +55,7 @@ def put(value: Any, *path: str) -> Edit:
     return edit
 
 
-def lines(found: Difference) -> list[str]:
+def lines(found: PlanDifference) -> list[str]:
     """The open list of changes, as said."""
     return [line.removeprefix("- ") for line in markdown(found).split("\n\n")[1].splitlines()]
 
@@ -239,7 +239,7 @@ def test_what_every_difference_keeps(one: dict[str, Any], other: dict[str, Any])
         for decided in (before, after)
     ]
 
-    def told(groups: tuple[Group, ...]) -> list[tuple[str, str]]:
+    def told(groups: tuple[ChangeGroup, ...]) -> list[tuple[str, str]]:
         return sorted((group.branch, name) for group in groups for name in group.names)
 
     assert told(forth.added) == told(back.removed) == sorted(keys[1] - keys[0])

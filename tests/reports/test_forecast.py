@@ -18,11 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.errors import InputError
-from ci_compiler.jobs import better_order, jobs_of
-from ci_compiler.pipeline import Plan, plan
+from ci_compiler.plan.job_graph import better_order, jobs_of
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.simulation import simulate
 from ci_compiler.reports.forecast import (
     HOSTED_SECONDS,
-    Work,
+    PlannedJob,
     end_of,
     forecast,
     machine_counts,
@@ -30,7 +31,6 @@ from ci_compiler.reports.forecast import (
 )
 from ci_compiler.reports.gantt import gantt
 from ci_compiler.reports.history import History, read_history
-from ci_compiler.simulate import simulate
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Stage
 from ci_compiler.workflows import cell, variant
@@ -65,7 +65,7 @@ def one_cell(*, packages: Any = None, cores: int = 32, isas: list[str] | None = 
     return plan(spec_of(document | changes))
 
 
-def by_name(jobs: tuple[Work, ...]) -> dict[tuple[str, str, Stage], Work]:
+def by_name(jobs: tuple[PlannedJob, ...]) -> dict[tuple[str, str, Stage], PlannedJob]:
     return {(*job.key, job.stage): job for job in jobs}
 
 

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci_compiler.cli.compile import main
+from ci_compiler.hardware import products as names
 from ci_compiler.hardware import tables
+from ci_compiler.hardware.machine import GpuDevice, Machine
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.matrix import Cell
-from ci_compiler.pipeline import Plan, plan
-from ci_compiler.reports import names
-from ci_compiler.reports.select import Choice, Wishes, select
-from ci_compiler.rules import judge
-from ci_compiler.runners.machine import Device, Machine
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.rules import judge
+from ci_compiler.reports.select import Recommendation, Wishes, select
 from ci_compiler.spec.build import bundled_spec
 from tests.reports.machines import Case, cases
 from tests.specs import documents, small, spec_of
@@ -43,7 +43,7 @@ def test_the_table_holds_every_product_and_enough_machines() -> None:
     assert len(held) >= 60
 
 
-def asked(bundled: Plan, gpu: str, cpu: str, driver: str = "", **wishes: Any) -> Choice:
+def asked(bundled: Plan, gpu: str, cpu: str, driver: str = "", **wishes: Any) -> Recommendation:
     machine = Case(gpu=gpu, cpu=cpu, driver=driver, best=None, branch="").machine
     return select(bundled.spec, bundled.judged.cells, machine, Wishes(**{"package": "pytorch"} | wishes))
 
@@ -143,7 +143,7 @@ def machines(draw: st.DrawFn) -> Machine:
     known = [gpu.capability for gpu in hardware.gpus.values() if system in gpu.systems]
     driver = draw(st.sampled_from(["", "470.1", "525.60.13", "569", "570.86", "579.9", "580", "600.2"]))
     gpus = [
-        Device(index=index, name=f"card {index}", capability=capability, driver=driver)
+        GpuDevice(index=index, name=f"card {index}", capability=capability, driver=driver)
         for index, capability in enumerate(draw(st.lists(st.sampled_from(known), max_size=2)))
     ]
     return Machine(system=system, isas=tuple(name for name in hardware.isas if name in isas), gpus=tuple(gpus))
@@ -233,7 +233,7 @@ def test_without_options_it_is_this_machine(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Machine(system="aarch64-linux", isas=("armv8_2", "armv9"), cpu="mine")
-    monkeypatch.setattr("ci_compiler.runners.host.this_machine", lambda *_, **__: here)
+    monkeypatch.setattr("ci_compiler.runner.detect.this_machine.this_machine", lambda *_, **__: here)
     code, out, _ = command(capsys, monkeypatch, "--json")
     assert code == 0
     assert json.loads(out)["best"]["name"] == "pytorch-python313-cpu-armv9"

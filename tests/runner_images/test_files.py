@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ci_compiler import __version__
-from ci_compiler.runners.checks_hardware import DRIVER_LINK
-from ci_compiler.runners.deploy import arc
-from ci_compiler.runners.deploy.pins import pins
-from ci_compiler.runners.engine import JIT, RUNNER_ENVIRONMENT
+from ci_compiler.runner.controller.containers import JIT, RUNNER_ENVIRONMENT
+from ci_compiler.runner.deployment import arc
+from ci_compiler.runner.deployment.release_pins import pins
+from ci_compiler.runner.doctor.hardware_checks import DRIVER_LINK
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers import require
 
@@ -105,5 +105,5 @@ def test_a_build_argument_that_nothing_asks_for_is_an_error() -> None:
 
 
 def test_the_pins_say_where_they_come_from() -> None:
-    data = json.loads((IMAGES.parent / "ci_compiler/runners/pins.json").read_bytes())
+    data = json.loads((IMAGES.parent / "ci_compiler/runner/deployment/release_pins.json").read_bytes())
     assert set(data["source"]) == {"chart", "base", *data["archives"]}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci_compiler import __version__
-from ci_compiler.runners.deploy.pins import pins
+from ci_compiler.runner.deployment.release_pins import pins
 from tests.checkers import require
 
 from .buildah import IMAGES, Buildah, Container, archives, base_image, buildah, container
@@ -18,7 +18,7 @@ OWN = {"repository": {"full_name": "o/r"}, "pull_request": {"head": {"repo": {"f
 FORK = {"repository": {"full_name": "o/r"}, "pull_request": {"head": {"repo": {"full_name": "stranger/r"}}}}
 
 
-PINNED = "from ci_compiler.runners.deploy.pins import pins; print(pins().base)"
+PINNED = "from ci_compiler.runner.deployment.release_pins import pins; print(pins().base)"
 """The installed package brings its data."""
 
 

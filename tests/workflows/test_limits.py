@@ -7,8 +7,9 @@ import json
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.pipeline import compile_files, plan
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import parse_spec
+from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.github import Limit, limit, pinned
 from tests.specs import small
 

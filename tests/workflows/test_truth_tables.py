@@ -19,9 +19,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ci_compiler.pipeline import Plan, compile_files, plan
+from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import TESTS, RunsOn, Spec, Stage
+from ci_compiler.sync.compiled import compile_files
 from tests.checkers import condition_values, expression_values, require
 from tests.specs import small, spec_of
 

@@ -16,8 +16,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints or writes the spec; returns 1 where a recipe is left out. Raises InputError where none can be adopted."""
+    from ci_compiler.adoption.adopt import adopt
     from ci_compiler.cli.console import note, print_findings
-    from ci_compiler.recipes.adopt import adopt
 
     output: Path | None = arguments.output
     if output is not None:
@@ -42,7 +42,7 @@ def _refuse_to_overwrite(path: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    from ci_compiler.disk import cannot_write
+    from ci_compiler.files.atomic import cannot_write
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,8 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the findings, one a line; returns 1 where there are any."""
+    from ci_compiler.adoption.audit import audit
     from ci_compiler.cli.console import note, print_findings, print_json
-    from ci_compiler.recipes.audit import audit
 
     spec = spec_of(arguments)
     if not arguments.folder.is_dir():

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
 
 if TYPE_CHECKING:
-    from ci_compiler.output import Change, Territory
-    from ci_compiler.pipeline import Plan
+    from ci_compiler.files.drift import FileChange, Territory
+    from ci_compiler.plan.pipeline import Plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,8 +26,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Compiles; with `--check` returns 1 on drift."""
     from ci_compiler.cli.console import print_findings
     from ci_compiler.cli.drift import report_drift
-    from ci_compiler.output import GITHUB, apply, compare, differences
-    from ci_compiler.pipeline import compile_files, plan
+    from ci_compiler.files.drift import GITHUB, apply, compare, differences
+    from ci_compiler.plan.pipeline import plan
+    from ci_compiler.sync.compiled import compile_files
 
     root = root_of(arguments)
     decided = plan(spec_of(arguments))
@@ -50,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[Sequence[Territory], dict[str, str]]:
     """The recipes of the branch that is checked out, where its folder holds compiled ones (`ci-compile recipes`)."""
     from ci_compiler.cli.console import note
+    from ci_compiler.files.drift import FLOX, holds_ours
     from ci_compiler.git import head_branch
-    from ci_compiler.output import FLOX, holds_ours
 
     asked = getattr(arguments, "branch", None) is not None
     branch = branch_of(arguments, decided.spec, root) if asked else head_branch(root)
@@ -68,14 +69,14 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[
 
 
 def _summary(
-    decided: Plan, files: dict[str, str], recipes: dict[str, str], changes: Sequence[Change], root: Path
+    decided: Plan, files: dict[str, str], recipes: dict[str, str], changes: Sequence[FileChange], root: Path
 ) -> None:
     """What was written, a line a branch, with the shards that are nearest to GitHub's limits."""
     from collections import Counter
 
     from ci_compiler.cli.console import table
     from ci_compiler.cli.drift import told
-    from ci_compiler.workflows.common import FOLDER
+    from ci_compiler.plan.sharding import FOLDER
     from ci_compiler.workflows.github import limit
 
     jobs, size = limit("jobs").limit, limit("file-bytes").limit

@@ -13,8 +13,8 @@ from ci_compiler.cli.where import SPEC, add_spec, root_of, spec_of
 
 if TYPE_CHECKING:
     from ci_compiler.git import Git
-    from ci_compiler.pipeline import Plan
-    from ci_compiler.selection import Choice, Event
+    from ci_compiler.plan.pipeline import Plan
+    from ci_compiler.plan.selection import GitHubEvent, RunSelection
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes `commit`, `chosen`, `cells` and `matrix` to $GITHUB_OUTPUT, or prints them; the rest to the summary."""
     from ci_compiler.errors import nearest, wrong
     from ci_compiler.git import Git
-    from ci_compiler.pipeline import plan
-    from ci_compiler.selection import of_pull_request, of_shard
+    from ci_compiler.plan.pipeline import plan
+    from ci_compiler.plan.selection import of_pull_request, of_shard
 
     root = root_of(arguments)
     decided, git, event = plan(spec_of(arguments)), Git(root), _event()
@@ -58,10 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _event() -> Event:
+def _event() -> GitHubEvent:
     """The event that GitHub describes by GITHUB_EVENT_NAME and the file at GITHUB_EVENT_PATH."""
     from ci_compiler.errors import wrong
-    from ci_compiler.selection import Event
+    from ci_compiler.plan.selection import GitHubEvent
 
     name, path = os.environ.get("GITHUB_EVENT_NAME", ""), os.environ.get("GITHUB_EVENT_PATH", "")
     try:
@@ -69,7 +69,7 @@ def _event() -> Event:
     except (OSError, ValueError) as error:
         message = f"GITHUB_EVENT_PATH names no event ({error}); `choose` runs in a GitHub Actions job"
         raise wrong("event", "no-event", message) from None
-    return Event(name=name, payload=payload)
+    return GitHubEvent(name=name, payload=payload)
 
 
 def _affected(git: Git, decided: Plan, base: str, branch: str) -> Sequence[str]:
@@ -90,8 +90,8 @@ def _affected(git: Git, decided: Plan, base: str, branch: str) -> Sequence[str]:
 
 def _published(decided: Plan, root: Path, branch: str, name: str) -> bool:
     from ci_compiler.errors import InputError
-    from ci_compiler.runners.stages.failure import StageError
-    from ci_compiler.runners.stages.published import is_published
+    from ci_compiler.runner.jobs.failure import StageError
+    from ci_compiler.runner.jobs.published import is_published
 
     try:
         return is_published(decided.spec, root, branch, name)
@@ -107,7 +107,7 @@ def _write(outputs: Mapping[str, str]) -> None:
     print(lines, end="")
 
 
-def _summarise(decided: Plan, choice: Choice) -> None:
+def _summarise(decided: Plan, choice: RunSelection) -> None:
     """The variants that a dispatch must start, into the run's summary."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path or not choice.left:

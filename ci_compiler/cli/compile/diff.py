@@ -16,10 +16,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compares the spec with that of the base. Raises InputError where either is wrong, or there is no base."""
-    from ci_compiler.pipeline import plan
-    from ci_compiler.reports.base import base_spec
+    from ci_compiler.plan.pipeline import plan
     from ci_compiler.reports.diff import diff
     from ci_compiler.reports.diff_markdown import markdown
+    from ci_compiler.spec.revision import base_spec
 
     after = plan(spec_of(arguments))
     root, given = root_of(arguments), getattr(arguments, "spec", None)

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.cli.console import note
     from ci_compiler.cli.remote import client_of
     from ci_compiler.github.dispatch import SUCCESS, start, targets
-    from ci_compiler.pipeline import plan
+    from ci_compiler.plan.pipeline import plan
 
     wanted = targets(plan(spec_of(arguments)), arguments.names, arguments.branch)
     client = client_of(arguments, root_of(arguments))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ci_compiler.cli.where import add_spec, spec_of
 
 if TYPE_CHECKING:
-    from ci_compiler.reports.explain import Built
+    from ci_compiler.plan.lookup import BuiltVariant
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Explains; 0 for a variant that is built, 1 for one that is not, 2 for a name that is none."""
     from ci_compiler.cli.console import print_json
     from ci_compiler.errors import wrong
-    from ci_compiler.pipeline import plan
-    from ci_compiler.reports.explain import explain
+    from ci_compiler.plan.lookup import explain
+    from ci_compiler.plan.pipeline import plan
 
     found = explain(plan(spec_of(arguments)), arguments.name)
     if found.unknown:
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if found.built else 1
 
 
-def _lines(one: Built) -> list[tuple[str, str]]:
+def _lines(one: BuiltVariant) -> list[tuple[str, str]]:
     return [
         ("branch", one.cell.branch),
         ("version", one.version),

@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the forecast. Raises InputError where the history cannot be read or the chart cannot be written."""
     from ci_compiler.cli.console import print_json
-    from ci_compiler.pipeline import plan
+    from ci_compiler.plan.pipeline import plan
     from ci_compiler.reports.forecast import NO_HISTORY, forecast
     from ci_compiler.reports.history import read_history
 
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_chart(path: Path, found: Forecast) -> None:
-    from ci_compiler.disk import cannot_write
+    from ci_compiler.files.atomic import cannot_write
     from ci_compiler.reports.gantt import gantt
 
     try:

@@ -15,9 +15,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the spec and its schema. Raises InputError where a spec stands there already or the owner is no name."""
-    from ci_compiler.disk import cannot_write, write_file
     from ci_compiler.errors import wrong
-    from ci_compiler.output import obstacle
+    from ci_compiler.files.atomic import cannot_write, write_file
+    from ci_compiler.files.drift import obstacle
     from ci_compiler.spec.build import parse_spec
     from ci_compiler.spec.schema import SCHEMA
 

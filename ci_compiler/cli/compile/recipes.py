@@ -21,9 +21,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes the recipes; with `--check` returns 1 on drift."""
     from ci_compiler.cli.drift import report_drift, told
     from ci_compiler.errors import InputError, wrong
-    from ci_compiler.output import FLOX, Territory, apply, compare, differences
+    from ci_compiler.files.drift import FLOX, Territory, apply, compare, differences
+    from ci_compiler.plan.rules import errors_among, judge
     from ci_compiler.recipes.render import recipes
-    from ci_compiler.rules import errors_among, judge
 
     spec, root = spec_of(arguments), root_of(arguments)
     branch = branch_of(arguments, spec, root)

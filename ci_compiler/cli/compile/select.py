@@ -11,8 +11,8 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.hardware.workloads import Workload
 
 if TYPE_CHECKING:
-    from ci_compiler.reports.select import Choice, Wishes
-    from ci_compiler.runners.machine import Machine
+    from ci_compiler.hardware.machine import Machine
+    from ci_compiler.reports.select import Recommendation, Wishes
     from ci_compiler.spec.model import Spec
 
 
@@ -33,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Selects; 0 where a variant serves, 1 where none does, 2 for a name that is none and a machine that cannot be."""
     from ci_compiler.cli.console import print_json
+    from ci_compiler.plan.rules import judge
     from ci_compiler.reports.select import select
-    from ci_compiler.rules import judge
 
     spec = spec_of(arguments)
     wishes = _wishes(spec, arguments)
@@ -71,9 +71,9 @@ def _wishes(spec: Spec, arguments: argparse.Namespace) -> Wishes:
 
 def _machine(arguments: argparse.Namespace) -> Machine:
     from ci_compiler.hardware import UnknownHardwareError, tables
-    from ci_compiler.reports import names
-    from ci_compiler.runners.host import this_machine
-    from ci_compiler.runners.machine import driver_number
+    from ci_compiler.hardware import products as names
+    from ci_compiler.hardware.machine import driver_number
+    from ci_compiler.runner.detect.this_machine import this_machine
 
     if arguments.driver and not driver_number(arguments.driver):
         raise wrong("--driver", "wrong-driver", f"{arguments.driver!r} is no driver's version, as 580 or 580.65.06")
@@ -91,7 +91,7 @@ def _machine(arguments: argparse.Namespace) -> Machine:
         raise wrong("--gpu/--cpu", "wrong-hardware", str(error)) from None
 
 
-def _print(machine: Machine, choice: Choice) -> None:
+def _print(machine: Machine, choice: Recommendation) -> None:
     from ci_compiler.cli.console import table
 
     print(choice.best.name if choice.best else "no variant serves this machine")
@@ -104,7 +104,7 @@ def _print(machine: Machine, choice: Choice) -> None:
             table(["variant", "branch", "note"], [[one.offer.name, one.offer.branch, one.note] for one in notes])
 
 
-def _lines(machine: Machine, choice: Choice) -> Iterator[tuple[str, str]]:
+def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]]:
     gpus = ", ".join(f"{one.name} ({one.sm}, driver {one.driver or 'unknown'})" for one in machine.gpus)
     isas = ", ".join(machine.isas) or "none of the instruction sets"
     yield "gpu", gpus or "none"

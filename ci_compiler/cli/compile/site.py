@@ -18,11 +18,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes `DIR/index.html`. Raises InputError where something foreign stands there or it cannot be written."""
-    from ci_compiler.disk import cannot_write, write_file
+    from ci_compiler.documents.site.page import NAME, page
     from ci_compiler.errors import wrong
-    from ci_compiler.output import FOREIGN, is_ours
-    from ci_compiler.pipeline import plan
-    from ci_compiler.reports.site.page import NAME, page
+    from ci_compiler.files.atomic import cannot_write, write_file
+    from ci_compiler.files.drift import FOREIGN, is_ours
+    from ci_compiler.plan.pipeline import plan
 
     repository: str = arguments.repository
     if repository and not re.fullmatch(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+", repository):

@@ -11,7 +11,7 @@ from ci_compiler.cli.where import add_spec, root_of, spec_of
 from ci_compiler.errors import nearest, wrong
 
 if TYPE_CHECKING:
-    from ci_compiler.github.status import Last
+    from ci_compiler.github.status import LastBuild
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     from ci_compiler.cli.console import note, print_json, table
     from ci_compiler.cli.remote import client_of
-    from ci_compiler.github.status import Result, grid, status
-    from ci_compiler.pipeline import plan
+    from ci_compiler.github.status import BuildResult, grid, status
+    from ci_compiler.plan.pipeline import plan
 
     spec = spec_of(arguments)
     if arguments.branch is not None and arguments.branch not in spec.branches:
@@ -46,11 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     table(*grid(decided, lasts))
     counts = Counter(last.result for last in lasts)
-    note(", ".join(f"{counts[result]} {result.value}" for result in Result if counts[result]))
+    note(", ".join(f"{counts[result]} {result.value}" for result in BuildResult if counts[result]))
     return 0
 
 
-def _shown(shards: Iterable[tuple[Last, ...]], count: int) -> Iterable[tuple[Last, ...]]:
+def _shown(shards: Iterable[tuple[LastBuild, ...]], count: int) -> Iterable[tuple[LastBuild, ...]]:
     """The shards, with a bar on a terminal's standard error while GitHub is asked for them."""
     if not sys.stderr.isatty():
         return shards
@@ -60,7 +60,7 @@ def _shown(shards: Iterable[tuple[Last, ...]], count: int) -> Iterable[tuple[Las
     return track(shards, "asking GitHub", total=count, console=Console(stderr=True), transient=True)
 
 
-def _row(last: Last) -> dict[str, object]:
+def _row(last: LastBuild) -> dict[str, object]:
     return {
         "name": last.variant.name,
         "package": last.variant.package,

@@ -22,8 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Appends the table to $GITHUB_STEP_SUMMARY, or prints it."""
     from ci_compiler.errors import wrong
-    from ci_compiler.pipeline import plan
-    from ci_compiler.reports.summary import Run, table
+    from ci_compiler.plan.pipeline import plan
+    from ci_compiler.reports.summary import SummarisedRun, table
 
     decided = plan(spec_of(arguments))
     try:
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not (isinstance(chosen, list) and all(isinstance(name, str) for name in chosen)):
         message = "is no JSON list of names"
         raise wrong("--chosen", "wrong-value", message)
-    circumstances = Run(
+    circumstances = SummarisedRun(
         event=os.environ.get("GITHUB_EVENT_NAME", ""),
         ref=os.environ.get("GITHUB_REF_NAME", ""),
         publish=arguments.publish == "true",

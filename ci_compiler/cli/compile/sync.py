@@ -27,9 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Brings every branch up to date."""
     from ci_compiler.cli.console import note, print_findings, table
     from ci_compiler.git import Git
-    from ci_compiler.pipeline import compile_files, plan
+    from ci_compiler.plan.pipeline import plan
     from ci_compiler.recipes.render import recipes
-    from ci_compiler.recipes.sync import check_push, heads_of, plan_branch, summary, write
+    from ci_compiler.sync.branches import check_push, heads_of, plan_branch, summary, write
+    from ci_compiler.sync.compiled import compile_files
 
     root, spec = root_of(arguments), spec_of(arguments)
     decided = plan(spec)

@@ -10,8 +10,8 @@ from ci_compiler.cli.where import add_spec, spec_of
 from ci_compiler.errors import nearest, wrong
 
 if TYPE_CHECKING:
-    from ci_compiler.matrix import Cell, Variant
-    from ci_compiler.rules import Judged
+    from ci_compiler.plan.matrix import Cell, Variant
+    from ci_compiler.plan.rules import Judged
     from ci_compiler.spec.model import Spec
 
 
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Lists the variants; returns 1 where the patterns match none."""
     from ci_compiler.cli.console import note, print_json, table
-    from ci_compiler.rules import judge
+    from ci_compiler.plan.rules import judge
 
     spec = spec_of(arguments)
     _known("branch", arguments.branch, spec.branches)
@@ -68,7 +68,7 @@ def version(spec: Spec, cell: Cell, variant: Variant) -> str:
 
 
 def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cell, Variant]]:
-    from ci_compiler.patterns import matcher_of_any
+    from ci_compiler.plan.patterns import matcher_of_any
 
     try:
         matches = matcher_of_any(arguments.patterns or ["*"])

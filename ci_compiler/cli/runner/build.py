@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
 
 if TYPE_CHECKING:
-    from ci_compiler.runners.stages.process import Secrets
+    from ci_compiler.runner.jobs.programs import Secrets
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Builds; prints the store path behind the log, or the end of the log on standard error and returns 1."""
     from ci_compiler.cli.runner.stage import reported
-    from ci_compiler.runners.stages.build import build
+    from ci_compiler.runner.jobs.build import build
 
     def work(secrets: Secrets) -> int:
         spec, root = spec_of(arguments), root_of(arguments)

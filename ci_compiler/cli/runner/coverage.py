@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ci_compiler.cli.where import add_spec, root_of, spec_of
 
 if TYPE_CHECKING:
-    from ci_compiler.runners.coverage import LabelSet, Served
+    from ci_compiler.runner.coverage import LabelSet, Served
 
 PATIENCE = 60.0
 """Seconds behind which GitHub is asked once more: between two jobs, a just-in-time runner is not registered."""
@@ -27,8 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints a verdict a label set; returns 1 where jobs for one would wait: nobody serves it, or all are offline."""
     from ci_compiler.cli.console import note, print_json, table
-    from ci_compiler.pipeline import plan
-    from ci_compiler.runners.coverage import UNSERVED, Verdict, cover, label_sets
+    from ci_compiler.plan.pipeline import plan
+    from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, cover, label_sets
 
     asked = label_sets(plan(spec_of(arguments)))
     served = _live(arguments, asked) if arguments.live else cover(asked, None)
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         table(headers, [[_as_json(one)[header] for header in headers] for one in served])
     unserved = [one for one in served if one.verdict in UNSERVED]
     for one in unserved:
-        who = "nobody serves" if one.verdict is Verdict.NOBODY else "no runner is online for"
+        who = "nobody serves" if one.verdict is CoverageVerdict.NOBODY else "no runner is online for"
         note(f"{one.asked}: {who} the {sum(one.asked.jobs.values())} jobs of pool {one.asked.pool}")
     return 1 if unserved else 0
 
@@ -49,9 +49,9 @@ def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[S
     """Raises GitHubError, that of the organisation's runners too where only they could answer for a label set."""
     from ci_compiler.cli.console import note
     from ci_compiler.cli.remote import client_of
-    from ci_compiler.github.clock import span
+    from ci_compiler.clock import span
     from ci_compiler.github.inventory import inventory
-    from ci_compiler.runners.coverage import UNSERVED, cover
+    from ci_compiler.runner.coverage import UNSERVED, cover
 
     client = client_of(arguments, root_of(arguments))
     seen = inventory(client)

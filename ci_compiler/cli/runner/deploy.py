@@ -11,7 +11,7 @@ from ci_compiler.cli.where import add_spec, spec_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ci_compiler.runners.deploy.common import Deployment
+    from ci_compiler.runner.deployment.service import Deployment
     from ci_compiler.spec.model import Spec
 
 TARGETS = ("arc", "systemd", "quadlet", "nixos")
@@ -38,8 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes the files; with `--check` returns 1 on drift."""
     from ci_compiler.cli.console import print_findings
     from ci_compiler.cli.drift import report_drift, told
-    from ci_compiler.output import Territory, apply, compare, differences
-    from ci_compiler.pipeline import plan
+    from ci_compiler.files.drift import Territory, apply, compare, differences
+    from ci_compiler.plan.pipeline import plan
 
     spec = spec_of(arguments)
     plan(spec)
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _deployment(spec: Spec, arguments: argparse.Namespace) -> Deployment:
     from ci_compiler.errors import wrong
-    from ci_compiler.runners.deploy import arc, nixos, quadlet, systemd
+    from ci_compiler.runner.deployment import arc, nixos, quadlet, systemd
 
     if arguments.target == arc.TARGET:
         return arc.deployment(spec, scale_set_labels=arguments.scale_set_labels)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ci_compiler.runners.machine import Machine, Nix
+    from ci_compiler.hardware.machine import Machine, NixInstallation
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,8 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Tells what the machine is; what is wrong with it goes to standard error, and is the doctor's to judge."""
     from ci_compiler.cli.console import note, print_json, table
     from ci_compiler.hardware import tables
-    from ci_compiler.runners.host import this_machine
-    from ci_compiler.runners.machine import as_json
+    from ci_compiler.hardware.machine import as_json
+    from ci_compiler.runner.detect.this_machine import this_machine
 
     machine = this_machine(tables())
     if arguments.json:
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(machine: Machine) -> Iterator[tuple[str, str]]:
-    from ci_compiler.runners.machine import gigabytes
+    from ci_compiler.hardware.machine import gigabytes
 
     yield "system", machine.system
     yield "os", f"{machine.os or 'unknown'}, kernel {machine.kernel}"
@@ -55,7 +55,7 @@ def _rows(machine: Machine) -> Iterator[tuple[str, str]]:
         yield engine.name, f"{engine.version} {told}".strip()
 
 
-def _nix(nix: Nix) -> str:
+def _nix(nix: NixInstallation) -> str:
     made = {True: "effective", False: "builds are not sandboxed", None: nix.problem or "no build was tried"}
     sandbox = f"sandbox = {nix.sandbox} ({made[nix.sandboxed]})"
     features = f"system-features = {' '.join(nix.features)}"

@@ -10,7 +10,7 @@ from ci_compiler.cli.where import add_spec, spec_of
 
 if TYPE_CHECKING:
     from ci_compiler.errors import Finding
-    from ci_compiler.runners.doctor import Result
+    from ci_compiler.runner.doctor.diagnosis import CheckResult
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints every check; a failure also goes to standard error with the way to mend it, and makes it return 1."""
     from ci_compiler.cli.console import print_findings, print_json, table
-    from ci_compiler.runners.doctor import as_json, examine, work_of
-    from ci_compiler.runners.probes import gather
+    from ci_compiler.runner.doctor.diagnosis import as_json, examine, work_of
+    from ci_compiler.runner.doctor.probes import gather
     from ci_compiler.spec.model import Stage
 
     stage = Stage(arguments.stage) if arguments.stage else None
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if any(one.failed for one in results) else 0
 
 
-def _failures(results: tuple[Result, ...]) -> Iterator[Finding]:
+def _failures(results: tuple[CheckResult, ...]) -> Iterator[Finding]:
     from ci_compiler.errors import Finding, Place
 
     for one in results:

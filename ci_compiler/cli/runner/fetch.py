@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ci_compiler.cli.where import add_spec, spec_of
 
 if TYPE_CHECKING:
-    from ci_compiler.runners.stages.process import Secrets
+    from ci_compiler.runner.jobs.programs import Secrets
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Fetches and prints the store path; returns 1 where it cannot be had."""
     from ci_compiler.cli.console import note
     from ci_compiler.cli.runner.stage import reported
-    from ci_compiler.runners.stages.fetch import fetch
+    from ci_compiler.runner.jobs.fetch import fetch
 
     def work(_: Secrets) -> int:
         manifest, fetched = fetch(spec_of(arguments), arguments.manifest)

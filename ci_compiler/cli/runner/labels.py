@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ci_compiler.cli.where import add_spec, spec_of
 
 if TYPE_CHECKING:
-    from ci_compiler.runners.machine import Fit
+    from ci_compiler.hardware.machine import PoolFit
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,9 +21,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Lists every pool with its labels, or with what is missing; returns 1 where the machine suits none."""
     from ci_compiler.cli.console import note, print_json, table
     from ci_compiler.errors import InputError
-    from ci_compiler.rules import check_names
-    from ci_compiler.runners.host import this_machine
-    from ci_compiler.runners.machine import fit, fit_as_json
+    from ci_compiler.hardware.machine import fit, fit_as_json
+    from ci_compiler.plan.rules import check_names
+    from ci_compiler.runner.detect.this_machine import this_machine
 
     spec = spec_of(arguments)
     if findings := check_names(spec):
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _told(one: Fit) -> str:
+def _told(one: PoolFit) -> str:
     if one.missing:
         return "; ".join(one.missing)
     runs_on = one.pool.runs_on

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ci_compiler.cli.where import add_spec, root_of, spec_of
 
 if TYPE_CHECKING:
-    from ci_compiler.runners.prune import Item
+    from ci_compiler.runner.controller.prune import Leftover
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def as_json(item: Item) -> dict[str, str]:
+def as_json(item: Leftover) -> dict[str, str]:
     """An item as JSON and tables show it."""
     return {
         "kind": item.kind.value,

@@ -10,9 +10,9 @@ from ci_compiler.cli.where import add_spec, root_of, spec_of
 
 if TYPE_CHECKING:
     from ci_compiler.github.registration import Registrar
-    from ci_compiler.runners.engine import ContainerEngine
-    from ci_compiler.runners.process import ProcessEngine
-    from ci_compiler.runners.prune import Item
+    from ci_compiler.runner.controller.containers import ContainerEngine
+    from ci_compiler.runner.controller.host_runner import ProcessEngine
+    from ci_compiler.runner.controller.prune import Leftover
     from ci_compiler.spec.model import Spec
 
 
@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.cli.console import note
     from ci_compiler.cli.remote import client_of, engine_if_any, registrars_of, this_machine
     from ci_compiler.github.errors import GitHubError
-    from ci_compiler.runners.engine import EngineError
-    from ci_compiler.runners.prune import remove
+    from ci_compiler.runner.controller.containers import EngineError
+    from ci_compiler.runner.controller.prune import remove
 
     spec, engine = spec_of(arguments), engine_if_any(arguments)
     github = registrars_of(client_of(arguments, root_of(arguments)), spec)
@@ -65,12 +65,12 @@ def found(
     host: str,
     everywhere: bool = False,
     stores: bool = False,
-) -> tuple[Item, ...]:
+) -> tuple[Leftover, ...]:
     """Everything of ours. Raises GitHubError; InputError where the engine does not work."""
+    from ci_compiler.clock import SystemClock
     from ci_compiler.errors import wrong
-    from ci_compiler.github.clock import SystemClock
-    from ci_compiler.runners.engine import EngineError
-    from ci_compiler.runners.prune import find
+    from ci_compiler.runner.controller.containers import EngineError
+    from ci_compiler.runner.controller.prune import find
 
     try:
         now = SystemClock().now()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ci_compiler.cli.where import add_spec, root_of, spec_of
 
 if TYPE_CHECKING:
-    from ci_compiler.runners.stages.process import Secrets
+    from ci_compiler.runner.jobs.programs import Secrets
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Publishes, or finds that it is published already; returns 1 where it cannot."""
     from ci_compiler.cli.runner.stage import reported
-    from ci_compiler.runners.stages.manifest import expect, read_manifest
-    from ci_compiler.runners.stages.publish import publish
+    from ci_compiler.runner.jobs.manifest import expect, read_manifest
+    from ci_compiler.runner.jobs.publish import publish
 
     def work(secrets: Secrets) -> int:
         spec, root, path = spec_of(arguments), root_of(arguments), arguments.manifest

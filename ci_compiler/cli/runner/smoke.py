@@ -11,9 +11,9 @@ from ci_compiler.cli.where import add_spec, spec_of
 
 if TYPE_CHECKING:
     from ci_compiler.errors import Finding
-    from ci_compiler.runners.stages.junit import Result
-    from ci_compiler.runners.stages.process import Secrets
-    from ci_compiler.runners.stages.smoke import Subject
+    from ci_compiler.runner.jobs.junit import TestResult
+    from ci_compiler.runner.jobs.programs import Secrets
+    from ci_compiler.runner.jobs.smoke import SmokeSubject
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,22 +43,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints every check; a failure also goes to standard error, and makes it return 1."""
     from ci_compiler.cli.console import print_findings, table
     from ci_compiler.cli.runner.stage import reported
-    from ci_compiler.runners.evidence import Verdict
-    from ci_compiler.runners.stages.smoke import smoke
+    from ci_compiler.runner.doctor.evidence import CheckVerdict
+    from ci_compiler.runner.jobs.smoke import smoke
 
     def work(_: Secrets) -> int:
         results = smoke(_subject(arguments), arguments.out)
         table(["check", "result", "found"], ([one.check, one.verdict.value, one.message] for one in results))
-        failed = [one for one in results if one.verdict is Verdict.FAILED]
+        failed = [one for one in results if one.verdict is CheckVerdict.FAILED]
         print_findings(_findings(arguments.name, failed))
         return 1 if failed else 0
 
     return reported(work)
 
 
-def _subject(arguments: argparse.Namespace) -> Subject:
-    from ci_compiler.runners.stages.expectation import Override
-    from ci_compiler.runners.stages.smoke import of_manifest, of_python
+def _subject(arguments: argparse.Namespace) -> SmokeSubject:
+    from ci_compiler.runner.jobs.expectation import Override
+    from ci_compiler.runner.jobs.smoke import of_manifest, of_python
     from ci_compiler.spec.model import Stage
 
     spec, stage = spec_of(arguments), Stage(arguments.stage)
@@ -73,7 +73,7 @@ def _subject(arguments: argparse.Namespace) -> Subject:
     return of_manifest(spec, arguments.name, arguments.branch, stage, arguments.manifest, override)
 
 
-def _findings(name: str, failed: list[Result]) -> Iterator[Finding]:
+def _findings(name: str, failed: list[TestResult]) -> Iterator[Finding]:
     from ci_compiler.errors import Finding, Place
 
     for one in failed:

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 
 from ci_compiler.cli.console import print_findings
-from ci_compiler.runners.stages.failure import StageError
-from ci_compiler.runners.stages.process import Secrets, ending_in_order, taking_secrets
+from ci_compiler.runner.jobs.failure import StageError
+from ci_compiler.runner.jobs.programs import Secrets, ending_in_order, taking_secrets
 
 
 def reported(work: Callable[[Secrets], int]) -> int:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, root_of, spec_of
-from ci_compiler.errors import nearest, wrong
+from ci_compiler.errors import ExitCode, nearest, wrong
 
 if TYPE_CHECKING:
     from ci_compiler.github.registration import Registrar
-    from ci_compiler.runners.slot import Work
+    from ci_compiler.runner.controller.slots import RunnerPlan
     from ci_compiler.spec.model import Pool, Spec
 
 SLACK = 1800.0
@@ -43,11 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from ci_compiler.cli.console import note, print_findings
     from ci_compiler.cli.remote import client_of, engine_of
+    from ci_compiler.clock import SystemClock
     from ci_compiler.github.client import AT_ONCE
-    from ci_compiler.github.clock import SystemClock
     from ci_compiler.github.registration import Registrar
-    from ci_compiler.runners.controller import Controller
-    from ci_compiler.runners.facts import DEPRECATED
+    from ci_compiler.runner.controller.loop import Controller
 
     spec = spec_of(arguments)
     pool = _pool(spec, arguments)
@@ -62,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
             signal.signal(number, lambda *_: controller.drain())
         stopped = controller.run()
     print_findings([stopped] if stopped else [])
-    return DEPRECATED if stopped else 0
+    return ExitCode.RUNNER_DEPRECATED if stopped else ExitCode.DONE
 
 
 def _pool(spec: Spec, arguments: argparse.Namespace) -> Pool:
@@ -78,14 +77,14 @@ def _pool(spec: Spec, arguments: argparse.Namespace) -> Pool:
     return pool
 
 
-def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespace) -> Work:
+def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespace) -> RunnerPlan:
     from ci_compiler.cli.remote import this_machine
-    from ci_compiler.runners.deploy.common import longest, most_disk
-    from ci_compiler.runners.names import labels_of
-    from ci_compiler.runners.slot import Work
+    from ci_compiler.runner.controller.runner_names import labels_of
+    from ci_compiler.runner.controller.slots import RunnerPlan
+    from ci_compiler.runner.deployment.service import longest, most_disk
     from ci_compiler.spec.model import Stage
 
-    return Work(
+    return RunnerPlan(
         pool=pool.name,
         scope=github.scope,
         labels=labels_of(spec.hardware, pool),

@@ -1,0 +1,299 @@
+"""What is wrong with recipes that exist, judged by what they evaluate to.
+
+Each recipe of a checkout is evaluated, and so is the recipe that the spec wants in its place; what differs is told by
+the kind of error that it is, once, at its place. The kinds are those that hand-copied recipes showed (CODES).
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci_compiler.adoption.audit_text import wrong_counts, wrong_gpu_in_text
+from ci_compiler.adoption.evaluation import Evaluation
+from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of
+from ci_compiler.errors import Finding, Place, nearest
+from ci_compiler.hardware import CPU, Gpu
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.rules import RULES, Judged, judge
+from ci_compiler.recipes.render import recipes
+from ci_compiler.spec.model import Branch, Spec
+
+CODES: Mapping[str, str] = {
+    "pname-differs": "file name and pname differ",
+    "dotted-name": "a dot in a name, which no Flox attribute path holds",
+    "gpu-target-notation": "gpuTargets in another notation than 9.0, which torch does not build",
+    "gpu-needs-newer-cuda": "a GPU that the CUDA toolkit does not know yet",
+    "gpu-dropped-by-cuda": "a GPU that the CUDA toolkit knows no more",
+    "gpu-host": "a GPU with a host CPU that it does not come with",
+    "wrong-pin": "another nixpkgs than the branch is pinned to",
+    "overlay-missing": "an overlay that the branch's other recipes have is missing",
+    "wrong-cpu-flags": "compiler flags of another instruction set",
+    "big-parallel-missing": "big-parallel is not asked for, so that heavy builds run beside each other",
+    "wrong-platforms": "meta.platforms is not exactly the one system",
+    "pytorch-alias": "python3Packages.pytorch, which is an alias; the package is torch",
+    "unknown-recipe": "a recipe that the spec does not know: a one-off left behind",
+    "cuda-in-cpu-recipe": "CUDA is turned on in a CPU recipe",
+    "text-names-another-gpu": "a comment or description names another GPU than the recipe builds for",
+    "differs-from-spec": "an edit that this recipe missed, or that only it has",
+    "wrong-count": "a count of variants in a document that is not the count",
+    "cuda-in-name": "the name says another CUDA version than the branch has",
+    "wrong-gpu": "it builds for another GPU than its name says",
+    "cuda-off": "CUDA is off in a GPU recipe",
+    "another-torch": "it is built with another torch than the torch recipe's",
+    "missing-recipe": "the spec wants a recipe that is not there",
+}
+"""Every code that an audit gives, with what it means."""
+
+_ABOUT_THE_GPU = {"cuda-off", "wrong-gpu", "unknown-recipe", *(rule.code for rule in RULES)}
+"""Codes of recipes that build for the wrong GPU, or nobody knows for which: what they say is no news then."""
+
+_NOTATION = re.compile(r"\d+\.\d+[a-z]?(\+PTX)?")
+_NAME = re.compile(r"[A-Za-z0-9_]+-python3\d+-(?:cpu|cuda(?P<cuda>\d+_\d+)-[^-]+)-[^-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """An audit of one branch: its spec, the cells and names that the spec wants, what each wanted recipe is."""
+
+    spec: Spec
+    branch: Branch
+    cells: Mapping[str, Cell]
+    wanted: Mapping[str, Evaluation]
+
+
+def audit(root: Path, spec: Spec, branch: str, *, timeout: float = 120.0) -> tuple[Finding, ...]:
+    """Everything wrong with the recipes under `root` as those of `branch`, by file and line.
+
+    `timeout` is in seconds, for all evaluations together. Raises InputError where there are no recipes or no Nix.
+    """
+    paths = find_recipes(root)
+    judged = judge(spec)
+    found, findings = evaluate(root, paths, timeout=timeout)
+    this = Audit(
+        spec=spec,
+        branch=spec.branches[branch],
+        cells={v.name: cell for cell in judged.cells if cell.branch == branch for v in cell.variants},
+        wanted=_wanted(spec, judged, branch, timeout),
+    )
+    told = [*findings, *wrong_counts(root, judged), *_missing(this, root, paths)]
+    by_name = {name_of(one.path): one for one in found}
+    for name, one in by_name.items():
+        mine = list(_known(this, name, one, by_name) if name in this.cells else _unknown(this, name, one))
+        if not any(finding.code in _ABOUT_THE_GPU for finding in mine):
+            mine += wrong_gpu_in_text(spec, one, _gpus(this, one))
+        told += mine
+    return tuple(sorted(set(told), key=lambda finding: (finding.place, finding.code, finding.message)))
+
+
+def _wanted(spec: Spec, judged: Judged, branch: str, timeout: float) -> dict[str, Evaluation]:
+    """What the spec's own recipes evaluate to."""
+    with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
+        texts = {Path(path).name: text for path, text in recipes(spec, judged, branch).items() if path.endswith(".nix")}
+        for name, text in texts.items():
+            (Path(folder) / name).write_text(text, "utf-8")
+        found, _ = evaluate(Path(folder), [Path(folder) / name for name in texts], timeout=timeout)
+    return {name_of(one.path): one for one in found}
+
+
+def _missing(this: Audit, root: Path, paths: tuple[Path, ...]) -> Iterator[Finding]:
+    here = {name_of(path) for path in paths}
+    here |= {undotted(this.spec, name) for name in here}
+    for name in this.cells:
+        if name not in here:
+            message = (
+                f"{name} is in the spec and has no recipe; `ci-compile recipes --branch {this.branch.name}` writes it"
+            )
+            yield Finding(place=Place(file=str(root)), code="missing-recipe", message=message)
+
+
+def undotted(spec: Spec, name: str) -> str:
+    """`name` with the spellings of ISAs that people type (`armv8.2`) as they must be."""
+    for alias, isa in spec.hardware.aliases.items():
+        name = name.replace(f"-{alias}", f"-{isa}")
+    return name
+
+
+# Recipes that the spec does not know.
+
+
+def _unknown(this: Audit, name: str, one: Evaluation) -> Iterator[Finding]:
+    """The reason why the spec does not know a recipe; its name alone where there is no better one."""
+    right = undotted(this.spec, name)
+    parts = _NAME.fullmatch(right)
+    tag = this.branch.cuda.replace(".", "_")
+    if right != name:
+        message = f"{name!r} holds a dot, which no Flox attribute path does; call it {right}"
+        yield _at(one, "", "dotted-name", message)
+    elif parts and parts["cuda"] not in {None, tag}:
+        message = f"its name says CUDA {parts['cuda'].replace('_', '.')}, and {this.branch.name} has {this.branch.cuda}"
+        yield _at(one, "pname", "cuda-in-name", message)
+    elif impossible := list(_impossible(this, one)):
+        yield from impossible
+    else:
+        message = f"{name} is not in the spec{nearest(name, this.cells)}"
+        yield _at(one, "", "unknown-recipe", message)
+
+
+def _impossible(this: Audit, one: Evaluation) -> Iterator[Finding]:
+    """The rules that forbid what a recipe builds: its GPUs with its toolkit and, where it says one, its system."""
+    toolkit = this.spec.hardware.toolkits.get(one.cuda_version)
+    if toolkit is None or not one.cuda_support:
+        return
+    system = one.platforms[0] if len(one.platforms) == 1 else ""
+    for gpu in _gpus(this, one):
+        for rule in RULES:
+            about_host = rule.code == "gpu-host"
+            problem = rule.problem(gpu, toolkit, system) if system or not about_host else ""
+            if problem:
+                yield _at(one, "meta.platforms" if about_host else "override.gpuTargets", rule.code, problem)
+                return
+
+
+def _gpus(this: Audit, one: Evaluation) -> list[Gpu]:
+    """The GPU architectures that a recipe builds for, in whatever notation it says so."""
+    own = one.gpu_targets or tuple(re.split(r"[; ]+", one.exports.get("TORCH_CUDA_ARCH_LIST", "")))
+    targets = own if any(own) else one.torch.gpu_targets if one.torch else ()
+    digits = {re.sub(r"\D", "", target.split("+")[0]) for target in targets}
+    return [gpu for gpu in this.spec.hardware.gpus.values() if gpu.name.removeprefix("sm") in digits]
+
+
+# Recipes that the spec knows.
+
+
+def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluation]) -> Iterator[Finding]:
+    cell, want = this.cells[name], this.wanted[name]
+    if one.pname != want.pname:
+        yield _at(one, "pname", "pname-differs", f"pname is {one.pname!r}, and the recipe of {name} has {want.pname!r}")
+    yield from _check_nixpkgs(this, one, want)
+    yield from _check_hardware(this, cell, one, want)
+    own_torch = one.torch if one.torch and one.torch.path == one.path else None
+    for part, whose in ((one, ""), (own_torch, "its torch: ")):
+        if part is None:
+            continue
+        if "big-parallel" not in part.required_system_features:
+            message = f'{whose}requiredSystemFeatures lacks "big-parallel"'
+            yield _at(part, "requiredSystemFeatures", "big-parallel-missing", message)
+        if part.attribute.endswith(".pytorch"):
+            yield _at(
+                part, "", "pytorch-alias", f"{whose}{part.attribute} is an alias; take {part.attribute[:-7]}torch"
+            )
+    yield from _check_torch(this, cell, one, others)
+    yield from _check_rest(one, want)
+
+
+def _check_nixpkgs(this: Audit, one: Evaluation, want: Evaluation) -> Iterator[Finding]:
+    if one.pin != want.pin:
+        taken = f"takes nixpkgs {one.pin}" if one.pin else "takes whatever nixpkgs it is handed"
+        yield _at(one, "nixpkgs", "wrong-pin", f"{taken}; {this.branch.name} is pinned to {want.pin}")
+    here = {attribute for overlay in one.overlays for attribute in overlay}
+    for overlay in want.overlays:
+        for attribute in overlay:
+            if attribute not in here and one.pin:
+                message = f"no overlay sets {attribute}, as the recipes of {this.branch.name} do"
+                yield _at(one, "nixpkgs.overlays", "overlay-missing", message)
+    for attribute in sorted(here & want.overlaid.keys()):
+        if one.overlaid.get(attribute) != want.overlaid[attribute]:
+            message = f"its overlay makes another {attribute} than the recipes of {this.branch.name}"
+            yield _at(one, "nixpkgs.overlays", "overlay-missing", message)
+
+
+def _check_hardware(this: Audit, cell: Cell, one: Evaluation, want: Evaluation) -> Iterator[Finding]:
+    if one.platforms != (cell.system,):
+        shown = ", ".join(one.platforms) or "none"
+        yield _at(
+            one, "meta.platforms", "wrong-platforms", f"meta.platforms is {shown}, and it is built for {cell.system}"
+        )
+    for name in ("CXXFLAGS", "CFLAGS"):
+        yield from _check_flags(one, want, name)
+    if cell.gpu == CPU:
+        if one.cuda_support or one.config.get("cudaSupport") or one.gpu_targets:
+            where = "override.cudaSupport" if one.override.get("cudaSupport") else "config.cudaSupport"
+            yield _at(one, where, "cuda-in-cpu-recipe", "CUDA is turned on, and the recipe is for CPUs alone")
+        return
+    if one.package == "torch":
+        yield from _check_targets(this, cell, one)
+    if one.pin and not one.config.get("cudaSupport"):
+        yield _at(one, "config.cudaSupport", "cuda-off", "config.cudaSupport is not set, and the recipe is for a GPU")
+
+
+def _check_targets(this: Audit, cell: Cell, one: Evaluation) -> Iterator[Finding]:
+    wrong = [target for target in one.gpu_targets if not _NOTATION.fullmatch(target)]
+    want = str(this.spec.hardware.gpu(cell.gpu).capability)
+    if not one.cuda_support:
+        yield _at(one, "override.cudaSupport", "cuda-off", "CUDA is turned off, and the recipe is for a GPU")
+    elif wrong:
+        message = f"gpuTargets holds {wrong[0]!r}; torch takes {want!r}"
+        yield _at(one, "override.gpuTargets", "gpu-target-notation", message)
+    elif impossible := list(_impossible(this, one)):
+        yield from impossible
+    elif one.gpu_targets != (want,):
+        message = f"gpuTargets is {', '.join(one.gpu_targets) or 'not set'}, and {cell.gpu} is {want}"
+        yield _at(one, "override.gpuTargets", "wrong-gpu", message)
+
+
+def _check_flags(one: Evaluation, want: Evaluation, name: str) -> Iterator[Finding]:
+    here, wanted = set(one.flags.get(name, ())), set(want.flags.get(name, ()))
+    extra = sorted(flag for flag in here - wanted if flag.startswith("-m"))
+    lacking = sorted(flag for flag in wanted - here if flag.startswith("-m"))
+    if extra or lacking:
+        parts = [f"holds {' '.join(extra)}"] * bool(extra) + [f"lacks {' '.join(lacking)}"] * bool(lacking)
+        yield _at(one, "preConfigure", "wrong-cpu-flags", f"{name} {' and '.join(parts)}")
+
+
+def _check_torch(this: Audit, cell: Cell, one: Evaluation, others: Mapping[str, Evaluation]) -> Iterator[Finding]:
+    """Whether a package is built with the torch that its cell's torch recipe builds."""
+    if one.torch is None:
+        return
+    for variant in cell.variants:
+        other = others.get(variant.name)
+        is_torch = this.spec.packages[variant.package].attribute == "torch"
+        if is_torch and other is not None and one.torch.drv_path != other.drv_path:
+            message = f"its torch is not the derivation that {variant.name} builds; import that recipe"
+            yield _at(one, "override.torch", "another-torch", message)
+
+
+_REST = ("ninja_flags", "max_jobs", "cmake_flags", "python", "sources", "patches")
+
+
+def _check_rest(one: Evaluation, want: Evaluation) -> Iterator[Finding]:
+    """What no other check looks at and is not as in the spec's recipe."""
+    for name in _REST:
+        here, wanted = getattr(one, name), getattr(want, name)
+        if here != wanted:
+            yield _differs(one, name, here, wanted)
+    for kind, mine, theirs in (
+        ("exports", one.exports, want.exports),
+        ("passthru", one.passthru, want.passthru),
+        ("config", one.config, want.config),
+    ):
+        seen = {*want.flags, *one.flags, "MAX_JOBS", "cudaSupport"}
+        for key in sorted((mine.keys() | theirs.keys()) - seen):
+            if mine.get(key) != theirs.get(key) and not (kind == "config" and not one.pin):
+                yield _differs(one, f"{kind}.{key}", mine.get(key), theirs.get(key))
+    for phase in ("postPatch",):
+        if one.attributes.get(phase) != want.attributes.get(phase):
+            yield _at(one, phase, "differs-from-spec", f"{phase} is not as in the spec's recipe")
+
+
+def _differs(one: Evaluation, name: str, here: object, wanted: object) -> Finding:
+    message = f"{name} is {_shown(here)}, and {_shown(wanted)} in the spec's recipe"
+    return _at(one, _PLACES.get(name, name), "differs-from-spec", message)
+
+
+_PLACES = {"ninja_flags": "ninjaFlags", "cmake_flags": "cmakeFlags", "max_jobs": "preConfigure", "sources": "src"}
+
+
+def _shown(value: object) -> str:
+    if value is None or value in ((), ""):
+        return "not set"
+    text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return text if len(text) <= 100 else text[:97] + "…"
+
+
+def _at(one: Evaluation, where: str, code: str, message: str) -> Finding:
+    place = one.places.get(where) or Place(file=str(one.path), line=1, column=1)
+    return Finding(place=place, code=code, message=message)

@@ -1,0 +1,93 @@
+"""What recipes and documents say in words: GPUs that a recipe does not build for, counts that nobody counted."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+
+from ci_compiler.adoption.evaluation import Evaluation
+from ci_compiler.errors import Finding, Place
+from ci_compiler.hardware import Gpu, Hardware, tables
+from ci_compiler.plan.rules import Judged
+from ci_compiler.spec.model import Spec
+
+_SM = re.compile(r"\bsm[_-]?(\d{2,3})\b", re.IGNORECASE)
+_COMMENT = re.compile(r"(?:^|\s)#(.*)$", re.MULTILINE)
+_COUNT = re.compile(r"(?<![\w./-])(\d{1,6})[ -](?:\w+[ -])?variants?\b", re.IGNORECASE)
+LARGEST_DOCUMENT = 1_000_000
+
+
+def wrong_gpu_in_text(spec: Spec, one: Evaluation, targets: Sequence[Gpu]) -> Iterator[Finding]:
+    """The GPUs that a recipe's comments and descriptions name, and that it does not build for."""
+    text = one.path.read_text("utf-8", errors="replace")
+    mine = {gpu.name for gpu in targets}
+    for match in _COMMENT.finditer(text):
+        for named in _gpus_in(spec.hardware, match[1]):
+            if named not in mine:
+                line = text.count("\n", 0, match.start(1)) + 1
+                column = match.start(1) - text.rfind("\n", 0, match.start(1))
+                place = Place(file=str(one.path), line=line, column=column)
+                yield _finding(place, "a comment", named, mine)
+    for key, words in (("meta.description", one.description), ("meta.longDescription", one.long_description)):
+        for named in _gpus_in(spec.hardware, words):
+            if named not in mine:
+                place = one.places.get(key) or Place(file=str(one.path), line=1, column=1)
+                yield _finding(place, key, named, mine)
+
+
+def _finding(place: Place, what: str, named: str, mine: set[str]) -> Finding:
+    built = f"builds for {', '.join(sorted(mine))}" if mine else "builds for no GPU"
+    return Finding(place=place, code="text-names-another-gpu", message=f"{what} names {named}, and the recipe {built}")
+
+
+def _gpus_in(hardware: Hardware, text: str) -> list[str]:
+    """The GPU architectures that `text` names, by number or by product; what it says of host CPUs does not count."""
+    for isa in hardware.isas.values():
+        text = text.replace(isa.cpus, "")
+    found = {f"sm{match[1]}" for match in _SM.finditer(text)} & hardware.gpus.keys()
+    pattern, owner = _products()
+    found |= {owner[match[0].lower()] for match in pattern.finditer(text)}
+    return sorted(found)
+
+
+@cache
+def _products() -> tuple[re.Pattern[str], dict[str, str]]:
+    """A pattern of every product's name, the longest first, and whose each is."""
+    owner = {product.lower(): gpu.name for gpu in tables().gpus.values() for product in gpu.products}
+    names = sorted(owner, key=len, reverse=True)
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w-])", re.IGNORECASE), owner
+
+
+def wrong_counts(root: Path, judged: Judged) -> Iterator[Finding]:
+    """Counts of variants in the Markdown files of `root` that are the count of nothing in the matrix."""
+    right = counts(judged)
+    for path in sorted([*root.glob("*.md"), *root.glob("docs/*.md")]):
+        if path.is_symlink() or path.stat().st_size > LARGEST_DOCUMENT:
+            continue
+        text = path.read_text("utf-8", errors="replace")
+        for match in _COUNT.finditer(text):
+            if int(match[1]) not in right:
+                line = text.count("\n", 0, match.start()) + 1
+                place = Place(file=str(path), line=line, column=match.start() - text.rfind("\n", 0, match.start()))
+                total = max(right)
+                message = f"says {match[1]} variants; the matrix has {total} in all, and nothing in it is {match[1]}"
+                yield Finding(place=place, code="wrong-count", message=message)
+
+
+def counts(judged: Judged) -> set[int]:
+    """Every number of variants that a document may truly state: in all and by any axes of the matrix together."""
+    axes = ("branch", "package", "python", "gpu", "isa", "system")
+    keys = [
+        (cell.branch, variant.package, cell.python, cell.gpu, cell.isa, cell.system)
+        for cell in judged.cells
+        for variant in cell.variants
+    ]
+    found = {len(keys)}
+    for size in range(1, 4):
+        for chosen in combinations(range(len(axes)), size):
+            found |= set(Counter(tuple(key[at] for at in chosen) for key in keys).values())
+    return found

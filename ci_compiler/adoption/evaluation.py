@@ -1,0 +1,315 @@
+"""What a recipe evaluates to: the record that `standin/record.nix` gives, as typed values.
+
+Text is as the recipe gives it; nothing is judged here. What depends on the real nixpkgs (a version that the recipe
+does not set, the CUDA behind plain `cudaPackages`) is what the stand-in takes it for; `sets` says which attributes are
+the recipe's own.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ci_compiler.adoption import shell_variables as shell
+from ci_compiler.errors import Place
+
+# Hooks and phases in the order in which a build runs them, in one shell: what is exported in one holds in the next.
+PHASES = (
+    "postUnpack", "prePatch", "patchPhase", "postPatch", "preConfigure", "configurePhase", "postConfigure", "preBuild",
+    "buildPhase",
+)  # fmt: skip
+_ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+# Attributes that have a field of their own; `Evaluation.attributes` holds the others that a recipe sets.
+_WITH_A_FIELD = frozenset({
+    "name", "pname", "version", "ninjaFlags", "requiredSystemFeatures", "cmakeFlags", "preConfigure", "env", "src",
+    "srcs", "patches", "meta", "passthru",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedSource:
+    """A source that a fetcher of nixpkgs was asked for; '' where the recipe does not say."""
+
+    name: str
+    fetcher: str  # the function's name: "fetchFromGitHub"
+    url: str = ""
+    owner: str = ""
+    repo: str = ""
+    rev: str = ""  # the revision or tag
+    hash: str = ""
+    submodules: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """A patch: fetched (`url`, `hash`), or a file beside the recipe (`path`)."""
+
+    name: str
+    url: str = ""
+    hash: str = ""
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """An archive that a recipe takes Nix code from, by `fetchTarball` or the like; `hash` is '' where none is given."""
+
+    url: str
+    hash: str = ""
+    revision: str = ""  # the nixpkgs revision or channel, where it is a nixpkgs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlaid:
+    """A top-level attribute that an overlay sets, as it is once all overlays are laid."""
+
+    cuda: str = ""  # for a CUDA package set: the attribute that it is, as "cudaPackages_13"
+    version: str = ""
+    sources: tuple[EvaluatedSource, ...] = ()
+    patches: tuple[Patch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """One recipe, evaluated; or the torch that one uses (`torch`), whose `path` is where its name is set."""
+
+    path: Path
+    name: str  # pname and version
+    pname: str
+    version: str
+    drv_path: str  # the derivation's store path: equal for equal builds
+    system: str
+    platforms: tuple[str, ...]
+    description: str = ""
+    long_description: str = ""
+    meta: Mapping[str, object] = field(default_factory=dict)
+
+    package: str = "other"  # "torch", "torchvision", "torchaudio", "other"
+    attribute: str = ""  # where in nixpkgs it was taken from: "python3Packages.torch"
+    python: str = ""  # the Python of that package set: "3.13"
+    pin: str = ""  # the nixpkgs revision that the package is of; '' for the nixpkgs that the recipe is handed
+    pins: tuple[str, ...] = ()  # every nixpkgs revision that the recipe imports, '' for `<nixpkgs>`
+    config: Mapping[str, object] = field(default_factory=dict)  # as given to `import nixpkgs`
+    overlays: tuple[tuple[str, ...], ...] = ()  # the top-level attributes that each overlay sets
+    overlaid: Mapping[str, Overlaid] = field(default_factory=dict)
+    cuda_attribute: str = ""  # the CUDA package set in effect: "cudaPackages_13"
+    cuda_version: str = ""  # "13.0"
+    cuda_support: bool = False  # what is in effect: the override, else the configuration
+
+    override: Mapping[str, object] = field(default_factory=dict)  # what `override` was given
+    ninja_flags: tuple[str, ...] = ()
+    required_system_features: tuple[str, ...] = ()
+    cmake_flags: tuple[str, ...] = ()  # with those that hooks add to `cmakeFlags`
+    pre_configure: str = ""
+    env: Mapping[str, object] = field(default_factory=dict)
+    exports: Mapping[str, str] = field(default_factory=dict)  # the build's environment, see `shell.exported`
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the words of exports such as CXXFLAGS
+    passthru: Mapping[str, object] = field(default_factory=dict)
+    sources: tuple[EvaluatedSource, ...] = ()  # those that the recipe sets
+    patches: tuple[Patch, ...] = ()
+    attributes: Mapping[str, object] = field(default_factory=dict)  # those set by the recipe that have no field here
+    sets: tuple[str, ...] = ()  # the names of all attributes that the recipe sets
+
+    torch: Evaluation | None = None  # the torch that a torchvision or torchaudio is built with
+    propagated_torch: tuple[str, ...] = ()  # the derivation paths of the torches that it hands on
+    imports: tuple[Path, ...] = ()  # Nix files of the folder that the recipe imports, through others too
+    reads: tuple[Path, ...] = ()  # other files or folders of the folder that the recipe, or one of its imports, names
+    fetched: tuple[Fetch, ...] = ()
+    foreign_imports: tuple[str, ...] = ()  # Nix files of fetched archives: the archive's address, "/", the path
+    # Where things were written: "pname", "override.gpuTargets", "meta.platforms", "env.X", "config.cudaSupport",
+    # "passthru.gpuArch", "nixpkgs.overlays".
+    places: Mapping[str, Place] = field(default_factory=dict)
+
+    @property
+    def gpu_targets(self) -> tuple[str, ...]:
+        """The `gpuTargets` that `override` was given, exactly as they stand there."""
+        return texts(self.override.get("gpuTargets"))
+
+    @property
+    def max_jobs(self) -> str:
+        """The `MAX_JOBS` of the build's environment; '' where none is set."""
+        return self.exports.get("MAX_JOBS", "")
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """A Nix list of strings, or the words of a string; () for neither."""
+    if isinstance(value, str):
+        return tuple(value.split())
+    if isinstance(value, Sequence):
+        return tuple(_text(item) for item in value)
+    return ()
+
+
+def _text(value: object) -> str:
+    """A value as a build's environment would hold it."""
+    if isinstance(value, bool):
+        return "1" if value else ""
+    if isinstance(value, Mapping):
+        return str(value.get("path") or value.get("name") or _mapping(value.get("source")).get("name") or "")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return " ".join(map(_text, value))
+    return "" if value is None else str(value)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
+    """The folders that an evaluation may read, resolved, and how the user names each."""
+
+    named: Mapping[Path, Path]
+
+    def name(self, file: str | Path) -> Path | None:
+        """A file that Nix speaks of as the user would name it; None outside of the folders."""
+        for real, named in self.named.items():
+            if Path(file).is_relative_to(real):
+                return named / Path(file).relative_to(real)
+        return None
+
+    def place(self, at: Sequence[Any]) -> Place | None:
+        """The place of Nix's [file, line, column]; None outside of the folders."""
+        file = self.name(at[0])
+        return None if file is None else Place(file=str(file), line=at[1], column=at[2])
+
+
+def read(data: Mapping[str, Any], *, path: Path, folders: Folders) -> Evaluation:
+    """The evaluation of the recipe `path` that `record.nix` describes by `data`."""
+    record = _mapping(data["record"])
+    written = sorted(_mapping(record.get("places")).items())
+    places = {name: place for name, at in written if (place := folders.place(at))}
+    meta = _mapping(data["meta"])
+    torch = record.get("torch")
+    return Evaluation(
+        path=path,
+        name=data["name"],
+        pname=data["pname"],
+        version=data["version"],
+        drv_path=data["drv_path"],
+        system=data["system"],
+        platforms=texts(meta.get("platforms")),
+        description=_text(meta.get("description")),
+        long_description=_text(meta.get("longDescription")),
+        meta=meta,
+        places=places,
+        torch=_nested(torch, path, folders) if torch else None,
+        **_nixpkgs_fields(record, folders),
+        **_attribute_fields(record, folders),
+    )
+
+
+def _nested(data: Mapping[str, Any], path: Path, folders: Folders) -> Evaluation:
+    """The torch of a recipe: of the file where its name, or else its arguments, are set."""
+    written = _mapping(_mapping(data["record"]).get("places"))
+    names = ("pname", "override.gpuTargets", "preConfigure")
+    places = (folders.place(written[name]) for name in names if name in written)
+    file = next((Path(place.file) for place in places if place), path)
+    return read(data, path=file, folders=folders)
+
+
+def _nixpkgs_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, Any]:
+    """The fields that say where a package comes from."""
+    if not record:
+        return {}
+    return {
+        "package": record["package"],
+        "attribute": record["attribute"],
+        "python": record["python"],
+        "pin": record["pin"],
+        "config": _mapping(record["config"]),
+        "overlays": tuple(tuple(names) for names in record["overlays"]),
+        "overlaid": {name: _overlaid(value, folders) for name, value in sorted(_mapping(record["overlaid"]).items())},
+        "cuda_attribute": record["cuda"]["attribute"],
+        "cuda_version": record["cuda"]["version"],
+        "cuda_support": record["cuda_support"] is True,
+        "override": _mapping(record["override"]),
+        "passthru": _mapping(record["passthru"]),
+        "propagated_torch": tuple(record["propagated_torch"]),
+    }
+
+
+def _overlaid(value: object, folders: Folders) -> Overlaid:
+    told = _mapping(value)
+    return Overlaid(
+        cuda=_text(told.get("cuda")),
+        version=_text(told.get("version")),
+        sources=_sources(told),
+        patches=_patches(told.get("patches"), folders),
+    )
+
+
+def _attribute_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, Any]:
+    """The fields that say how it is built."""
+    attributes = _mapping(record.get("attributes"))
+    names = tuple(record.get("set", ()))
+    env = _mapping(attributes.get("env"))
+    before = {name: _text(value) for name, value in attributes.items() if _ENVIRONMENT_NAME.fullmatch(name)}
+    before |= {name: _text(value) for name, value in env.items()}
+    before["cmakeFlags"] = shlex.join(_flags(attributes.get("cmakeFlags")))  # hooks add to it
+    exports = shell.exported("\n".join(_text(attributes.get(phase)) for phase in PHASES), before)
+    cmake_flags = shell.words(exports.pop("cmakeFlags"))
+    return {
+        "ninja_flags": _flags(attributes.get("ninjaFlags")),
+        "required_system_features": texts(attributes.get("requiredSystemFeatures")),
+        "cmake_flags": cmake_flags,
+        "pre_configure": _text(attributes.get("preConfigure")),
+        "env": env,
+        "exports": exports,
+        "flags": {
+            name: shell.words(value)
+            for name, value in exports.items()
+            if name.endswith("FLAGS") or name == "NIX_CFLAGS_COMPILE"
+        },
+        "sources": _sources(attributes if {"src", "srcs"} & {*names} else {}),
+        "patches": _patches(attributes.get("patches"), folders),
+        "attributes": {name: attributes[name] for name in names if name in attributes and name not in _WITH_A_FIELD},
+        "sets": names,
+    }
+
+
+def _flags(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        try:
+            return tuple(shlex.split(value))
+        except ValueError:
+            return tuple(value.split())
+    return texts(value)
+
+
+def _sources(attributes: Mapping[str, Any]) -> tuple[EvaluatedSource, ...]:
+    several = attributes.get("srcs")
+    values = [attributes.get("src"), *(several if isinstance(several, list) else [])]
+    return tuple(_source(_mapping(value)["source"]) for value in values if "source" in _mapping(value))
+
+
+def _source(told: Mapping[str, Any]) -> EvaluatedSource:
+    given = _mapping(told["arguments"])
+    return EvaluatedSource(
+        name=told["name"],
+        fetcher=told["fetcher"],
+        url=_text(given.get("url")),
+        owner=_text(given.get("owner")),
+        repo=_text(given.get("repo")),
+        rev=_text(given.get("rev") or given.get("tag")),
+        hash=_text(given.get("hash") or given.get("sha256")),
+        submodules=given.get("fetchSubmodules") is True,
+    )
+
+
+def _patches(values: object, folders: Folders) -> tuple[Patch, ...]:
+    return tuple(_patch(value, folders) for value in values) if isinstance(values, list) else ()
+
+
+def _patch(value: object, folders: Folders) -> Patch:
+    told = _mapping(value)
+    if "source" in told:
+        source = _source(told["source"])
+        return Patch(name=source.name, url=source.url, hash=source.hash)
+    if "path" in told:
+        return Patch(name=PurePosixPath(told["path"]).name, path=folders.name(told["path"]))
+    return Patch(name=_text(value))

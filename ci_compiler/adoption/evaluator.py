@@ -1,0 +1,336 @@
+"""Evaluating recipes with the real Nix, against a stand-in for nixpkgs.
+
+A recipe is run as it is: `nix-instantiate` reads it, and in place of nixpkgs it gets `standin/`, which builds real
+derivations that remember how they were asked for. Nothing is fetched, nothing outside the recipes' folder is read, and
+nothing is written. All recipes go through one process, one after the other, each announcing itself; so when Nix stops,
+at an error that cannot be caught or for good, the recipe begun last is the one to blame, its finding is written down,
+and a new process goes on behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ci_compiler.adoption import nix_instantiate as nix
+from ci_compiler.adoption.evaluation import EvaluatedSource, Evaluation, Fetch, Folders, Overlaid, Patch, read
+from ci_compiler.adoption.nix_instantiate import Ending, parse
+from ci_compiler.errors import Finding, InputError, Place, wrong
+from ci_compiler.recipes.identifiers import Mentions, mentions
+from ci_compiler.variant import RECIPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = [
+    "EvaluatedSource",
+    "Evaluation",
+    "Fetch",
+    "Overlaid",
+    "Patch",
+    "evaluate",
+    "find_recipes",
+    "name_of",
+    "parse",
+]
+
+_STANDIN = Path(__file__).resolve().parent / "standin"
+_TAG = "ci-compiler-event"
+_KEPT_LINES = 2000  # of an error message's beginning, and of its end
+_UNSEEN_FOLDERS = frozenset({".git", "node_modules", "__pycache__"})
+
+
+def find_recipes(root: Path) -> tuple[Path, ...]:
+    """The recipes of a repository (`.flox/pkgs/`), or of a folder of recipes, by Flox's rule, sorted by path.
+
+    `NAME.nix` and `NAME/default.nix` are recipes; what lies in `lib/` is what recipes share. A git repository is not
+    needed. Raises InputError where there is no such folder or no recipe in it.
+    """
+    if not root.is_dir():
+        raise _missing(root, "there is no such folder")
+    recipes = _listed(root)
+    if not recipes:
+        raise _missing(recipe_folder(root), "there are no recipes here, neither NAME.nix nor NAME/default.nix")
+    return recipes
+
+
+def name_of(recipe: Path) -> str:
+    """The name that Flox gives to the package of a recipe (`NAME.nix`, `NAME/default.nix`)."""
+    return recipe.parent.name if recipe.name == "default.nix" else recipe.name.removesuffix(".nix")
+
+
+def recipe_folder(root: Path) -> Path:
+    """Where the recipes of a repository stand; `root` itself where it is a folder of recipes."""
+    pkgs = root / RECIPES
+    return pkgs if pkgs.is_dir() else root
+
+
+def _listed(root: Path) -> tuple[Path, ...]:
+    folder = recipe_folder(root)
+    nested = (
+        path
+        for path in folder.glob("*/**/default.nix")
+        if path.relative_to(folder).parts[0] != "lib"
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+    return tuple(sorted(path for path in (*folder.glob("*.nix"), *nested) if path.is_file()))
+
+
+def evaluate(
+    root: Path, recipes: Sequence[Path], *, timeout: float = 60.0, tarballs: Mapping[str, Path] | None = None
+) -> tuple[tuple[Evaluation, ...], tuple[Finding, ...]]:
+    """Evaluate recipes; those that cannot be are findings, and the others go on. Both come in the order of `recipes`.
+
+    root: the folder that the recipes may read, with everything in it.
+    recipes: Nix files in it. A function is given its arguments as by `callPackage`.
+    timeout: seconds for everything together. A recipe that takes a quarter of it alone is given up
+        (`recipe-timeout`), the next such one sooner; what time is not left for is a finding, too.
+    tarballs: folders that stand in for other repositories' archives, by the beginning of the archive's address. The
+        recipes may read them.
+
+    Findings are `recipe-evaluation`, with Nix's own message and place, and `recipe-timeout`. Raises InputError where
+    Nix or the folder is missing.
+    """
+    if not root.is_dir():
+        raise _missing(root, "there is no such folder")
+    archives = {prefix: folder.resolve() for prefix, folder in (tarballs or {}).items()}
+    folders = Folders(named={root.resolve(): root} | {path.resolve(): path for path in (tarballs or {}).values()})
+    with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch:
+        evaluator = _Evaluator(
+            root=root.resolve(),
+            folders=folders,
+            archives=archives,
+            scratch=Path(scratch).resolve(),
+            timeout=timeout,
+        )
+        outcomes = evaluator.run(recipes)
+    ordered = [outcomes[path] for path in dict.fromkeys(recipes)]
+    return (
+        tuple(outcome for outcome in ordered if isinstance(outcome, Evaluation)),
+        tuple(outcome for outcome in ordered if isinstance(outcome, Finding)),
+    )
+
+
+@dataclass(kw_only=True)
+class _Watch:
+    """What a process says while it runs: the recipe at work, what that one has done so far, and those that are done."""
+
+    recipe: int | None = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+    head: list[str] = field(default_factory=list)
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
+    done: dict[int, tuple[dict[str, Any], list[dict[str, Any]]]] = field(default_factory=dict)
+
+    def line(self, line: str) -> bool:
+        """Take a line of standard error; whether it begins or ends a recipe."""
+        event = _event(line)
+        if event is None:
+            (self.head if len(self.head) < _KEPT_LINES else self.tail).append(line)
+            return False
+        if event["event"] == "begin":
+            self.recipe, self.events = event["recipe"], []
+            self.head.clear()
+            self.tail.clear()
+        elif event["event"] == "end":
+            self.done[event["recipe"]] = (event["value"], self.events)
+        else:
+            self.events.append(event)
+            return False
+        return True
+
+    @property
+    def message(self) -> str:
+        """What Nix said of the recipe at work, in its own words."""
+        return "\n".join([*self.head, *self.tail])
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    """What main.nix says in a line; None for Nix's own words, and for a line that a crash has cut off."""
+    start = f"trace: {_TAG} "
+    if not line.startswith(start):
+        return None
+    try:
+        told: dict[str, Any] = json.loads(line[len(start) :])
+    except ValueError:
+        return None
+    return told
+
+
+class _Evaluator:
+    """One call of `evaluate`: the recipes by number, what they mention, and the limits that remain."""
+
+    def __init__(
+        self, *, root: Path, folders: Folders, archives: Mapping[str, Path], scratch: Path, timeout: float
+    ) -> None:
+        self.root, self.folders, self.archives, self.scratch = root, folders, archives, scratch
+        self.timeout, self.deadline, self.patience = timeout, time.monotonic() + timeout, timeout / 4
+        self.mentions = {path: mentions(text_of(path)) for path in _nix_files(folders.named)}
+        together = Mentions.together(self.mentions.values())
+        self.names, self.members = sorted(together.names), sorted(together.members)
+        self.recipes: dict[int, Path] = {}
+        self.siblings: dict[str, str] = {}
+
+    def run(self, recipes: Sequence[Path]) -> dict[Path, Evaluation | Finding]:
+        """What becomes of each recipe."""
+        outcomes: dict[Path, Evaluation | Finding] = {}
+        for number, path in enumerate(dict.fromkeys(recipes)):
+            if path.resolve().is_relative_to(self.root):
+                self.recipes[number] = path
+            else:
+                outcomes[path] = _wrong(path, f"it lies outside of the folder {self.folders.named[self.root]}")
+        self.siblings = {name_of(path): str(path.resolve()) for path in (*_listed(self.root), *self.recipes.values())}
+        work = list(self.recipes)
+        results, rest = self._until_wrong(work)
+        if rest:
+            # Something is wrong, and may be with many: two at a time from here on.
+            halves = [rest[: (len(rest) + 1) // 2], rest[(len(rest) + 1) // 2 :]]
+            with ThreadPoolExecutor(len(halves)) as pool:
+                for more in pool.map(self._to_the_end, halves):
+                    results |= more
+        return outcomes | {self.recipes[number]: outcome for number, outcome in results.items()}
+
+    def _to_the_end(self, numbers: list[int]) -> dict[int, Evaluation | Finding]:
+        results: dict[int, Evaluation | Finding] = {}
+        while numbers:
+            more, numbers = self._until_wrong(numbers)
+            results |= more
+        return results
+
+    def _until_wrong(self, numbers: list[int]) -> tuple[dict[int, Evaluation | Finding], list[int]]:
+        """Evaluate in one process up to the first recipe that is wrong: what became of them, and which remain."""
+        if not numbers:
+            return {}, []
+        watch = _Watch()
+        with tempfile.NamedTemporaryFile("w", dir=self.scratch, suffix=".json", encoding="utf-8") as batch:
+            json.dump(self._batch(numbers), batch)
+            batch.flush()
+            argv = nix.command(
+                "--eval", "--show-trace", str(_STANDIN / "main.nix"), "--argstr", "batch", batch.name,
+                readable=[*self.folders.named, _STANDIN, self.scratch],
+            )  # fmt: skip
+            env = nix.environment(self.scratch)
+            ending = nix.stream(argv, env=env, on_line=watch.line, patience=self.patience, deadline=self.deadline)
+        results: dict[int, Evaluation | Finding] = {
+            number: self._evaluation(self.recipes[number], *told) for number, told in watch.done.items()
+        }
+        rest = [number for number in numbers if number not in results]
+        if not rest:
+            return results, []
+        if ending is Ending.LATE:
+            return results | {number: self._late(number, watch.recipe) for number in rest}, []
+        if watch.recipe is None:
+            told = nix.failure(watch.message, []).message
+            raise wrong(nix.PROGRAM, "nix-failed", told)
+        # One that is done is not to blame, whatever ended the process.
+        culprit = rest[0] if watch.recipe in results else watch.recipe
+        results[culprit] = self._finding(self.recipes[culprit], watch.message, ending)
+        return results, [number for number in rest if number != culprit]
+
+    def _batch(self, numbers: list[int]) -> dict[str, Any]:
+        """What main.nix asks for."""
+        return {
+            "tag": _TAG,
+            "recipes": [{"number": number, "path": str(self.recipes[number].resolve())} for number in numbers],
+            "siblings": self.siblings,
+            "names": self.names,
+            "members": self.members,
+            "tarballs": {prefix: str(folder) for prefix, folder in self.archives.items()},
+        }
+
+    def _finding(self, recipe: Path, said: str, ending: Ending) -> Finding:
+        """What is wrong with the recipe that a process ended at, by what Nix said."""
+        if ending is Ending.STALLED:
+            limit, self.patience = self.patience, max(1.0, self.patience / 2)
+            message = f"evaluating it did not end within {limit:g} s: is it endless?"
+            return _wrong(recipe, message, code="recipe-timeout")
+        problem = nix.failure(said, list(self.folders.named))
+        file = self.folders.name(problem.file) if problem.file else None
+        if file is None or problem.file is None:
+            return _wrong(recipe, problem.message)
+        elsewhere = "" if problem.file == recipe.resolve() else f" (evaluating {recipe})"
+        place = Place(file=str(file if elsewhere else recipe), line=problem.line, column=problem.column)
+        return Finding(place=place, code="recipe-evaluation", message=problem.message + elsewhere)
+
+    def _late(self, number: int, at_work: int | None) -> Finding:
+        did = "was not done" if number == at_work else "was not reached"
+        message = f"it {did} when the {self.timeout:g} s for {len(self.recipes)} recipes were over"
+        return _wrong(self.recipes[number], message, code="recipe-timeout")
+
+    def _evaluation(self, recipe: Path, told: Mapping[str, Any], events: list[dict[str, Any]]) -> Evaluation:
+        """A recipe's evaluation with what it did on the way."""
+        imported = list(dict.fromkeys(_imported(event["path"]) for event in events if event["event"] == "import"))
+        fetched = tuple(dict.fromkeys(
+            Fetch(url=event["url"], hash=event["hash"] or "", revision=event["revision"] or "")
+            for event in events
+            if event["event"] == "fetch"
+        ))  # fmt: skip
+        local = [path for path in imported if path.is_relative_to(self.root)]
+        return replace(
+            read(told, path=recipe, folders=self.folders),
+            pins=tuple(dict.fromkeys(event["pin"] for event in events if event["event"] == "nixpkgs")),
+            imports=self._named(path for path in local if path != recipe.resolve()),
+            reads=self._named(self._read(local, events)),
+            fetched=fetched,
+            foreign_imports=tuple(sorted(filter(None, (self._foreign(path, fetched) for path in imported)))),
+        )
+
+    def _named(self, files: Iterator[Path]) -> tuple[Path, ...]:
+        return tuple(sorted(filter(None, (self.folders.name(path) for path in set(files)))))
+
+    def _read(self, imported: list[Path], events: list[dict[str, Any]]) -> Iterator[Path]:
+        """The files that a recipe and its imports name or read, less those that are imported."""
+        yield from (Path(event["path"]) for event in events if event["event"] == "read")
+        for file in imported:
+            for literal in self.mentions[file].paths if file in self.mentions else ():
+                path = Path(os.path.normpath(file.parent / literal))
+                known = path in imported or path / "default.nix" in imported
+                if literal.startswith(".") and not known and path.is_relative_to(self.root) and path.exists():
+                    yield path
+
+    def _foreign(self, file: Path, fetched: tuple[Fetch, ...]) -> str | None:
+        """A file of a fetched archive, by the archive's address; None for a file of the recipes' folder."""
+        for prefix, folder in self.archives.items():
+            url = next((fetch.url for fetch in fetched if fetch.url.startswith(prefix)), None)
+            if url and file.is_relative_to(folder) and not file.is_relative_to(self.root):
+                return f"{url}/{file.relative_to(folder)}"
+        return None
+
+
+def _missing(folder: Path, message: str) -> InputError:
+    return wrong(folder, "recipes-missing", message)
+
+
+def _wrong(recipe: Path, message: str, code: str = "recipe-evaluation") -> Finding:
+    return Finding(place=Place(file=str(recipe)), code=code, message=message)
+
+
+def _imported(path: str) -> Path:
+    """The file that Nix reads for an import."""
+    file = Path(os.path.normpath(path))
+    return file / "default.nix" if file.is_dir() else file
+
+
+def text_of(path: Path) -> str:
+    """A file's text; '' for one that may not be read, which is Nix's to say."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _nix_files(folders: Mapping[Path, Path]) -> Iterator[Path]:
+    """The Nix files of folders, each once, without following links to folders."""
+    for folder in folders:
+        for parent, below, files in os.walk(folder):
+            below[:] = sorted(set(below) - _UNSEEN_FOLDERS)
+            for name in sorted(files):
+                path = Path(parent, name)
+                if name.endswith(".nix") and path.is_file():
+                    yield path

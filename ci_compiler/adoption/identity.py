@@ -1,0 +1,202 @@
+"""What a recipe is: the cell that it builds for, read off what it evaluates to.
+
+A name decides nothing that a recipe says. Only what depends on the nixpkgs that a recipe is handed (the Python behind
+plain `python3Packages`, the CUDA behind plain `cudaPackages`) is taken from the name, since nothing else tells it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ci_compiler.adoption.evaluation import Evaluation, texts
+from ci_compiler.errors import Finding, Place, Severity
+from ci_compiler.hardware import CPU, Gpu, Hardware, Isa, Version
+from ci_compiler.plan.matrix import suffix
+
+TORCH = "torch"
+"""The attribute of PyTorch in nixpkgs' Python set, which is what the other packages are built with."""
+
+_PACKAGE = re.compile(r"python3?\d*Packages\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)")
+_BUILDERS = frozenset({"buildPythonPackage", "buildPythonApplication", "buildEnv", "withPackages"})
+_TARGET = re.compile(r"(?:sm_|compute_)?(?P<major>\d{1,2})\.?(?P<minor>\d)[af]?(?:\+PTX)?")
+_FLAGS = ("CXXFLAGS", "CFLAGS", "NIX_CFLAGS_COMPILE")
+_NAMED_PYTHON = re.compile(r"-python3(\d+)-")
+_NAMED_CUDA = re.compile(r"-cuda(\d+)_(\d+)-")
+
+
+class MisfitError(Exception):
+    """A recipe that no spec can say; `finding` is why."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        super().__init__(str(finding))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A package's attribute and the cell that it is built for; `cuda` is '' for a CPU variant.
+
+    `by_name` holds which of "python" and "cuda" only the recipe's name tells; `warnings` what is odd and adopted.
+    """
+
+    attribute: str
+    python: str
+    cuda: str
+    gpu: str
+    isa: str
+    system: str
+    by_name: frozenset[str]
+    warnings: tuple[Finding, ...]
+
+    @property
+    def suffix(self) -> str:
+        """What stands behind the package in its canonical name."""
+        return suffix(python=self.python, cuda=self.cuda, gpu=self.gpu, isa=self.isa)
+
+
+def identify(recipe: Evaluation, name: str, hardware: Hardware, pins: Iterable[str]) -> Identity:
+    """What `recipe`, called `name`, builds; `pins` are the nixpkgs revisions that are known. Raises MisfitError."""
+    attribute = _attribute(recipe)
+    isa = _isa(recipe, hardware)
+    by_name: set[str] = set()
+    warnings: tuple[Finding, ...] = ()
+    cuda, gpu = "", CPU
+    subject = recipe.torch or recipe
+    if subject.cuda_support:
+        target, warnings = _gpu(recipe, hardware)
+        gpu, cuda = target.name, subject.cuda_version
+        if subject.cuda_attribute == "cudaPackages" and subject.pin not in pins and (named := _NAMED_CUDA.search(name)):
+            cuda = f"{int(named[1])}.{int(named[2])}"
+            by_name.add("cuda")
+        if cuda not in hardware.toolkits:
+            known = ", ".join(hardware.toolkits)
+            raise misfit(recipe, "unknown-cuda", f"it builds with CUDA {cuda}; known are {known}", "nixpkgs.overlays")
+    python = recipe.python
+    plain = recipe.attribute.startswith(("python3Packages.", "pythonPackages."))
+    if plain and recipe.pin not in pins and (named := _NAMED_PYTHON.search(name)):
+        python = f"3.{int(named[1])}"
+        by_name.add("python")
+    return Identity(
+        attribute=attribute,
+        python=python,
+        cuda=cuda,
+        gpu=gpu,
+        isa=isa.name,
+        system=isa.system,
+        by_name=frozenset(by_name),
+        warnings=warnings,
+    )
+
+
+def misfit(recipe: Evaluation, code: str, message: str, where: str = "") -> MisfitError:
+    """The refusal of `recipe`, at the place where its attribute `where` is written."""
+    return MisfitError(at(recipe, code, message, where))
+
+
+def at(recipe: Evaluation, code: str, message: str, where: str = "", *, warn: bool = False) -> Finding:
+    """A finding about `recipe`, at the place where its attribute `where` is written."""
+    place = recipe.places.get(where) or Place(file=str(recipe.path))
+    return Finding(place=place, code=code, message=message, severity=Severity.WARNING if warn else Severity.ERROR)
+
+
+def _attribute(recipe: Evaluation) -> str:
+    """The package's attribute in nixpkgs' Python set; aliases of torch are torch."""
+    if recipe.package != "other":
+        return recipe.package
+    found = _PACKAGE.fullmatch(recipe.attribute)
+    if found is None or found["name"] in _BUILDERS or not recipe.python:
+        made = f"made with {recipe.attribute}" if recipe.attribute else "not a package of nixpkgs"
+        raise misfit(recipe, "one-off", f"it is {made}; a spec's packages are nixpkgs' Python packages, overridden")
+    return found["name"]
+
+
+# The GPU.
+
+
+def _gpu(recipe: Evaluation, hardware: Hardware) -> tuple[Gpu, tuple[Finding, ...]]:
+    """The one GPU that a recipe builds for; torch's, for a package that is built with torch."""
+    torch = recipe.torch
+    targets = _targets(torch or recipe)
+    if len(targets) != 1:
+        several = f"for {len(targets)} GPUs ({', '.join(targets)})" if targets else "for whatever GPUs nixpkgs chooses"
+        message = f"CUDA is on and it builds {several}; a variant is for one (gpuTargets)"
+        raise misfit(torch or recipe, "gpu-targets", message, "override.gpuTargets")
+    gpu = _gpu_of(targets[0], hardware)
+    if gpu is None:
+        known = ", ".join(str(one.capability) for one in hardware.gpus.values())
+        message = f"no known GPU has the compute capability {targets[0]}; known are {known}"
+        raise misfit(torch or recipe, "unknown-gpu", message, "override.gpuTargets")
+    own = _list(recipe.exports.get("TORCH_CUDA_ARCH_LIST", ""))
+    if torch is not None and any(_gpu_of(target, hardware) not in {None, gpu} for target in own):
+        message = f"its own kernels are for {', '.join(own)}, and its torch is for {targets[0]}"
+        raise misfit(recipe, "torch-differs", message, "preConfigure")
+    if targets[0] == str(gpu.capability):
+        return gpu, ()
+    message = f"gpuTargets is {targets[0]}, taken for {gpu.name}; a compiled recipe has {gpu.capability}"
+    return gpu, (at(torch or recipe, "gpu-target-notation", message, "override.gpuTargets", warn=True),)
+
+
+def _targets(recipe: Evaluation) -> tuple[str, ...]:
+    """The GPUs that a recipe asks for, as it writes them: by override, by nixpkgs' configuration, in the build."""
+    wanted = recipe.gpu_targets or texts(recipe.config.get("cudaCapabilities"))
+    return wanted or _list(recipe.exports.get("TORCH_CUDA_ARCH_LIST", ""))
+
+
+def _list(value: str) -> tuple[str, ...]:
+    return tuple(word for word in re.split(r"[;\s]+", value) if word)
+
+
+def _gpu_of(target: str, hardware: Hardware) -> Gpu | None:
+    found = _TARGET.fullmatch(target)
+    if found is None:
+        return None
+    capability = Version(int(found["major"]), int(found["minor"]))
+    return next((gpu for gpu in hardware.gpus.values() if gpu.capability == capability), None)
+
+
+# The ISA.
+
+
+def _isa(recipe: Evaluation, hardware: Hardware) -> Isa:
+    """The instruction set that the compiler flags are of; torch's, where a package that is built with it has none."""
+    own = _machine_flags(recipe)
+    torch = _machine_flags(recipe.torch) if recipe.torch else frozenset()
+    flags = own or torch
+    if not flags:
+        raise misfit(recipe, "unknown-isa", "no compiler flag of it says what CPUs it is for", "preConfigure")
+    isa = min(hardware.isas.values(), key=lambda one: (-len(flags & set(one.flags)), len(flags ^ set(one.flags))))
+    if flags != set(isa.flags):
+        differs = _difference(isa.flags, flags)
+        message = f"its compiler flags are of no known ISA; {isa.name}'s, the nearest, {differs}"
+        raise misfit(recipe if own else recipe.torch or recipe, "unknown-isa", message, "preConfigure")
+    if own and torch and own != torch:
+        raise misfit(recipe, "torch-differs", f"it is for {isa.name}, and its torch is for {' '.join(sorted(torch))}")
+    if recipe.platforms and isa.system not in recipe.platforms:
+        shown = ", ".join(recipe.platforms)
+        message = f"its compiler flags are {isa.name}'s, of {isa.system}, and meta.platforms is {shown}"
+        raise misfit(recipe, "isa-system", message, "meta.platforms")
+    return isa
+
+
+def _machine_flags(recipe: Evaluation) -> frozenset[str]:
+    """The flags of a build that choose instructions, the same for every language. Raises MisfitError."""
+    found = {
+        name: frozenset(flag for flag in recipe.flags.get(name, ()) if _chooses_instructions(flag)) for name in _FLAGS
+    }
+    told = {flags: name for name, flags in found.items() if flags}
+    if len(told) > 1:
+        names = " and ".join(told.values())
+        raise misfit(recipe, "unknown-isa", f"{names} choose different instructions", "preConfigure")
+    return next(iter(told), frozenset())
+
+
+def _chooses_instructions(flag: str) -> bool:
+    return flag.startswith("-m") and not flag.startswith("-mtune=")
+
+
+def _difference(right: Sequence[str], found: Iterable[str]) -> str:
+    extra, lacking = sorted(set(found) - set(right)), [flag for flag in right if flag not in set(found)]
+    parts = [f"are without {' '.join(extra)}"] * bool(extra) + [f"have {' '.join(lacking)}"] * bool(lacking)
+    return " and ".join(parts)

@@ -1,0 +1,109 @@
+"""Recipes by their right names: which package each is of, and which a spec can name at all.
+
+A recipe's package is what its name begins with, once the rest of the name is what it evaluates to. A package is one
+attribute of nixpkgs, on every branch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ci_compiler.adoption.checkouts import AdoptedCheckout
+from ci_compiler.adoption.evaluation import Evaluation
+from ci_compiler.adoption.evaluator import name_of
+from ci_compiler.adoption.exclusions import Key
+from ci_compiler.adoption.identity import Identity, MisfitError, at, identify
+from ci_compiler.adoption.spec_forms import fits
+from ci_compiler.errors import Finding
+from ci_compiler.hardware import Hardware
+from ci_compiler.spec.build import bundled_spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A recipe that a spec can say: its branch, name and package, what it evaluates to and so is."""
+
+    branch: str
+    name: str
+    package: str
+    evaluation: Evaluation
+    identity: Identity
+
+    @property
+    def key(self) -> Key:
+        """The variant that it is."""
+        is_ = self.identity
+        return Key(branch=self.branch, package=self.package, python=is_.python, gpu=is_.gpu, isa=is_.isa)
+
+
+def named(
+    evaluations: Iterable[tuple[AdoptedCheckout, Evaluation]], hardware: Hardware, pins: Iterable[str]
+) -> tuple[list[Recipe], list[Finding]]:
+    """The recipes whose names are what they evaluate to, and what is wrong with the others."""
+    known, findings = _identified(evaluations, hardware, frozenset(pins))
+    attributes = _attributes(known)
+    recipes: dict[tuple[str, str], Recipe] = {}
+    for recipe in known:
+        first = recipes.get((recipe.branch, recipe.name))
+        finding = _misnamed(recipe, attributes)
+        if finding is None and first is not None:
+            message = f"{recipe.branch} has {recipe.name} twice: {first.evaluation.path} is the one that counts"
+            finding = at(recipe.evaluation, "duplicate-recipe", message, warn=True)
+        if finding is None:
+            recipes[recipe.branch, recipe.name] = recipe
+        else:
+            findings.append(finding)
+    return list(recipes.values()), findings
+
+
+def _identified(
+    evaluations: Iterable[tuple[AdoptedCheckout, Evaluation]], hardware: Hardware, pins: frozenset[str]
+) -> tuple[list[Recipe], list[Finding]]:
+    """The recipes that build a variant, with the package that their names claim ('' for none)."""
+    recipes: list[Recipe] = []
+    findings: list[Finding] = []
+    for checkout, evaluation in evaluations:
+        name = name_of(evaluation.path)
+        try:
+            identity = identify(evaluation, name, hardware, pins)
+        except MisfitError as error:
+            findings.append(error.finding)
+            continue
+        package = name.removesuffix(f"-{identity.suffix}")
+        claimed = package if package != name and fits("package-name", package) else ""
+        recipes.append(
+            Recipe(branch=checkout.branch, name=name, package=claimed, evaluation=evaluation, identity=identity)
+        )
+    return recipes, findings
+
+
+def _attributes(recipes: Sequence[Recipe]) -> dict[str, str]:
+    """The attribute of each package: what most of its recipes are."""
+    counts = Counter((recipe.package, recipe.identity.attribute) for recipe in recipes if recipe.package)
+    found: dict[str, str] = {}
+    for (package, attribute), _ in counts.most_common():
+        found.setdefault(package, attribute)
+    return found
+
+
+def _misnamed(recipe: Recipe, attributes: dict[str, str]) -> Finding | None:
+    """Why the name of a recipe cannot stand; None where it can."""
+    is_ = recipe.identity
+    if recipe.package:
+        right = attributes[recipe.package]
+        if is_.attribute == right:
+            return None
+        message = f"it is nixpkgs' {is_.attribute}, and the other recipes of {recipe.package} are {right}"
+        return at(recipe.evaluation, "package-attribute", message)
+    usual = {package.name: package.attribute for package in bundled_spec().packages.values()}
+    called = (package for package, attribute in {**attributes, **usual}.items() if attribute == is_.attribute)
+    right = f"{next(called, is_.attribute)}-{is_.suffix}"
+    if "." in recipe.name:
+        message = f"a dot cannot stand in a Flox attribute path; call it {right}"
+    elif recipe.name.startswith(f"{right}-"):
+        message = f"a variant's name ends with its ISA; it builds {right}: call it that, or keep it out of the fleet"
+    else:
+        message = f"it builds {right}, and its name says another"
+    return at(recipe.evaluation, "wrong-name", message)

@@ -1,0 +1,107 @@
+# What there is to say of a recipe's value, as data for `toJSON`. The reader is ci_compiler/adoption/evaluation.py.
+{ lib, package }:
+let
+  inherit (builtins)
+    attrNames concatMap filter isAttrs isFunction isList isPath length listToAttrs mapAttrs removeAttrs
+    unsafeGetAttrPos;
+
+  # Values of a recipe's own making can be of any size and shape: deep or wide ones are named, not shown.
+  show = showTo 5;
+  showTo = depth: value:
+    if isAttrs value then
+      if lib.isDerivation value then shownPackage value
+      else if value ? __label then "<${value.__label}>"
+      else if value ? __functor then "<function>"
+      else if value ? outPath || value ? __toString then toString value
+      else if depth == 0 || length (attrNames value) > 200 then "<set>"
+      else mapAttrs (_: showTo (depth - 1)) value
+    else if isList value then (if depth == 0 then "<list>" else map (showTo (depth - 1)) value)
+    else if isFunction value then "<function>"
+    else if isPath value then { path = toString value; }
+    else value;
+  # A value that may be wrong without the package being wrong, as passthru may: nobody asks for it in a build.
+  tried = value: quietly (show value);
+  quietly = data:
+    let whole = builtins.tryEval (builtins.deepSeq data data);
+    in if whole.success then whole.value else "<error>";
+
+  shownPackage = drv:
+    if drv ? __record && drv.__record.package == "source" then { source = source drv; }
+    else { derivation = drv.drvPath; name = drv.name or ""; };
+
+  source = drv: {
+    name = drv.name;
+    fetcher = drv.__record.attribute;
+    arguments = mapAttrs (_: show) (removeAttrs drv.__record.given [ "passthru" "meta" ]);
+  };
+
+  # Where attributes were written, for those that a recipe wrote: [ file line column ] by name.
+  places = prefix: set:
+    listToAttrs (concatMap (name:
+      let at = unsafeGetAttrPos name set;
+      in lib.optional (at != null) { name = prefix + name; value = [ at.file at.line at.column ]; }
+    ) (attrNames set));
+
+  # The packages that a package hands on to those that use it.
+  propagated = final:
+    filter lib.isDerivation (lib.flatten [ (final.propagatedBuildInputs or [ ]) (final.dependencies or [ ]) ]);
+
+  # What an overlay's attribute has become.
+  overlaid = value:
+    if value ? __cuda then { cuda = value.__cuda.attribute; inherit (value.__cuda) version; }
+    else if package.isRecorded value then
+      { version = toString (value.version or ""); }
+      // mapAttrs (_: show) (lib.filterAttrs (name: _: name == "src" || name == "patches") value.__record.final)
+    else { };
+
+  recorded = drv:
+    let
+      r = drv.__record;
+      context = r.context;
+      final = r.final;
+      handed = propagated final;
+      torches = filter (p: p.__record.package or "" == "torch") handed;
+      # The torch that it is built with: the one that `override` was given, or that it hands on in place of nixpkgs'.
+      torch =
+        if r.given ? torch then r.given.torch
+        else if torches != [ ] then builtins.head torches
+        else r.args.torch or null;
+      # A package that uses torch has its CUDA from it.
+      effective = if package.isRecorded torch then torch.__record.effective else r.effective;
+      cuda = (effective.cudaPackages or context.final.cudaPackages).__cuda or { attribute = ""; version = ""; };
+    in
+    {
+      inherit (r) package attribute python;
+      inherit (context) pin;
+      config = show context.given;
+      overlays = context.sets;
+      overlaid = lib.genAttrs (lib.concatLists context.sets) (name: quietly (overlaid context.final.${name}));
+      inherit cuda;
+      cuda_support = effective.cudaSupport or (context.config.cudaSupport or false);
+      override = mapAttrs (_: show) r.given;
+      attributes = mapAttrs (_: show) (removeAttrs final [ "meta" "passthru" ]);
+      set = attrNames r.set;
+      passthru = mapAttrs (_: tried) (final.passthru or { });
+      torch = if lib.isDerivation torch then describe torch else null;
+      propagated_torch = map (p: p.drvPath) torches;
+      places =
+        places "" r.set
+        // places "override." r.given
+        // places "env." (if isAttrs (r.set.env or null) then r.set.env else { })
+        // places "passthru." (final.passthru or { })
+        // places "meta." (drv.meta or { })
+        // places "config." context.given
+        // places "nixpkgs." context.arguments;
+    };
+
+  describe = drv: {
+    name = drv.name or "";
+    pname = drv.pname or (lib.getName (drv.name or ""));
+    version = toString (drv.version or "");
+    drv_path = drv.drvPath;
+    system = drv.system or "";
+    meta = mapAttrs (_: tried) (drv.meta or { });
+    record = if package.isRecorded drv then recorded drv else null;
+  };
+in
+describe

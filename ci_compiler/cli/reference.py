@@ -1,0 +1,24 @@
+"""Writes the reference pages: `python -m ci_compiler.cli.reference .github/docs/reference`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ci_compiler.cli.compile import PROGRAM as COMPILE
+from ci_compiler.cli.runner import PROGRAM as RUNNER
+from ci_compiler.documents.reference import pages
+
+PROGRAMS = (COMPILE, RUNNER)
+"""The commands of this package."""
+
+
+def main() -> None:
+    """Writes the pages into the folder that is named."""
+    folder = Path(sys.argv[1])
+    for name, text in pages(PROGRAMS).items():
+        (folder / name).write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

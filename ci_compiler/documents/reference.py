@@ -1,0 +1,157 @@
+"""The reference pages: the commands from their parsers, the spec from its JSON Schema.
+
+`ci_compiler.cli.reference` writes them; a test compares them with the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from ci_compiler.errors import ExitCode
+from ci_compiler.files.drift import MARK
+from ci_compiler.spec.schema import schema
+
+NOTE = f"<!-- {MARK}'s own code: `python -m ci_compiler.cli.reference .github/docs/reference`. Do not edit. -->"
+
+
+class CommandLine(Protocol):
+    """A command with subcommands, as the reference shows it."""
+
+    @property
+    def name(self) -> str:
+        """The command's name."""
+
+    @property
+    def purpose(self) -> str:
+        """What the command is for, in one sentence."""
+
+    @property
+    def default(self) -> str:
+        """The subcommand that runs when none is named; '' for none."""
+
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """The subcommands with one line of help each."""
+
+    def parser(self, command: str, prog: str) -> argparse.ArgumentParser:
+        """The parser of one subcommand by itself, called `prog`."""
+
+
+def pages(programs: Iterable[CommandLine]) -> dict[str, str]:
+    """The pages by file name."""
+    return {"commands.md": commands(programs), "spec.md": spec()}
+
+
+def commands(programs: Iterable[CommandLine]) -> str:
+    """The commands with their subcommands and options."""
+    parts = [NOTE, "", "# Commands", ""]
+    for program in programs:
+        parts += [f"## {program.name}", "", program.purpose, ""]
+        if program.default:
+            parts += list(_usage(program, program.default, program.name))
+        for name, purpose in program.commands.items():
+            parts += [f"### {program.name} {name}", "", f"{purpose[0].upper()}{purpose[1:]}.", ""]
+            parts += list(_usage(program, name, f"{program.name} {name}"))
+    codes = [
+        "## Exit codes",
+        "",
+        "| code | meaning |",
+        "|---|---|",
+        *(f"| {code.value} | {code.meaning} |" for code in ExitCode),
+    ]
+    return "\n".join([*parts, *codes]) + "\n"
+
+
+def _usage(program: CommandLine, command: str, name: str) -> Iterator[str]:
+    parser = program.parser(command, name)
+    yield "```"
+    yield _one_width(parser.format_usage().removeprefix("usage: ").rstrip())
+    yield "```"
+    yield ""
+    rows = [row for action in parser._actions for row in _row(action)]  # noqa: SLF001  (argparse has no other way)
+    if rows:
+        yield "| option | does |"
+        yield "|---|---|"
+        yield from rows
+        yield ""
+
+
+def _one_width(usage: str) -> str:
+    """The usage in one line, whatever the terminal's width was."""
+    return " ".join(usage.split())
+
+
+def _row(action: argparse.Action) -> Iterator[str]:
+    if action.help in {None, argparse.SUPPRESS} or "--help" in action.option_strings:
+        return
+    metavar = action.metavar if isinstance(action.metavar, str) else action.dest
+    choices = f"{{{','.join(map(str, action.choices))}}}" if action.choices else metavar
+    names = ", ".join(action.option_strings) or choices
+    value = "" if action.nargs == 0 or not action.option_strings else f" {choices}"
+    yield f"| `{names}{value}` | {_cell(str(action.help))} |"
+
+
+def spec() -> str:
+    """Every key of the spec with its form, default and an example."""
+    parts = [NOTE, "", "# The spec", "", str(schema()["description"]), ""]
+    parts += list(_object(schema(), "", 2))
+    return "\n".join(parts)
+
+
+def _object(rule: Mapping[str, Any], path: str, level: int) -> Iterator[str]:
+    """The table of an object's keys, then the objects among them."""
+    required = set(rule.get("required", ()))
+    rows: list[str] = []
+    nested: list[tuple[str, Mapping[str, Any]]] = []
+    for key, raw in rule.get("properties", {}).items():
+        sub = _resolved(raw)
+        rows.append(_key_row(key, sub, required=key in required))
+        if inner := _inner(sub):
+            nested.append((f"{path}.{key}".removeprefix(".") + inner[0], inner[1]))
+    if rows:
+        yield "| key | is | default |"
+        yield "|---|---|---|"
+        yield from rows
+        yield ""
+    for name, sub in nested:
+        yield f"{'#' * min(level, 4)} `{name}`"
+        yield ""
+        if description := sub.get("description"):
+            yield str(description)
+            yield ""
+        yield from _object(sub, name, level + 1)
+
+
+def _resolved(rule: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" not in rule:
+        return rule
+    target = schema()["$defs"][rule["$ref"].removeprefix("#/$defs/")]
+    return {**target, **{key: value for key, value in rule.items() if key != "$ref"}}
+
+
+def _inner(rule: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    """The object that a key holds, or holds by name or in a list; None for none with keys of its own."""
+    if "properties" in rule:
+        return "", rule
+    for key, suffix in (("additionalProperties", ".NAME"), ("items", "[]")):
+        sub = rule.get(key)
+        if isinstance(sub, Mapping) and "properties" in (found := _resolved(sub)):
+            return suffix, found
+    return None
+
+
+def _key_row(key: str, rule: Mapping[str, Any], *, required: bool) -> str:
+    said = rule.get("description") or rule.get("title") or ""
+    if "enum" in rule:
+        said = f"{said} One of {', '.join(f'`{choice}`' for choice in rule['enum'])}."
+    if examples := rule.get("examples"):
+        said = f"{said} Example: `{json.dumps(examples[0], ensure_ascii=False)}`"
+    default = "required" if required else f"`{json.dumps(rule['default'])}`" if "default" in rule else ""
+    return f"| `{key}` | {_cell(said.strip())} | {default} |"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,62 @@
+"""The finder as one static page: its style, its scripts and the data in one file, which asks the network for nothing.
+
+Its policy forbids every request and every script but its own, by their hashes. The scripts are modules that import one
+another on disk, where tests run them; in the page they stand one behind the other.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from pathlib import Path
+
+from ci_compiler.documents.site.data import data
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.workflows.render import header
+
+NAME = "index.html"
+
+SCRIPTS = ("names.mjs", "finder.mjs", "elements.mjs", "cell.mjs", "matrix.mjs", "answer.mjs", "page.mjs")
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z]+\.mjs";\n', re.MULTILINE)
+
+
+def page(plan: Plan, repository: str = "") -> str:
+    """The page. `repository` is the `OWNER/NAME` on GitHub that its links lead to; '' where that is not known."""
+    style, script = _text("page.css"), _script()
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    parts = {
+        "title": html.escape(f"Find the build for your machine · {plan.spec.owner}"),
+        "policy": policy,
+        "style": style,
+        "script": script,
+        "data": _embedded(data(plan, repository)),
+    }
+    text = re.sub("@([a-z]+)@", lambda found: parts[found[1]], _text("page.html"))
+    mark = header(plan.spec)[0].replace("--", "‐‐")
+    return f"<!-- {mark} -->\n{text}"
+
+
+def _script() -> str:
+    """The scripts as one, each behind those that it imports: without the imports, their names are the same."""
+    return "\n" + "\n".join(_IMPORT.sub("", _text(name)) for name in SCRIPTS)
+
+
+def _embedded(value: object) -> str:
+    """`value` as JSON in which nothing can end the script that holds it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _text(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")

@@ -1,0 +1,300 @@
+"""A machine as matching sees it: what it is, and which instruction sets, GPUs and pools that proves.
+
+Pure. `detect` makes a `Machine` out of what was recorded, `host` records this one, and who knows but a GPU's or a CPU's
+name can make one by hand: what is not given is not there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ci_compiler.hardware import Gpu, Hardware, Toolkit, Version
+    from ci_compiler.spec.model import Pool
+
+GB = 10**9
+"""Bytes of a gigabyte as the spec counts them, and as memory modules and disks are sold by (or a little under)."""
+
+NOMINAL = 0.95
+"""The share of its size as sold that a memory or a disk must show: firmware and file systems keep some for themselves.
+
+An ext4 file system shows some 98 % of its disk, a machine with 128 GiB of memory some 124 GiB of it.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuDevice:
+    """A GPU that answers: its index and name, compute capability, memory in bytes (0: not told), driver's version.
+
+    `mig`: it is in multi-instance mode, so that processes see slices of it, or nothing where none is made.
+    """
+
+    index: int
+    name: str
+    capability: Version
+    memory: int = 0
+    driver: str = ""
+    mig: bool = False
+
+    @property
+    def sm(self) -> str:
+        """Its architecture as the tables name it: `sm90`."""
+        return f"sm{self.capability.major}{self.capability.minor}"
+
+    def runs(self, hardware: Hardware, gpu: Gpu) -> bool:
+        """Whether it runs a cubin built for `gpu`; False for a GPU that the tables do not know."""
+        own = hardware.gpus.get(self.sm)
+        return own is not None and own.runs_cubin_of(gpu)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageFolder:
+    """A folder that work needs, and its file system: `device` tells file systems apart, sizes are bytes.
+
+    `role` is "store" (Nix's), "build" (where Nix unpacks and compiles) or "work" (where jobs check out).
+    """
+
+    role: str
+    path: str
+    device: str
+    kind: str
+    size: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NixInstallation:
+    """Nix and its effective settings; `max_jobs` and `cores` as numbers, `source` is where the settings were read.
+
+    `sandboxed`: whether a build that was really made ran in a sandbox; None where none was made, `problem` says why.
+    """
+
+    version: str
+    sandbox: str
+    features: tuple[str, ...]
+    max_jobs: int
+    cores: int
+    source: str
+    sandboxed: bool | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRuntime:
+    """A container engine: `problem` says why it cannot be used; '' where it can."""
+
+    name: str
+    version: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a machine is. `isas` are proved by `flags`, in the tables' order; `memory` is in bytes, `cores` are usable.
+
+    `flox` is its version ('': none). `problems` are what was found wrong on the way, one line each.
+    """
+
+    system: str
+    isas: tuple[str, ...] = ()
+    gpus: tuple[GpuDevice, ...] = ()
+    os: str = ""
+    kernel: str = ""
+    cpu: str = ""
+    virtual: str = ""
+    flags: frozenset[str] = frozenset()
+    cores: int = 0
+    memory: int = 0
+    folders: tuple[StorageFolder, ...] = ()
+    nix: NixInstallation | None = None
+    flox: str = ""
+    engines: tuple[ContainerRuntime, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def folder(self, role: str) -> StorageFolder | None:
+        """The folder of `role`; None where it is not known."""
+        return next((folder for folder in self.folders if folder.role == role), None)
+
+    @property
+    def disk(self) -> int:
+        """Bytes of the file systems of the store and of builds, each counted once."""
+        sizes = {folder.device: folder.size for folder in self.folders if folder.role in {"store", "build"}}
+        return sum(sizes.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolFit:
+    """How a machine suits a pool: what is `missing`, one line each, and what to mind where nothing is."""
+
+    pool: Pool
+    missing: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the machine has all that the pool declares."""
+        return not self.missing
+
+
+# Instruction sets.
+
+
+def missing_flags(hardware: Hardware, isa: str, flags: Iterable[str]) -> tuple[str, ...]:
+    """The /proc/cpuinfo flags of `isa`, and of all that it includes, that are not in `flags`.
+
+    Raises UnknownHardwareError.
+    """
+    has = frozenset(flags)
+    needed = [flag for name in hardware.isas if name in hardware.runs([isa]) for flag in hardware.isa(name).cpuinfo]
+    return tuple(flag for flag in dict.fromkeys(needed) if flag not in has)
+
+
+def isas_of(hardware: Hardware, system: str, flags: Iterable[str]) -> tuple[str, ...]:
+    """The instruction sets that a CPU with `flags` proves on `system`, in the tables' order."""
+    has = frozenset(flags)
+    known = (isa for isa in hardware.isas.values() if isa.system == system)
+    return tuple(isa.name for isa in known if not missing_flags(hardware, isa.name, has))
+
+
+# Drivers.
+
+
+def driver_number(version: str) -> int:
+    """The major version of a driver (`570.86.15` is 570); 0 where it is none."""
+    found = re.match(r"[0-9]{1,6}(?![0-9])", version)
+    return int(found[0]) if found else 0
+
+
+def lowest_driver(toolkit: Toolkit, gpu: Gpu | None = None) -> int:
+    """The lowest driver (major version) that runs `toolkit`, and `gpu` with it."""
+    return max(toolkit.lowest_driver, gpu.driver if gpu else 0)
+
+
+# Pools.
+
+
+def fit(hardware: Hardware, machine: Machine, pool: Pool) -> PoolFit:
+    """How `machine` suits `pool`, whose names are known (`rules.check_names`)."""
+    missing = tuple(_missing(hardware, machine, pool))
+    return PoolFit(pool=pool, missing=missing, remarks=() if missing else tuple(_remarks(machine, pool)))
+
+
+def _missing(hardware: Hardware, machine: Machine, pool: Pool) -> Iterator[str]:
+    if machine.system != pool.system:
+        yield f"{pool.system} (this is {machine.system})"
+        return
+    for isa in pool.cpu:
+        if isa not in machine.isas:
+            flags = missing_flags(hardware, isa, machine.flags)
+            yield f"{isa} (the CPU lacks {', '.join(flags)})" if machine.flags else isa
+    if pool.gpu and pool.gpu not in {device.sm for device in machine.gpus}:
+        has = ", ".join(dict.fromkeys(device.sm for device in machine.gpus))
+        yield f"a GPU of {pool.gpu} ({f'there is {has}' if has else 'no GPU answers'})"
+    if machine.cores < pool.cores:
+        yield f"{pool.cores} cores (there are {machine.cores})"
+    for what, wanted, has_bytes in (("memory", pool.memory, machine.memory), ("disk", pool.disk, machine.disk)):
+        if has_bytes < wanted * GB * NOMINAL:
+            yield f"{wanted} GB of {what} (there are {gigabytes(has_bytes)})"
+
+
+def _remarks(machine: Machine, pool: Pool) -> Iterator[str]:
+    if machine.gpus and not pool.gpu:
+        yield "its jobs would keep this machine's GPU from the jobs that need one; give it no label of this pool"
+    others = [device for device in machine.gpus if device.sm != pool.gpu]
+    if pool.gpu and others:
+        own = ",".join(str(device.index) for device in machine.gpus if device.sm == pool.gpu)
+        names = ", ".join(f"{device.name} ({device.sm})" for device in others)
+        yield f"it also has {names}; give the jobs GPU {own} alone (a container's device, or CUDA_VISIBLE_DEVICES)"
+    if pool.gpu and any(device.mig for device in machine.gpus if device.sm == pool.gpu):
+        yield "its GPU is in multi-instance (MIG) mode, so a job sees the slice it is given, or nothing"
+
+
+# For people and pipes.
+
+
+def gigabytes(size: int) -> str:
+    """`size` bytes as `124.3`: gigabytes, rounded down to a tenth."""
+    whole, tenths = divmod(size * 10 // GB, 10)
+    return f"{whole}.{tenths}" if tenths else str(whole)
+
+
+def as_json(machine: Machine) -> dict[str, Any]:
+    """`machine` as JSON shows it: sizes in GB, capabilities as `9.0`, flags sorted."""
+    return {
+        "system": machine.system,
+        "os": machine.os,
+        "kernel": machine.kernel,
+        "cpu": {
+            "model": machine.cpu,
+            "virtual": machine.virtual,
+            "cores": machine.cores,
+            "isas": list(machine.isas),
+            "flags": sorted(machine.flags),
+        },
+        "memory": _number(machine.memory),
+        "folders": {
+            folder.role: {
+                "path": folder.path,
+                "device": folder.device,
+                "kind": folder.kind,
+                "size": _number(folder.size),
+                "free": _number(folder.free),
+            }
+            for folder in machine.folders
+        },
+        "gpus": [
+            {
+                "index": device.index,
+                "name": device.name,
+                "sm": device.sm,
+                "capability": str(device.capability),
+                "memory": _number(device.memory),
+                "driver": device.driver,
+                "mig": device.mig,
+            }
+            for device in machine.gpus
+        ],
+        "nix": _nix_json(machine.nix),
+        "flox": machine.flox,
+        "engines": [
+            {"name": engine.name, "version": engine.version, "usable": not engine.problem, "problem": engine.problem}
+            for engine in machine.engines
+        ],
+        "problems": list(machine.problems),
+    }
+
+
+def fit_as_json(one: PoolFit) -> dict[str, Any]:
+    """How a machine suits a pool, as JSON shows it, with what the pool's runners are addressed by."""
+    runs_on = one.pool.runs_on
+    return {
+        "pool": one.pool.name,
+        "fits": one.fits,
+        "labels": list(runs_on.labels),
+        "group": runs_on.group,
+        "scale-set": runs_on.scale_set,
+        "missing": list(one.missing),
+        "remarks": list(one.remarks),
+    }
+
+
+def _nix_json(nix: NixInstallation | None) -> dict[str, Any] | None:
+    if nix is None:
+        return None
+    return {
+        "version": nix.version,
+        "sandbox": nix.sandbox,
+        "sandboxed": nix.sandboxed,
+        "system-features": list(nix.features),
+        "max-jobs": nix.max_jobs,
+        "cores": nix.cores,
+        "source": nix.source,
+        "problem": nix.problem,
+    }
+
+
+def _number(size: int) -> float:
+    return float(gigabytes(size))

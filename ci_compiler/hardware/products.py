@@ -1,0 +1,235 @@
+"""What people and tools call GPUs and CPUs, made into what the tables know: `RTX 4090` is sm89, `i9-12900K` runs avx2.
+
+Forgiving of case, blanks, hyphens, vendors, memory sizes and form factors; never of what it does not know: a name that
+nothing matches raises with the nearest that would. The names stand in `gpu-names.json` and `cpus.json` beside the other
+hardware tables, with their sources, and products in `gpus.json`; the page reads the same tables (`as_data`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ci_compiler import hardware as tables_of
+from ci_compiler.hardware import Hardware, UnknownHardwareError, Version, tables
+from ci_compiler.hardware.machine import GpuDevice, Machine
+
+NO_GPU = ("none", "no", "cpu")
+"""What says that there is no GPU."""
+
+_SM = re.compile(r"(?:sm|compute)?[ _-]?([0-9]{1,2})\.?([0-9])[af]?")
+"""An architecture as nvcc, torch and the tables write it: `sm_90a`, `9.0`, `sm90`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cpu:
+    """A CPU, or a family of them: its Nix system and every instruction set that it runs, in the tables' order.
+
+    `note` is what people get wrong about it. `gpus` are the products that come with it and no other CPU.
+    """
+
+    name: str
+    system: str
+    isas: tuple[str, ...]
+    note: str = ""
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Names:
+    """A table of names: what is dropped from a text, exact names by their key, patterns of keys in their order."""
+
+    noise: tuple[re.Pattern[str], ...]
+    exact: Mapping[str, str]
+    patterns: tuple[tuple[re.Pattern[str], str], ...]
+    shown: tuple[str, ...]
+
+    def key(self, text: str) -> str:
+        return _key(self.noise, text)
+
+    def find(self, text: str) -> str | None:
+        """What the table calls the thing that `text` names."""
+        key = self.key(text)
+        if key in self.exact:
+            return self.exact[key]
+        return next((name for pattern, name in self.patterns if pattern.search(key)), None)
+
+    def nearest(self, text: str, otherwise: Iterable[str]) -> list[str]:
+        """The names nearest to `text` by their keys; `otherwise` where none is near."""
+        by_key = {self.key(name): name for name in self.shown}
+        return [by_key[key] for key in get_close_matches(self.key(text), by_key, n=3, cutoff=0.75)] or list(otherwise)
+
+    def as_data(self) -> dict[str, Any]:
+        """The table as the page reads it."""
+        return {
+            "noise": [pattern.pattern for pattern in self.noise],
+            "exact": dict(self.exact),
+            "patterns": [[pattern.pattern, name] for pattern, name in self.patterns],
+            "shown": list(self.shown),
+        }
+
+
+def _key(noise: Iterable[re.Pattern[str]], text: str) -> str:
+    """`text` without noise, case, blanks and punctuation: what tables are searched by."""
+    plain = text.lower()
+    for pattern in noise:
+        plain = pattern.sub(" ", plain)
+    return re.sub(r"[^a-z0-9+]", "", plain)
+
+
+def device(text: str, driver: str = "") -> GpuDevice | None:
+    """The GPU that `text` names, with `driver` (a version); None where `text` says that there is none.
+
+    Raises UnknownHardwareError for a name that nothing matches, ValueError for a GPU of another maker.
+    """
+    wanted = text.strip()
+    if wanted.lower() in NO_GPU:
+        return None
+    names = _gpu_names()
+    found = names.find(wanted)
+    if found is None and (sm := _SM.fullmatch(wanted.lower())) and f"sm{sm[1]}{sm[2]}" in tables().gpus:
+        found = f"{sm[1]}.{sm[2]}"
+    if found is None:
+        if any(pattern.search(names.key(wanted)) for pattern in _foreign()):
+            message = f"{wanted!r} is not one of NVIDIA's; a machine without their GPUs has the GPU none"
+            raise ValueError(message)
+        raise UnknownHardwareError("GPU", wanted, names.nearest(wanted, tables().gpus))
+    return GpuDevice(index=0, name=wanted, capability=Version.parse(found), driver=driver)
+
+
+def cpu(text: str) -> Cpu:
+    """The CPU that `text` names: a model, a family, or its instruction sets (`avx512bf16,avx512vnni`).
+
+    Raises UnknownHardwareError for a name that nothing matches, ValueError for instruction sets of two systems.
+    """
+    wanted, hardware = text.strip(), tables()
+    words = re.split(r"[,\s]+", wanted.lower())
+    if any(word in hardware.isas or word in hardware.aliases for word in words):
+        systems = {hardware.isa(word).system for word in words}
+        if len(systems) > 1:
+            message = f"{wanted!r} holds instruction sets of {' and '.join(sorted(systems))}; a CPU runs one of them"
+            raise ValueError(message)
+        return Cpu(name=wanted, system=systems.pop(), isas=_in_order(hardware, words))
+    found = _cpu_names().find(wanted)
+    if found is None:
+        raise UnknownHardwareError("CPU", wanted, _cpu_names().nearest(wanted, hardware.isas))
+    return cpus()[found]
+
+
+def cpu_of(gpu: GpuDevice) -> Cpu | None:
+    """The CPU that `gpu` always comes with; None where it comes with many."""
+    names, known = _gpu_names(), tables().gpus.get(gpu.sm)
+    for one in cpus().values():
+        own = {names.key(product) for product in one.gpus}
+        if names.key(gpu.name) in own or (known and own and {names.key(product) for product in known.products} <= own):
+            return one
+    return None
+
+
+def machine(*, gpu: str | None, cpu_name: str | None, driver: str, this: Callable[[], Machine]) -> Machine:
+    """The machine that the names tell of. What is not given (None, '') is `this` machine's, with three exceptions.
+
+    A GPU that always comes with one CPU brings that; the driver of a GPU that was named is not known; a CPU of another
+    system than this machine's has no GPU. Raises as `device` and `cpu` do.
+    """
+    found = device(gpu, driver) if gpu is not None else None
+    named: tuple[GpuDevice, ...] = (found,) if found else ()
+    beside = cpu(cpu_name) if cpu_name is not None else cpu_of(found) if found else None
+    if beside and gpu is not None:
+        return Machine(system=beside.system, isas=beside.isas, gpus=named, cpu=beside.name)
+    own = this()
+    if gpu is None:
+        named = tuple(replace(one, driver=driver or one.driver) for one in own.gpus)
+    if beside is None:
+        return replace(own, gpus=named)
+    gpus = named if beside.system == own.system else ()
+    return Machine(system=beside.system, isas=beside.isas, gpus=gpus, cpu=beside.name)
+
+
+@cache
+def cpus() -> Mapping[str, Cpu]:
+    """Every CPU of the table, by its name."""
+    hardware = tables()
+    return {
+        row["name"]: Cpu(
+            name=row["name"],
+            system=row["system"],
+            isas=_in_order(hardware, row["isas"]),
+            note=row.get("note", ""),
+            gpus=tuple(row.get("gpus", ())),
+        )
+        for row in _read("cpus.json")["cpus"]
+    }
+
+
+def as_data() -> dict[str, Any]:
+    """Both tables of names, and what CPUs run, as the page reads them."""
+    return {
+        "none": list(NO_GPU),
+        "sm": _SM.pattern,
+        "gpu": _gpu_names().as_data(),
+        "foreign": [pattern.pattern for pattern in _foreign()],
+        "cpu": _cpu_names().as_data(),
+        "cpus": {
+            one.name: {"system": one.system, "isas": list(one.isas), "note": one.note, "gpus": list(one.gpus)}
+            for one in cpus().values()
+        },
+    }
+
+
+def _in_order(hardware: Hardware, isas: Iterable[str]) -> tuple[str, ...]:
+    """`isas` and all that they include, in the tables' order."""
+    runs = hardware.runs(isas)
+    return tuple(name for name in hardware.isas if name in runs)
+
+
+@cache
+def _gpu_names() -> _Names:
+    """GPUs by name; the table calls each by its compute capability, `8.9`."""
+    content = _read("gpu-names.json")
+    noise = tuple(map(_compiled, content["noise"]))
+    gpus = tables().gpus.values()
+    known = [(pattern, str(gpu.capability)) for gpu in gpus for pattern in content["patterns"].get(gpu.name, ())]
+    older = [(pattern, capability) for capability, some in content["outside"].items() for pattern in some]
+    return _Names(
+        noise=noise,
+        exact={_key(noise, product): str(gpu.capability) for gpu in gpus for product in gpu.products},
+        patterns=tuple((_compiled(pattern), capability) for pattern, capability in (*known, *older)),
+        shown=tuple(product for gpu in gpus for product in gpu.products),
+    )
+
+
+@cache
+def _foreign() -> tuple[re.Pattern[str], ...]:
+    return tuple(map(_compiled, _read("gpu-names.json")["foreign"]))
+
+
+@cache
+def _cpu_names() -> _Names:
+    """CPUs by name; the table calls each by its name in `cpus`."""
+    content = _read("cpus.json")
+    noise = tuple(map(_compiled, content["noise"]))
+    rows = content["cpus"]
+    return _Names(
+        noise=noise,
+        exact={_key(noise, name): row["name"] for row in rows for name in (row["name"], *row["names"])},
+        patterns=tuple((_compiled(pattern), row["name"]) for row in rows for pattern in row["patterns"]),
+        shown=tuple(name for row in rows for name in row["names"]),
+    )
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """`pattern` as JavaScript understands it: its classes hold ASCII alone."""
+    return re.compile(pattern, re.ASCII)
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(Path(tables_of.__file__).with_name(name).read_bytes())
+    return content

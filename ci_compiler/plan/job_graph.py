@@ -1,0 +1,173 @@
+"""The jobs of a run as the compiled workflows make them, and the order in which they are best written.
+
+Within a variant build, tests, publish; within a cell a package that needs another starts when every stage of the other
+is over. What a build takes is what was recorded of it, else the spec's minutes, which are a 32-core builder's: one
+with half the cores takes twice as long, one with more is faster up to the compilers at a time that the package allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ci_compiler.hardware import CPU
+from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.routing import Route
+from ci_compiler.plan.sharding import Shard
+from ci_compiler.plan.simulation import TimedJob, tails
+from ci_compiler.spec.model import TESTS, Pool, Spec, Stage
+
+BUILDER_CORES = 32
+"""The cores of the builder whose minutes the spec gives."""
+
+Recorded = Mapping[tuple[str, str], int]
+"""Seconds that builds took, by branch and variant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob(TimedJob):
+    """A job of the compiled workflows: a stage of a variant, in a cell of a shard."""
+
+    shard: str
+    cell: Cell
+    variant: Variant
+    stage: Stage
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The branch and the name of its variant, which tell it from every other."""
+        return self.cell.branch, self.variant.name
+
+
+def jobs_of(
+    spec: Spec,
+    shards: Iterable[Shard],
+    *,
+    chosen: Collection[tuple[str, str]] | None = None,
+    recorded: Recorded | None = None,
+    publish: bool = True,
+    alone: bool = False,
+) -> tuple[PlannedJob, ...]:
+    """The jobs of a run of `shards`, in the order in which they are written.
+
+    `chosen`: the variants that are built, by branch and name; None for all. `alone`: as it were if no variant took
+    another's result, but built what it needs anew.
+    """
+    made = _Jobs(spec, recorded or {}, publish=publish, alone=alone)
+    for shard in shards:
+        for cell, route in shard.cells:
+            ends: dict[str, tuple[int, ...]] = {}
+            for variant in cell.variants:
+                needs = () if alone else spec.packages[variant.package].needs
+                waits = tuple(sorted({end for need in needs for end in ends.get(need, ())}))
+                skipped = chosen is not None and (cell.branch, variant.name) not in chosen
+                ends[variant.package] = waits if skipped else made.add(shard, cell, route, variant, waits)
+    return tuple(made.jobs)
+
+
+def needs_of(spec: Spec, package: str) -> tuple[str, ...]:
+    """The packages that `package` is built with, and what those are built with in turn, each once."""
+    found: dict[str, None] = {}
+    waiting = list(spec.packages[package].needs)
+    while waiting:
+        name = waiting.pop(0)
+        if name not in found:
+            found[name] = None
+            waiting += spec.packages[name].needs
+    return tuple(found)
+
+
+class _Jobs:
+    """Writes jobs down one behind the other, each with its estimate."""
+
+    def __init__(self, spec: Spec, recorded: Recorded, *, publish: bool, alone: bool) -> None:
+        self.spec, self.recorded = spec, recorded
+        self.jobs: list[PlannedJob] = []
+        self.stages = [stage for stage in Stage if publish or stage is not Stage.PUBLISH]
+        self.builds = {name: (name, *(needs_of(spec, name) if alone else ())) for name in spec.packages}
+        self.first = {
+            Stage.BUILD: (),
+            **dict.fromkeys(TESTS, (Stage.BUILD,)),
+            Stage.PUBLISH: (Stage.BUILD, *spec.publish.after),
+        }
+
+    def add(self, shard: Shard, cell: Cell, route: Route, variant: Variant, waits: tuple[int, ...]) -> tuple[int, ...]:
+        """Writes the stages of `variant` behind the jobs `waits`; the indexes of those that nothing of it waits for."""
+        at: dict[Stage, int] = {}
+        waited: set[Stage] = set()
+        for stage in self.stages:
+            if stage in route.pools:
+                first = [other for other in self.first[stage] if other in at]
+                waited.update(first)
+                at[stage] = len(self.jobs)
+                pool = route.pools[stage]
+                self.jobs.append(
+                    PlannedJob(
+                        pool=pool.name,
+                        seconds=self._seconds(cell, variant, stage, pool),
+                        needs=tuple(at[other] for other in first) or waits,
+                        shard=shard.name,
+                        cell=cell,
+                        variant=variant,
+                        stage=stage,
+                    )
+                )
+        return tuple(index for stage, index in at.items() if stage not in waited)
+
+    def _seconds(self, cell: Cell, variant: Variant, stage: Stage, pool: Pool) -> int:
+        if stage is not Stage.BUILD:
+            return self.spec.stage_minutes[stage] * 60
+        return sum(self._build_seconds(cell, package, pool) for package in self.builds[variant.package])
+
+    def _build_seconds(self, cell: Cell, package: str, pool: Pool) -> int:
+        """A recorded build's time as it is; else the spec's minutes, by the compilers that the pool's cores allow."""
+        if self.recorded:
+            seconds = self.recorded.get((cell.branch, f"{package}-{cell.suffix}"))
+            if seconds is not None:
+                return seconds
+        found = self.spec.packages[package]
+        minutes = found.minutes["cpu" if cell.gpu == CPU else "gpu"]
+        return minutes * 60 * min(BUILDER_CORES, found.jobs) // min(pool.cores, found.jobs)
+
+
+# The order in which jobs are written.
+
+
+def better_order(spec: Spec, shards: Iterable[Shard]) -> tuple[Shard, ...]:
+    """`shards`, and the cells in each, those with the longest way to their end first.
+
+    GitHub starts what has been ready for longest, so what is written and dispatched first goes first; what is long, or
+    waits for few machines, then does not come last and alone. A cell's rank is its own affair (by the spec's minutes,
+    never by what was recorded), so that no cell's coming or going changes the order of another shard's.
+    """
+    ranks = _Ranks(spec)
+    ordered = [ranks.ordered(shard) for shard in shards]
+    return tuple(sorted(ordered, key=lambda shard: ranks.of(shard, shard.cells[0])))
+
+
+def with_cells_ordered(spec: Spec, shards: Iterable[Shard]) -> tuple[Shard, ...]:
+    """`shards` as they stand, the cells in each in the better order: how their files are written."""
+    ranks = _Ranks(spec)
+    return tuple(map(ranks.ordered, shards))
+
+
+class _Ranks:
+    """How long a cell's way to its end is; cells that build the same packages on the same way share a rank."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.machines = {pool.name: pool.count for pool in spec.pools}
+        self.known: dict[tuple[int, bool, tuple[str, ...]], tuple[int, float]] = {}
+
+    def ordered(self, shard: Shard) -> Shard:
+        return replace(shard, cells=tuple(sorted(shard.cells, key=lambda part: self.of(shard, part))))
+
+    def of(self, shard: Shard, part: tuple[Cell, Route]) -> tuple[int, float]:
+        """The longest chain of a cell, then its work by the machines that share it; the highest sorts first."""
+        cell, route = part
+        key = (id(route), cell.gpu == CPU, tuple(variant.package for variant in cell.variants))
+        if key not in self.known:
+            jobs = jobs_of(self.spec, [replace(shard, cells=(part,))])
+            work = sum(job.seconds / self.machines[job.pool] for job in jobs)
+            self.known[key] = (-max(tails(jobs)), -work)
+        return self.known[key]

@@ -1,0 +1,121 @@
+"""The axes multiplied out: every cell that the spec selects, possible or not, and the variants that a cell holds.
+
+A *cell* is a branch x Python x GPU x ISA; its *variants* are its packages' builds. Whether a cell can exist is for
+`plan.rules` to say; this module keeps what they need to be fair: whether the spec named it or multiplied to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ci_compiler.hardware import CPU
+from ci_compiler.spec.load import Path_
+from ci_compiler.spec.model import GpuAxis, Package, Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One package built for one cell; `name` is its recipe's file name and its attribute path in Flox."""
+
+    name: str
+    package: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A branch x Python (`3.13`) x GPU (`sm90`, `cpu`) x ISA, on one Nix system, with its variants in build order.
+
+    `suffix` is what its variants' names share: `python313-cuda12_8-sm90-avx2`.
+    """
+
+    branch: str
+    python: str
+    gpu: str
+    isa: str
+    system: str
+    suffix: str
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A branch x GPU x ISA that the spec selects, before Pythons and packages are multiplied in.
+
+    `gpu_on_branch` and `isa_on_gpu` say whether the spec asked for that pair by name or came to it by the product;
+    `path` is the spec's entry to blame.
+    """
+
+    branch: str
+    gpu: str
+    isa: str
+    system: str
+    gpu_on_branch: bool
+    isa_on_gpu: bool
+    path: Path_
+
+
+def candidates(spec: Spec) -> Iterator[Candidate]:
+    """Every branch x GPU x ISA that the spec selects, in the spec's order. Names are known (`rules.check_names`)."""
+    usual = [(system, isa) for system, isas in spec.matrix.isas.items() for isa in isas]
+    for branch in spec.branches:
+        for axis in spec.matrix.gpus:
+            if not axis.branches or branch in axis.branches:
+                yield from _of_axis(spec, branch, axis, usual)
+
+
+def _of_axis(spec: Spec, branch: str, axis: GpuAxis, usual: list[tuple[str, str]]) -> Iterator[Candidate]:
+    root: Path_ = ("matrix", "gpus", axis.name)
+    own = [(spec.hardware.isa(isa).system, isa) for isa in axis.isas]
+    for index, (system, isa) in enumerate(own or usual):
+        yield Candidate(
+            branch=branch,
+            gpu=axis.name,
+            isa=isa,
+            system=system,
+            gpu_on_branch=bool(axis.branches),
+            isa_on_gpu=bool(own),
+            path=(*root, "isas", index) if own else root,
+        )
+    taken = {isa for _, isa in own or usual}
+    for index, isa in enumerate(axis.also.get(branch, ())):
+        if isa not in taken:
+            system = spec.hardware.isa(isa).system
+            path = (*root, "also", branch, index)
+            named = {"gpu_on_branch": True, "isa_on_gpu": True}
+            yield Candidate(branch=branch, gpu=axis.name, isa=isa, system=system, path=path, **named)
+
+
+def suffix(*, python: str, cuda: str, gpu: str, isa: str) -> str:
+    """What the names of a cell's variants share: `python313-cuda12_8-sm90-avx2`, or `python313-cpu-avx2`."""
+    tag = "python" + python.replace(".", "")
+    return f"{tag}-cpu-{isa}" if gpu == CPU else f"{tag}-cuda{cuda.replace('.', '_')}-{gpu}-{isa}"
+
+
+def cells_of(spec: Spec, candidate: Candidate, packages: tuple[Package, ...]) -> Iterator[Cell]:
+    """The cells of one candidate, one a Python, each with a variant of every package of its branch."""
+    cuda = spec.branches[candidate.branch].cuda
+    for python in spec.matrix.pythons:
+        tail = suffix(python=python, cuda=cuda, gpu=candidate.gpu, isa=candidate.isa)
+        yield Cell(
+            branch=candidate.branch,
+            python=python,
+            gpu=candidate.gpu,
+            isa=candidate.isa,
+            system=candidate.system,
+            suffix=tail,
+            variants=tuple(Variant(name=f"{package.name}-{tail}", package=package.name) for package in packages),
+        )
+
+
+def in_build_order(packages: dict[str, Package]) -> tuple[Package, ...]:
+    """`packages` with each behind those it needs, otherwise as declared. Raises ValueError, naming a cycle."""
+    done: dict[str, Package] = {}
+    waiting = dict(packages)
+    while waiting:
+        ready = [name for name, package in waiting.items() if all(need not in waiting for need in package.needs)]
+        if not ready:
+            message = f"need one another in a circle: {', '.join(waiting)}"
+            raise ValueError(message)
+        done |= {name: waiting.pop(name) for name in ready}
+    return tuple(done.values())

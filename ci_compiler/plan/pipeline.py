@@ -1,0 +1,47 @@
+"""The way through the house, each step a pure function over frozen dataclasses.
+
+    spec  ->  matrix  ->  rules  ->  routing  ->  sharding  ->  render
+    YAML      candidates   cells      pools        shards        text
+
+1. `spec.build`: YAML to a `Spec`, by the JSON Schema.
+2. `matrix`: the axes multiplied out to candidates.
+3. `rules`: names checked; candidates sorted into cells and what is left out, with reasons.
+4. `routing`: a pool for every stage of every cell.
+5. `sharding`: cells grouped into files within GitHub's limits, and in each in the order that ends sooner (`jobs`).
+6. `workflows.render`: the text of every file.
+
+Reading the spec and writing the files happen outside, in `spec.load` and `output`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ci_compiler.errors import Finding, InputError
+from ci_compiler.plan.job_graph import with_cells_ordered
+from ci_compiler.plan.routing import Route, route
+from ci_compiler.plan.rules import Judged, errors_among, judge
+from ci_compiler.plan.sharding import Shard, shards
+from ci_compiler.spec.model import Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that is decided about a spec: its cells and what is left out, their routes and shards, warnings."""
+
+    spec: Spec
+    judged: Judged
+    routes: tuple[Route, ...]
+    shards: tuple[Shard, ...]
+    warnings: tuple[Finding, ...]
+
+
+def plan(spec: Spec) -> Plan:
+    """The decisions on `spec`. Raises InputError with every error that its matrix, routes and shards have."""
+    judged = judge(spec)
+    routed = route(spec, judged.cells)
+    findings = (*judged.findings, *routed.findings)
+    if errors := errors_among(findings):
+        raise InputError(sorted(errors, key=lambda finding: finding.place))
+    made = with_cells_ordered(spec, shards(spec, judged.cells, routed.routes))
+    return Plan(spec=spec, judged=judged, routes=routed.routes, shards=made, warnings=findings)

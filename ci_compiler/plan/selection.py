@@ -1,0 +1,139 @@
+"""What an event builds: one mechanism for pushes, dispatches, schedules and pull requests.
+
+The compiled `select` jobs call `ci-compile choose`, which reads GitHub's event and asks here. An event is looked at
+only for what it names: a dispatch its variant, a push or a pull request the commits whose difference is to be built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ci_compiler.errors import nearest, wrong
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.routing import Route
+from ci_compiler.plan.sharding import Shard, stages_of
+from ci_compiler.workflows.github import limit
+from ci_compiler.workflows.pull_request import OWN_JOBS
+from ci_compiler.workflows.shard import ALL, machines
+
+NO_COMMIT = "0" * 40
+"""What GitHub gives for the commit before a push that made the branch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitHubEvent:
+    """A GitHub event: its name and payload (docs.github.com, webhook events and payloads)."""
+
+    name: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSelection:
+    """What a run builds: variants by name, their cells with routes, and variants that it leaves to a dispatch."""
+
+    branch: str
+    variants: tuple[str, ...]
+    cells: tuple[tuple[Cell, Route], ...]
+    left: tuple[str, ...] = ()
+
+    @property
+    def suffixes(self) -> list[str]:
+        """The cells as their jobs' conditions name them."""
+        return [cell.suffix for cell, _ in self.cells]
+
+    def matrix(self, plan: Plan) -> list[dict[str, Any]]:
+        """The cells as legs of a job matrix, with the machines of every stage."""
+        return [{"cell": cell.suffix, **machines(plan.spec, route)} for cell, route in self.cells]
+
+
+Affected = Callable[[str, str], Sequence[str]]
+"""The variants of a branch (second) that differ between a commit (first) and the one that is checked out, by name."""
+
+
+def of_shard(
+    plan: Plan, shard: Shard, event: GitHubEvent, affected: Affected, published: Callable[[str], bool]
+) -> RunSelection:
+    """What `event` builds of `shard`. Raises InputError for an event that starts no shard, or a variant not of it."""
+    match event.name:
+        case "workflow_dispatch":
+            wanted = _dispatched(shard, str((event.payload.get("inputs") or {}).get("variant", "")))
+        case "push":
+            before = str(event.payload.get("before", NO_COMMIT))
+            wanted = shard.variants if before == NO_COMMIT else affected(before, shard.branch)
+        case "schedule":
+            everything = plan.spec.schedule is None or plan.spec.schedule.build == "all"
+            wanted = [name for name in shard.variants if everything or not published(name)]
+        case _:
+            raise wrong("event", "unknown-event", f"{event.name!r} starts no shard")
+    return _choice(shard.branch, shard.cells, set(wanted))
+
+
+def of_pull_request(plan: Plan, event: GitHubEvent, affected: Affected) -> RunSelection:
+    """What a pull request builds: the cells that it rebuilds, or so many of them that each axis' values are there."""
+    request = event.payload.get("pull_request")
+    if not isinstance(request, Mapping):
+        raise wrong("event", "unknown-event", f"{event.name!r} is no pull request")
+    branch = str(request["base"]["ref"])
+    if branch not in plan.spec.branches:
+        return RunSelection(branch=branch, variants=(), cells=())
+    wanted = set(affected(str(request["base"]["sha"]), branch))
+    cells = tuple(part for shard in plan.shards if shard.branch == branch for part in shard.cells)
+    whole = _choice(branch, cells, wanted)
+    chosen = _choice(branch, within_limit(whole.cells, most_cells(plan)), wanted)
+    return RunSelection(
+        branch=branch,
+        variants=chosen.variants,
+        cells=chosen.cells,
+        left=tuple(name for name in whole.variants if name not in set(chosen.variants)),
+    )
+
+
+def most_cells(plan: Plan) -> int:
+    """How many cells a pull request builds at the most: as the spec says, and as a run of GitHub holds jobs."""
+    jobs = max(len(cell.variants) for cell in plan.judged.cells) * len(stages_of(plan.spec))
+    return min(plan.spec.pull_request_cells, (limit("jobs").gate - OWN_JOBS) // jobs)
+
+
+def within_limit(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tuple[Cell, Route], ...]:
+    """`cells` where they are no more than `most`, else representatives of them."""
+    return tuple(cells) if len(cells) <= most else representatives(cells, most)
+
+
+def representatives(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tuple[Cell, Route], ...]:
+    """At most so many of `cells` that together show as many values of every axis as they can, in the cells' order.
+
+    Greedy: always the cell with the most values not shown yet, the first of equals; so a further cell elsewhere in the
+    matrix changes little.
+    """
+    shown: set[tuple[str, str]] = set()
+    taken: set[int] = set()
+    for _ in range(min(most, len(cells))):
+        fresh = [len(_values(cell) - shown) if index not in taken else -1 for index, (cell, _) in enumerate(cells)]
+        best = fresh.index(max(fresh))
+        if fresh[best] <= 0:
+            break
+        taken.add(best)
+        shown |= _values(cells[best][0])
+    return tuple(part for index, part in enumerate(cells) if index in taken)
+
+
+def _values(cell: Cell) -> set[tuple[str, str]]:
+    return {("python", cell.python), ("gpu", cell.gpu), ("isa", cell.isa)}
+
+
+def _dispatched(shard: Shard, variant: str) -> Sequence[str]:
+    if variant == ALL:
+        return shard.variants
+    if variant not in shard.variants:
+        raise wrong("event", "unknown-variant", f"{variant!r} is not of {shard.name}{nearest(variant, shard.variants)}")
+    return [variant]
+
+
+def _choice(branch: str, cells: Sequence[tuple[Cell, Route]], wanted: Collection[str]) -> RunSelection:
+    kept = tuple((cell, route) for cell, route in cells if any(v.name in wanted for v in cell.variants))
+    names = tuple(v.name for cell, _ in kept for v in cell.variants if v.name in wanted)
+    return RunSelection(branch=branch, variants=names, cells=kept)

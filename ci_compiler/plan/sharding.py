@@ -1,0 +1,119 @@
+"""Cells grouped into workflow files: a shard a branch and GPU, split further only where GitHub's limits ask for it.
+
+A shard that would hold more jobs than a file may splits by Python, then by ISA: by axis and never by position, so that
+a further variant moves no other to another file, and never through a cell, so that a build and the builds that it needs
+stay in one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ci_compiler.errors import Finding, InputError
+from ci_compiler.hardware import CPU
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.routing import Route
+from ci_compiler.spec.model import Spec, Stage, TestPolicy
+from ci_compiler.workflows.github import limit
+
+FOLDER = ".github/workflows"
+"""The folder of the workflows, from the root of the repository."""
+
+OWN_JOBS = 2
+"""A shard's jobs beside its cells': the one that selects and the verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """The cells of one workflow file with their routes. `name` is the file's: `build-main-sm90`.
+
+    `jobs` counts those of a run that builds everything, as GitHub expands them.
+    """
+
+    name: str
+    title: str
+    branch: str
+    gpu: str
+    jobs: int
+    cells: tuple[tuple[Cell, Route], ...]
+
+    @property
+    def variants(self) -> list[str]:
+        """The names of its variants, in the cells' order."""
+        return [variant.name for cell, _ in self.cells for variant in cell.variants]
+
+
+def job_id(cell: Cell) -> str:
+    """The id of a cell's job in its shard, whose branch and GPU are the file's: `python313-avx2`."""
+    return f"{cell.suffix.split('-', 1)[0]}-{cell.isa}"
+
+
+def job_name(cell: Cell) -> str:
+    """What GitHub shows of a cell's job, and `status` knows it by: `3.13 avx2`."""
+    return f"{cell.python} {cell.isa}"
+
+
+def stages_of(spec: Spec) -> tuple[Stage, ...]:
+    """The stages that the spec has at all, and so each variant a job for."""
+    return tuple(stage for stage in Stage if spec.tests.get(stage) is not TestPolicy.NEVER)
+
+
+Part = tuple[Cell, Route]
+_SPLITS: tuple[Callable[[Cell], tuple[str, ...]], ...] = (
+    lambda _: (),
+    lambda cell: (_tag(cell),),
+    lambda cell: (_tag(cell), cell.isa),
+)
+
+
+def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tuple[Shard, ...]:
+    """The shards of `cells`, in the spec's order. Raises InputError where one cell is more than a file may hold."""
+    groups: dict[tuple[str, str], list[Part]] = {}
+    for part in zip(cells, routes, strict=True):
+        groups.setdefault((part[0].branch, part[0].gpu), []).append(part)
+    found: list[Shard] = []
+    too_large: list[Finding] = []
+    for (branch, gpu), parts in groups.items():
+        made = _split(spec, branch, gpu, parts)
+        found += made
+        too_large += [_too_large(spec, shard) for shard in made if shard.jobs > limit("jobs").gate]
+    if too_large:
+        raise InputError(too_large)
+    return tuple(found)
+
+
+def _split(spec: Spec, branch: str, gpu: str, parts: list[Part]) -> list[Shard]:
+    """The coarsest split whose every shard is within the limit; the finest where none is."""
+    made: list[Shard] = []
+    for key_of in _SPLITS:
+        by_key: dict[tuple[str, ...], list[Part]] = {}
+        for part in parts:
+            by_key.setdefault(key_of(part[0]), []).append(part)
+        made = [_shard(spec, branch, gpu, key, tuple(group)) for key, group in by_key.items()]
+        if all(shard.jobs <= limit("jobs").gate for shard in made):
+            break
+    return made
+
+
+def _shard(spec: Spec, branch: str, gpu: str, key: tuple[str, ...], cells: tuple[Part, ...]) -> Shard:
+    return Shard(
+        name="-".join(("build", branch.replace("/", "-"), gpu, *key)),
+        title=" ".join((branch, "CPU" if gpu == CPU else gpu, *key)),
+        branch=branch,
+        gpu=gpu,
+        jobs=OWN_JOBS + len(stages_of(spec)) * sum(len(cell.variants) for cell, _ in cells),
+        cells=cells,
+    )
+
+
+def _tag(cell: Cell) -> str:
+    return cell.suffix.split("-", 1)[0]
+
+
+def _too_large(spec: Spec, shard: Shard) -> Finding:
+    message = (
+        f"{shard.name}.yml would hold {shard.jobs} jobs, {len(shard.variants)} packages of one cell, and a file holds "
+        f"{limit('jobs').gate}; split the packages over two specs"
+    )
+    return spec.finding(("packages",), "too-many-jobs", message, key=True)

@@ -1,0 +1,267 @@
+"""Helm values for the Actions Runner Controller (gha-runner-scale-set), one release a pool, and how to install them.
+
+A pool whose `runs-on` is a name is a runner scale set of that name. A pool with labels can be one too, where it is
+asked for: named after the pool, with the labels sent along when the set is made. A pool's cores, memory and disk are
+those of a pod. `containerMode` stays unset: jobs run in the pool's own image, whose entry point the chart then leaves
+alone.
+"""
+
+from __future__ import annotations
+
+from ci_compiler.errors import Finding, InputError
+from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, pins
+from ci_compiler.runner.deployment.service import INSTALL, USER, Deployment, heading, longest, most_disk, page, title
+from ci_compiler.spec.model import Pool, Spec, Stage
+from ci_compiler.workflows.writer import Node, dump
+
+TARGET = "arc"
+
+NAMESPACE = "arc-runners"
+CONTROLLER_NAMESPACE = "arc-systems"
+SECRET = "ci-runner-github"  # noqa: S105  (the name of a Kubernetes secret)
+
+SCRATCH = "10G"
+"""Ephemeral storage of a pod: checkouts, manifests and logs. What is built lies on the volume at /nix."""
+
+SHARED_MEMORY = 8
+"""The part of a pod's memory (one of so many) that /dev/shm may take: torch's data loaders hand batches over in it."""
+
+GPU = "nvidia.com/gpu"
+"""The resource of NVIDIA's device plugin, and the taint of nodes that have it."""
+
+
+def deployment(spec: Spec, *, scale_set_labels: bool = False) -> Deployment:
+    """A file of values a pool, and the commands. Raises InputError where no pool can be a runner scale set."""
+    pools = tuple(pool for pool in spec.pools if pool.runs_on.scale_set or scale_set_labels)
+    if not pools:
+        message = (
+            "no pool is a runner scale set; give one `runs-on: NAME`, or deploy the label sets with --scale-set-labels"
+        )
+        raise InputError([spec.finding(("runners",), "no-scale-set", message, key=True)])
+    head = (heading(spec, TARGET), f"Chart: {pins().scale_set_chart} {pins().chart_version}")
+    files = {f"{pool.name}.yaml": dump(values(spec, pool), header=(*head, *_remarks(pool))) for pool in pools}
+    files[INSTALL] = page(spec, TARGET, _page(spec, pools))
+    return Deployment(files=files, findings=tuple(_left_out(spec, pool) for pool in spec.pools if pool not in pools))
+
+
+def values(spec: Spec, pool: Pool) -> dict[str, Node]:
+    """The chart's values for `pool`. The address on GitHub is left to the command that installs."""
+    found: dict[str, Node] = {"runnerScaleSetName": name(pool), "githubConfigSecret": SECRET}
+    if not pool.runs_on.scale_set:
+        found["scaleSetLabels"] = list(pool.runs_on.labels)
+    if pool.runs_on.group:
+        found["runnerGroup"] = pool.runs_on.group
+    return found | {"minRunners": 0, "maxRunners": pool.count, "template": _template(spec, pool)}
+
+
+def name(pool: Pool) -> str:
+    """What the pool's scale set is called: what a job says in `runs-on`, or, for a label set, the pool's own name."""
+    return pool.runs_on.scale_set or pool.name
+
+
+# The pod.
+
+
+def _template(spec: Spec, pool: Pool) -> dict[str, Node]:
+    kept: dict[str, Node] = {
+        "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+        "karpenter.sh/do-not-disrupt": "true",
+    }
+    return {"metadata": {"annotations": kept}, "spec": _pod(spec, pool)}
+
+
+def _pod(spec: Spec, pool: Pool) -> dict[str, Node]:
+    builds = Stage.BUILD in pool.stages
+    pod: dict[str, Node] = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": longest(spec, pool),
+        "nodeSelector": _selector(spec, pool),
+    }
+    if pool.gpu:
+        pod["tolerations"] = [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]
+    if builds:
+        pod["hostUsers"] = False
+    pod["securityContext"] = {
+        "runAsNonRoot": True,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "fsGroup": USER,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        # The sandbox of a build is made of namespaces, which the runtime's own profile forbids.
+        "seccompProfile": {"type": "Unconfined" if builds else "RuntimeDefault"},
+    }
+    return pod | {
+        "initContainers": [_seed(pool, builds=builds)],
+        "containers": [_runner(spec, pool, builds=builds)],
+        "volumes": _volumes(pool),
+    }
+
+
+def _selector(spec: Spec, pool: Pool) -> dict[str, Node]:
+    """Nodes of the pool's system, with GPUs of its kind (labels of NVIDIA's GPU feature discovery)."""
+    found: dict[str, Node] = {"kubernetes.io/os": "linux", "kubernetes.io/arch": ARCHITECTURES[pool.system]}
+    if pool.gpu:
+        capability = spec.hardware.gpu(pool.gpu).capability
+        found["nvidia.com/gpu.compute.major"] = str(capability.major)
+        found["nvidia.com/gpu.compute.minor"] = str(capability.minor)
+    return found
+
+
+def _seed(pool: Pool, *, builds: bool) -> dict[str, Node]:
+    """The volume at /nix hides the image's own store: it is copied over before the runner starts."""
+    return {
+        "name": "seed-nix",
+        "image": pool.image,
+        "command": ["cp", "--archive", "/nix/.", "/seed/"],
+        "securityContext": _rights(builds=builds),
+        "resources": _resources(pool, gpus=0),
+        "volumeMounts": [{"name": "nix", "mountPath": "/seed"}],
+    }
+
+
+def _runner(spec: Spec, pool: Pool, *, builds: bool) -> dict[str, Node]:
+    gpus = 1 if pool.gpu else 0
+    told: list[Node] = [
+        {"name": "CI_RUNNER_CORES", "value": str(pool.cores)},
+        {"name": "CI_RUNNER_FREE_GB", "value": str(most_disk(spec))},
+    ]
+    if not gpus:
+        # Where NVIDIA's runtime is a node's default, a pod that asks for no GPU would see all of them.
+        told.append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
+    return {
+        "name": "runner",
+        "image": pool.image,
+        "env": told,
+        "securityContext": _rights(builds=builds),
+        "resources": _resources(pool, gpus=gpus),
+        "volumeMounts": [
+            {"name": "nix", "mountPath": "/nix"},
+            {"name": "work", "mountPath": "/home/runner/_work"},
+            {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108  (the container's own)
+        ],
+    }
+
+
+def _rights(*, builds: bool) -> dict[str, Node]:
+    found: dict[str, Node] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    if builds:
+        found["procMount"] = "Unmasked"
+    return found
+
+
+def _resources(pool: Pool, *, gpus: int) -> dict[str, Node]:
+    """Requests that are the limits: the pod is the last to be evicted, and gets what its job was promised."""
+    amounts: dict[str, Node] = {"cpu": pool.cores, "memory": f"{pool.memory}G", "ephemeral-storage": SCRATCH}
+    if gpus:
+        amounts[GPU] = gpus
+    return {"requests": dict(amounts), "limits": amounts}
+
+
+def _volumes(pool: Pool) -> list[Node]:
+    claim: dict[str, Node] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": f"{pool.disk}G"}},
+    }
+    shared = f"{max(1, pool.memory // SHARED_MEMORY)}G"
+    return [
+        {"name": "nix", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}},
+        {"name": "work", "emptyDir": {"sizeLimit": SCRATCH}},
+        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": shared}},
+    ]
+
+
+# What is said of it.
+
+
+def _remarks(pool: Pool) -> tuple[str, ...]:
+    if pool.runs_on.scale_set:
+        return ()
+    return (
+        "scaleSetLabels are sent when the scale set is made, and ignored when they change afterwards:",
+        f"then `helm uninstall {pool.name}`, and install it again.",
+    )
+
+
+def _left_out(spec: Spec, pool: Pool) -> Finding:
+    message = f"{pool.name} is addressed by labels and left out; give it `runs-on: NAME`, or use --scale-set-labels"
+    return spec.finding(("runners", pool.name, "runs-on"), "label-set", message, warn=True)
+
+
+def _page(spec: Spec, pools: tuple[Pool, ...]) -> str:
+    installs = "\n".join(_install(pool) for pool in pools)
+    rows = "\n".join(f"- {title(spec, pool)}: `{_runs_on(pool)}`, up to {pool.count} at a time" for pool in pools)
+    gpus = _GPU_NODES if any(pool.gpu for pool in pools) else ""
+    labels = _LABELS if any(not pool.runs_on.scale_set for pool in pools) else ""
+    return _PAGE.format(
+        rows=rows,
+        installs=installs,
+        gpus=gpus,
+        labels=labels,
+        version=pins().chart_version,
+        controller=pins().controller_chart,
+        controllers=CONTROLLER_NAMESPACE,
+        namespace=NAMESPACE,
+        secret=SECRET,
+    )
+
+
+def _install(pool: Pool) -> str:
+    return (
+        f"helm upgrade --install {pool.name} {pins().scale_set_chart} --version {pins().chart_version} \\\n"
+        f"  --namespace {NAMESPACE} --create-namespace --values {pool.name}.yaml \\\n"
+        '  --set "githubConfigUrl=$GITHUB_CONFIG_URL"'
+    )
+
+
+def _runs_on(pool: Pool) -> str:
+    labels = f"[{', '.join(pool.runs_on.labels)}]"
+    return (
+        f"runs-on: {pool.runs_on.scale_set or (f'group {pool.runs_on.group}, ' if pool.runs_on.group else '') + labels}"
+    )
+
+
+_PAGE = """\
+# Runners in Kubernetes
+
+{rows}
+
+A pool's cores, memory and disk are those of one pod: declare less than a node has, which keeps some of each for itself.
+The pods of builds have a user namespace of their own (`hostUsers: false`, with `procMount: Unmasked`), so that Nix can
+make its sandbox: Kubernetes 1.33 or later, or the feature gates UserNamespacesSupport and ProcMountType, in a namespace
+that enforces no Pod Security level. The volume at /nix is of the cluster's default storage class, and goes with its
+pod. What differs in your cluster (a storage class, a runtime class, further node labels) goes into a file of your own,
+behind the compiled one: `--values mine.yaml`.
+{gpus}{labels}
+In this folder:
+
+```shell
+# The repository, or the organisation, that the runners are for.
+export GITHUB_CONFIG_URL=https://github.com/OWNER/REPOSITORY
+
+helm upgrade --install arc {controller} --version {version} \\
+  --namespace {controllers} --create-namespace
+
+# A token that may administer them, read from the terminal: no argument that `ps` shows, no line in a history.
+kubectl create namespace {namespace} --dry-run=client --output yaml | kubectl apply --filename -
+read -rs TOKEN && printf %s "$TOKEN" \\
+  | kubectl create secret generic {secret} --namespace {namespace} --from-file=github_token=/dev/stdin
+
+{installs}
+```
+
+A GitHub App is better than a token: give the secret `github_app_id`, `github_app_installation_id` and
+`github_app_private_key` in its place. Both charts are of one version: to move to another, `helm uninstall` the scale
+sets, upgrade the controller and its CRDs, and install the scale sets again.
+"""
+
+_GPU_NODES = """
+GPUs are found by the labels `nvidia.com/gpu.compute.major` and `.minor` of NVIDIA's GPU feature discovery, which comes
+with the GPU operator; the image holds no driver, which the node's runtime brings.
+"""
+
+_LABELS = """
+Scale sets with labels: GitHub gets `scaleSetLabels` when a set is made and looks at no later change; after one,
+`helm uninstall` the release and install it again. Its lists of runners show no labels of scale sets. Not every GitHub
+has labels of scale sets: where a job waits for nobody, give the pool `runs-on: NAME` in the spec.
+"""

@@ -1,0 +1,80 @@
+"""What the images and the deployments are pinned to, from `runners/pins.json`: the only place that says a version.
+
+`runner-images/build.py` reads it too, in a bare checkout: nothing but the standard library is imported here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ci_compiler import __version__
+
+PINS = Path(__file__).with_name("release_pins.json")
+
+ARCHITECTURES = {"x86_64-linux": "amd64", "aarch64-linux": "arm64"}
+"""What container engines and Kubernetes (`kubernetes.io/arch`) call the architecture of a Nix system."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """An archive that an image is made of: its address by architecture, its SHA-256 where that is known."""
+
+    version: str
+    urls: Mapping[str, str]
+    sha256: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasePins:
+    """Helm charts as OCI references with their common version; the base image by digest; the archives by name.
+
+    `controller` is the image of a controller, for an `owner` and a `version`.
+    """
+
+    chart_version: str
+    controller_chart: str
+    scale_set_chart: str
+    base: str
+    controller: str
+    archives: Mapping[str, Archive]
+
+
+@cache
+def pins() -> ReleasePins:
+    """The bundled pins, read once."""
+    data = json.loads(PINS.read_bytes())
+    return ReleasePins(
+        chart_version=data["chart"]["version"],
+        controller_chart=data["chart"]["controller"],
+        scale_set_chart=data["chart"]["scale-set"],
+        base=f"{data['base']['image']}@{data['base']['digest']}",
+        controller=data["controller"],
+        archives={name: _archive(row) for name, row in data["archives"].items()},
+    )
+
+
+def _archive(row: Mapping[str, Any]) -> Archive:
+    version = row["version"]
+    machines: Mapping[str, str] = row["machines"]
+    urls = {arch: row["url"].format(version=version, machine=machine) for arch, machine in machines.items()}
+    return Archive(version=version, urls=urls, sha256=row["sha256"])
+
+
+def build_arguments(backend: str) -> dict[str, str]:
+    """What is known of the build arguments of `runner-images/` for a spec's backend: no checksum that nobody told."""
+    known = pins()
+    found = {
+        "BASE_IMAGE": known.base,
+        "BACKEND": backend,
+        "TOOLKIT_VERSION": __version__,
+        "RUNNER_VERSION": known.archives["runner"].version,
+    }
+    for name, archive in known.archives.items():
+        for kind, table in (("URL", archive.urls), ("SHA256", archive.sha256)):
+            found |= {f"{name.upper()}_{kind}_{arch.upper()}": value for arch, value in table.items()}
+    return found

@@ -1,0 +1,239 @@
+"""This machine, recorded: the adapter that reads its files and asks its tools, for `detect` to make a `Machine` of.
+
+Nothing is decided here. A tool that is not there, cannot be read or does not answer in time is recorded as just that.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+from ci_compiler.hardware import Hardware
+from ci_compiler.hardware.machine import Machine, StorageFolder
+from ci_compiler.runner.detect.recorded import (
+    GPU_QUERY,
+    Answer,
+    Mount,
+    Recorded,
+    build_folder,
+    machine,
+    mount_of,
+    mounts,
+)
+
+ROOT = Path("/")
+"""Where /proc, /sys and /etc are."""
+
+STORE = "/nix/store"
+
+TRIAL = """\
+derivation {
+  name = "ci-runner-trial";
+  system = builtins.currentSystem;
+  builder = "/bin/sh";
+  args = [ "-c" ''
+    { printf '%s\\n' "$NIX_BUILD_TOP"; while read -r line; do printf '%s\\n' "$line"; done; } \\
+      </proc/self/mountinfo >"$out"
+  '' ];
+  preferLocalBuild = true;
+  allowSubstitutes = false;
+  nonce = "NONCE";
+}
+"""
+"""A build that needs nothing but a shell, and tells where it is made and what is mounted there.
+
+The nonce makes it another build each time: one that is in the store already proves nothing. It leaves some kilobytes
+there, which the next garbage collection takes.
+"""
+
+TRIAL_SECONDS = 120
+
+_ENGINES = {
+    "podman": ("podman", "info", "--format", "{{.Version.Version}}"),
+    "docker": ("docker", "version", "--format", "{{.Server.Version}}"),
+}
+"""Commands that give an engine's version and need a working engine to do so."""
+
+
+def this_machine(hardware: Hardware, *, trial: bool = True) -> Machine:
+    """This machine. Without `trial` nothing is built, and whether builds are sandboxed stays unknown."""
+    return machine(record(trial=trial), hardware)
+
+
+def record(*, trial: bool = True) -> Recorded:
+    """All that this machine tells of itself."""
+    uname = os.uname()
+    nix_env = {**os.environ, "NIX_CONFIG": f"{os.environ.get('NIX_CONFIG', '')}\n{_NEW_COMMANDS}"}
+    recorded = Recorded(
+        machine=uname.machine,
+        os_name=uname.sysname,
+        kernel=uname.release,
+        os_release=text_of(ROOT / "etc/os-release"),
+        cpuinfo=text_of(ROOT / "proc/cpuinfo"),
+        lscpu=_output("lscpu"),
+        affinity=_usable_processors(),
+        cpu_limits=tuple(_cpu_limits()),
+        meminfo=text_of(ROOT / "proc/meminfo"),
+        memory_limits=tuple(_memory_limits()),
+        nvidia_smi=answer("nvidia-smi", f"--query-gpu={','.join(GPU_QUERY)}", "--format=csv,noheader,nounits"),
+        display_controllers=tuple(_display_controllers()),
+        nix=answer("nix", "--version"),
+        nix_config=_nix_config(nix_env),
+        nix_conf=_nix_conf(),
+        trial=trial_build() if trial else None,
+        flox=answer("flox", "--version"),
+        engines={name: found for name, command in _ENGINES.items() if (found := answer(*command)) is not None},
+    )
+    return _with_folders(recorded)
+
+
+_NEW_COMMANDS = "extra-experimental-features = nix-command"
+
+
+def answer(*command: str, seconds: float = 30, env: Mapping[str, str] | None = None) -> Answer | None:
+    """What `command` answers, None where there is no such program.
+
+    One that does not end in time is killed, and left behind where even that does not end it: a driver that has crashed
+    keeps its callers in the kernel. Its status is 124 then, and 126 where it cannot be started.
+    """
+    program = shutil.which(command[0])
+    if program is None:
+        return None
+    try:
+        process = subprocess.Popen(
+            [program, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**(os.environ if env is None else env), "LC_ALL": "C"},
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Answer(status=126, err=f"cannot be started: {error.strerror}")
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=2)
+        return Answer(status=124, err=f"did not answer within {seconds:g} s")
+    return Answer(status=process.returncode, out=out, err=err)
+
+
+def text_of(path: str | Path) -> str:
+    """The text of a file; '' where there is none, or it cannot be read."""
+    try:
+        return Path(path).read_text("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def trial_build() -> Answer | None:
+    """Builds `TRIAL`: the answer's output is what the build told. None where there is no nix-build."""
+    expression = TRIAL.replace("NONCE", uuid4().hex)
+    made = answer("nix-build", "--no-out-link", "--expr", expression, seconds=TRIAL_SECONDS)
+    if made is None or made.status != 0:
+        return made
+    told = text_of(made.out.strip())
+    return Answer(status=0, out=told) if told else Answer(status=1, err="error: the build made nothing")
+
+
+def folder(role: str, path: str, known: Sequence[Mount]) -> StorageFolder | None:
+    """The folder at `path` (or the nearest above it that exists) with its file system; None if that cannot be asked."""
+    place = Path(path).resolve()
+    try:
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        size = os.statvfs(place)
+        numbers = place.stat().st_dev
+    except OSError:
+        return None
+    mount = mount_of(known, str(place))
+    return StorageFolder(
+        role=role,
+        path=path,
+        device=mount.device if mount else f"{os.major(numbers)}:{os.minor(numbers)}",
+        kind=mount.kind if mount else "",
+        size=size.f_blocks * size.f_frsize,
+        free=size.f_bavail * size.f_frsize,
+    )
+
+
+def _with_folders(recorded: Recorded) -> Recorded:
+    known = mounts(text_of(ROOT / "proc/self/mountinfo"))
+    paths = {
+        "store": STORE,
+        "build": build_folder(recorded, known, os.environ.get("TMPDIR", "/tmp")),  # noqa: S108  (Nix' own default)
+        "work": os.environ.get("GITHUB_WORKSPACE", str(Path.cwd())),
+    }
+    found = (folder(role, path, known) for role, path in paths.items())
+    return replace(recorded, folders=tuple(filter(None, found)))
+
+
+def _output(*command: str) -> str:
+    found = answer(*command)
+    return found.out if found else ""
+
+
+def _usable_processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _nix_config(env: Mapping[str, str]) -> Answer | None:
+    """The effective settings, by the command's name since Nix 2.20 or the one before it."""
+    found = answer("nix", "config", "show", "--json", env=env)
+    if found is None or found.status == 0:
+        return found
+    return answer("nix", "show-config", "--json", env=env)
+
+
+def _nix_conf() -> str:
+    """What configures Nix, the strongest last: the machine's file, the user's, the environment."""
+    home = os.environ.get("XDG_CONFIG_HOME") or Path(os.environ.get("HOME", "/"), ".config")
+    files = (Path(os.environ.get("NIX_CONF_DIR", "/etc/nix"), "nix.conf"), Path(home, "nix", "nix.conf"))
+    return "\n".join(filter(None, [*map(text_of, files), os.environ.get("NIX_CONFIG", "")]))
+
+
+def _display_controllers() -> Iterator[str]:
+    """The PCI addresses of NVIDIA's display controllers (vendor 10de, class 03)."""
+    for device in sorted((ROOT / "sys/bus/pci/devices").glob("*")):
+        if text_of(device / "vendor").strip() == "0x10de" and text_of(device / "class").startswith("0x03"):
+            yield device.name
+
+
+# Control groups: version 2 in one tree, version 1 with a tree for each controller.
+
+
+def _cpu_limits() -> Iterator[str]:
+    for group in _groups("cpu"):
+        yield text_of(group / "cpu.max")
+        yield f"{text_of(group / 'cpu.cfs_quota_us').strip()} {text_of(group / 'cpu.cfs_period_us').strip()}"
+
+
+def _memory_limits() -> Iterator[str]:
+    for group in _groups("memory"):
+        yield text_of(group / "memory.max")
+        yield text_of(group / "memory.limit_in_bytes")
+
+
+def _groups(controller: str) -> Iterator[Path]:
+    """The folders of this process' control groups for `controller`, and of all above them, as far as they are seen."""
+    tree = ROOT / "sys/fs/cgroup"
+    for line in text_of(ROOT / "proc/self/cgroup").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if controller in controllers.split(",") or not controllers:
+            base = tree / controller if controllers else tree
+            below = base / path.lstrip("/")
+            yield from (place for place in (below, *below.parents) if place.is_relative_to(base) and place.is_dir())

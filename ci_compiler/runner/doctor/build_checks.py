@@ -1,0 +1,134 @@
+"""What a build needs of a machine: tools, space, memory, and a Nix that really builds, as it is set to."""
+
+from __future__ import annotations
+
+from ci_compiler.hardware.machine import GB, NOMINAL, NixInstallation, StorageFolder, gigabytes
+from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence, Judgement, failed, ok, skipped
+from ci_compiler.runner.upstream import upstream
+from ci_compiler.spec.model import TESTS, Backend, Stage
+
+_INSTALL = "install Nix, and put it on the PATH of the runner's service"
+_IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+
+
+def tools(work: Assignment, evidence: Evidence) -> Judgement:
+    """The backend's own program: `flox`, which brings its own Nix, or `nix`."""
+    nix, flox = evidence.machine.nix, evidence.machine.flox
+    has_nix = nix is not None and bool(nix.version)
+    if work.spec.backend is Backend.FLOX:
+        if flox:
+            own = f"Nix {nix.version}" if nix is not None and has_nix else "its own Nix, none on PATH"
+            return ok(f"flox {flox}, {own}")
+        if work.stage in TESTS and nix is not None and has_nix:
+            return ok(f"no flox, but Nix {nix.version}, which is enough for a test")
+        return failed(
+            "flox is not on PATH", "install it from https://flox.dev/docs/install-flox, for the runner's user"
+        )
+    if nix is not None and has_nix:
+        return ok(f"Nix {nix.version}")
+    return failed("nix is not on PATH", _INSTALL)
+
+
+def store_space(work: Assignment, evidence: Evidence) -> Judgement:
+    """Space for the result, or for the closure that a test fetches, beside what builds on the same file system."""
+    return _space(work, evidence.machine.folder("store"), "the Nix store")
+
+
+def build_space(work: Assignment, evidence: Evidence) -> Judgement:
+    """Space to unpack and compile in."""
+    store, build = evidence.machine.folder("store"), evidence.machine.folder("build")
+    if store is not None and build is not None and store.device == build.device:
+        return skipped(f"{build.path} is on the file system of the Nix store, which is checked")
+    return _space(work, build, "the build folder")
+
+
+def _space(work: Assignment, folder: StorageFolder | None, what: str) -> Judgement:
+    if folder is None:
+        return failed(f"the file system of {what} cannot be asked for its space", "look why `df` fails on it")
+    whose = work.subject.name if work.subject else "the largest build"
+    found = f"{gigabytes(folder.free)} GB free for {what} ({folder.path} on {folder.device})"
+    if folder.free >= work.disk * GB:
+        return ok(f"{found}, {whose} takes {work.disk}")
+    mend = "collect garbage while nothing builds (nix-collect-garbage -d), or give the file system more room"
+    return failed(f"{found}, but {whose} takes {work.disk}", mend)
+
+
+def build_folder(_: Assignment, evidence: Evidence) -> Judgement:
+    """Builds must not lie in memory, which they need for themselves."""
+    folder = evidence.machine.folder("build")
+    if folder is None:
+        return failed("the build folder cannot be asked for its file system", "look why `df` fails on it")
+    if folder.kind in _IN_MEMORY:
+        mend = "set build-dir in nix.conf (or TMPDIR of the process that builds, before Nix 2.22) to a folder on a disk"
+        return failed(f"builds are made in {folder.path}, which is in memory ({folder.kind})", mend)
+    return ok(f"builds are made in {folder.path}, on {folder.kind or 'a file system of unknown kind'}")
+
+
+def memory(work: Assignment, evidence: Evidence) -> Judgement:
+    """Memory for as many builds as Nix starts at once."""
+    nix = evidence.machine.nix
+    jobs = nix.max_jobs if nix else int(upstream().nix["max-jobs"])
+    if not jobs:
+        return failed("max-jobs is 0, with which Nix builds nothing here", "set max-jobs = 1 in nix.conf")
+    needed = work.memory * jobs
+    found = f"{gigabytes(evidence.machine.memory)} GB of memory"
+    each = f"{work.memory} GB for each of {jobs} builds at once (max-jobs)" if jobs > 1 else f"a build takes {needed}"
+    if evidence.machine.memory >= needed * GB * NOMINAL:
+        return ok(f"{found}, {each}")
+    if jobs > 1 and evidence.machine.memory >= work.memory * GB * NOMINAL:
+        return failed(f"{found}, but {each}", "set max-jobs = 1 in nix.conf, and cores to what one build may use")
+    return failed(f"{found}, but {each}", "build on a machine, or in a container, with more memory")
+
+
+def sandbox(work: Assignment, evidence: Evidence) -> Judgement:
+    """A build that was really made, in the sandbox that is set, and not in one that was silently left out."""
+    nix = evidence.machine.nix
+    if nix is None or not nix.version:
+        if work.spec.backend is Backend.FLOX:
+            return skipped("no nix is on PATH, and Flox' own is not tried")
+        return failed("nothing can be built without Nix", _INSTALL)
+    if nix.sandboxed is None:
+        return _unbuilt(nix)
+    if nix.sandboxed:
+        return ok(f"a trivial build was made in a sandbox (sandbox = {nix.sandbox})")
+    if nix.sandbox == "false":
+        return ok("a trivial build was made, without a sandbox, as nix.conf says (sandbox = false)")
+    mend = (
+        "let the container make namespaces and mounts, or say in nix.conf what is meant: sandbox = false, "
+        "or sandbox-fallback = false to have builds fail"
+    )
+    return failed(f"sandbox = {nix.sandbox}, but a trivial build was made without one", mend)
+
+
+def _unbuilt(nix: NixInstallation) -> Judgement:
+    if not nix.problem:
+        return failed("no trivial build was made, for want of nix-build", _INSTALL)
+    if "'/bin/sh'" in nix.problem:
+        mend = "give the sandbox a shell: sandbox-paths = /bin/sh=PATH-OF-A-STATIC-SHELL in nix.conf"
+    else:
+        mend = "make `nix-build` work for this user: a daemon that runs, or a /nix that the user owns"
+    return failed(f"a trivial build fails: {nix.problem}", mend)
+
+
+def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
+    """The system feature that nixpkgs asks for large builds."""
+    nix = evidence.machine.nix
+    if nix is None:
+        if work.spec.backend is Backend.FLOX:
+            return skipped("no nix is on PATH, and its settings cannot be asked for")
+        return failed("there is no Nix to ask for its system features", _INSTALL)
+    if "big-parallel" in nix.features:
+        return ok(f"system-features has {' '.join(nix.features)}")
+    mend = "add `extra-system-features = big-parallel` to nix.conf, or take its `system-features` line out"
+    return failed(f"system-features lacks big-parallel (it has {' '.join(nix.features) or 'none'})", mend)
+
+
+CHECKS = (
+    Check(name="tools", stages=tuple(Stage), judge=tools),
+    Check(name="store-space", stages=(Stage.BUILD, *TESTS), judge=store_space),
+    Check(name="build-space", stages=(Stage.BUILD,), judge=build_space),
+    Check(name="build-folder", stages=(Stage.BUILD,), judge=build_folder),
+    Check(name="memory", stages=(Stage.BUILD,), judge=memory),
+    Check(name="sandbox", stages=(Stage.BUILD,), judge=sandbox),
+    Check(name="big-parallel", stages=(Stage.BUILD,), judge=big_parallel),
+)

@@ -1,0 +1,106 @@
+"""Whether a machine can do the work, proved: every check with its verdict, and how to mend what failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ci_compiler.errors import wrong
+from ci_compiler.hardware import CPU
+from ci_compiler.hardware.machine import Machine, fit
+from ci_compiler.plan.lookup import explain
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.rules import judge
+from ci_compiler.runner.doctor import build_checks as checks_build
+from ci_compiler.runner.doctor import hardware_checks as checks_hardware
+from ci_compiler.runner.doctor import host_checks as checks_host
+from ci_compiler.runner.doctor.evidence import (
+    AssignedVariant,
+    Assignment,
+    Check,
+    CheckVerdict,
+    Evidence,
+    Judgement,
+    skipped,
+)
+from ci_compiler.spec.model import Spec, Stage
+
+CHECKS: tuple[Check, ...] = (*checks_hardware.CHECKS, *checks_build.CHECKS, *checks_host.CHECKS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """A check by its name, and how it ended."""
+
+    check: str
+    judgement: Judgement
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed."""
+        return self.judgement.verdict is CheckVerdict.FAILED
+
+
+def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "") -> Assignment:
+    """The work of `stage` (None: any) on the variant `name` ('': any).
+
+    Raises InputError for a name that is no variant's, for a stage that the variant has not, and for a wrong spec.
+    """
+    cells = judge(spec).cells
+    subject = _subject(spec, cells, name) if name else None
+    if subject and stage is Stage.GPU_TEST and subject.cell.gpu == CPU:
+        raise wrong("NAME", "stage-missing", f"{name} is built for no GPU and has no {stage}")
+    return Assignment(spec=spec, cells=cells, stage=stage, subject=subject)
+
+
+def examine(work: Assignment, evidence: Evidence) -> tuple[CheckResult, ...]:
+    """Every check's result. One that none of the stages needs is skipped, in sight."""
+    stages = _stages(work, evidence.machine)
+    reason = f"{work.stage} does not need it" if work.stage else "nothing that this machine may run needs it"
+    return tuple(
+        CheckResult(
+            check=check.name,
+            judgement=check.judge(work, evidence) if stages & frozenset(check.stages) else skipped(reason),
+        )
+        for check in CHECKS
+    )
+
+
+def as_json(work: Assignment, results: tuple[CheckResult, ...]) -> dict[str, Any]:
+    """The results as JSON shows them."""
+    return {
+        "stage": work.stage.value if work.stage else None,
+        "variant": work.subject.name if work.subject else None,
+        "ok": not any(result.failed for result in results),
+        "checks": [
+            {
+                "check": result.check,
+                "verdict": result.judgement.verdict.value,
+                "message": result.judgement.message,
+                "mend": result.judgement.mend,
+            }
+            for result in results
+        ],
+    }
+
+
+def _stages(work: Assignment, machine: Machine) -> frozenset[Stage]:
+    """The stage asked for, else those of the pools that the machine suits, else what it may become of any use for."""
+    if work.stage:
+        return frozenset({work.stage})
+    suited = {stage for pool in work.spec.pools if fit(work.spec.hardware, machine, pool).fits for stage in pool.stages}
+    unsuited = set(Stage) if machine.gpus or machine.problems else set(Stage) - {Stage.GPU_TEST}
+    return frozenset(suited or unsuited)
+
+
+def _subject(spec: Spec, cells: tuple[Cell, ...], name: str) -> AssignedVariant:
+    for cell in cells:
+        for variant in cell.variants:
+            if variant.name == name:
+                cuda = None if cell.gpu == CPU else spec.hardware.toolkit(spec.branches[cell.branch].cuda)
+                return AssignedVariant(name=name, package=spec.packages[variant.package], cell=cell, toolkit=cuda)
+    told = explain(plan(spec), name)
+    if told.unknown:
+        raise wrong("NAME", "unknown-variant", told.unknown)
+    raise wrong("NAME", "variant-not-built", f"{name} is not built: {'; '.join(one.reason for one in told.absent)}")

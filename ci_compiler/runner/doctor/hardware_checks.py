@@ -1,0 +1,146 @@
+"""What a test needs of a machine: the system, the CPU's flags, and a GPU that runs the variant, driver included."""
+
+from __future__ import annotations
+
+from ci_compiler.hardware import CPU, Toolkit
+from ci_compiler.hardware.machine import GpuDevice, driver_number, lowest_driver, missing_flags
+from ci_compiler.runner.doctor.evidence import Assignment, Check, CudaAttempt, Evidence, Judgement, failed, ok, skipped
+from ci_compiler.spec.model import TESTS, Backend, Stage
+
+DRIVER_LINK = "/run/opengl-driver/lib"
+"""Where programs of nixpkgs look for the driver (nixpkgs, addDriverRunpath)."""
+
+_INSTALL = "install (or load) NVIDIA's driver, then look at what nvidia-smi says"
+_NO_VARIANT = "no variant is named"
+
+
+def system(work: Assignment, evidence: Evidence) -> Judgement:
+    """The variant's system is this machine's."""
+    if work.subject is None:
+        return skipped(_NO_VARIANT)
+    wanted = work.subject.cell.system
+    if evidence.machine.system == wanted:
+        return ok(wanted)
+    message = f"{work.subject.name} is of {wanted}, and this machine is {evidence.machine.system}"
+    return failed(message, f"run it on a machine of {wanted}; emulation is slow, and proves nothing of the CPU")
+
+
+def instructions(work: Assignment, evidence: Evidence) -> Judgement:
+    """The CPU has every flag that the variant's instruction set needs."""
+    if work.subject is None:
+        return skipped(_NO_VARIANT)
+    hardware, isa = work.spec.hardware, work.subject.cell.isa
+    if evidence.machine.system != work.subject.cell.system:
+        return skipped("the machine is of another system")
+    missing = missing_flags(hardware, isa, evidence.machine.flags)
+    if not missing:
+        return ok(f"{evidence.machine.cpu or 'the CPU'} runs {isa}")
+    hidden = ", or let the hypervisor show them" if evidence.machine.virtual else ""
+    message = f"{evidence.machine.cpu or 'the CPU'} lacks {', '.join(missing)}, which {isa} needs"
+    return failed(message, f"test it on {hardware.isa(isa).cpus}{hidden}")
+
+
+def gpu(_: Assignment, evidence: Evidence) -> Judgement:
+    """A GPU answers, with its name and compute capability, and none that answers only in part."""
+    devices, problems = evidence.machine.gpus, evidence.machine.problems
+    if problems:
+        return failed("; ".join(problems), _INSTALL)
+    if not devices:
+        return failed("no GPU answers: nvidia-smi is not there", _INSTALL)
+    return ok(", ".join(f"GPU {one.index}: {_title(one)}" for one in devices))
+
+
+def cubin(work: Assignment, evidence: Evidence) -> Judgement:
+    """A GPU runs the variant's machine code."""
+    if work.subject is None:
+        return skipped(_NO_VARIANT)
+    if work.subject.cell.gpu == CPU:
+        return skipped(f"{work.subject.name} is built for no GPU")
+    able, unable = _able(work, evidence)
+    wanted = work.subject.cell.gpu
+    if not able:
+        has = ", ".join(map(_title, unable)) or "none"
+        row = work.spec.hardware.gpu(wanted)
+        return failed(f"no GPU runs code built for {wanted}; there is {has}", f"test it on {row.summary}")
+    others = f"; {', '.join(map(_title, unable))} does not" if unable else ""
+    return ok(f"{', '.join(map(_title, able))} runs code built for {wanted}{others}")
+
+
+def driver(work: Assignment, evidence: Evidence) -> Judgement:
+    """The driver is new enough for the CUDA toolkit of what is tested, and for the GPU itself."""
+    devices, _ = _able(work, evidence)
+    if not devices:
+        return skipped("no GPU here runs what is to be tested")
+    toolkits = _toolkits(work, devices)
+    if not toolkits:
+        return skipped("no variant of the spec runs on these GPUs")
+    for device in devices:
+        known = work.spec.hardware.gpus.get(device.sm)
+        newest = max(toolkits, key=lambda one: (lowest_driver(one, known), one.version))
+        lowest = lowest_driver(newest, known)
+        if driver_number(device.driver) < lowest:
+            has = f"driver {device.driver}" if device.driver else "an unknown driver"
+            message = f"{_title(device)} has {has}, and CUDA {newest.version} needs {lowest} or newer on it"
+            return failed(message, f"install driver {max(lowest, newest.shipped_driver)} or newer")
+    versions = ", ".join(str(one.version) for one in toolkits)
+    return ok(f"driver {devices[0].driver} runs CUDA {versions}")
+
+
+def cuda(work: Assignment, evidence: Evidence) -> Judgement:
+    """A process with a clean environment finds libcuda, starts it and uses a GPU."""
+    tried = evidence.cuda
+    found = next((one for one in tried if one.devices and _counts(work, one)), None)
+    if found is not None:
+        names = ", ".join(f"{one.name} ({one.capability})" for one in found.devices)
+        return ok(f"{names} by {found.library}")
+    link = f"link libcuda and libnvidia-* (nothing else of /usr/lib) into {DRIVER_LINK}"
+    if not tried:
+        message = f"there is no libcuda.so.1, neither in {DRIVER_LINK} nor in the loader's cache"
+        return failed(message, f"{link}, or run the container with the driver (CDI) and a refreshed cache (ldconfig)")
+    usable = next((one for one in tried if one.devices), None)
+    if usable is not None:
+        return failed(f"{usable.library} works, but programs of nixpkgs look in {DRIVER_LINK} alone", link)
+    problems = "; ".join(f"{one.library}: {one.problem or 'it shows no GPU'}" for one in tried)
+    return failed(problems, "look at the kernel's log for NVRM and Xid, and give this user (or container) /dev/nvidia*")
+
+
+def _counts(work: Assignment, one: CudaAttempt) -> bool:
+    """Whether what the spec builds finds this libcuda: nixpkgs' glibc reads no loader's cache, Flox looks there too."""
+    return one.linked or work.spec.backend is Backend.FLOX
+
+
+def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[GpuDevice]]:
+    """The GPUs that run what is to be tested, and those that do not."""
+    hardware, subject = work.spec.hardware, work.subject
+    if subject is not None and subject.cell.gpu == CPU:
+        return [], list(evidence.machine.gpus)
+    wanted = {subject.cell.gpu} if subject else {cell.gpu for cell in work.cells if cell.gpu != CPU}
+    able = [
+        device for device in evidence.machine.gpus if any(device.runs(hardware, hardware.gpu(name)) for name in wanted)
+    ]
+    return able, [device for device in evidence.machine.gpus if device not in able]
+
+
+def _toolkits(work: Assignment, devices: list[GpuDevice]) -> list[Toolkit]:
+    """The CUDA toolkits of what `devices` are to test, oldest first."""
+    hardware = work.spec.hardware
+    if work.subject is not None:
+        return [work.subject.toolkit] if work.subject.toolkit else []
+    gpus = {cell.gpu for cell in work.cells if cell.gpu != CPU}
+    run = {name for name in gpus if any(device.runs(hardware, hardware.gpu(name)) for device in devices)}
+    versions = {work.spec.branches[cell.branch].cuda for cell in work.cells if cell.gpu in run}
+    return sorted(map(hardware.toolkit, versions), key=lambda one: one.version)
+
+
+def _title(device: GpuDevice) -> str:
+    return f"{device.name} ({device.sm}{', MIG' if device.mig else ''})"
+
+
+CHECKS = (
+    Check(name="system", stages=tuple(Stage), judge=system),
+    Check(name="instructions", stages=TESTS, judge=instructions),
+    Check(name="gpu", stages=(Stage.GPU_TEST,), judge=gpu),
+    Check(name="cubin", stages=(Stage.GPU_TEST,), judge=cubin),
+    Check(name="driver", stages=(Stage.GPU_TEST,), judge=driver),
+    Check(name="cuda", stages=(Stage.GPU_TEST,), judge=cuda),
+)

@@ -1,0 +1,153 @@
+"""The evidence that the doctor judges, gathered on this machine: thin probes, each of one fact."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import ci_compiler
+from ci_compiler.hardware import Version
+from ci_compiler.runner.detect.recorded import Answer
+from ci_compiler.runner.detect.this_machine import answer, text_of, this_machine
+from ci_compiler.runner.doctor.evidence import Assignment, ClockReading, CudaAttempt, CudaDevice, Evidence
+from ci_compiler.runner.doctor.hardware_checks import DRIVER_LINK
+from ci_compiler.runner.upstream import release, upstream
+from ci_compiler.spec.model import Backend, Stage
+from ci_compiler.workflows.variant import TOKEN
+
+LIBRARY = "libcuda.so.1"
+PROBE = Path(__file__).with_name("cuda_probe.py")
+
+_KEPT = ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
+"""Variables that say which GPUs a job may use, and so stay where everything else of the environment goes."""
+
+_LISTENER = Path("bin", "Runner.Listener")
+
+
+def gather(work: Assignment) -> Evidence:
+    """The evidence for `work` from this machine; what its stage does not need is not gathered."""
+    machine = this_machine(work.spec.hardware, trial=work.stage in {None, Stage.BUILD})
+    shows_gpu = bool(machine.gpus or machine.problems)
+    flox = work.spec.backend is Backend.FLOX
+    token = os.environ.get(TOKEN[Backend.FLOX], "") if flox else ""
+    return Evidence(
+        machine=machine,
+        clock=clock(),
+        cuda=tuple(cuda()) if work.stage is Stage.GPU_TEST or (work.stage is None and shows_gpu) else (),
+        runner=runner_version(),
+        token=token,
+        key="" if flox else os.environ.get(TOKEN[Backend.NIX], ""),
+        auth=answer("flox", "auth", "status") if token.startswith(upstream().opaque_token) else None,
+    )
+
+
+# CUDA.
+
+
+def cuda() -> Iterator[CudaAttempt]:
+    """What a clean process makes of each libcuda: where nixpkgs' programs look, and in the loader's cache."""
+    link = Path(DRIVER_LINK, LIBRARY)
+    if link.exists():
+        yield try_cuda(str(link), linked=True)
+    for path in cached_libraries(_loader_cache(), LIBRARY, os.uname().machine):
+        yield try_cuda(path, linked=False)
+
+
+def try_cuda(library: str, *, linked: bool) -> CudaAttempt:
+    """What a process with a clean environment makes of `library`."""
+    env = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    told = answer(sys.executable, "-I", "-S", str(PROBE), library, seconds=60, env=env)
+    return cuda_of(library, told or Answer(status=126, err="there is no Python to try it with"), linked=linked)
+
+
+def cuda_of(library: str, told: Answer, *, linked: bool) -> CudaAttempt:
+    """The probe's answer as evidence; a probe that crashed is a problem."""
+    try:
+        data = json.loads(told.out)
+    except (ValueError, RecursionError):
+        data = None
+    if told.status != 0 or not isinstance(data, dict):
+        return CudaAttempt(library=library, linked=linked, problem=told.said or f"the process ended with {told.status}")
+    devices = tuple(
+        CudaDevice(name=str(row["name"]), capability=Version.parse(row["capability"]))
+        for row in data.get("devices", ())
+    )
+    return CudaAttempt(library=library, linked=linked, devices=devices, problem=str(data.get("problem", "")))
+
+
+def cached_libraries(text: str, name: str, machine: str) -> tuple[str, ...]:
+    """The paths of the library `name` that `ldconfig -p` lists for processes of `machine` (uname's name)."""
+    kind = {"x86_64": "x86-64", "aarch64": "AArch64"}.get(machine, machine)
+    rows = re.finditer(r"^\s*(\S+) \((.*)\) => (\S.*?)\s*$", text, re.MULTILINE)
+    return tuple(dict.fromkeys(row[3] for row in rows if row[1] == name and kind in re.split(r"[, ]+", row[2])))
+
+
+def _loader_cache() -> str:
+    """The loader's cache as text; ldconfig is often in a folder that users' PATHs leave out."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+    for folder in path.split(os.pathsep):
+        if Path(folder, "ldconfig").is_file():
+            found = answer(str(Path(folder, "ldconfig")), "-p")
+            return found.out if found else ""
+    return ""
+
+
+# The clock.
+
+
+def clock() -> ClockReading:
+    """The time, the newest of some files that this machine writes, and what systemd knows of its clock."""
+    here = Path.cwd()
+    files = (here, here / ".git", Path("/"), Path("/var/log"), Path("/nix/var/nix/db"), Path(ci_compiler.__file__))
+    newest, name = max((_changed(path), str(path)) for path in files)
+    told = answer("timedatectl", "show", "--property=NTPSynchronized", "--value", seconds=10)
+    known: Mapping[str, bool] = {"yes": True, "no": False}
+    synchronised = known.get(told.out.strip()) if told is not None and told.status == 0 else None
+    return ClockReading(now=int(time.time()), newest=newest, newest_file=name, synchronised=synchronised)
+
+
+def _changed(path: Path) -> int:
+    try:
+        return int(path.stat().st_mtime)
+    except OSError:
+        return 0
+
+
+# GitHub's runner.
+
+
+def runner_version() -> str:
+    """The version of the runner that started this process, or of one that lies where they are installed; '' for none.
+
+    RUNNER_VERSION is set by GitHub's runner image; the runner sets no such variable itself.
+    """
+    if given := os.environ.get("RUNNER_VERSION", ""):
+        return given if release(given) else ""
+    for folder in _runner_folders():
+        if (folder / _LISTENER).is_file():
+            found = answer(str(folder / _LISTENER), "--version")
+            numbers = release(found.out) if found is not None and found.status == 0 else ()
+            return ".".join(map(str, numbers))
+    return ""
+
+
+def _runner_folders() -> Iterator[Path]:
+    """Where a runner may be: where a process above this one was started from, its usual folders, this one."""
+    yield from (program.parent.parent for program in _ancestors() if program.name.startswith("Runner."))
+    yield from (Path(os.environ.get("HOME", "/"), "actions-runner"), Path("/home/runner"), Path.cwd())
+
+
+def _ancestors() -> Iterator[Path]:
+    """The programs of the processes above this one, nearest first."""
+    process = os.getppid()
+    while process > 1:
+        with suppress(OSError):  # another user's, which does not hide those above it
+            yield Path(f"/proc/{process}/exe").readlink()
+        parent = re.search(r"^PPid:\s*([0-9]{1,10})$", text_of(f"/proc/{process}/status"), re.MULTILINE)
+        process = int(parent[1]) if parent else 0

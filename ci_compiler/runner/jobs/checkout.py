@@ -1,0 +1,69 @@
+"""The checkout that a stage works in: what it holds, and putting it on a branch, as `flox publish` wants it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ci_compiler.git import Git, head_branch
+from ci_compiler.runner.jobs.failure import failure
+from ci_compiler.runner.jobs.programs import ask, program
+
+REMOTE = "origin"
+"""What actions/checkout calls the repository that it clones."""
+
+_SECONDS = 300.0
+
+
+class JobCheckout:
+    """The git checkout at `root`. Raises InputError where it is none, StageError with git's own words."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._git = Git(root)
+        self._program = program("git", install="`apt install git` on Debian")
+
+    def commit(self) -> str:
+        """The commit that is checked out."""
+        return self._git.resolve("HEAD")
+
+    def changed(self, *paths: str) -> tuple[str, ...]:
+        """The tracked files below `paths` (everything, if none) that are not as in the commit, the untracked too."""
+        untracked = "--untracked-files=all" if paths else "--untracked-files=no"
+        listed = self._run("status", "--porcelain", "--no-renames", "-z", untracked, "--", *paths)
+        return tuple(entry[3:] for entry in listed.split("\0") if entry[2:3] == " ")
+
+    def require(self, branch: str, commit: str) -> None:
+        """Raises where `commit` is not on the remote's `branch`, or the history that shows it is not here."""
+        if self._run("rev-parse", "--is-shallow-repository").strip() == "true":
+            message = (
+                "the clone is shallow, and publishing wants all history: fetch-depth: 0, or `git fetch --unshallow`"
+            )
+            raise failure(os.fspath(self._root), "shallow-clone", message)
+        tip = self._git.resolve(f"refs/remotes/{REMOTE}/{branch}")
+        if not self._git.has_ancestor(self._git.resolve(commit), tip):
+            message = f"{commit} is not on {REMOTE}/{branch} (which is at {tip}); push it first"
+            raise failure(branch, "commit-not-on-branch", message)
+
+    def put_on(self, branch: str, commit: str) -> None:
+        """Checks out `branch`, moved to `commit`, with the remote's as its upstream; nothing is lost by it.
+
+        Raises where tracked files are changed, or the local branch has commits that the remote's lacks.
+        """
+        if changed := self.changed():
+            more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+            raise failure(changed[0], "tree-changed", f"is not as in the commit{more}; publishing wants a clean tree")
+        upstream = f"{REMOTE}/{branch}"
+        own = self._git.heads().get(branch)
+        if own and not self._git.has_ancestor(own, self._git.resolve(f"refs/remotes/{upstream}")):
+            raise failure(branch, "branch-ahead", f"has commits that {upstream} lacks; push them first")
+        if head_branch(self._root) != branch or self.commit() != commit:
+            self._run("checkout", "--quiet", "-B", branch, commit)
+        self._run("branch", "--quiet", f"--set-upstream-to={upstream}", branch)
+
+    def _run(self, *arguments: str) -> str:
+        env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+        ended = ask([self._program, *arguments], seconds=_SECONDS, env=env, folder=self._root)
+        if ended.status != 0:
+            raise failure(os.fspath(self._root), "git", f"git {arguments[0]}: {ended.said}")
+        return ended.out

@@ -1,0 +1,82 @@
+"""What a variant is expected to be when it is imported: from the spec, the hardware tables and `checks.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ci_compiler.hardware import CPU
+from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.spec.model import Spec, Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What the probe is told: the module, the checks and numerics to make, and what they shall find.
+
+    `cuda` is a toolkit's version and `architectures` are as PyTorch names them (`sm_90`), '' and () for a build for no
+    GPU; `dispatch` are the levels that PyTorch may choose (() for unknown). `capability` is that of the GPU to test on
+    (() for none). `paths` are added to the import path, and the module must lie in `store_path`, if there is one.
+    """
+
+    module: str
+    version: str
+    cuda: str
+    architectures: tuple[str, ...]
+    cudnn: bool
+    dispatch: tuple[str, ...]
+    capability: tuple[int, ...]
+    checks: tuple[str, ...]
+    numerics: tuple[str, ...]
+    gpu_numerics: tuple[str, ...]
+    paths: tuple[str, ...] = ()
+    store_path: str = ""
+
+    def as_json(self) -> str:
+        """What the probe reads."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """What a person expects in place of what the spec says; None: as the spec says."""
+
+    version: str | None = None
+    cuda: str | None = None
+    architectures: tuple[str, ...] | None = None
+
+
+AS_THE_SPEC_SAYS = Override()
+
+
+def expectation(spec: Spec, built: BuiltVariant, stage: Stage, override: Override = AS_THE_SPEC_SAYS) -> Expectation:
+    """What `built` shall be when `stage` tests it."""
+    cell, package = built.cell, spec.packages[built.variant.package]
+    rows = _table()
+    row = rows["packages"].get(package.attribute) or rows["other"] | {"module": package.attribute.replace("-", "_")}
+    gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
+    on_gpu = stage is Stage.GPU_TEST and gpu is not None
+    made = Expectation(
+        module=row["module"],
+        version=built.version,
+        cuda=spec.branches[cell.branch].cuda if gpu else "",
+        architectures=(f"sm_{gpu.name.removeprefix('sm')}",) if gpu else (),
+        cudnn=gpu is not None and gpu.cudnn,
+        dispatch=tuple(rows["dispatch"].get(cell.isa, ())),
+        capability=tuple(gpu.capability) if gpu and on_gpu and (row["numerics"] or row["gpu-numerics"]) else (),
+        checks=tuple(row["checks"]),
+        numerics=tuple(row["numerics"]),
+        gpu_numerics=(*row["numerics"], *row["gpu-numerics"]) if on_gpu else (),
+    )
+    given = {name: value for name, value in asdict(override).items() if value is not None}
+    return replace(made, **given)
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    table: dict[str, Any] = json.loads(Path(__file__).with_name("checks.json").read_bytes())
+    return table

@@ -1,0 +1,58 @@
+"""The Python that a store path was built for, and where the packages lie that it is imported with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci_compiler.runner.jobs.failure import failure
+from ci_compiler.runner.jobs.nix_store import Store
+
+_PROPAGATED = "nix-support/propagated-build-inputs"
+"""Where nixpkgs records what a package is useless without (nixpkgs manual, propagatedBuildInputs)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """A Python interpreter, and folders to add to its import path."""
+
+    program: str
+    paths: tuple[str, ...] = ()
+
+
+def interpreter_of(store: Store, path: str) -> Interpreter:
+    """The interpreter for the package at `path`: its own Python, with what it propagates and what its closure holds.
+
+    What is propagated comes first. The rest is looked through as well, since a package of several outputs records what
+    it propagates in one that its users need not have. Raises StageError for what is no Python package.
+    """
+    own = sorted(Path(path).glob("lib/python3.*/site-packages"))
+    if not own:
+        raise failure(path, "no-python-package", "holds no lib/python3.X/site-packages to import from")
+    inside, name = own[0].relative_to(path), own[0].parent.name
+    paths = tuple(dict.fromkeys((*propagated(path), *reversed(store.closure(path)))))
+    programs = (Path(one, "bin", name) for one in paths)
+    program = next((file for file in programs if os.access(file, os.X_OK)), None)
+    if program is None:
+        raise failure(path, "no-python", f"has no {name} in its closure")
+    folders = (Path(one) / inside for one in paths)
+    return Interpreter(program=str(program), paths=tuple(str(folder) for folder in folders if folder.is_dir()))
+
+
+def propagated(path: str) -> Sequence[str]:
+    """`path` and all that it propagates, directly and through others, nearest first."""
+    found, waiting = [path], [path]
+    while waiting:
+        new = [one for one in _recorded(waiting.pop(0)) if one not in found]
+        found += new
+        waiting += new
+    return found
+
+
+def _recorded(path: str) -> Iterator[str]:
+    try:
+        yield from Path(path, _PROPAGATED).read_text("utf-8").split()
+    except (OSError, UnicodeDecodeError):
+        return

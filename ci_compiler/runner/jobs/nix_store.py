@@ -1,0 +1,199 @@
+"""Nix' store and binary caches, through Nix' own programs.
+
+Commands that every Nix since 2.4 has, and that print plain text; `--json` changed its shape between releases. A recipe
+is evaluated as it stands and not as the user has set: without a search path, and with an empty home, where nixpkgs
+would look for a configuration and overlays. What nix.conf says, the user's too, is the machine's, and stays.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from ci_compiler.runner.jobs.failure import failure
+from ci_compiler.runner.jobs.programs import Ended, ask, program
+from ci_compiler.secret import Secret
+from ci_compiler.spec.model import Cache
+
+_INSTALL = "install Nix (`apt install nix-bin` on Debian, or see https://nixos.org/download)"
+_NEW_COMMANDS = ("--extra-experimental-features", "nix-command")
+_FRESH = ("--option", "narinfo-cache-negative-ttl", "0", "--option", "narinfo-cache-positive-ttl", "0")
+"""A cache is asked anew: Nix would remember for an hour that it lacks what another machine pushes meanwhile."""
+
+_PATHS_A_COMMAND = 500  # well within the limit on a command line's length
+
+
+class Store:
+    """This machine's Nix store. Raises InputError where Nix is missing, StageError with Nix' own words.
+
+    `seconds` limit each command that copies or evaluates.
+    """
+
+    def __init__(self, *, seconds: float) -> None:
+        self._seconds = seconds
+        self._programs = {name: program(name, install=_INSTALL) for name in ("nix", "nix-store", "nix-instantiate")}
+
+    # Derivations.
+
+    def instantiate(self, recipe: Path) -> str:
+        """The derivation of a recipe, by its path in the store."""
+        return self._instantiate(recipe.name, os.fspath(recipe.resolve()))
+
+    def instantiate_expression(self, what: str, text: str) -> str:
+        """The derivation of a Nix expression, called `what` in errors."""
+        return self._instantiate(what, "--expr", text)
+
+    def _instantiate(self, what: str, *arguments: str) -> str:
+        with evaluation() as env:
+            ended = self._ask("nix-instantiate", *arguments, env=env)
+        if ended.status != 0 or len(ended.out.split()) != 1:
+            raise failure(what, "recipe-evaluation", ended.said if ended.status != 0 else "it is not one derivation")
+        return ended.out.strip().split("!")[0]
+
+    def outputs(self, derivation: str) -> tuple[str, ...]:
+        """The paths of all outputs of a derivation, whether they exist or not."""
+        return tuple(self._query("--outputs", derivation).split())
+
+    def to_build(self, derivation: str) -> frozenset[str]:
+        """The derivations that realising `derivation` would build here, for want of them in store and substituters."""
+        ended = self._ask("nix-store", "--realise", "--dry-run", derivation)
+        if ended.status != 0:
+            raise failure(derivation, "nix", ended.said)
+        return frozenset(re.findall(r"^ +(/\S+\.drv)$", ended.err, re.MULTILINE))
+
+    def deriver(self, path: str) -> str:
+        """The derivation that made `path`, as far as the store knows; '' where it does not."""
+        found = self._query("--deriver", path).strip()
+        return found if found.startswith("/") else ""
+
+    # Paths.
+
+    def lacks(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Those of `paths` that are not valid in the store."""
+        ended = self._ask("nix-store", "--check-validity", "--print-invalid", *paths)
+        if ended.status != 0:
+            raise failure(paths[0], "nix", ended.said)
+        return tuple(ended.out.split())
+
+    def closure(self, *paths: str) -> tuple[str, ...]:
+        """`paths` and all that they refer to, what is referred to first."""
+        return tuple(dict.fromkeys(self._query("--requisites", *paths).split()))
+
+    def size(self, paths: Sequence[str]) -> int:
+        """Bytes of `paths` together, as archives (NAR) count them."""
+        return sum(int(size) for part in _parts(paths) for size in self._query("--size", *part).split())
+
+    # Binary caches.
+
+    def fetch(self, cache: Cache, paths: Sequence[str], *, proved: bool = False) -> Ended:
+        """Copies the closures of `paths` here; the cache's key is trusted for this, and no longer.
+
+        Where what the cache holds is `proved` to be what was built, signatures are not asked for: what is tested is
+        signed last. Nix' daemon lets only its trusted users do either, and needs the key in its own configuration for
+        any other. It is tried again, since Nix 2.8 (Debian 12) fails where another process copies some of the same
+        paths meanwhile.
+        """
+        trust = ("--no-check-sigs",) if proved else ("--option", "extra-trusted-public-keys", cache.public_key)
+        command = ("nix", *_NEW_COMMANDS, "copy", *_FRESH, *trust, "--from", cache.url, *paths)
+        ended = self._ask(*command)
+        return ended if ended.status == 0 else self._ask(*command)
+
+    def push(self, cache: Cache, paths: Sequence[str], key: Secret | None) -> Ended:
+        """Copies the closures of `paths` to the cache, with signatures where a `key` is given.
+
+        What the cache holds already is not copied again, but signed there if it is what this store holds.
+        """
+        if key is None:
+            return self._copy_to(cache.url, paths)
+        with key_file(key) as file:
+            if cache.url.startswith("ssh-ng:"):  # a store, which takes the signatures along
+                signed = self._sign(file, key, *paths)
+                return signed if signed.status != 0 else self._copy_to(cache.url, paths, key)
+            ended = self._copy_to(_signing(cache.url, file), paths, key)
+            if ended.status != 0 or self.signed(cache, paths):
+                return ended
+            if others := self._differing(cache, self.closure(*paths)):
+                return Ended(status=1, err=f"error: another build of {others[0]} is there, and is not signed")
+            return self._sign(file, key, "--store", cache.url, *paths)
+
+    def _copy_to(self, url: str, paths: Sequence[str], key: Secret | None = None) -> Ended:
+        return self._ask("nix", *_NEW_COMMANDS, "copy", *_FRESH, "--to", url, *paths, secret=key)
+
+    def _sign(self, file: Path, key: Secret, *what: str) -> Ended:
+        sign = ("store", "sign", *_FRESH, "--key-file", str(file), "--recursive")
+        return self._ask("nix", *_NEW_COMMANDS, *sign, *what, secret=key)
+
+    def _differing(self, cache: Cache, paths: Sequence[str]) -> list[str]:
+        """Those of `paths` whose content in the cache is not this store's."""
+        theirs = self.contents(paths, cache)
+        return [path for path, own in self.contents(paths).items() if own != theirs[path]]
+
+    def contents(self, paths: Sequence[str], cache: Cache | None = None) -> dict[str, str]:
+        """The hash of each path's content (NAR) in the cache, or in this store. Raises StageError for one it lacks."""
+        where = ("--store", cache.url) if cache else ()
+        told = "".join(self._query("--hash", *part, *where) for part in _parts(paths))
+        return dict(zip(paths, told.split(), strict=True))
+
+    def signed(self, cache: Cache, paths: Sequence[str]) -> bool:
+        """Whether the cache holds the closures of `paths`, every path with a valid signature by the cache's key."""
+        key = ("--option", "trusted-public-keys", cache.public_key)
+        where = ("--store", cache.url, "--recursive", "--no-contents")
+        return self._ask("nix", *_NEW_COMMANDS, "store", "verify", *_FRESH, *key, *where, *paths).status == 0
+
+    def reach(self, cache: Cache) -> None:
+        """Raises StageError where the cache does not answer, or not without credentials."""
+        ended = self._ask("nix", *_NEW_COMMANDS, "store", "ping", "--store", cache.url)
+        if ended.status != 0:
+            raise failure(cache.url, "cache-unreachable", f"it does not answer here: {ended.said}")
+
+    def _query(self, *arguments: str) -> str:
+        ended = self._ask("nix-store", "--query", *arguments)
+        if ended.status != 0:
+            raise failure(arguments[-1], "nix", ended.said)
+        return ended.out
+
+    def _ask(
+        self, name: str, *arguments: str, env: dict[str, str] | None = None, secret: Secret | None = None
+    ) -> Ended:
+        command = [self._programs[name], *arguments]
+        return ask(command, seconds=self._seconds, env=env, secret=secret)
+
+
+def _parts(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (paths[start : start + _PATHS_A_COMMAND] for start in range(0, len(paths), _PATHS_A_COMMAND))
+
+
+def _signing(url: str, file: Path) -> str:
+    """The store URL of a cache with the key that signs what is copied there."""
+    return f"{url}{'&' if '?' in url else '?'}secret-key={quote(os.fspath(file))}"
+
+
+@contextmanager
+def evaluation() -> Iterator[dict[str, str]]:
+    """The environment to evaluate and build a recipe in: an empty home, no search path, nix.conf as it is."""
+    home, env = Path(os.environ.get("HOME", "/")), dict(os.environ)
+    config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+    with tempfile.TemporaryDirectory(prefix="ci-runner-home-") as empty:
+        env |= {
+            "HOME": empty,
+            "XDG_CONFIG_HOME": empty,
+            "XDG_CACHE_HOME": env.get("XDG_CACHE_HOME") or str(home / ".cache"),
+            "NIX_USER_CONF_FILES": env.get("NIX_USER_CONF_FILES", str(config / "nix" / "nix.conf")),
+            "NIX_PATH": "",
+        }
+        yield env
+
+
+@contextmanager
+def key_file(key: Secret) -> Iterator[Path]:
+    """A file that only this user may read with a secret key in it, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="ci-runner-key-") as folder:
+        path = Path(folder, "key")
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+            file.write(key.reveal().strip())
+        yield path

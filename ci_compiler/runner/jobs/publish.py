@@ -1,0 +1,65 @@
+"""Publishing a build, once: from the branch that it is of, where nothing of it is published already."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci_compiler.errors import InputError
+from ci_compiler.runner.jobs.backend import adapter
+from ci_compiler.runner.jobs.checkout import JobCheckout
+from ci_compiler.runner.jobs.failure import StageError, failure, output_folder
+from ci_compiler.runner.jobs.manifest import Manifest
+from ci_compiler.runner.jobs.nix_store import Store
+from ci_compiler.runner.jobs.programs import Secrets, job_seconds
+from ci_compiler.runner.jobs.summary import add_row
+from ci_compiler.runner.jobs.targets import find
+from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.workflows.variant import PUBLISHED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of publishing: whether it was `published` now, and in one line what is published now or was before."""
+
+    published: bool
+    result: str
+
+
+def publish(spec: Spec, root: Path, manifest: Manifest, out: Path, secrets: Secrets, *, again: bool = False) -> Outcome:
+    """Publishes the build that `manifest` tells of, from the checkout at `root`; `out` holds what came of it then.
+
+    What is published already is left as it is, unless it shall be published `again`. Raises InputError, StageError.
+    """
+    name = manifest.name
+    find(spec, name, manifest.branch)
+    output_folder(out, (PUBLISHED,))
+    start = time.monotonic()
+    try:
+        outcome = _publish(spec, root, manifest, secrets, again=again)
+    except (StageError, InputError) as error:
+        passed, told = time.monotonic() - start, [error.findings[0].message]
+        add_row(name=name, stage=Stage.PUBLISH, result="failed", seconds=passed, remarks=told)
+        raise
+    result = "published" if outcome.published else "published already"
+    passed, size = time.monotonic() - start, manifest.closure_size
+    add_row(name=name, stage=Stage.PUBLISH, result=result, seconds=passed, size=size, remarks=[outcome.result])
+    text = json.dumps({"name": name, "published": outcome.published, "result": outcome.result}, indent=2)
+    (out / PUBLISHED).write_text(f"{text}\n", "utf-8")
+    return outcome
+
+
+def _publish(spec: Spec, root: Path, manifest: Manifest, secrets: Secrets, *, again: bool) -> Outcome:
+    version = spec.branches[manifest.branch].versions[manifest.package]
+    if manifest.version != version:
+        message = f"was built as version {manifest.version}, and {manifest.branch} is at {version}; build it again"
+        raise failure(manifest.name, "other-version", message)
+    JobCheckout(root).require(manifest.branch, manifest.commit)
+    limit = job_seconds(spec.timeouts[Stage.PUBLISH])
+    backend = adapter(spec, root, Store(seconds=limit), secrets)
+    if not again and (shown := backend.published(manifest)):
+        return Outcome(published=False, result=f"published already: {shown}")
+    backend.publish(manifest, seconds=limit)
+    return Outcome(published=True, result=f"{manifest.version} from {manifest.branch} at {manifest.commit[:12]}")

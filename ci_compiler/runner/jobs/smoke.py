@@ -1,0 +1,255 @@
+"""Testing a build on this machine: the hardware first, then the package in an interpreter of its own.
+
+The package runs in another process, so that a crash is a finding and no end of the test. Nothing is imported before the
+machine is known to have what the variant is built for: an instruction that a CPU lacks says nothing but its number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.runner.detect.this_machine import this_machine
+from ci_compiler.runner.doctor import probes
+from ci_compiler.runner.doctor.diagnosis import work_of
+from ci_compiler.runner.doctor.evidence import CheckVerdict, ClockReading, CudaAttempt, Evidence
+from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
+from ci_compiler.runner.jobs.expectation import AS_THE_SPEC_SAYS, Expectation, Override, expectation
+from ci_compiler.runner.jobs.failure import failure, output_folder
+from ci_compiler.runner.jobs.interpreter import Interpreter, interpreter_of
+from ci_compiler.runner.jobs.junit import TestResult, junit
+from ci_compiler.runner.jobs.manifest import expect, read_manifest
+from ci_compiler.runner.jobs.nix_store import Store
+from ci_compiler.runner.jobs.programs import PAST_LIMIT, Ended, ask, job_seconds
+from ci_compiler.runner.jobs.summary import add_row, add_table
+from ci_compiler.runner.jobs.targets import find
+from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.workflows.variant import RESULT
+
+PROBE = Path(__file__).with_name("smoke_probe.py")
+JUNIT, SAID = "junit.xml", "probe.log"
+"""What a test leaves beside `RESULT`: the results once more, and what the package itself said."""
+
+_KEPT = ("PATH", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
+"""What stays of the environment: where programs are, and which GPUs the job may use."""
+
+_DRIVER = ("libcuda.so*", "libnvidia-*.so*")
+"""The driver's libraries that a program needs, and no other of their folder."""
+
+_CRASHES = {
+    signal.SIGILL: "it uses an instruction that this CPU lacks, which has all of {isa}: the build goes beyond {isa}",
+    signal.SIGSEGV: "a library of another build is loaded, or the driver is broken; {said} shows where it was",
+    signal.SIGBUS: "it ran out of shared memory (/dev/shm), or a file that it had mapped is cut off",
+    signal.SIGABRT: "a library gave up; {said} says which",
+    signal.SIGFPE: "it divided by zero, as code for another CPU or driver may; {said} shows where it was",
+    signal.SIGKILL: "the system ended it, most likely because the memory was used up",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmokeSubject:
+    """What is tested: a variant of the spec, by a stage, in an interpreter; `store_path` '' for a person's own."""
+
+    spec: Spec
+    built: BuiltVariant
+    stage: Stage
+    interpreter: Interpreter
+    store_path: str = ""
+    override: Override = AS_THE_SPEC_SAYS
+
+    @property
+    def name(self) -> str:
+        """The variant's name."""
+        return self.built.variant.name
+
+    @property
+    def expectation(self) -> Expectation:
+        """What it shall be."""
+        wanted = expectation(self.spec, self.built, self.stage, self.override)
+        return replace(wanted, paths=self.interpreter.paths, store_path=self.store_path)
+
+
+def of_manifest(spec: Spec, name: str, branch: str, stage: Stage, path: Path, override: Override) -> SmokeSubject:
+    """The build that the manifest at `path` tells of, in its own interpreter. Raises InputError and StageError."""
+    manifest = read_manifest(path)
+    expect(manifest, path, name=name, branch=branch or manifest.branch)
+    built = find(spec, name, manifest.branch)
+    store = Store(seconds=job_seconds(spec.timeouts[stage]))
+    if store.lacks([manifest.store_path]):
+        message = f"{manifest.store_path} is not in this machine's store; `ci-runner fetch {path}` brings it there"
+        raise failure(name, "closure-missing", message)
+    interpreter = interpreter_of(store, manifest.store_path)
+    return SmokeSubject(
+        spec=spec,
+        built=built,
+        stage=stage,
+        interpreter=interpreter,
+        store_path=manifest.store_path,
+        override=override,
+    )
+
+
+def of_python(spec: Spec, name: str, branch: str, stage: Stage, given: Path, override: Override) -> SmokeSubject:
+    """The package that the interpreter `given` has, whoever built it. Raises InputError and StageError."""
+    program = shutil.which(given)
+    if program is None:
+        raise failure(str(given), "no-python", "is no program that can be started")
+    # As it is called: a virtual environment is known by its link.
+    interpreter = Interpreter(program=os.path.abspath(program))  # noqa: PTH100
+    built = find(spec, name, branch)
+    return SmokeSubject(spec=spec, built=built, stage=stage, interpreter=interpreter, override=override)
+
+
+def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
+    """Tests `subject`; `out` holds the report then, and GitHub's summary a table of it. Raises InputError."""
+    output_folder(out, (RESULT, JUNIT, SAID))
+    start = time.monotonic()
+    results, found = hardware(subject)
+    if any(result.verdict is CheckVerdict.FAILED for result in results):
+        reason = "this machine is not one for this variant, so that it was not even imported"
+        results += [
+            TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason)
+            for name in planned(subject.expectation)
+        ]
+    else:
+        results += probed(subject, found, out / SAID)
+    made = tuple(results)
+    _report(subject, made, out, time.monotonic() - start)
+    return made
+
+
+def planned(wanted: Expectation) -> Iterator[str]:
+    """The names of the checks that the probe makes, in its order."""
+    yield "import"
+    yield from wanted.checks
+    yield from (f"{name}-cpu" for name in wanted.numerics)
+    if wanted.capability:
+        yield "gpu"
+    yield from (f"{name}-gpu" for name in wanted.gpu_numerics)
+
+
+# Before the import.
+
+
+def hardware(subject: SmokeSubject) -> tuple[list[TestResult], tuple[CudaAttempt, ...]]:
+    """The doctor's checks of this machine's hardware for the variant, and what CUDA showed on the way."""
+    work = work_of(subject.spec, stage=subject.stage, name=subject.name)
+    on_gpu, own = subject.stage is Stage.GPU_TEST, bool(subject.store_path)
+    evidence = Evidence(
+        machine=this_machine(subject.spec.hardware, trial=False),
+        clock=ClockReading(now=int(time.time())),
+        cuda=tuple(probes.cuda()) if on_gpu and own else (),
+    )
+    checks = [check for check in HARDWARE if subject.stage in check.stages and (own or check.name != "cuda")]
+    judged = [(check.name, check.judge(work, evidence)) for check in checks]
+    results = [TestResult(check=f"machine-{name}", verdict=one.verdict, message=one.message) for name, one in judged]
+    return results, evidence.cuda
+
+
+# The probe.
+
+
+def probed(subject: SmokeSubject, found: Sequence[CudaAttempt], said: Path) -> list[TestResult]:
+    """The probe's results; a crash is the result of the check that it was at."""
+    limit = job_seconds(subject.spec.timeouts[subject.stage])
+    with _environment(subject, found) as (env, folder):
+        command = [subject.interpreter.program, "-I", str(PROBE)]
+        ended = ask(command, seconds=limit, env=env, folder=folder, stdin=subject.expectation.as_json())
+    said.write_text(ended.err, "utf-8")
+    results: list[TestResult] = []
+    begun = ""
+    for row in filter(None, map(_row, ended.out.splitlines())):
+        if "begin" in row:
+            begun = str(row["begin"])
+        else:
+            verdict, seconds = CheckVerdict(row["verdict"]), float(row["seconds"])
+            results.append(TestResult(check=row["check"], verdict=verdict, message=row["message"], seconds=seconds))
+            begun = ""
+    if begun or ended.status != 0:
+        message = _crash(subject, ended, begun or "starting", said)
+        results.append(TestResult(check=begun or "interpreter", verdict=CheckVerdict.FAILED, message=message))
+    made = {result.check for result in results}
+    left = [name for name in planned(subject.expectation) if name not in made]
+    reason = "not reached, since a check before it ended the test"
+    return results + [TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason) for name in left]
+
+
+def _row(line: str) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) and ("begin" in row or "verdict" in row) else None
+
+
+def _crash(subject: SmokeSubject, ended: Ended, at: str, said: Path) -> str:
+    """What to say of a process that did not come to its end."""
+    if ended.status == PAST_LIMIT:
+        return f"{at} did not end within {ended.seconds:.0f} s, and was ended"
+    if ended.status >= 0:
+        return f"the interpreter ended with {ended.status} while at {at}: {ended.said or 'it said nothing'}"
+    number = -ended.status
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    known = {int(one): text for one, text in _CRASHES.items()}.get(number, "{said} may say more")
+    return f"{at} was ended by {name}: {known.format(isa=subject.built.cell.isa, said=said.name)}"
+
+
+@contextmanager
+def _environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> Iterator[tuple[dict[str, str], Path]]:
+    """The probe's whole environment, and an empty folder that is its home and where it is started."""
+    kept = (*_KEPT, *(() if subject.store_path else ("LD_LIBRARY_PATH",)))  # a person's interpreter may need theirs
+    env = {name: os.environ[name] for name in kept if name in os.environ}
+    with tempfile.TemporaryDirectory(prefix="ci-runner-smoke-") as empty:
+        home, driver = Path(empty, "home"), Path(empty, "driver")
+        home.mkdir()
+        env |= {"HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C.UTF-8"}
+        if _link_driver(found, driver):
+            env["LD_LIBRARY_PATH"] = str(driver)
+        yield env, home
+
+
+def _link_driver(found: Sequence[CudaAttempt], folder: Path) -> bool:
+    """Links the driver's libraries into `folder` where only the loader's cache has them, as Flox does for its own.
+
+    Programs of nixpkgs read no cache of the machine's; where they look by themselves it need not be done.
+    """
+    working = [one for one in found if one.devices]
+    if not working or any(one.linked for one in working):
+        return False
+    folder.mkdir()
+    for pattern in _DRIVER:
+        for library in Path(working[0].library).parent.glob(pattern):
+            (folder / library.name).symlink_to(library)
+    return True
+
+
+# The report.
+
+
+def _report(subject: SmokeSubject, results: tuple[TestResult, ...], out: Path, seconds: float) -> None:
+    stage, failed = subject.stage.value, [one for one in results if one.verdict is CheckVerdict.FAILED]
+    content = {
+        "name": subject.name,
+        "branch": subject.built.cell.branch,
+        "stage": stage,
+        "passed": not failed,
+        "seconds": round(seconds, 1),
+        "store_path": subject.store_path,
+        "python": subject.interpreter.program,
+        "checks": [asdict(result) for result in results],
+    }
+    (out / RESULT).write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", "utf-8")
+    (out / JUNIT).write_text(junit(subject.name, stage, results), "utf-8")
+    told = [f"{one.check}: {one.message}" for one in failed]
+    add_row(name=subject.name, stage=stage, result="failed" if failed else "passed", seconds=seconds, remarks=told)
+    add_table(("check", "result", "found"), ((one.check, one.verdict.value, one.message) for one in results))

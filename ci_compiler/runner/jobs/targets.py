@@ -1,0 +1,35 @@
+"""The variant that a stage works on, looked up in the spec: its cell, its pools, the variants that it is built with."""
+
+from __future__ import annotations
+
+from ci_compiler.errors import wrong
+from ci_compiler.plan.lookup import BuiltVariant, explain
+from ci_compiler.plan.matrix import Variant
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.spec.model import Spec
+
+
+def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
+    """The variant `name` on `branch` ('': on the only branch that has it).
+
+    Raises InputError for a name that the branch does not build, or that several branches build where none is given.
+    """
+    told = explain(plan(spec), name)
+    if told.unknown:
+        raise wrong("NAME", "unknown-variant", told.unknown)
+    if not told.built:
+        reasons = "; ".join(one.reason for one in told.absent)
+        raise wrong("NAME", "variant-not-built", f"{name} is not built: {reasons}")
+    found = [one for one in told.built if branch in {"", one.cell.branch}]
+    branches = " and ".join(one.cell.branch for one in told.built)
+    if not found:
+        raise wrong("--branch", "variant-not-built", f"{name} is not built on {branch}, but on {branches}")
+    if len(found) > 1:
+        raise wrong("--branch", "which-branch", f"{name} is built on {branches}; name one")
+    return found[0]
+
+
+def needed(spec: Spec, built: BuiltVariant) -> tuple[Variant, ...]:
+    """The variants of the same cell that `built` is built with, another repository's too."""
+    needs = spec.packages[built.variant.package].needs
+    return tuple(Variant(name=f"{need}-{built.cell.suffix}", package=need) for need in needs)

@@ -1,0 +1,120 @@
+"""Every branch brought up to date: its recipes, the workflows and documents, and the spec itself, in one commit each.
+
+The plan is made in full before anything is written. Commits are made of git objects in an index of their own; the
+branches are then moved in one transaction, so that a run that is killed leaves each where it was. Checkouts, indexes
+and uncommitted work are never touched.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.files.drift import FLOX, GITHUB, marked
+from ci_compiler.git import Git
+from ci_compiler.spec.model import Spec
+
+TERRITORIES = (GITHUB, FLOX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchPlan:
+    """What a branch gets: paths with their new text (None: removed) on top of the commit `parent`."""
+
+    branch: str
+    parent: str
+    changes: Mapping[str, str | None]
+    added: int
+    removed: int
+
+
+def plan_branch(git: Git, branch: str, parent: str, files: Mapping[str, str], *, adopt: bool) -> BranchPlan:
+    """What `branch` at `parent` lacks of `files`. Raises InputError where something that is not ours is in the way.
+
+    `adopt` takes over recipes that are not ours; any other foreign file stays an obstacle.
+    """
+    tree = git.tree(parent, *sorted({territory.folder.split("/")[0] for territory in TERRITORIES}))
+    watched = [path for path in tree if path in files or any(one.may_hold(path) for one in TERRITORIES)]
+    texts = dict(zip(watched, git.blobs([tree[path] for path in watched]), strict=True))
+    changes: dict[str, str | None] = {}
+    findings = []
+    for path, text in files.items():
+        there = texts.get(path)
+        if there == text.encode():
+            continue
+        mine = there is None or marked(there) or not marked(text.encode())
+        if not mine and not (adopt and path.startswith(f"{FLOX.folder}/")):
+            findings.append(_in_the_way(branch, path))
+        changes[path] = text
+    changes |= {path: None for path, data in texts.items() if path not in files and marked(data)}
+    if findings:
+        raise InputError(findings)
+    return BranchPlan(
+        branch=branch,
+        parent=parent,
+        changes=changes,
+        added=sum(text is not None and path not in tree for path, text in changes.items()),
+        removed=sum(text is None for text in changes.values()),
+    )
+
+
+def heads_of(git: Git, spec: Spec) -> dict[str, str]:
+    """The commit of each of the spec's branches. Raises InputError for every branch that is not here."""
+    heads = git.heads()
+    missing = [branch for branch in spec.branches if branch not in heads]
+    if missing:
+        raise InputError(_missing(spec, branch, heads) for branch in missing)
+    return {branch: heads[branch] for branch in spec.branches}
+
+
+def check_push(git: Git, remote: str, plans: tuple[BranchPlan, ...]) -> None:
+    """Raises InputError where a push would not be a fast-forward of what the remote has now."""
+    theirs = git.list_remote(remote)
+    findings = [
+        Finding(
+            place=Place(file=plan.branch),
+            code="not-a-fast-forward",
+            message=f"{remote} has commits of {plan.branch} that are not here; pull them first",
+        )
+        for plan in plans
+        if plan.branch in theirs and not git.has_ancestor(theirs[plan.branch], plan.parent)
+    ]
+    if findings:
+        raise InputError(findings)
+
+
+def write(git: Git, plans: tuple[BranchPlan, ...], message: str, *, remote: str = "") -> dict[str, str]:
+    """Commits each plan that changes anything, pushes where asked, moves the branches; branch -> its new commit."""
+    due = [plan for plan in plans if plan.changes]
+    with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
+        commits = {
+            plan.branch: git.commit_tree(plan.parent, plan.changes, message, Path(scratch) / f"index-{number}")
+            for number, plan in enumerate(due)
+        }
+    if remote:
+        pushed = {plan.branch: commits.get(plan.branch, plan.parent) for plan in plans}
+        git.push(remote, pushed)
+    if commits:
+        git.move_refs({plan.branch: (commits[plan.branch], plan.parent) for plan in due})
+    return commits
+
+
+def _missing(spec: Spec, branch: str, heads: Mapping[str, str]) -> Finding:
+    message = f"the repository has no branch {branch!r}{nearest(branch, heads)}"
+    return spec.finding(("branches", branch), "missing-branch", message, key=True)
+
+
+def _in_the_way(branch: str, path: str) -> Finding:
+    recipe = "; `--adopt` takes it over" if path.startswith(f"{FLOX.folder}/") else ""
+    message = f"was not written by ci-compile and is in the way{recipe}"
+    return Finding(place=Place(file=f"{branch}:{path}"), code="in-the-way", message=message)
+
+
+def summary(plans: tuple[BranchPlan, ...]) -> Iterator[tuple[str, int, int, int]]:
+    """A row a branch: how many files are added, changed and removed."""
+    for plan in plans:
+        changed = len(plan.changes) - plan.added - plan.removed
+        yield plan.branch, plan.added, changed, plan.removed

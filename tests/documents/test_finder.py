@@ -1,0 +1,192 @@
+"""The page's own script answers as `select` does: the table of machines, made-up specs and machines, and names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ci_compiler.documents import site
+from ci_compiler.documents.site.data import data
+from ci_compiler.hardware import UnknownHardwareError
+from ci_compiler.hardware import products as names
+from ci_compiler.hardware.machine import Machine, isas_of
+from ci_compiler.hardware.workloads import Workload
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.reports.select import Wishes, select
+from ci_compiler.spec.build import bundled_spec
+from tests.checkers.tools import require, run
+from tests.hardware.test_products import NAMES
+from tests.reports.machines import cases
+from tests.reports.test_select import machines
+from tests.specs import documents, spec_of
+
+SCRIPTS = Path(site.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Plan:
+    return plan(bundled_spec())
+
+
+def answers(decided: Plan, questions: Sequence[dict[str, Any]]) -> list[Any]:
+    """What the page's script answers, all in one process."""
+    asked = {"folder": str(SCRIPTS), "data": data(decided), "questions": questions}
+    return list(
+        json.loads(run([require("node"), Path(__file__).with_name("answers.mjs")], stdin=json.dumps(asked)).stdout)
+    )
+
+
+def as_question(machine: Machine, wishes: Wishes) -> dict[str, Any]:
+    gpus = [
+        {"index": one.index, "name": one.name, "capability": list(one.capability), "driver": one.driver}
+        for one in machine.gpus
+    ]
+    return {
+        "machine": {"system": machine.system, "isas": list(machine.isas), "gpus": gpus},
+        "wishes": vars_of(wishes),
+    }
+
+
+def vars_of(wishes: Wishes) -> dict[str, str]:
+    return {
+        "package": wishes.package,
+        "workload": wishes.workload.value,
+        "branch": wishes.branch,
+        "python": wishes.python,
+    }
+
+
+def test_it_answers_alike_on_every_machine_of_the_table(bundled: Plan) -> None:
+    table = cases()
+    asked = [
+        {"names": {"gpu": case.gpu, "cpu": case.cpu, "driver": case.driver}, "wishes": vars_of(case.wishes)}
+        for case in table
+    ]
+    cells = bundled.judged.cells
+    for case, answer in zip(table, answers(bundled, asked), strict=True):
+        assert answer == select(bundled.spec, cells, case.machine, case.wishes).as_json(), str(case)
+
+
+@given(documents(), st.lists(machines(), min_size=4, max_size=12), st.data())
+@settings(max_examples=15, deadline=None)
+def test_it_answers_alike_on_any_spec_and_machine(
+    document: dict[str, Any], some: list[Machine], draw: st.DataObject
+) -> None:
+    decided = plan(spec_of(document))
+    spec = decided.spec
+    wishes = [
+        Wishes(
+            package=draw.draw(st.sampled_from(list(spec.packages))),
+            workload=draw.draw(st.sampled_from(Workload)),
+            branch=draw.draw(st.sampled_from(["", "", *spec.branches])),
+            python=draw.draw(st.sampled_from(["", "", *spec.matrix.pythons])),
+        )
+        for _ in some
+    ]
+    asked = [as_question(machine, wish) for machine, wish in zip(some, wishes, strict=True)]
+    for machine, wish, answer in zip(some, wishes, answers(decided, asked), strict=True):
+        assert answer == select(spec, decided.judged.cells, machine, wish).as_json()
+
+
+def test_it_knows_the_same_names(bundled: Plan) -> None:
+    gpus = [text for texts in NAMES["gpus"].values() for text in texts]
+    cpus = [text for texts in NAMES["cpus"].values() for text in texts]
+    told = answers(bundled, [{"gpu": text} for text in gpus] + [{"cpu": text} for text in cpus])
+    for text, answer in zip(gpus, told, strict=False):
+        device = names.device(text)
+        assert device is not None
+        assert answer["capability"] == list(device.capability), text
+    for text, answer in zip(cpus, told[len(gpus) :], strict=True):
+        one = names.cpu(text)
+        assert (answer["name"], answer["system"], answer["isas"]) == (one.name, one.system, list(one.isas))
+
+
+@given(st.lists(st.text(max_size=30), min_size=20, max_size=40))
+@settings(max_examples=5, deadline=None)
+def test_it_knows_no_more(texts: list[str]) -> None:
+    texts = [*texts, "Skylake", "RTX 6000", "armv8.2", "avx2,sve", "constructor", "__proto__", "Radeon VII"]
+
+    def known(look_up: Any, text: str) -> bool:
+        try:
+            return look_up(text) is not None
+        except (UnknownHardwareError, ValueError):
+            return False
+
+    told = answers(plan(bundled_spec()), [{"gpu": text} for text in texts] + [{"cpu": text} for text in texts])
+    expected = [known(names.device, text) for text in texts] + [known(names.cpu, text) for text in texts]
+    assert [answer is not None and "unknown" not in answer for answer in told] == expected
+
+
+SMI = """\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 570.86.15              Driver Version: 570.86.15      CUDA Version: 12.8     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+|=========================================+========================+======================|
+|   0  NVIDIA H100 80GB HBM3          On  |   00000000:19:00.0 Off |                    0 |
+| N/A   31C    P0             73W /  700W |       1MiB /  81559MiB |      0%      Default |
+|   1  NVIDIA H100 80GB HBM3          On  |   00000000:3B:00.0 Off |                    0 |
+"""
+
+LSCPU = """\
+Architecture:            x86_64
+  CPU op-mode(s):        32-bit, 64-bit
+Vendor ID:               GenuineIntel
+  Model name:            Intel(R) Xeon(R) Platinum 8480+
+    Flags:               fpu sse2 avx f16c avx2 fma avx512f avx512dq avx512bw avx512vl avx512_vnni avx512_bf16
+"""
+
+GRACE = """\
+Architecture:           aarch64
+Vendor ID:              ARM
+  Model name:           Neoverse-V2
+    Flags:              fp asimd fphp asimdhp asimddp sve sve2
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus", "driver"),
+    [
+        (SMI, ["NVIDIA H100 80GB HBM3"], "570.86.15"),
+        ("GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-1f)", ["NVIDIA GeForce RTX 4090"], ""),
+        ("name, compute_cap, driver_version\nNVIDIA L40S, 8.9, 580.65.06", ["NVIDIA L40S"], "580.65.06"),
+        ("0, Tesla T4, 7.5, 15360, 535.183.01, [N/A]", ["Tesla T4"], "535.183.01"),
+        ("NVIDIA GB10", ["NVIDIA GB10"], ""),
+        ("    Product Name                          : NVIDIA A30", ["NVIDIA A30"], ""),
+        (
+            "01:00.0 VGA compatible controller: NVIDIA Corporation AD102 [GeForce RTX 4090] (rev a1)",
+            ["GeForce RTX 4090"],
+            "",
+        ),
+        ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", [], ""),
+    ],
+)
+def test_it_reads_what_tools_print_of_gpus(bundled: Plan, text: str, gpus: list[str], driver: str) -> None:
+    [told] = answers(bundled, [{"text": text}])
+    assert (told["gpus"], told["driver"]) == (gpus, driver)
+    assert told["cpu"] is None
+
+
+@pytest.mark.parametrize("text", [LSCPU, GRACE, LSCPU.replace(" fma", ""), LSCPU.replace(" avx512vl", "")])
+def test_it_reads_flags_as_the_runner_does(bundled: Plan, text: str) -> None:
+    [told] = answers(bundled, [{"text": SMI + text}])
+    flags = text.split("Flags:")[1].split()
+    system = told["cpu"]["system"]
+    assert system == ("x86_64-linux" if text != GRACE else "aarch64-linux")
+    assert told["cpu"]["isas"] == list(isas_of(bundled.spec.hardware, system, flags))
+    assert told["gpus"] == ["NVIDIA H100 80GB HBM3"]
+
+
+def test_flags_go_before_the_name(bundled: Plan) -> None:
+    """A guest whose host masks AVX-512 has none, whatever its CPU is called."""
+    masked = LSCPU.replace(" avx512f", "")
+    named = "model name : Intel(R) Xeon(R) Platinum 8480+\n"
+    told = answers(bundled, [{"text": masked}, {"text": named}])
+    assert told[0]["cpu"]["isas"] == ["avx", "avx2"]
+    assert "avx512bf16" in told[1]["cpu"]["isas"]

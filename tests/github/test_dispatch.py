@@ -1,0 +1,241 @@
+"""Builds started on GitHub: which workflow a name means, that it is started once, and followed to its end."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.errors import InputError
+from ci_compiler.github.dispatch import follow, start, targets
+from ci_compiler.github.errors import GitHubError, Trouble
+from ci_compiler.plan.pipeline import Plan
+
+from .state import Fault, GitHub
+from .talk import Talk, talk
+
+GPU = "pytorch-python313-cuda12_8-sm90-avx2"
+CPU = "pytorch-python313-cpu-avx2"
+
+
+def started(talking: Talk, stack: Plan, *names: str, branch: str | None = None, publish: bool = False) -> list[str]:
+    return [one.url for one in start(talking.client, targets(stack, names, branch), publish=publish)]
+
+
+def test_each_variant_starts_its_own_shard_on_its_branch(served: GitHub, stack: Plan) -> None:
+    urls = started(talk(served), stack, GPU, publish=True)
+    urls += started(talk(served), stack, CPU, branch="cuda-13_0")
+    assert urls == [run["html_url"] for run in served.runs]
+    assert served.dispatched == [
+        {"path": ".github/workflows/build-main-sm90.yml", "ref": "main", "variant": GPU, "publish": "true"},
+        {
+            "path": ".github/workflows/build-cuda-13_0-cpu.yml",
+            "ref": "cuda-13_0",
+            "variant": CPU,
+            "publish": "false",
+        },
+    ]
+
+
+def test_what_is_published_is_published_again_where_one_says_so(served: GitHub, stack: Plan) -> None:
+    list(start(talk(served).client, targets(stack, [GPU]), publish=True, again=True))
+    assert [(one["publish"], one["again"]) for one in served.dispatched] == [("true", "true")]
+
+
+def test_a_name_on_several_branches_starts_on_all_of_them(served: GitHub, stack: Plan) -> None:
+    assert len(started(talk(served), stack, CPU, CPU)) == 2
+    assert [one["ref"] for one in served.dispatched] == ["main", "cuda-13_0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "branch", "says"),
+    [
+        ("pytorch-python313-cuda12_8-sm90-avx", None, "avx is not selected for sm90 on main"),
+        ("pytorch-python313-cuda12_8-sm91-avx2", None, "unknown GPU 'sm91'; did you mean sm90"),
+        (GPU, "cuda-13_0", f"{GPU} is not built on cuda-13_0, but on main"),
+        (GPU, "mian", "unknown branch 'mian'; did you mean main"),
+    ],
+)
+def test_what_is_not_built_is_not_started(stack: Plan, name: str, branch: str | None, says: str) -> None:
+    with pytest.raises(InputError) as raised:
+        targets(stack, [name, GPU], branch)
+    assert says in str(raised.value)
+
+
+def test_workflows_that_were_never_pushed_are_told(github: GitHub, stack: Plan) -> None:
+    with pytest.raises(InputError, match=r"build-main-sm90\.yml: no-workflow my-org/stack has no such workflow; push"):
+        started(talk(github), stack, GPU)
+
+
+def test_a_refusal_is_told_and_not_repeated(served: GitHub, stack: Plan) -> None:
+    served.branches = {"main"}
+    with pytest.raises(GitHubError, match="refused it \\(422\\): No ref found for: cuda-13_0") as raised:
+        started(talk(served), stack, CPU, branch="cuda-13_0")
+    assert raised.value.trouble is Trouble.REFUSED
+    assert not served.dispatched
+
+
+@pytest.mark.parametrize("details", ["unsaid", "refused"])
+def test_a_server_that_does_not_tell_the_run_is_asked_for_it(served: GitHub, stack: Plan, details: str) -> None:
+    path = ".github/workflows/build-main-sm90.yml"
+    served.add_run(path, [], event="workflow_dispatch", display_title="main sm90 (all)", head_branch="main")
+    served.add_run(
+        path,
+        [],
+        event="workflow_dispatch",
+        display_title=f"main sm90 ({GPU})",
+        head_branch="main",
+        created_at="2026-09-30T12:00:00Z",
+    )
+    served.details = details
+    [url] = started(talk(served), stack, GPU)
+    assert url == served.runs[-1]["html_url"]
+    assert len(served.dispatched) == 1
+
+
+@pytest.mark.parametrize(
+    ("faults", "dispatches"),
+    [
+        ([Fault(502, "POST", "dispatches", done=True)], 1),
+        ([Fault(0, "POST", "dispatches", done=True, cut=1)], 1),
+        ([Fault(502, "POST", "dispatches")], 1),
+        ([Fault(0, "POST", "dispatches")] * 2, 1),
+        ([Fault(429, "POST", "dispatches", headers={"Retry-After": "9"})], 1),
+    ],
+)
+def test_a_build_is_started_once_whatever_is_lost(
+    served: GitHub, stack: Plan, faults: list[Fault], dispatches: int
+) -> None:
+    served.faults += faults
+    [url] = started(talk(served), stack, GPU)
+    assert url == served.runs[-1]["html_url"]
+    assert (len(served.dispatched), len(served.runs)) == (dispatches, dispatches)
+
+
+def test_it_gives_up_where_no_run_ever_appears(served: GitHub, stack: Plan) -> None:
+    served.faults += [Fault(502, "POST", "dispatches")] * 9
+    with pytest.raises(GitHubError, match=r"start build-main-sm90\.yml on main for pytorch"):
+        started(talk(served), stack, GPU)
+    assert sum(method == "POST" for method, _, _ in served.asked) == 3
+
+
+def script(served: GitHub, *, conclusion: str) -> None:
+    """The newest run goes on at each look: queued, one of 120 jobs done, ended."""
+    run = served.runs[-1]
+    waiting = [(f"3.13 avx2 / p{number} / build", "queued", None) for number in range(119)]
+
+    def running() -> None:
+        run.update(status="in_progress")
+        served.set_jobs(run["id"], [("Select", "completed", "success"), *waiting])
+
+    def ended() -> None:
+        run.update(status="completed", conclusion=conclusion)
+        served.set_jobs(run["id"], [("Select", "completed", "success")] * 120)
+
+    served.scripts[run["id"]] = [lambda: None, running, lambda: None, ended]
+
+
+def test_runs_are_followed_until_they_end(served: GitHub, stack: Plan) -> None:
+    talking = talk(served)
+    runs = list(start(talking.client, targets(stack, [GPU]), publish=False))
+    script(served, conclusion="failure")
+    looks = [str(look[0]) for look in follow(talking.client, runs)]
+    assert looks == [
+        f"{GPU} on main: queued, 0 of 0 jobs",
+        f"{GPU} on main: in progress, 1 of 120 jobs",
+        f"{GPU} on main: in progress, 1 of 120 jobs",
+        f"{GPU} on main: failure",
+    ]
+    assert talking.clock.slept == [15.0] * 3
+
+
+def test_many_runs_are_looked_at_seldom_enough(served: GitHub, stack: Plan) -> None:
+    talking = talk(served)
+    runs = list(start(talking.client, targets(stack, [GPU]), publish=False)) * 100
+    served.runs[-1].update(status="in_progress")
+    next(looks := follow(talking.client, runs))
+    before = talking.clock.at
+    next(looks)
+    requests_an_hour = 200 * 3600 / (talking.clock.at - before)
+    assert requests_an_hour < 5000 / 2
+
+
+def test_the_command_prints_addresses_and_says_where_it_started(
+    served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(PROGRAM, ["dispatch", CPU, GPU, *commands]) == 0
+    out, err = capsys.readouterr()
+    urls = [made["html_url"] for made in served.runs]
+    assert out.splitlines() == [f"{CPU} main {urls[0]}", f"{CPU} cuda-13_0 {urls[1]}", f"{GPU} main {urls[2]}"]
+    assert err == f"{CPU} is built on main and cuda-13_0: all are started; --branch starts one\n"
+
+
+@pytest.mark.parametrize(("conclusion", "code"), [("success", 0), ("failure", 1), ("cancelled", 1)])
+def test_the_command_waits_and_tells_by_its_exit_code(
+    served: GitHub,
+    commands: list[str],
+    capsys: pytest.CaptureFixture[str],
+    conclusion: str,
+    code: int,
+) -> None:
+    served.on_dispatch = lambda _: script(served, conclusion=conclusion)
+    assert run(PROGRAM, ["dispatch", GPU, "--wait", *commands]) == code
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        f"{GPU} on main: queued, 0 of 0 jobs",
+        f"{GPU} on main: in progress, 1 of 120 jobs",
+        f"{GPU} on main: {conclusion}",
+    ]
+    assert lines[3:] == ([f"{GPU} on main: {conclusion}; {served.runs[-1]['html_url']}"] if code else [])
+
+
+def test_a_terminal_gets_bars(served: GitHub, commands: list[str]) -> None:
+    """The run has ended by the first look."""
+    seen, terminal = pty.openpty()
+    command = [sys.executable, "-c", "from ci_compiler.cli.compile import main; raise SystemExit(main())"]
+    served.on_dispatch = lambda made: served.scripts.update(
+        {made["id"]: [lambda: made.update(status="completed", conclusion="success")]}
+    )
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
+    done = subprocess.run(
+        [*command, "dispatch", GPU, "--wait", *commands], stderr=terminal, env=environment, check=True
+    )
+    os.close(terminal)
+    text = os.read(seen, 65536).decode()
+    os.close(seen)
+    assert done.returncode == 0
+    assert f"{GPU} on main: success" in text
+    assert "\x1b[" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN: no-token no GITHUB_TOKEN or GH_TOKEN in the environment"),
+        ({"GITHUB_TOKEN": "wrong"}, "127.0.0.1: github-token read my-org/stack: GitHub refused the token"),
+        ({"GITHUB_REPOSITORY": "my-org/other"}, "127.0.0.1: github-not-found read my-org/other: GitHub knows no such"),
+    ],
+)
+def test_the_command_tells_troubles_in_one_line(
+    commands: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    changes: dict[str, str],
+    says: str,
+) -> None:
+    monkeypatch.setenv("GH_CONFIG_DIR", str(tmp_path))
+    monkeypatch.delenv("GH_TOKEN", raising=False)
+    for name, value in changes.items():
+        monkeypatch.setenv(name, value)
+    assert run(PROGRAM, ["dispatch", GPU, *commands]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith(says)

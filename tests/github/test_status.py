@@ -1,0 +1,204 @@
+"""The matrix as it stands: last results out of the jobs of the latest runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.github.status import BuildResult, LastBuild, grid, status, told
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.sharding import job_id, job_name
+from ci_compiler.spec.model import Stage
+from ci_compiler.sync.compiled import compile_files
+from tests.specs import small, spec_of
+
+from .state import Fault, GitHub
+from .talk import talk
+
+SHARD = ".github/workflows/build-main-sm90.yml"
+Jobs = list[tuple[str, str, str | None]]
+
+
+def ran(isa: str, package: str, **stages: str) -> Jobs:
+    """The jobs of one variant: `passed`, `failed`, … by stage; a status in place of a conclusion is one not ended."""
+    jobs: Jobs = []
+    for stage, how in stages.items():
+        ended = how in {"success", "failure", "cancelled", "skipped", "timed_out"}
+        jobs.append(
+            (
+                f"3.13 {isa} / {package} / {stage.replace('_', '-')}",
+                "completed" if ended else how,
+                how if ended else None,
+            )
+        )
+    return jobs
+
+
+def lasts(github: GitHub, stack: Plan, branch: str | None = "main") -> dict[str, LastBuild]:
+    found = [last for shard in status(talk(github).client, stack, branch) for last in shard]
+    assert len({(last.variant.name, last.cell.branch) for last in found}) == len(found)
+    return {last.variant.name: last for last in found}
+
+
+def results(github: GitHub, stack: Plan) -> dict[str, str]:
+    """The GPU variants' results, by package and ISA."""
+    known = lasts(github, stack)
+    return {
+        f"{last.variant.package} {last.cell.isa}": last.result.value
+        for last in known.values()
+        if last.cell.gpu == "sm90"
+    }
+
+
+def test_job_titles_are_those_of_the_compiled_workflows(stack: Plan) -> None:
+    """The names that tell a result are read from GitHub; here from the files that give them."""
+    files = {path: yaml.safe_load(text) for path, text in compile_files(stack).items() if path.endswith(".yml")}
+    for shard in stack.shards:
+        jobs = files[f".github/workflows/{shard.name}.yml"]["jobs"]
+        assert [jobs[job_id(cell)]["name"] for cell, _ in shard.cells] == [job_name(cell) for cell, _ in shard.cells]
+    cell = files[".github/workflows/cell.yml"]["jobs"]
+    assert {job["name"] for job in cell.values()} == set(stack.spec.packages)
+    assert [job["name"] for job in files[".github/workflows/variant.yml"]["jobs"].values()] == list(Stage)
+
+
+def test_the_newest_run_that_chose_a_variant_counts(served: GitHub, stack: Plan) -> None:
+    served.add_run(
+        SHARD,
+        [
+            ("Select", "completed", "success"),
+            *ran("avx2", "pytorch", build="success", cpu_test="success", gpu_test="failure", publish="skipped"),
+            *ran("avx2", "torchvision", build="success", cpu_test="success", gpu_test="success", publish="success"),
+            *ran("avx512", "pytorch", build="success", cpu_test="success"),
+            ("Verdict", "completed", "failure"),
+        ],
+    )
+    newer = served.add_run(
+        SHARD,
+        [
+            ("Select", "completed", "success"),
+            *ran("avx2", "pytorch", build="success", cpu_test="success", gpu_test="skipped"),
+            ("3.13 avx2 / torchvision", "completed", "skipped"),
+            ("3.13 avx512", "completed", "skipped"),
+        ],
+    )
+    assert results(served, stack) == {
+        "pytorch avx2": "passed",
+        "torchvision avx2": "passed",
+        "pytorch avx512": "passed",
+        "torchvision avx512": "never",
+    }
+    last = lasts(served, stack)["pytorch-python313-cuda12_8-sm90-avx2"]
+    assert last.stages == {"build": "success", "cpu-test": "success"}
+    assert (last.url, last.started) == (newer["html_url"], "2026-10-01T12:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("stages", "result"),
+    [
+        ({"build": "success", "cpu_test": "success", "gpu_test": "skipped", "publish": "skipped"}, "passed"),
+        ({"build": "failure", "cpu_test": "skipped"}, "failed"),
+        ({"build": "success", "cpu_test": "timed_out"}, "failed"),
+        ({"build": "cancelled"}, "cancelled"),
+        ({"build": "success", "cpu_test": "queued"}, "running"),
+        ({"build": "in_progress"}, "running"),
+        ({"build": "success", "cpu_test": "failure", "gpu_test": "in_progress"}, "failed"),
+        ({"build": "skipped"}, "never"),
+    ],
+)
+def test_a_result_is_that_of_its_stages(served: GitHub, stack: Plan, stages: dict[str, str], result: str) -> None:
+    served.add_run(SHARD, ran("avx2", "pytorch", **stages))
+    assert results(served, stack)["pytorch avx2"] == result
+
+
+def test_a_run_of_more_jobs_than_a_page_holds_is_read_whole(served: GitHub, stack: Plan) -> None:
+    other: Jobs = [(f"other {number}", "completed", "success") for number in range(230)]
+    served.add_run(SHARD, [*other, *ran("avx2", "pytorch", build="failure")])
+    assert results(served, stack)["pytorch avx2"] == "failed"
+
+
+def test_no_more_runs_are_read_than_are_needed(served: GitHub, stack: Plan) -> None:
+    for _ in range(30):
+        jobs = [
+            job for isa in ("avx2", "avx512") for name in stack.spec.packages for job in ran(isa, name, build="success")
+        ]
+        served.add_run(SHARD, jobs)
+    for _ in range(30):
+        served.add_run(".github/workflows/build-main-cpu.yml", [("Select", "completed", "failure")])
+    lasts(served, stack)
+    asked = [path for _, path, _ in served.asked if "/jobs" in path]
+    assert len(asked) == 1 + 10
+
+
+def test_shards_that_were_never_pushed_never_ran(github: GitHub, stack: Plan) -> None:
+    assert {last.result for last in lasts(github, stack).values()} == {BuildResult.NEVER}
+
+
+def test_the_worst_result_of_a_cell_is_told_with_its_share() -> None:
+    passed, failed, never = BuildResult.PASSED, BuildResult.FAILED, BuildResult.NEVER
+    assert told([passed, passed]) == "passed"
+    assert told([passed, failed, never]) == "1 of 3 failed"
+    assert told([never, passed]) == "1 of 2 passed"
+    assert told([]) == ""
+
+
+def test_several_pythons_have_rows_of_their_own(github: GitHub) -> None:
+    document = small()
+    document["matrix"]["python"] = ["3.12", "3.13"]
+    decided = plan(spec_of(document))
+    found = [last for shard in status(talk(github).client, decided) for last in shard]
+    headers, rows = grid(decided, found)
+    assert headers == ["branch", "gpu", "python", "avx2", "avx512"]
+    assert [row[:3] for row in rows] == [
+        ["main", gpu, python] for gpu in ("cpu", "sm90") for python in ("3.12", "3.13")
+    ]
+
+
+def test_the_command_shows_a_grid(served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    served.add_run(SHARD, [*ran("avx2", "pytorch", build="failure"), *ran("avx512", "pytorch", build="queued")])
+    assert run(PROGRAM, ["status", *commands]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        "branch     gpu   avx2           avx512",
+        "main       cpu   never          never",
+        "main       sm90  1 of 2 failed  1 of 2 running",
+        "cuda-13_0  cpu   never          never",
+        "cuda-13_0  sm90  never          never",
+    ]
+    assert err == "1 failed, 1 running, 14 never\n"
+
+
+def test_the_command_tells_all_as_json(served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    made = served.add_run(SHARD, ran("avx2", "pytorch", build="success", cpu_test="failure"))
+    assert run(PROGRAM, ["status", "--json", "--branch", "main", *commands]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 8
+    assert [row for row in rows if row["result"] != "never"] == [
+        {
+            "name": "pytorch-python313-cuda12_8-sm90-avx2",
+            "package": "pytorch",
+            "branch": "main",
+            "python": "3.13",
+            "gpu": "sm90",
+            "isa": "avx2",
+            "result": "failed",
+            "stages": {"build": "success", "cpu-test": "failure"},
+            "started": "2026-10-01T12:00:00Z",
+            "run": made["html_url"],
+        }
+    ]
+
+
+def test_the_command_tells_an_unknown_branch_and_githubs_troubles(
+    served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(PROGRAM, ["status", "--branch", "mian", *commands]) == 2
+    assert capsys.readouterr().err == "--branch: unknown-branch unknown branch 'mian'; did you mean main?\n"
+    served.faults += [Fault(503, path="/runs")] * 4
+    assert run(PROGRAM, ["status", *commands]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[-1].startswith("127.0.0.1: github-server list the runs of build-main-cpu.yml: ")

@@ -1,0 +1,156 @@
+"""Names of GPUs and CPUs as people and tools write them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_compiler.hardware import UnknownHardwareError, tables
+from ci_compiler.hardware import products as names
+from ci_compiler.hardware.machine import Machine
+
+NAMES: dict[str, dict[str, list[str]]] = json.loads(Path(__file__).with_name("products.json").read_bytes())
+"""Names as people and tools write them: GPUs by architecture, CPUs by the instruction sets that they have."""
+
+
+@pytest.mark.parametrize(("text", "sm"), [(text, sm) for sm, texts in NAMES["gpus"].items() for text in texts])
+def test_gpus(text: str, sm: str) -> None:
+    device = names.device(text)
+    assert device is not None
+    assert device.sm == sm
+
+
+def test_every_product_of_the_tables_is_its_own_architecture() -> None:
+    for gpu in tables().gpus.values():
+        for product in (*gpu.products, gpu.name, str(gpu.capability)):
+            device = names.device(product)
+            assert device is not None
+            assert device.sm == gpu.name, product
+
+
+@pytest.mark.parametrize(("text", "isas"), [(text, isas) for isas, texts in NAMES["cpus"].items() for text in texts])
+def test_cpus(text: str, isas: str) -> None:
+    assert set(names.cpu(text).isas) == tables().runs(isas.split())
+
+
+def test_every_name_of_a_cpu_finds_it() -> None:
+    for one in names.cpus().values():
+        assert names.cpu(one.name) == one
+    shown = names.as_data()["cpu"]["shown"]
+    assert len(shown) == len(set(shown))
+    exact = names.as_data()["cpu"]["exact"]
+    assert {names.cpu(name).name for name in shown} == set(exact.values()) == names.cpus().keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "isas"),
+    [
+        ("avx2", "avx avx2"),
+        ("avx512bf16,avx512vnni", "avx avx2 avx512 avx512vnni avx512bf16"),
+        ("ARMV9", "armv8_2 armv9"),
+    ],
+)
+def test_instruction_sets_are_cpus(text: str, isas: str) -> None:
+    assert " ".join(names.cpu(text).isas) == isas
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("DGX Sprak", "unknown GPU 'DGX Sprak'; did you mean DGX Spark"),
+        ("RTX 4091", "did you mean RTX 4090"),
+        ("H300", "did you mean H"),
+        ("RTX 6000", "RTX A6000 or"),
+        ("", "known are sm100, "),
+        ("RTX", "unknown GPU"),
+        ("NVIDIA GeForce ...", "unknown GPU"),
+        ("sm99", "unknown GPU"),
+    ],
+)
+def test_unknown_gpus_are_told_with_the_nearest(text: str, said: str) -> None:
+    with pytest.raises(UnknownHardwareError, match="unknown GPU") as caught:
+        names.device(text)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Skylake", "did you mean Skylake-"),  # the client's has no AVX-512, the server's has
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "known are armv8_2, armv9, avx"),
+        ("armv8.2", "unknown ISA 'armv8.2'; did you mean armv8_2?"),
+        ("avx2,sve", "unknown ISA 'sve'"),
+        ("", "unknown CPU ''"),
+    ],
+)
+def test_unknown_cpus_are_told_with_the_nearest(text: str, said: str) -> None:
+    with pytest.raises(UnknownHardwareError) as caught:
+        names.cpu(text)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["Radeon RX 7900 XTX", "MI300X", "AMD Instinct MI250", "Intel Arc A770"])
+def test_gpus_of_other_makers_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not one of NVIDIA's"):
+        names.device(text)
+
+
+def test_a_cpu_has_one_system() -> None:
+    with pytest.raises(ValueError, match="aarch64-linux and x86_64-linux"):
+        names.cpu("avx2,armv9")
+
+
+@pytest.mark.parametrize("text", ["none", "None", "cpu", " no "])
+def test_no_gpu(text: str) -> None:
+    assert names.device(text) is None
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cpu"),
+    [("GH200", "NVIDIA Grace"), ("sm121", "NVIDIA GB10"), ("Orin NX 16GB", "NVIDIA Orin"), ("sm110", "NVIDIA Thor")],
+)
+def test_modules_bring_their_cpu(gpu: str, cpu: str) -> None:
+    device = names.device(gpu)
+    assert device is not None
+    beside = names.cpu_of(device)
+    assert beside is not None
+    assert beside.name == cpu
+    assert set(beside.gpus) <= set(names.as_data()["gpu"]["shown"])
+
+
+@pytest.mark.parametrize("gpu", ["RTX 4090", "sm90", "H100"])
+def test_cards_do_not(gpu: str) -> None:
+    device = names.device(gpu)
+    assert device is not None
+    assert names.cpu_of(device) is None
+
+
+def test_what_is_not_given_is_this_machine_s() -> None:
+    card = names.device("RTX 3090", "570.1")
+    assert card is not None
+    here = Machine(system="x86_64-linux", isas=("avx", "avx2"), gpus=(card,), cpu="mine")
+
+    def told(gpu: str | None = None, cpu: str | None = None, driver: str = "") -> Machine:
+        return names.machine(gpu=gpu, cpu_name=cpu, driver=driver, this=lambda: here)
+
+    assert told() == here
+    assert told(driver="580").gpus[0].driver == "580"
+    other = told(gpu="H100")
+    assert (other.cpu, other.gpus[0].sm, other.gpus[0].driver) == ("mine", "sm90", "")
+    assert told(gpu="none") == Machine(system="x86_64-linux", isas=("avx", "avx2"), cpu="mine")
+    assert told(cpu="Zen 4").gpus == here.gpus
+    assert told(cpu="Graviton3").gpus == ()
+    assert told(gpu="DGX Spark").system == "aarch64-linux"
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_name_or_told(text: str) -> None:
+    with suppress(UnknownHardwareError, ValueError):
+        names.device(text)
+    with suppress(UnknownHardwareError, ValueError):
+        names.cpu(text)

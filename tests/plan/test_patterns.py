@@ -1,0 +1,75 @@
+"""Patterns of names mean what a shell's mean."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_compiler.plan.patterns import MOST_ALTERNATIVES, matcher, matcher_of_any
+from tests.checkers import require
+
+NAMES = ["pytorch-sm90-avx2", "pytorch-sm100-avx2", "torchvision-sm90-avx512", "pytorch-cpu-avx2", "a,b"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched"),
+    [
+        ("*", [0, 1, 2, 3, 4]),
+        ("pytorch-*", [0, 1, 3]),
+        ("*-sm{90,100}-*", [0, 1, 2]),
+        ("{pytorch,torchvision}-sm90-avx{2,512}", [0, 2]),
+        ("pytorch-{cpu,sm{90,100}}-*", [0, 1, 3]),
+        ("pytorch-sm?0-avx2", [0]),
+        ("pytorch-[!s]*", [3]),
+        ("{a,b}{,x}", []),
+        ("pytorch-sm90-avx2{}", [0]),
+        ("a?b", [4]),
+    ],
+)
+def test_patterns(pattern: str, matched: list[int]) -> None:
+    assert [index for index, name in enumerate(NAMES) if matcher(pattern)(name)] == matched
+
+
+@pytest.mark.parametrize("pattern", ["{a", "a}", "{a,{b}", "}{"])
+def test_unbalanced_braces_are_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="brace"):
+        matcher(pattern)
+
+
+def test_a_pattern_of_too_many_alternatives_is_refused() -> None:
+    most = MOST_ALTERNATIVES
+    assert most == 4096
+    assert matcher("{a,b}" * 12)("ab" * 6)
+    assert matcher("{" + "," * (most - 1) + "}")("")
+    for pattern in ("{a,b}" * 12 + "{a,b}", "{" + "," * most + "}"):
+        with pytest.raises(ValueError, match=r"^'\{.*' has more than 4096 alternatives$"):
+            matcher(pattern)
+
+
+def test_any_of_several() -> None:
+    both = matcher_of_any(["*-cpu-*", "*avx512"])
+    assert [name for name in NAMES if both(name)] == [NAMES[2], NAMES[3]]
+
+
+def test_braces_expand_as_in_bash() -> None:
+    bash = require("bash")
+    for pattern in ("x{a,b{c,d}}y{1,2}", "{a,b}-{c,d}", "p{,q}r"):
+        words = subprocess.run(
+            [bash, "-c", f"echo {pattern}"], capture_output=True, text=True, check=True
+        ).stdout.split()
+        assert all(map(matcher(pattern), words))
+        assert not matcher(pattern)("".join(words))
+
+
+@given(st.text(alphabet="ab{},*?[]!-", max_size=12), st.text(alphabet="ab,-", max_size=8))
+def test_no_pattern_does_anything_but_match_or_be_refused(pattern: str, name: str) -> None:
+    try:
+        test = matcher(pattern)
+    except ValueError as error:
+        refusal = str(error)
+    else:
+        refusal = "" if test(name) in {True, False} else "neither matches nor is refused"
+    assert "brace" in refusal or not refusal

@@ -1,0 +1,125 @@
+"""Routing by what a pool has: the least scarce that fits, and labels that do not steal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ci_compiler.errors import InputError
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.routing import runs_gpu
+from ci_compiler.spec.model import Stage
+from tests.specs import small, spec_of
+
+Pools = dict[str, dict[str, Any]]
+
+
+def routed(runners: Pools, *, gpu: str = "sm90", isa: str = "avx2", **changes: Any) -> dict[str, str]:
+    """The pool of each stage of the one cell of a spec with these pools; '-' and the reason where none is."""
+    matrix = {"python": ["3.13"], "isas": {"x86_64-linux": [isa]}, "gpus": {gpu: {}}}
+    decided = plan(spec_of(small(runners=runners, matrix=matrix, **changes)))
+    (route,) = decided.routes
+    found = {stage.value: pool.name for stage, pool in route.pools.items()}
+    return found | {stage.value: f"- {reason}" for stage, reason in route.skipped.items()}
+
+
+def pool(*labels: str, **keys: Any) -> dict[str, Any]:
+    return {"runs-on": ["self-hosted", "linux", "x64", *labels], "cpu": ["avx512bf16"], **keys}
+
+
+def test_a_builder_is_taken_before_a_gpu_machine_and_many_machines_before_few() -> None:
+    pools = {"few": pool("few"), "many": pool("many", count=3), "gpu": pool("g", gpu="sm90", count=9)}
+    pools["gpu"]["stages"] = ["build", "cpu-test", "gpu-test", "publish"]
+    assert routed(pools) == {"build": "many", "cpu-test": "many", "gpu-test": "gpu", "publish": "many"}
+    assert routed({"gpu": pools["gpu"]})["build"] == "gpu"
+
+
+def test_a_gpu_machine_builds_only_where_it_says_so() -> None:
+    with pytest.raises(InputError, match="no-pool-for-build"):
+        routed({"gpu": pool("g", gpu="sm90")})
+
+
+@pytest.mark.parametrize(
+    ("gpus", "wanted", "taken"),
+    [
+        (["sm86", "sm80"], "sm80", "sm80"),
+        (["sm86"], "sm80", "sm86"),
+        (["sm80"], "sm86", None),
+        (["sm90"], "sm80", None),
+        (["sm89", "sm86"], "sm80", "sm89"),
+    ],
+)
+def test_a_gpu_test_wants_the_sm_or_one_that_runs_its_cubin(gpus: list[str], wanted: str, taken: str | None) -> None:
+    pools = {"builder": pool("b")} | {gpu: pool(gpu, gpu=gpu) for gpu in gpus}
+    found = routed(pools, gpu=wanted)["gpu-test"]
+    assert found == (
+        taken or f"- no pool for gpu-test on x86_64-linux has a GPU that runs {wanted} beside a CPU that runs avx2"
+    )
+
+
+def test_a_cpu_test_wants_the_isa_s_flags() -> None:
+    pools = {"old": pool("old", count=9) | {"cpu": ["avx2"]}, "new": pool("new") | {"cpu": ["avx512bf16"]}}
+    assert routed(pools, isa="avx512")["cpu-test"] == "new"
+    assert routed(pools, isa="avx2")["cpu-test"] == "old"
+    assert routed(pools, isa="avx512")["build"] == "old"
+    lack = "- no pool for cpu-test on x86_64-linux has a CPU that runs avx512vnni"
+    assert routed(pools, isa="avx512vnni")["cpu-test"] == lack
+
+
+def test_a_build_wants_disk_and_memory() -> None:
+    pools = {"small": pool("small", count=9, disk=10), "large": pool("large", disk=100)}
+    packages = {"pytorch": {"disk": 50}, "torchvision": {"needs": ["pytorch"]}}
+    assert routed(pools, packages=packages)["build"] == "large"
+    assert routed(pools, packages=packages)["cpu-test"] == "small"
+
+
+@pytest.mark.parametrize("what", ["disk", "memory"])
+def test_a_build_fits_where_its_largest_package_just_fits(what: str) -> None:
+    packages = {"pytorch": {what: 50}, "torchvision": {"needs": ["pytorch"], what: 20}}
+    for size, taken in ((49, "large"), (50, "just")):
+        pools = {"just": pool("just", count=9, **{what: size}), "large": pool("large", **{what: 900})}
+        assert routed(pools, packages=packages)["build"] == taken
+
+
+def test_a_pool_without_a_gpu_runs_none() -> None:
+    spec = spec_of(small())
+    assert {one.name: runs_gpu(spec.hardware, one, "sm90") for one in spec.pools} == {"builder": False, "h100": True}
+
+
+def test_tests_that_are_switched_off_are_skipped_in_sight() -> None:
+    found = routed({"builder": pool("b")}, tests={"gpu-test": "never"})
+    assert found["gpu-test"] == "- the spec switches gpu-test off"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "steals"),
+    [
+        (["a"], ["a", "b"], True),
+        (["A"], ["a", "b"], True),
+        (["a", "c"], ["a", "b"], False),
+        ("set-a", "set-b", False),
+        ("set-a", "set-a", True),
+        ({"group": "g", "labels": ["a"]}, {"group": "g", "labels": ["a", "b"]}, True),
+        ({"group": "g", "labels": ["a"]}, {"group": "h", "labels": ["a", "b"]}, False),
+        (["a"], {"group": "h", "labels": ["a", "b"]}, True),
+        ({"group": "g"}, {"group": "g", "labels": ["b"]}, True),
+    ],
+)
+def test_labels_that_another_pool_s_machines_bear_as_well_are_an_error(one: Any, other: Any, *, steals: bool) -> None:
+    keys = {"system": "x86_64-linux", "cpu": ["avx2"]}
+    runners = {"one": {"runs-on": one, **keys, "count": 2}, "other": {"runs-on": other, **keys, "gpu": "sm90"}}
+    try:
+        routed(runners)
+        found = False
+    except InputError as error:
+        found = "pool-steals" in str(error)
+    assert found == steals
+
+
+def test_a_pool_that_nothing_uses_is_a_warning() -> None:
+    runners = {"builder": pool("b"), "a100": pool("a", gpu="sm80")}
+    matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm90": {}}}
+    decided = plan(spec_of(small(runners=runners, matrix=matrix)))
+    assert [(finding.code, finding.message) for finding in decided.warnings] == [("unused-pool", "no job goes to a100")]
+    assert decided.routes[0].pools[Stage.BUILD].name == "builder"

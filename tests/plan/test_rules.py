@@ -1,0 +1,351 @@
+"""What the rules say of a wrong spec, at which entry, and what they leave out on record; more in `examples/wrong`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ci_compiler.errors import Finding, InputError
+from ci_compiler.plan.rules import RULES, LeftOut, errors_among, judge
+from tests.specs import PIN, small, spec_of
+
+Said = tuple[str, str, str]
+"""A finding: its code, what its message holds, and what stands at its place in the spec."""
+
+MAIN: dict[str, Any] = {"cuda": "12.8", "nixpkgs": PIN, "versions": {"pytorch": "2.8.0", "torchvision": "0.23.0"}}
+MATRIX: dict[str, Any] = {
+    "python": ["3.13"],
+    "isas": {"x86_64-linux": ["avx2", "avx512"]},
+    "gpus": {"cpu": {}, "sm90": {}},
+}
+REPOSITORY = {"name": "o/r", "rev": {"mian": "1" * 40}, "hash": {"other": "sha256-" + "A" * 43 + "="}}
+SOURCE = {"repository": "o/r", "tag": "v1", "hash": "sha256-" + "A" * 43 + "="}
+
+
+def branches(**changes: Any) -> dict[str, Any]:
+    return {"branches": {"main": MAIN | changes}}
+
+
+def matrix(**changes: Any) -> dict[str, Any]:
+    return {"matrix": MATRIX | changes}
+
+
+def excluding(*entries: dict[str, Any]) -> dict[str, Any]:
+    return matrix(exclude=[{"because": "nobody wants it"} | entry for entry in entries])
+
+
+def builder(**changes: Any) -> dict[str, Any]:
+    pool = {"runs-on": ["self-hosted", "linux", "x64", "b"], "cpu": ["avx512"], "count": 2}
+    return {"runners": {"builder": pool | changes}}
+
+
+def findings(document: dict[str, Any]) -> Sequence[Finding]:
+    try:
+        return judge(spec_of(document)).findings
+    except InputError as error:
+        return error.findings
+
+
+UNKNOWN_BRANCH = "unknown branch 'mian'; did you mean main?"
+WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
+    "a work-around": (
+        branches(**{"work-arounds": ["torch-cccl", "no-such"]}),
+        [("unknown-work-around", "unknown work-around 'no-such'; known are magma", '"no-such"]')],
+    ),
+    "a source's package": (
+        branches(sources={"torch": SOURCE}),
+        [("unknown-package", "unknown package 'torch'; did you mean pytorch", '"torch": {"repo')],
+    ),
+    "a pname's package": (
+        branches(pnames={"torch": "x"}),
+        [("unknown-package", "unknown package 'torch'; did you mean pytorch", '"torch": "x"')],
+    ),
+    "a package's branch": (
+        {"packages": {"pytorch": {"branches": ["main", "mian"]}, "torchvision": {}}},
+        [("unknown-branch", UNKNOWN_BRANCH, '"mian"]}')],
+    ),
+    "a package's need, which hides no circle": (
+        {"packages": {"pytorch": {"needs": ["torchvision", "nothing"]}, "torchvision": {"needs": ["pytorch"]}}},
+        [("unknown-package", "unknown package 'nothing'; known are pytorch, torchvision", '"nothing"]')],
+    ),
+    "a repository's branches": (
+        {"packages": {"pytorch": {"repository": REPOSITORY}, "torchvision": {}}},
+        [
+            ("unknown-branch", UNKNOWN_BRANCH, '"rev": {"mian"'),
+            ("missing-rev", "no rev for branch main", '{"mian": "111'),
+            ("unknown-branch", "unknown branch 'other'", '"hash": {"other"'),
+            ("missing-hash", "no hash for branch main", '{"other": "sha256-'),
+        ],
+    ),
+    "a repository's package of no branch here": (
+        {"packages": {"pytorch": {"repository": REPOSITORY, "branches": ["mian"]}, "torchvision": {}}},
+        [
+            ("unknown-branch", UNKNOWN_BRANCH, '"mian"]'),
+            ("unknown-branch", UNKNOWN_BRANCH, '"rev": {"mian"'),
+            ("unknown-branch", "unknown branch 'other'", '"hash": {"other"'),
+        ],
+    ),
+    "an axis' ISA": (
+        matrix(gpus={"cpu": {"isas": ["avx2", "avx3"]}}),
+        [("unknown-isa", "unknown ISA 'avx3'; did you mean avx", '"avx3"]')],
+    ),
+    "an axis' branch": (
+        matrix(gpus={"cpu": {"branches": ["mian"]}}),
+        [("unknown-branch", UNKNOWN_BRANCH, '"mian"]')],
+    ),
+    "a branch and an ISA of also": (
+        matrix(gpus={"cpu": {"also": {"mian": ["avx", "avx3"]}}}),
+        [("unknown-branch", UNKNOWN_BRANCH, '"mian": ['), ("unknown-isa", "unknown ISA 'avx3'", '"avx3"]')],
+    ),
+    "a branch of also that its axis does not have either": (
+        matrix(gpus={"cpu": {"branches": ["main"], "also": {"mian": ["avx"]}}}),
+        [("unknown-branch", UNKNOWN_BRANCH, '"mian": [')],
+    ),
+    "an exclusion's branch": (
+        excluding({"variants": "*", "branches": ["main", "mian"]}),
+        [("unknown-branch", UNKNOWN_BRANCH, '"mian"]')],
+    ),
+    "a system and ISAs of another": (
+        matrix(isas={"x86_64-linux": ["avx2", "avx3", "armv9"], "x": ["avx2"]}),
+        [
+            ("unknown-isa", "unknown ISA 'avx3'", '"avx3", '),
+            ("isa-system", "armv9 is an ISA of aarch64-linux, not of x86_64-linux", '"armv9"]'),
+            ("unknown-system", "unknown system 'x'; known are aarch64-linux, x86_64-linux", '"x": ["avx2"]'),
+        ],
+    ),
+    "a pool's system": (
+        builder(system="x86"),
+        [("unknown-system", "unknown system 'x86'; known are aarch64-linux, x86_64-linux", '"x86"}')],
+    ),
+    "a pool's ISAs": (
+        builder(cpu=["avx2", "armv9", "avx3"]),
+        [
+            ("isa-system", "armv9 is an ISA of aarch64-linux, not of x86_64-linux", '"armv9", '),
+            ("unknown-isa", "unknown ISA 'avx3'", '"avx3"]'),
+        ],
+    ),
+    "publishing behind a test that never runs": (
+        {"publish": {"after": ["cpu-test", "gpu-test"]}, "tests": {"gpu-test": "never"}},
+        [("test-never-runs", "publishing waits for gpu-test, which `tests` switches off", '"gpu-test"]')],
+    ),
+    "names that differ in a slash": (
+        {"branches": {"release/1": MAIN, "release-1": MAIN}},
+        [
+            (
+                "duplicate-name",
+                "the branch 'release-1' and 'release/1' cannot be told apart in file names",
+                '"release-1": {',
+            )
+        ],
+    ),
+    "a branch of nothing": (
+        {"branches": {"main": MAIN, "none": MAIN | {"cuda": "12.9"}}, **matrix(gpus={"cpu": {"branches": ["main"]}})},
+        [("unused-branch", "none has no variant", '"none": {')],
+    ),
+    "a GPU of nothing": (
+        excluding({"variants": "*-sm90-*"}),
+        [("unused-gpu", "sm90: nothing of it is built: nobody wants it", '"sm90": {}')],
+    ),
+    "versions alike on two branches": (
+        {"branches": {"main": MAIN, "other": MAIN}, **matrix(gpus={"cpu": {}})},
+        [
+            (
+                "same-name-same-version",
+                "pytorch-python313-cpu-avx2 and 1 more would have version 2.8.0 on main and on other; publishing one",
+                '"2.8.0", "torchvision": "0.23.0"}}}',
+            ),
+            ("same-name-same-version", "torchvision-python313-cpu-avx2 and 1 more would have", '"0.23.0"}}}'),
+        ],
+    ),
+    "one version alike on two branches": (
+        {
+            "branches": {"main": MAIN, "other": MAIN | {"versions": {"pytorch": "2.8.0", "torchvision": "0.24.0"}}},
+            **matrix(gpus={"cpu": {"isas": ["avx2"]}}),
+        },
+        [("same-name-same-version", "pytorch-python313-cpu-avx2 would have version 2.8.0 on main", '"2.8.0", ')],
+    ),
+    "one version alike, of a package whose name another's begins with": (
+        {
+            "branches": {
+                "main": MAIN | {"versions": {"torch": "1.0", "torchvision": "2.0"}},
+                "other": MAIN | {"versions": {"torch": "1.0", "torchvision": "3.0"}},
+            },
+            "packages": {"torch": {}, "torchvision": {}},
+            **matrix(gpus={"cpu": {"isas": ["avx2"]}}),
+        },
+        [("same-name-same-version", "torch-python313-cpu-avx2 would have version 1.0 on main", '"1.0", "torchv')],
+    ),
+    "an exclusion of what is excluded already, and one of a branch where nothing is": (
+        excluding({"variants": "*-sm90-*-avx2"}, {"variants": "*-cpu-avx2"}, {"variants": "torchvision-*-cpu-avx2"}),
+        [
+            ("unused-exclusion", "the exclusion '*-sm90-*-avx2' matches no variant", '"*-sm90-*-avx2"'),
+            ("unused-exclusion", "'torchvision-*-cpu-avx2' matches no variant", '"torchvision-*-cpu-avx2"'),
+        ],
+    ),
+    "a need that is excluded, said once for all cells": (
+        excluding({"variants": "pytorch-*"}),
+        [
+            (
+                "needs-missing-variant",
+                "torchvision-python313-cpu-avx2 needs pytorch-python313-cpu-avx2, which main does not build",
+                '["pytorch"]',
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said_of_its_entry(case: str) -> None:
+    changes, expected = WRONG[case]
+    document = small(**changes)
+    text = json.dumps(document)
+    found = findings(document)
+    assert [finding.code for finding in found] == [code for code, _, _ in expected]
+    for finding, (_, message, there) in zip(found, expected, strict=True):
+        assert message in finding.message
+        assert (finding.place.line, text[finding.place.column - 1 :][: len(there)]) == (1, there)
+    assert errors_among(found) == list(found)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"tests": {"cpu-test": "never", "gpu-test": "never"}},
+        builder(system="x86_64-linux", gpu="sm90"),
+        branches(sources={"pytorch": SOURCE}, pnames={"pytorch": "x"}, **{"work-arounds": ["torch-cccl"]}),
+        matrix(gpus={"cpu": {"branches": ["main"], "also": {"main": ["avx"]}}, "sm90": {"isas": ["avx2"]}}),
+        {"branches": {"main": MAIN, "other": MAIN | {"cuda": "12.9"}}, **matrix(gpus={"sm90": {}})},
+        {"packages": {"pytorch": {}, "torchvision": {"branches": ["main"]}}, **excluding({"variants": "pytorch-*"})},
+    ],
+)
+def test_a_right_spec_is_not_spoken_of(changes: dict[str, Any]) -> None:
+    assert findings(small(**changes)) == ()
+
+
+def test_a_package_of_another_repository_is_needed_and_not_built() -> None:
+    repository = {"name": "o/r", "rev": {"main": "1" * 40}, "hash": {"main": SOURCE["hash"]}}
+    packages = {"pytorch": {"repository": repository}, "torchvision": {"needs": ["pytorch"]}}
+    judged = judge(spec_of(small(packages=packages)))
+    assert judged.findings == ()
+    assert {variant.package for cell in judged.cells for variant in cell.variants} == {"torchvision"}
+
+
+def test_an_exclusion_takes_its_variants_from_its_branches_alone_and_leaves_a_record() -> None:
+    exclude = [
+        {"because": "nobody wants it", "variants": "torchvision-*-sm90-avx2", "branches": ["other"]},
+        {"because": "too slow", "variants": "*-cuda12_8-sm90-avx512"},
+    ]
+    both = {"main": MAIN, "other": MAIN | {"cuda": "12.9"}}
+    judged = judge(spec_of(small(branches=both, **matrix(gpus={"sm90": {}}, exclude=exclude))))
+    held = {(cell.branch, cell.isa): [variant.package for variant in cell.variants] for cell in judged.cells}
+    assert held == {
+        ("main", "avx2"): ["pytorch", "torchvision"],
+        ("other", "avx2"): ["pytorch"],
+        ("other", "avx512"): ["pytorch", "torchvision"],
+    }
+    usual = {"gpu": "sm90", "python": "3.13", "code": "excluded"}
+    assert judged.left_out == (
+        LeftOut(
+            **usual,
+            branch="other",
+            isa="avx2",
+            package="torchvision",
+            reason="nobody wants it",
+            path=("matrix", "exclude", 0),
+        ),
+        *(
+            LeftOut(
+                **usual,
+                branch="main",
+                isa="avx512",
+                package=package,
+                reason="too slow",
+                path=("matrix", "exclude", 1),
+            )
+            for package in ("pytorch", "torchvision")
+        ),
+    )
+    assert judged.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cuda", "code", "reason"),
+    [
+        ("sm61", "12.9", "", ""),
+        ("sm61", "13.0", "gpu-dropped-by-cuda", "CUDA 12.9 was the last to know sm61, and the branch has 13.0"),
+        ("sm103", "12.9", "", ""),
+        ("sm103", "12.8", "gpu-needs-newer-cuda", "sm103 needs CUDA 12.9 or newer, and the branch has 12.8"),
+        (
+            "sm121",
+            "13.0",
+            "gpu-host",
+            "sm121 (DGX Spark (GB10)) comes with aarch64-linux hosts alone, not x86_64-linux",
+        ),
+    ],
+)
+def test_what_the_product_made_and_cannot_exist_is_left_out_on_record(
+    gpu: str, cuda: str, code: str, reason: str
+) -> None:
+    gpus: dict[str, Any] = {"cpu": {}, "sm90": {}, gpu: {}}
+    judged = judge(spec_of(small(**branches(cuda=cuda), **matrix(gpus=gpus))))
+    records = {(out.code, out.reason, out.python, out.package, out.path) for out in judged.left_out if out.gpu == gpu}
+    assert records == ({(code, reason, "", "", ("matrix", "gpus", gpu))} if code else set())
+    assert [out.isa for out in judged.left_out] == (["avx2", "avx512"] if code else [])
+    assert [finding.code for finding in judged.findings] == (["unused-gpu"] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("gpu", "entry", "codes", "there"),
+    [
+        ("sm61", {"branches": ["main"]}, ["gpu-dropped-by-cuda"] * 2, '{"branches": ["main"]}'),
+        ("sm61", {"isas": ["avx2"]}, ["unused-gpu"], '"sm61": {'),
+        ("sm61", {"also": {"main": ["avx"]}}, ["gpu-dropped-by-cuda"], '"avx"]'),
+        ("sm121", {"isas": ["avx2"]}, ["gpu-host"], '"avx2"]}'),
+        ("sm121", {"branches": ["main"]}, ["unused-gpu"], '"sm121": {'),
+        ("sm121", {"also": {"main": ["armv9", "avx"]}}, ["gpu-host"], '"avx"]'),
+    ],
+)
+def test_what_was_asked_for_by_name_and_cannot_exist_is_an_error(
+    gpu: str, entry: dict[str, Any], codes: list[str], there: str
+) -> None:
+    document = small(**branches(cuda="13.0"), **matrix(gpus={"cpu": {}, gpu: entry}))
+    found = findings(document)
+    assert [finding.code for finding in found] == codes
+    assert json.dumps(document)[found[0].place.column - 1 :].startswith(there)
+
+
+@pytest.mark.parametrize(
+    ("entry", "isas"),
+    [
+        ({}, ["avx2", "avx512"]),
+        ({"also": {"main": ["avx512", "avx"]}}, ["avx2", "avx512", "avx"]),
+        ({"isas": ["avx"]}, ["avx"]),
+        ({"isas": ["avx"], "also": {"main": ["avx", "avx2"]}}, ["avx", "avx2"]),
+        ({"isas": ["avx"], "also": {"other": ["avx2"]}}, ["avx"]),
+    ],
+)
+def test_also_adds_what_is_not_there_yet_to_its_branch(entry: dict[str, Any], isas: list[str]) -> None:
+    both = {"main": MAIN, "other": MAIN | {"cuda": "12.9"}}
+    judged = judge(spec_of(small(branches=both, **matrix(gpus={"sm90": entry}))))
+    assert [cell.isa for cell in judged.cells if cell.branch == "main"] == isas
+
+
+def test_a_name_that_flox_cannot_address_is_an_error_whoever_made_the_spec() -> None:
+    spec = spec_of(small(**matrix(gpus={"cpu": {"isas": ["avx2"]}})))
+    package = replace(spec.packages["pytorch"], name="py.torch")
+    branch = replace(spec.branches["main"], versions={"py.torch": "1.0"})
+    (finding,) = judge(replace(spec, packages={"py.torch": package}, branches={"main": branch})).findings
+    assert finding.code == "name-attribute-path"
+    assert finding.place == spec.place("matrix")
+    assert finding.message.startswith("'py.torch-python313-cpu-avx2' cannot stand in a Flox attribute path (letters")
+
+
+def test_every_rule_names_its_source() -> None:
+    assert len({rule.code for rule in RULES}) == len(RULES)
+    assert all(len(rule.source) > 20 for rule in RULES)

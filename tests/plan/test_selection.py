@@ -1,0 +1,307 @@
+"""What an event builds: pushes, dispatches, schedules and pull requests by one mechanism."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_compiler.errors import InputError
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.selection import (
+    GitHubEvent,
+    RunSelection,
+    most_cells,
+    of_pull_request,
+    of_shard,
+    representatives,
+    within_limit,
+)
+from ci_compiler.reports.summary import SummarisedRun, escape, table
+from ci_compiler.spec.build import bundled_spec
+from ci_compiler.spec.model import Stage
+from ci_compiler.workflows import pull_request
+from ci_compiler.workflows.pull_request import OWN_JOBS
+from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
+from tests.adoption.test_audit import CPU, V90, X90
+from tests.recipes.test_affected import PKGS, Repository, repository  # noqa: F401  (a fixture)
+from tests.specs import documents, small, spec_of
+
+SHA = "1" * 40
+
+
+@pytest.fixture(scope="module")
+def decided() -> Plan:
+    return plan(spec_of(small()))
+
+
+def chosen(
+    decided: Plan, event: str, payload: dict[str, Any], affected: Sequence[str] = (), published: Sequence[str] = ()
+) -> RunSelection:
+    """What an event builds of the GPU shard of the small spec."""
+    shard = next(shard for shard in decided.shards if shard.gpu == "sm90")
+
+    def differing(base: str, branch: str) -> Sequence[str]:
+        assert (base, branch) == (SHA, "main")
+        return affected
+
+    return of_shard(decided, shard, GitHubEvent(name=event, payload=payload), differing, lambda name: name in published)
+
+
+GPU = [
+    f"{package}-python313-cuda12_8-sm90-{isa}" for isa in ("avx2", "avx512") for package in ("pytorch", "torchvision")
+]
+
+
+def test_a_dispatch_builds_what_it_names(decided: Plan) -> None:
+    one = chosen(decided, "workflow_dispatch", {"inputs": {"variant": GPU[1], "publish": "true"}})
+    assert (one.variants, one.suffixes) == ((GPU[1],), ["python313-cuda12_8-sm90-avx2"])
+    everything = chosen(decided, "workflow_dispatch", {"inputs": {"variant": "all"}})
+    assert list(everything.variants) == GPU
+
+
+@pytest.mark.parametrize("inputs", [{"variant": "pytorch-python313-cpu-avx2"}, {"variant": ""}, {}, None])
+def test_a_dispatch_of_what_the_shard_has_not_is_an_error(decided: Plan, inputs: dict[str, str] | None) -> None:
+    named = (inputs or {}).get("variant", "")
+    with pytest.raises(InputError, match=rf"^event: unknown-variant '{named}' is not of build-main-sm90"):
+        chosen(decided, "workflow_dispatch", {"inputs": inputs})
+
+
+def test_a_push_builds_what_it_changed_of_the_shard(decided: Plan) -> None:
+    made = chosen(decided, "push", {"before": SHA}, affected=["pytorch-python313-cpu-avx2", GPU[2]])
+    assert made.variants == (GPU[2],)
+    assert chosen(decided, "push", {"before": SHA}).variants == ()
+    assert list(chosen(decided, "push", {"before": "0" * 40}).variants) == GPU
+
+
+def test_a_schedule_builds_all_or_what_is_not_published() -> None:
+    for build, expected in (("all", GPU), ("unpublished", GPU[1:])):
+        decided = plan(spec_of(small(schedule={"days": ["mon"], "build": build})))
+        assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == expected
+
+
+def test_the_clock_of_a_spec_that_has_none_any_more_builds_all(decided: Plan) -> None:
+    assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == GPU
+
+
+def test_other_events_start_no_shard(decided: Plan) -> None:
+    with pytest.raises(InputError, match="unknown-event 'pull_request' starts no shard"):
+        chosen(decided, "pull_request", {})
+    with pytest.raises(InputError, match="unknown-event 'push' is no pull request"):
+        of_pull_request(decided, GitHubEvent(name="push", payload={"pull_request": None}), lambda _base, _branch: GPU)
+
+
+def request(base: str = "main") -> GitHubEvent:
+    return GitHubEvent(name="pull_request", payload={"pull_request": {"base": {"ref": base, "sha": SHA}}})
+
+
+def test_a_pull_request_builds_what_it_rebuilds_with_the_machines_of_each_stage(decided: Plan) -> None:
+    made = of_pull_request(decided, request(), lambda _base, _branch: [GPU[0], GPU[1]])
+    assert made.variants == tuple(GPU[:2])
+    assert made.matrix(decided) == [
+        {
+            "cell": "python313-cuda12_8-sm90-avx2",
+            "build-on": '["self-hosted", "linux", "x64", "nix-builder"]',
+            "cpu-test-on": '["self-hosted", "linux", "x64", "nix-builder"]',
+            "gpu-test-on": '["self-hosted", "linux", "x64", "gpu-sm90"]',
+            "publish-on": '["self-hosted", "linux", "x64", "nix-builder"]',
+        }
+    ]
+    assert made.left == ()
+
+
+def test_a_pull_request_into_another_branch_builds_nothing(decided: Plan) -> None:
+    made = of_pull_request(decided, request("topic"), lambda _base, _branch: GPU)
+    assert (made.variants, made.cells) == ((), ())
+
+
+def test_above_the_limit_representatives_of_every_value_are_built_and_the_rest_is_listed() -> None:
+    decided = plan(bundled_spec())
+    names = [name for shard in decided.shards if shard.branch == "main" for name in shard.variants]
+    made = of_pull_request(decided, request(), lambda _base, _branch: names)
+    assert len(made.cells) <= decided.spec.pull_request_cells
+    cells = [cell for cell, _ in made.cells]
+    everything = [cell for cell in decided.judged.cells if cell.branch == "main"]
+    for axis in ("gpu", "isa", "python", "system"):
+        assert {getattr(cell, axis) for cell in cells} == {getattr(cell, axis) for cell in everything}
+    assert sorted([*made.variants, *made.left]) == sorted(names)
+
+
+@given(document=documents(), most=st.integers(0, 30))
+def test_representatives_are_few_and_show_all_that_so_few_can(document: dict[str, Any], most: int) -> None:
+    decided = plan(spec_of(document))
+    cells = tuple(part for shard in decided.shards for part in shard.cells)
+    some = representatives(cells, most)
+    assert len(some) <= most
+    assert list(some) == [part for part in cells if part in some]
+
+    def values(parts: Sequence[Any]) -> set[tuple[str, str]]:
+        return {(axis, getattr(cell, axis)) for cell, _ in parts for axis in ("gpu", "isa", "python")}
+
+    if len(some) < most:
+        assert values(some) == values(cells)
+    assert representatives(cells, most) == some
+
+
+def test_up_to_the_limit_all_are_built_and_above_it_no_cell_that_shows_nothing_further(decided: Plan) -> None:
+    cells = tuple(part for shard in decided.shards for part in shard.cells)
+    assert [cell.suffix for cell, _ in cells] == [
+        *("python313-cpu-avx2", "python313-cpu-avx512"),
+        *("python313-cuda12_8-sm90-avx2", "python313-cuda12_8-sm90-avx512"),
+    ]
+    assert within_limit(cells, 4) == cells
+    assert within_limit(cells, 3) == representatives(cells, 4) == (cells[0], cells[3])
+    assert within_limit(cells, 1) == cells[:1]
+
+
+# The command, with a repository and GitHub's event.
+
+
+def outputs(
+    repository: Repository,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    payload: dict[str, Any],
+    *words: str,
+) -> dict[str, Any]:
+    event, output = repository.root.parent / "event.json", repository.root.parent / "output"
+    event.write_text(json.dumps(payload), "utf-8")
+    output.write_text("", "utf-8")
+    monkeypatch.setenv("GITHUB_EVENT_NAME", name)
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
+    monkeypatch.setenv("GITHUB_OUTPUT", str(output))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(repository.root.parent / "summary.md"))
+    assert repository.ci("choose", *words) == 0
+    lines = dict(line.split("=", 1) for line in output.read_text("utf-8").splitlines())
+    return {key: value if key == "commit" else json.loads(value) for key, value in lines.items()}
+
+
+def test_the_command_writes_the_outputs_of_a_select_job(
+    repository: Repository,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = repository.git("rev-parse", "HEAD")
+    repository.append(f"{PKGS}/{X90}.nix")
+    head = repository.commit()
+    push = outputs(repository, monkeypatch, "push", {"before": before}, "--shard", "build-main-sm90")
+    assert push["commit"] == head
+    assert push["chosen"] == [X90, V90]
+    assert push["cells"] == ["python313-cuda12_8-sm90-avx2"]
+    other = outputs(repository, monkeypatch, "push", {"before": before}, "--shard", "build-main-cpu")
+    assert (other["chosen"], other["cells"], other["matrix"]) == ([], [], [])
+    gone = outputs(repository, monkeypatch, "push", {"before": "2" * 40}, "--shard", "build-main-cpu")
+    assert CPU in gone["chosen"]
+    payload = {"pull_request": {"base": {"ref": "main", "sha": before}}}
+    request = outputs(repository, monkeypatch, "pull_request", payload, "--pull-request")
+    assert request["chosen"] == [X90, V90]
+    assert [leg["cell"] for leg in request["matrix"]] == ["python313-cuda12_8-sm90-avx2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--shard", "build-main-sm9"], "unknown shard 'build-main-sm9'; did you mean build-main-sm90"),
+        (["--pull-request"], "'push' is no pull request"),
+    ],
+)
+def test_the_command_refuses_what_is_none(
+    repository: Repository,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
+) -> None:
+    event = repository.root.parent / "event.json"
+    event.write_text("{}", "utf-8")
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "push")
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
+    assert repository.ci("choose", *words) == 2
+    assert said in capsys.readouterr().err
+    monkeypatch.delenv("GITHUB_EVENT_PATH")
+    assert repository.ci("choose", *words) == 2
+    assert "names no event" in capsys.readouterr().err
+
+
+# The table that ends a run.
+
+
+def leave(results: Path, name: str, file: str, content: dict[str, Any]) -> None:
+    (results / name).mkdir(parents=True, exist_ok=True)
+    (results / name / file).write_text(json.dumps(content), "utf-8")
+
+
+def test_the_table_says_how_each_variant_went(decided: Plan, tmp_path: Path) -> None:
+    leave(tmp_path, f"build-{GPU[0]}", MANIFEST_FILE, {"seconds": 4321, "closure_size": 2_500_000_000})
+    for stage in (Stage.CPU_TEST, Stage.GPU_TEST):
+        leave(tmp_path, f"{stage}-{GPU[0]}", RESULT, {"passed": True})
+    leave(tmp_path, f"publish-{GPU[0]}", PUBLISHED, {"result": "published 2.8.0"})
+    leave(tmp_path, f"build-{GPU[2]}", MANIFEST_FILE, {"seconds": 61, "closure_size": 400_000})
+    leave(tmp_path, f"cpu-test-{GPU[2]}", RESULT, {"passed": False})
+    run = SummarisedRun(event="push", ref="main", publish=True)
+    lines = table(decided, run, "main", GPU, tmp_path).splitlines()
+    assert lines[0] == "| variant | build | cpu-test | gpu-test | time | size | published |"
+    assert lines[2] == f"| `{GPU[0]}` | passed | passed | passed | 1 h 12 min | 2.50 GB | published 2.8.0 |"
+    assert lines[3] == f"| `{GPU[1]}` | **failed** | not reached | not reached | – | – | no: it failed before |"
+    assert lines[4] == f"| `{GPU[2]}` | passed | **failed** | **failed** | 1 min 1 s | 0.40 MB | no: it failed before |"
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (SummarisedRun(event="pull_request", ref="9/merge", publish=False), "no: pull_request publishes nothing"),
+        (SummarisedRun(event="workflow_dispatch", ref="topic", publish=True), "no: the run is at topic, not at main"),
+        (SummarisedRun(event="workflow_dispatch", ref="main", publish=False), "no: not asked for"),
+    ],
+)
+def test_the_table_says_why_nothing_was_published(decided: Plan, tmp_path: Path, run: SummarisedRun, said: str) -> None:
+    leave(tmp_path, f"build-{GPU[0]}", MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
+    assert table(decided, run, "main", GPU[:1], tmp_path).splitlines()[2].endswith(f"| {said} |")
+
+
+def test_a_variant_that_no_machine_tests_says_so(tmp_path: Path) -> None:
+    decided = plan(
+        spec_of(small(matrix={"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm80": {}}}))
+    )
+    name = "pytorch-python313-cuda12_8-sm80-avx2"
+    leave(tmp_path, f"build-{name}", MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
+    text = table(decided, SummarisedRun(event="push", ref="main", publish=True), "main", [name], tmp_path)
+    assert "no: no pool for gpu-test on x86_64-linux has a GPU that runs sm80 beside a CPU that runs avx2" in text
+
+
+def test_a_pull_request_is_no_larger_than_a_run_of_github() -> None:
+    document = small(**{"pull-request": {"cells": 64}})
+    assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 4)
+    assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
+    jobs = pull_request.workflow(spec_of(document))["jobs"]
+    assert isinstance(jobs, dict)
+    assert [name for name, job in jobs.items() if "uses" not in job] == [*jobs][:4] + [*jobs][-1:]
+    assert len(jobs) == OWN_JOBS + 1
+
+
+def test_the_only_artifact_of_a_run_comes_without_its_folder(decided: Plan, tmp_path: Path) -> None:
+    manifest = {"name": GPU[0], "seconds": 61, "closure_size": 400_000}
+    (tmp_path / MANIFEST_FILE).write_text(json.dumps(manifest), "utf-8")
+    run = SummarisedRun(event="push", ref="main", publish=True)
+    rows = table(decided, run, "main", GPU[:2], tmp_path).splitlines()[2:]
+    assert rows[0].startswith(f"| `{GPU[0]}` | passed | **failed** | **failed** | 1 min 1 s |")
+    assert rows[1].startswith(f"| `{GPU[1]}` | **failed** | not reached |")
+
+
+def test_nothing_to_build_is_a_sentence(decided: Plan, tmp_path: Path) -> None:
+    assert (
+        table(decided, SummarisedRun(event="push", ref="main", publish=True), "main", [], tmp_path)
+        == "Nothing was to be built.\n"
+    )
+
+
+@given(st.text(max_size=30))
+def test_a_cell_stays_a_cell(text: str) -> None:
+    cell = escape(text)
+    assert "\n" not in cell
+    assert "|" not in cell.replace("\\|", "")
+    assert "<" not in cell.replace("\\<", "")

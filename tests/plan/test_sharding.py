@@ -1,0 +1,84 @@
+"""Sharding: one file a branch and GPU, split by Python and then by ISA only where GitHub's limit asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ci_compiler.errors import InputError
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.sharding import Shard
+from ci_compiler.spec.model import Stage
+from tests.specs import small, spec_of
+
+PYTHONS = ["3.12", "3.13"]
+
+
+def sharded(packages: int, pythons: list[str], isas: list[str], without: str = "", **tests: str) -> dict[str, Shard]:
+    """The shards of that many packages a cell, on a CPU and without tests where `tests` does not say otherwise."""
+    names = [f"p{number}" for number in range(packages)]
+    document: dict[str, Any] = small(
+        packages={name: {} for name in names},
+        matrix={
+            "python": pythons,
+            "isas": {"x86_64-linux": isas},
+            "gpus": {"cpu": {}},
+            "exclude": [{"variants": without, "because": "nobody wants it"}] if without else [],
+        },
+        tests={"cpu-test": "never", "gpu-test": "never"} | tests,
+    )
+    document["branches"]["main"]["versions"] = dict.fromkeys(names, "1.0")
+    return {shard.name: shard for shard in plan(spec_of(document)).shards}
+
+
+def test_a_file_holds_as_many_jobs_as_github_takes() -> None:
+    (shard,) = sharded(127, ["3.13"], ["avx2"]).values()
+    assert (shard.name, shard.title, shard.branch, shard.gpu) == ("build-main-cpu", "main CPU", "main", "cpu")
+    assert shard.jobs == 2 + 127 * 2 == 256
+    assert shard.variants == [f"p{number}-python313-cpu-avx2" for number in range(127)]
+
+
+def test_the_tests_that_a_spec_has_count_as_jobs() -> None:
+    (shard,) = sharded(10, ["3.13"], ["avx2"], **{Stage.CPU_TEST: "required"}).values()
+    assert shard.jobs == 2 + 10 * 3
+
+
+@pytest.mark.parametrize(
+    ("packages", "isas", "expected"),
+    [
+        (31, ["avx2", "avx512"], {"build-main-cpu": 250}),
+        (32, ["avx2", "avx512"], {"build-main-cpu-python312": 130, "build-main-cpu-python313": 130}),
+        (63, ["avx2", "avx512"], {"build-main-cpu-python312": 254, "build-main-cpu-python313": 254}),
+        (
+            64,
+            ["avx2", "avx512"],
+            {
+                f"build-main-cpu-python{python}-{isa}": 130
+                for python, isa in (("312", "avx2"), ("312", "avx512"), ("313", "avx2"), ("313", "avx512"))
+            },
+        ),
+    ],
+)
+def test_a_file_is_split_by_python_and_then_by_isa(packages: int, isas: list[str], expected: dict[str, int]) -> None:
+    found = sharded(packages, PYTHONS, isas)
+    assert {name: shard.jobs for name, shard in found.items()} == expected
+    for name, shard in found.items():
+        assert name == f"build-{shard.title.replace(' ', '-').replace('CPU', 'cpu')}"
+
+
+def test_one_cell_that_no_file_holds_is_an_error_for_each() -> None:
+    with pytest.raises(InputError) as raised:
+        sharded(128, PYTHONS, ["avx2"])
+    said = [finding.message for finding in raised.value.findings]
+    assert [finding.code for finding in raised.value.findings] == ["too-many-jobs"] * 2
+    assert said[0] == (
+        "build-main-cpu-python312-avx2.yml would hold 258 jobs, 128 packages of one cell, and a file holds 256; "
+        "split the packages over two specs"
+    )
+
+
+def test_one_part_that_is_too_large_splits_all_parts_further() -> None:
+    found = sharded(64, PYTHONS, ["avx2", "avx512"], without="*-python312-*-avx512")
+    parts = ("python312-avx2", "python313-avx2", "python313-avx512")
+    assert {name: shard.jobs for name, shard in found.items()} == {f"build-main-cpu-{part}": 130 for part in parts}

@@ -1,0 +1,250 @@
+"""Building: by either backend, on what is needed and nothing built twice, with a manifest only for what succeeded."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.runner.jobs.world import GPU_TORCH, TORCH, VISION, World, recipe
+
+BACKENDS = pytest.mark.parametrize("backend", ["flox", "nix"])
+
+
+@BACKENDS
+def test_a_build_leaves_its_manifest_its_log_and_a_line_in_the_summary(
+    world: World, backend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.spec(backend=backend)
+    assert world.build() == 0
+    out, err = capsys.readouterr()
+    manifest = world.manifest
+    path = str((world.root / f"result-{TORCH}").readlink())
+    assert Path(path).read_text("utf-8") == "2.8.0\n"
+    assert manifest["store_path"] == path == out.splitlines()[-1]
+    assert manifest["derivation"].endswith(f"-{TORCH}-2.8.0.drv")
+    assert path in manifest["outputs"]
+    assert [one.endswith("-dev") for one in sorted(manifest["outputs"], key=len)] == [False, True]
+    for key, value in {
+        "name": TORCH,
+        "package": "pytorch",
+        "version": "2.8.0",
+        "branch": "main",
+        "commit": world.head,
+        "nixpkgs": "f" * 40,
+        "backend": backend,
+        "built": True,
+        "untested": {},
+    }.items():
+        assert manifest[key] == value
+    assert manifest["closure_size"] > 0
+    assert manifest["started"].endswith("Z")
+    assert set(manifest["machine"]) == {"system", "cpu", "cores"}
+    assert os.uname().nodename not in json.dumps(manifest["machine"])
+    log = (world.root / "build-output/build.log").read_text("utf-8")
+    assert f"building {TORCH}\n" in log
+    assert log in out
+    assert f"| {TORCH} | build | built |" in world.summary
+    assert err == ""
+
+
+@BACKENDS
+def test_a_build_that_fails_leaves_the_end_of_its_log_and_no_manifest(
+    world: World, backend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.spec(backend=backend)
+    assert world.build() == 0
+    world.write(TORCH, recipe(TORCH, "2.8.0", "seq 1000; echo the compiler has | tr a-z A-Z; exit 3"))
+    world.commit()
+    capsys.readouterr()
+    assert world.build() == 1
+    err = capsys.readouterr().err.splitlines()
+    assert err[0].startswith(f"{TORCH}: build-failed the build ended with 1")
+    assert "    THE COMPILER HAS" in err
+    assert len(err) <= 41
+    assert [path.name for path in Path("build-output").iterdir()] == ["build.log"]
+    log = Path("build-output/build.log").read_text("utf-8")
+    assert "\n1\n2\n" in log
+    assert f"| {TORCH} | build | failed |" in world.summary
+
+
+def test_what_the_store_holds_is_not_called_built(world: World) -> None:
+    assert world.build() == 0
+    assert world.manifest["built"] is True
+    assert world.build() == 0
+    assert world.manifest["built"] is False
+    assert world.builds == 1
+    assert "it was there already" in world.summary
+
+
+def test_a_test_that_no_pool_runs_is_in_the_manifest_and_in_the_summary(world: World) -> None:
+    name = GPU_TORCH.replace("sm90", "sm120")
+    world.write(name, recipe(name, "2.8.0"))
+    world.commit()
+    assert world.build(name) == 0
+    reason = "no pool for gpu-test on x86_64-linux has a GPU that runs sm120 beside a CPU that runs avx2"
+    assert world.manifest["untested"] == {"gpu-test": reason}
+    assert f"no gpu-test: {reason}" in world.summary
+
+
+def test_where_flox_builds_something_else_that_is_what_is_told(world: World) -> None:
+    world.spec(backend="flox")
+    world.write("other", recipe("other", "1"))
+    world.commit()
+    flox = world.folder / "bin" / "flox"
+    flox.unlink()
+    flox.write_text(f"#!/bin/sh\nexec nix-build .flox/pkgs/other.nix --out-link result-{TORCH}\n", "utf-8")
+    flox.chmod(0o755)
+    assert world.build() == 0
+    assert world.manifest["store_path"].endswith("-other-1")
+    assert world.manifest["derivation"].endswith("-other-1.drv")
+    assert world.manifest["store_path"] in world.manifest["outputs"]
+
+
+# What is needed.
+
+
+@BACKENDS
+def test_what_is_needed_and_nowhere_is_not_built(
+    world: World, backend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.spec(backend=backend)
+    assert world.build(VISION) == 1
+    message = f"needs {TORCH}, which is neither in this machine's store nor in a cache, for the spec names none"
+    assert capsys.readouterr().err == f"{VISION}: needs-missing {message}; build it first\n"
+    world.spec(backend=backend, cache=world.cache())
+    assert world.build(VISION) == 1
+    message = f"needs {TORCH}, which is neither in this machine's store nor in file://{world.folder}/cache"
+    assert capsys.readouterr().err == f"{VISION}: needs-missing {message}; build it first\n"
+    assert world.builds == 0
+    assert f"| {VISION} | build | failed |" in world.summary
+
+
+@BACKENDS
+def test_what_is_needed_comes_from_the_store(world: World, backend: str) -> None:
+    world.spec(backend=backend)
+    assert world.build() == 0
+    torch = world.manifest["store_path"]
+    assert world.build(VISION) == 0
+    assert Path(world.manifest["store_path"]).read_text("utf-8") == f"2.8.0\n{torch}\n"
+    assert world.builds == 1
+
+
+@BACKENDS
+def test_what_is_needed_comes_from_the_cache(world: World, backend: str) -> None:
+    world.spec(backend=backend, cache=world.cache())
+    world.key()
+    assert world.build() == 0
+    torch = world.manifest["store_path"]
+    world.use_store("second")
+    assert world.build(VISION) == 0
+    assert Path(world.manifest["store_path"]).read_text("utf-8") == f"2.8.0\n{torch}\n"
+    assert world.builds == 1
+
+
+def test_what_the_cache_holds_unsigned_is_not_taken(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.spec(cache=world.cache())
+    assert world.build() == 0
+    world.use_store("second")
+    assert world.build(VISION) == 1
+    assert "needs-missing" in capsys.readouterr().err
+    assert world.builds == 1
+
+
+def test_a_recipe_that_is_built_with_something_else_is_refused(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.write("other", recipe(TORCH, "2.8.0", "echo its own torch"))
+    world.write(VISION, recipe(VISION, "0.23.0", needs="other"))
+    world.commit()
+    assert world.build() == 0
+    assert world.build(VISION) == 1
+    assert f"{VISION}: needs-other is not built with {TORCH}" in capsys.readouterr().err
+
+
+# The cache.
+
+
+def test_a_build_is_pushed_to_the_cache_with_all_its_outputs_and_signed_where_a_key_is_given(world: World) -> None:
+    world.spec(cache=world.cache())
+    secret = world.key()
+    assert world.build() == 0
+    assert len(world.manifest["outputs"]) == 2
+    for path in world.manifest["outputs"]:
+        assert world.signed(path)
+    kept = [path.read_bytes() for path in world.folder.rglob("*") if path.is_file() and path.suffix != ".secret"]
+    assert not any(secret.partition(":")[2].encode() in content for content in kept)
+
+
+def test_a_cache_that_cannot_be_written_fails_the_build(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    (world.folder / "cache").write_text("no folder", "utf-8")
+    world.spec(cache=world.cache())
+    assert world.build() == 1
+    path = Path(f"result-{TORCH}").readlink()
+    assert f"{TORCH}: push-failed {path} cannot be copied to file://" in capsys.readouterr().err
+    assert not Path("build-output/manifest.json").exists()
+
+
+# Wrong input.
+
+
+def test_what_is_no_variant_of_the_branch_is_wrong_input(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert world.build(TORCH.replace("pytorch", "pytorhc")) == 2
+    assert world.build(TORCH, "elsewhere") == 2
+    assert world.build(GPU_TORCH, "next") == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in lines] == ["unknown-variant", "unknown-branch", "variant-not-built"]
+    assert lines[2].endswith(f"{GPU_TORCH} is not built on next, but on main")
+
+
+@pytest.mark.parametrize("state", ["missing", "changed", "untracked"])
+def test_a_recipe_that_is_not_as_committed_is_wrong_input(
+    world: World, state: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = world.root / f".flox/pkgs/{TORCH}.nix"
+    if state == "missing":
+        world.git("rm", "--quiet", str(path))
+    elif state == "changed":
+        world.torch("2.8.1")
+    else:
+        world.write(GPU_TORCH, recipe(GPU_TORCH, "2.8.0"))
+    assert world.build(GPU_TORCH if state == "untracked" else TORCH) == 2
+    code = "recipe-missing" if state == "missing" else "recipe-changed"
+    name = GPU_TORCH if state == "untracked" else TORCH
+    assert capsys.readouterr().err.startswith(f".flox/pkgs/{name}.nix: {code} ")
+    assert world.builds == 0
+
+
+def test_a_recipe_that_cannot_be_evaluated_says_why(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.write(TORCH, "{ ... }: derivation { name = nowhere; }")
+    world.commit()
+    assert world.build() == 1
+    assert capsys.readouterr().err == f"{TORCH}.nix: recipe-evaluation undefined variable 'nowhere'\n"
+
+
+def test_what_the_user_has_set_does_not_reach_the_recipe(world: World) -> None:
+    world.patch.setenv("NIX_PATH", "nixpkgs=/somewhere")
+    spy = 'seen = "${builtins.getEnv "HOME"} ${builtins.getEnv "XDG_CONFIG_HOME"} ${builtins.getEnv "NIX_PATH"}";'
+    world.write(TORCH, recipe(TORCH, "2.8.0", 'echo "$seen" >"$out"', extra=spy))
+    world.commit()
+    assert world.build() == 0
+    seen = Path(world.manifest["store_path"]).read_text("utf-8")
+    assert str(world.folder / "home") not in seen
+    assert "/somewhere" not in seen
+
+
+@pytest.mark.parametrize(("backend", "program"), [("flox", "flox"), ("nix", "nix-build")])
+def test_a_program_that_is_missing_is_named(
+    world: World, backend: str, program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.spec(backend=backend)
+    bare = world.folder / "bare"
+    bare.mkdir()
+    for name in {"git", "nix", "nix-store", "nix-instantiate", "nix-build"} - {program}:
+        found = next(Path(one, name) for one in os.environ["PATH"].split(":") if Path(one, name).exists())
+        (bare / name).symlink_to(found)
+    world.patch.setenv("PATH", str(bare))
+    assert world.build() == 2
+    assert capsys.readouterr().err.startswith(f"{program}: program-missing not on PATH; ")

@@ -1,0 +1,94 @@
+"""Fetching: from the store, from the cache with valid signatures, or one line that says why not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.runner.jobs.world import World, ci_runner
+
+MANIFEST = "build-output/manifest.json"
+
+
+def test_what_the_store_holds_is_left_there(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert world.build() == 0
+    capsys.readouterr()
+    assert ci_runner("fetch", MANIFEST) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{world.manifest['store_path']}\n"
+    assert err.endswith(": in the store already\n")
+
+
+def test_a_closure_comes_from_the_cache_whose_key_is_trusted_for_this_alone(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.spec(cache=world.cache())
+    world.key()
+    assert world.build() == 0
+    path = world.manifest["store_path"]
+    world.use_store("second")
+    assert world.nix("copy", "--from", world.cache()["url"], path).returncode != 0
+    assert ci_runner("fetch", MANIFEST) == 0
+    assert capsys.readouterr().err.endswith(": fetched from the cache\n")
+    assert Path(path).read_text("utf-8") == "2.8.0\n"
+
+
+def test_what_is_not_signed_yet_comes_where_it_is_what_the_manifest_says(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.spec(cache=world.cache())
+    assert world.build() == 0
+    path = world.manifest["store_path"]
+    assert not world.signed(path)
+    world.use_store("second")
+    assert ci_runner("fetch", MANIFEST) == 0
+    assert capsys.readouterr().err.endswith(": fetched from the cache\n")
+    assert Path(path).read_text("utf-8") == "2.8.0\n"
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("another build, unsigned", "lacks a valid signature"),
+        ("another build, other key", "lacks a valid signature"),
+        ("tampered", "hash mismatch"),
+        ("not there", "there is no substituter that can build it"),
+        ("no cache", "and the spec names no `cache` to fetch it from"),
+    ],
+)
+def test_what_cannot_be_had_is_one_line(world: World, why: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    world.spec(cache=world.cache())
+    if why != "another build, unsigned":
+        world.key()
+    assert world.build() == 0
+    path = world.manifest["store_path"]
+    if why.startswith("another build"):
+        contents = dict.fromkeys(world.manifest["closure"], f"sha256:{'0' * 52}")
+        (world.root / MANIFEST).write_text(json.dumps(world.manifest | {"closure": contents}), "utf-8")
+    if why == "another build, other key":
+        world.spec(cache=world.cache() | {"public-key": world.cache("another")["public-key"]})
+    elif why == "tampered":
+        for archive in (world.folder / "cache" / "nar").iterdir():
+            archive.write_bytes(archive.read_bytes()[:-20] + b"x" * 20)
+        told = f"cannot be fetched from {world.cache()['url']}"
+    elif why == "not there":
+        world.spec(cache=world.cache() | {"url": f"file://{world.folder}/empty"})
+    elif why == "no cache":
+        world.spec()
+    world.use_store("second")
+    capsys.readouterr()
+    assert ci_runner("fetch", MANIFEST) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert f"closure-missing {path} is not in this machine's store" in err
+    assert told in err
+    assert not Path(path).exists()
+
+
+def test_what_is_no_manifest_is_wrong_input(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    (world.root / "odd.json").write_text("{}", "utf-8")
+    assert ci_runner("fetch", "odd.json") == 2
+    assert "odd.json: broken-manifest has no 'store_path'" in capsys.readouterr().err.splitlines()

@@ -1,0 +1,315 @@
+"""Containers: what the engine is told, what of it could be seen, what it answers; with real ones where they run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.errors import InputError
+from ci_compiler.runner.controller.containers import (
+    JIT,
+    ContainerEngine,
+    EngineError,
+    InstanceStatus,
+    RunnerOrder,
+    find_engine,
+)
+from ci_compiler.secret import Secret
+
+IMAGE = "localhost/my-org/ci-builder:0.1.0"
+SECRET = "ZW5jb2RlZCBjb25maWd1cmF0aW9u"  # noqa: S105
+ORDER = RunnerOrder(
+    name="ci-runner-here-1-abcdef-builder",
+    registration=17,
+    scope="my-org/stack",
+    pool="builder",
+    slot=1,
+    image=IMAGE,
+    gpus="",
+    builds=True,
+    room=20 * 10**9,
+    cores=0,
+)
+
+STAND_IN = """\
+#!/bin/sh
+# Keeps what it was told; answers as podman and docker do, from files beside it.
+here=$(dirname "$0")
+printf '%s\\n' "$*" >> "$here/told"
+env >> "$here/environment"
+case "$1 $2" in
+"image inspect") cat "$here/image" ;;
+"pull "*) echo sha256:0123456789abcdef > "$here/image" ;;
+"volume ls") cat "$here/volumes" ;;
+"volume inspect") printf '["%s",{"io.github.ci-compiler":"runner","io.github.ci-compiler.pool":"builder",' "$5"
+  printf '"io.github.ci-compiler.slot":"1","io.github.ci-compiler.image":"0123456789ab"}]\\n' ;;
+"volume create") for last; do :; done; echo "$last" >> "$here/volumes" ;;
+"ps --all") cat "$here/names" ;;
+"container inspect") cat "$here/inspected" ;;
+"info --format") echo "$here/not/yet/made" ;;
+"logs --tail") echo first; echo; echo "last words" >&2 ;;
+"run --detach")
+  if test -e "$here/broken"; then
+    echo "Error: no such device, with $ACTIONS_RUNNER_INPUT_JITCONFIG" >&2
+    exit 125
+  fi ;;
+esac
+"""
+
+
+class Told:
+    """An engine that writes down what it is told."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder = folder
+        program = folder / kind
+        program.write_text(STAND_IN, "utf-8")
+        program.chmod(0o755)
+        for name in ("told", "environment", "volumes", "names"):
+            (folder / name).touch()
+        (folder / "image").write_text("sha256:0123456789abcdef\n", "utf-8")
+        self.engine = ContainerEngine(program)
+
+    @property
+    def told(self) -> list[str]:
+        return (self.folder / "told").read_text("utf-8").splitlines()
+
+    @property
+    def environment(self) -> str:
+        return (self.folder / "environment").read_text("utf-8")
+
+
+@pytest.fixture(params=["podman", "docker"])
+def told(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
+    monkeypatch.setenv("GITHUB_TOKEN", "ghs_secret")
+    monkeypatch.setenv("GITHUB_APP_PRIVATE_KEY", "PRIVATE")
+    return Told(tmp_path, request.param)
+
+
+def test_the_configuration_goes_by_the_environment_and_the_token_not_at_all(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    told.engine.start(ORDER, Secret(SECRET))
+    assert f"{JIT}={SECRET}" in told.environment
+    assert not any(SECRET in line for line in told.told)
+    assert "ghs_secret" not in told.environment
+    assert "PRIVATE" not in told.environment
+    assert not (told.folder / "secret").exists()
+
+
+def test_the_container_is_confined_named_and_marked(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    told.engine.start(ORDER, Secret(SECRET))
+    words = told.told[-1].split()
+    pairs = set(pairwise(words))
+    assert words[:2] == ["run", "--detach"]
+    assert words[-1] == IMAGE
+    assert {
+        ("--name", ORDER.name),
+        ("--cap-drop", "all"),
+        ("--security-opt", "no-new-privileges"),
+        ("--pull", "never"),
+        ("--env", JIT),
+        ("--env", "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1"),
+        ("--label", "io.github.ci-compiler=runner"),
+        ("--label", "io.github.ci-compiler.registration=17"),
+        ("--volume", "ci-runner-builder-1-0123456789ab:/nix"),
+    } <= pairs
+    assert ("--env", "CI_RUNNER_FREE_GB=20") in pairs
+    assert not {"--privileged", "--device", "--gpus", "--rm"} & set(words)
+    assert not any("docker.sock" in word for word in words)
+
+
+def test_only_builders_get_what_the_sandbox_of_nix_needs(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    told.engine.start(ORDER, Secret(SECRET))
+    told.engine.start(replace(ORDER, builds=False, cores=16), Secret(SECRET))
+    builder, tester = told.told[-2:]
+    mask = {"podman": "unmask=ALL", "docker": "systempaths=unconfined"}[told.engine.kind]
+    assert f"--security-opt seccomp=unconfined --security-opt {mask}" in builder
+    assert "unconfined" not in tester
+    assert "CI_RUNNER_CORES" not in builder
+    assert "--env CI_RUNNER_CORES=16" in tester
+
+
+@pytest.mark.parametrize("gpus", ["all", "1"])
+def test_gpus_are_handed_on_in_the_engines_own_way(told: Told, gpus: str) -> None:
+    told.engine.prepare(ORDER)
+    told.engine.start(replace(ORDER, gpus=gpus), Secret(SECRET))
+    right = {"podman": f"--device nvidia.com/gpu={gpus}", "docker": f"--gpus {'device=1' if gpus == '1' else 'all'}"}
+    assert right[told.engine.kind] in told.told[-1]
+
+
+def test_an_image_is_pulled_only_where_it_is_missing(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    assert not any(line.startswith("pull") for line in told.told)
+    (told.folder / "image").write_text("", "utf-8")
+    told.engine.prepare(ORDER)
+    assert f"pull {IMAGE}" in told.told
+
+
+def test_a_slots_store_is_made_once(told: Told) -> None:
+    for _ in range(3):
+        told.engine.prepare(ORDER)
+    [made] = [line for line in told.told if line.startswith("volume create")]
+    assert made.endswith(" ci-runner-builder-1-0123456789ab")
+    [volume] = told.engine.volumes()
+    assert (volume.pool, volume.slot, volume.image) == ("builder", 1, "0123456789ab")
+
+
+def test_garbage_is_collected_in_the_slots_own_store_without_a_network(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    told.engine.collect_garbage(ORDER)
+    assert (
+        "--network none --volume ci-runner-builder-1-0123456789ab:/nix --entrypoint nix-collect-garbage"
+        in told.told[-1]
+    )
+
+
+def test_a_failure_is_one_line_without_the_secret(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    (told.folder / "broken").touch()
+    with pytest.raises(EngineError) as raised:
+        told.engine.start(ORDER, Secret(SECRET))
+    assert str(raised.value) == f"{told.engine.kind} run --detach: Error: no such device, with ***"
+
+
+def test_containers_are_read(told: Told) -> None:
+    (told.folder / "names").write_text("one\ntwo\n", "utf-8")
+    labels = '{"io.github.ci-compiler":"runner","io.github.ci-compiler.pool":"p","io.github.ci-compiler.slot":"2"}'
+    lines = [f'["/one","running",0,{labels}]', f'["two","exited",137,{labels}]']
+    (told.folder / "inspected").write_text("\n".join(lines), "utf-8")
+    one, two = told.engine.machines()
+    assert (one.name, one.status, one.registration, one.pool, one.slot) == ("one", InstanceStatus.RUNNING, 0, "p", 2)
+    assert (two.name, two.status, two.exit_code) == ("two", InstanceStatus.ENDED, 137)
+    told.engine.remove("two")
+    told.engine.remove("never-there")
+    assert [line for line in told.told if line.startswith("rm")] == ["rm --force --volumes two"]
+    assert told.engine.last_words("two") == "last words"
+    assert told.engine.room() > 0
+
+
+def test_an_engine_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="podman and docker not installed"):
+        find_engine(None)
+    with pytest.raises(InputError, match="unknown engine 'dokcer'; did you mean docker"):
+        find_engine("dokcer")
+    with pytest.raises(EngineError, match="No such file"):
+        ContainerEngine(tmp_path / "podman").machines()
+    (tmp_path / "docker").write_text("#!/bin/sh\n", "utf-8")
+    (tmp_path / "docker").chmod(0o755)
+    assert find_engine(None).kind == "docker"
+
+
+# With real engines.
+
+RUNNER = """\
+echo "configuration: ${ACTIONS_RUNNER_INPUT_JITCONFIG:+there}, token: ${GITHUB_TOKEN:-none}"
+sleep 1
+exit 3
+"""
+
+
+def _root(folder: Path) -> None:
+    """A root file system with a shell, out of this machine's own files."""
+    for program in ("sh", "sleep"):
+        path = shutil.which(program) or pytest.skip(f"no {program}")
+        listed = subprocess.run(["ldd", path], capture_output=True, encoding="utf-8", check=False).stdout
+        for needed in (path, *(word for word in listed.split() if word.startswith("/"))):
+            copy = folder / needed.lstrip("/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(needed, copy)
+        (folder / "bin").mkdir(exist_ok=True)
+        if not (folder / "bin" / program).exists():
+            shutil.copy(path, folder / "bin" / program)
+    (folder / "bin" / "nix-collect-garbage").write_text('#!/bin/sh\necho "$@" > /nix/collected\n', "utf-8")
+    (folder / "bin" / "nix-collect-garbage").chmod(0o755)
+    for name in ("nix", "tmp", "proc", "sys", "dev", "etc"):
+        (folder / name).mkdir(exist_ok=True)
+
+
+def _podman(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """podman with a storage of its own, and with what it needs where it is itself confined."""
+    runtime = next((one for one in ("runc", "crun") if shutil.which(one)), "crun")
+    for name, text in {
+        "containers.conf": '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\nnetns = "none"\n'
+        f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "{runtime}"\n',
+        "storage.conf": f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n',
+    }.items():
+        (folder / name).write_text(text, "utf-8")
+    monkeypatch.setenv("CONTAINERS_CONF", str(folder / "containers.conf"))
+    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(folder / "storage.conf"))
+
+
+@pytest.fixture(params=["podman", "docker"])
+def real(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ContainerEngine]:
+    """An engine that runs containers on this machine, with the image; else the test is skipped."""
+    program = shutil.which(request.param) or pytest.skip(f"no {request.param} here")
+    if request.param == "podman":
+        _podman(tmp_path, monkeypatch)
+    (tmp_path / "root").mkdir()
+    _root(tmp_path / "root")
+    (tmp_path / "root" / "run.sh").write_text(RUNNER, "utf-8")
+    change = 'CMD ["/bin/sh", "/run.sh"]'
+    archive = shutil.make_archive(str(tmp_path / "root"), "tar", tmp_path / "root")
+    probe = ["run", "--detach", "--name", "ci-runner-probe", IMAGE]
+    for command in (["import", "--change", change, archive, IMAGE], probe, ["rm", "--force", "ci-runner-probe"]):
+        done = subprocess.run([program, *command], capture_output=True, encoding="utf-8", check=False)
+        if done.returncode:
+            pytest.skip(f"{request.param} runs no containers here: {done.stderr.strip().splitlines()[-1:]}")
+    engine = ContainerEngine(Path(program))
+    yield engine
+    engine.remove(ORDER.name)
+    for volume in engine.volumes():
+        engine.remove_volume(volume.name)
+    subprocess.run([program, "rmi", "--force", IMAGE], capture_output=True, check=False)
+
+
+def _arguments_of_all_processes() -> str:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_text("utf-8", errors="replace"))
+        except OSError:
+            continue
+    return "\n".join(found)
+
+
+def test_a_real_engine_runs_one_and_forgets_it(real: ContainerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "ghs_secret")
+    assert real.machines() == ()
+    real.prepare(ORDER)
+    assert real.room() > 0
+    real.collect_garbage(ORDER)
+    real.start(ORDER, Secret(SECRET))
+    [machine] = real.machines()
+    assert (machine.name, machine.status, machine.registration) == (ORDER.name, InstanceStatus.RUNNING, 17)
+    assert (machine.scope, machine.pool, machine.slot) == ("my-org/stack", "builder", 1)
+    assert SECRET not in _arguments_of_all_processes()
+    for _ in range(100):
+        [machine] = real.machines()
+        if machine.status is InstanceStatus.ENDED:
+            break
+        time.sleep(0.1)
+    assert (machine.status, machine.exit_code) == (InstanceStatus.ENDED, 3)
+    assert real.last_words(ORDER.name) == "configuration: there, token: none"
+    [volume] = real.volumes()
+    assert volume.name == f"ci-runner-builder-1-{real.image_id(IMAGE)}"
+    real.remove(ORDER.name)
+    assert real.machines() == ()
+
+
+def test_a_real_engine_ends_and_removes_what_runs(real: ContainerEngine) -> None:
+    real.prepare(ORDER)
+    real.start(ORDER, Secret(SECRET))
+    real.end(ORDER.name)
+    real.remove(ORDER.name)
+    assert real.machines() == ()
+    real.remove(ORDER.name)

@@ -1,0 +1,429 @@
+"""The controller: one job a runner, everything cleaned up after, whatever fails, whenever it is told to stop."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count, cycle, pairwise
+
+import pytest
+
+from ci_compiler.errors import InputError
+from ci_compiler.github.errors import GitHubError, Trouble
+from ci_compiler.hardware import tables
+from ci_compiler.runner.controller.containers import RunnerOrder
+from ci_compiler.runner.controller.loop import Controller
+from ci_compiler.runner.controller.runner_names import RunnerName, host_tag, labels_of, read_name
+from ci_compiler.runner.controller.slots import Phase
+from tests.github.server import serving
+from tests.github.state import Fault, GitHub
+from tests.specs import small, spec_of
+
+from .world import JOB, LABELS, WORK, Script, World
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    """GitHub with the repository of a person's, and a runner that is none of ours."""
+    with serving(GitHub()) as served:
+        served.add_runner("theirs", LABELS, status="offline")
+        yield served
+
+
+@pytest.fixture
+def world(github: GitHub) -> World:
+    return World(github=github)
+
+
+def ours(world: World) -> list[str]:
+    return [runner["name"] for runner in world.github.of() if runner["name"] != "theirs"]
+
+
+def nothing_left(world: World) -> bool:
+    return not ours(world) and not world.containers
+
+
+def until_finished(world: World, controller: Controller, jobs: int) -> None:
+    world.run_until(controller, lambda: controller.finished >= jobs)
+
+
+def drained(world: World, controller: Controller) -> None:
+    """Tells it to stop, and lets it."""
+    controller.drain()
+    world.run_until(controller, lambda: all(slot.phase is Phase.DONE for slot in controller.slots))
+    assert nothing_left(world)
+
+
+def test_every_job_gets_a_registration_and_a_container_of_its_own(world: World) -> None:
+    controller = world.controller(replace(WORK, count=2))
+    until_finished(world, controller, 10)
+    drained(world, controller)
+    names = [order.name for order in world.orders]
+    assert len(set(names)) == len(names)
+    assert world.secrets == world.github.secrets
+    assert world.most == 2
+    assert {name.slot for name in map(read_name, names) if name} == {1, 2}
+    assert not world.cut_short
+
+
+def test_a_runner_bears_the_pools_labels_and_githubs_own(world: World) -> None:
+    spec = spec_of(small())
+    assert labels_of(tables(), spec.pools[0]) == ("self-hosted", "linux", "x64", "nix-builder")
+    bare = replace(spec.pools[0], runs_on=replace(spec.pools[0].runs_on, labels=("nix-builder",)))
+    assert labels_of(tables(), bare) == ("self-hosted", "Linux", "X64", "nix-builder")
+    arm = replace(bare, system="aarch64-linux")
+    assert labels_of(tables(), arm) == ("self-hosted", "Linux", "ARM64", "nix-builder")
+    controller = world.controller()
+    world.run_until(controller, lambda: bool(world.orders))
+    [made] = [runner for runner in world.github.of() if runner["name"] == world.orders[0].name]
+    assert [label["name"] for label in made["labels"]] == list(LABELS)
+
+
+def test_a_name_is_read_back_from_githubs_list() -> None:
+    name = RunnerName(host=host_tag("Build-Machine.example.org"), slot=12, made=1_790_856_000, pool="x86-builder")
+    assert read_name(str(name)) == name
+    long = replace(name, pool="a" * 45)
+    assert len(str(long)) == 64
+    assert read_name(str(long)) == replace(long, pool="a" * (64 - len(str(replace(name, pool=""))) - 1))
+    assert read_name("theirs") is None
+    assert host_tag("a") != host_tag("b")
+    assert host_tag("localhost", "1") != host_tag("localhost", "2")
+
+
+FAULTS = [
+    Fault(500),
+    Fault(502, done=True),
+    Fault(0),
+    Fault(0, done=True, cut=1),
+    Fault(429, headers={"Retry-After": "90"}),
+    Fault(403, message="API rate limit exceeded"),
+    Fault(403, message="Resource not accessible by integration"),
+    Fault(401, message="Bad credentials"),
+    Fault(404, message="Not Found"),
+    Fault(200, body=b"<html>proxy</html>"),
+]
+
+LIVES: list[Script] = [
+    JOB,
+    [(10, "online"), (3000, "busy"), (3010, "done")],
+    [(4, "exit 1")],
+    [(4, "exit 0")],
+    [(4, "gone")],
+    [],
+    [(10, "online"), (20, "busy"), (60, "exit 137")],
+    [(10, "online"), (20, "busy"), (200, "offline")],
+    [(10, "online"), (200, "offline"), (400, "online"), (420, "busy"), (900, "done")],
+    [(10, "online"), (20, "busy"), (60, "gone")],
+    [(10, "online"), (20, "busy")],
+]
+"""Lives of a container: good ones, crashes, hangs and disappearances before, at and behind every step."""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nothing_is_left_over_after_200_jobs_with_faults_at_every_step(world: World, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311  (no secret, but the same in every run)
+    met: set[str] = set()
+    turns = {method: cycle(FAULTS) for method in ("GET", "POST", "DELETE")}
+
+    def of_engine(method: str) -> str:
+        if chance.random() > (0.3 if method == "collect_garbage" else 0.06):
+            return ""
+        met.add(method)
+        return chance.choice(["before", "after"])
+
+    def of_github(method: str, _: str) -> Fault | None:
+        if chance.random() > 0.12:
+            return None
+        fault = next(turns[method])
+        met.add(f"{method} {fault}")
+        return fault
+
+    def life(_: RunnerOrder) -> Script:
+        return JOB if chance.random() < 0.7 else chance.choice(LIVES)
+
+    controller = world.controller(replace(WORK, count=3, longest=7200.0))
+    controller.adopt()
+    until_finished(world, controller, 1)
+    world.chance, world.github.chance, world.script = of_engine, of_github, life
+    most = 0
+    for jobs in range(2, 201):
+        until_finished(world, controller, jobs)
+        most = max(most, len(ours(world)))
+        if jobs % 5 == 0:
+            world.free, world.garbage = 10 * 10**9, 50 * 10**9
+    assert most <= 3
+    world.chance, world.github.chance = lambda _: "", lambda *_: None
+    drained(world, controller)
+    assert [runner["name"] for runner in world.github.of()] == ["theirs"]
+    assert {"prepare", "room", "collect_garbage", "start", "machines", "remove"} <= met
+    assert {f"{method} {fault}" for method in turns for fault in FAULTS} <= met
+    shown = "\n".join(world.said)
+    assert not any(secret in shown for secret in world.secrets)
+
+
+@pytest.mark.parametrize("script", LIVES, ids=str)
+def test_no_life_of_a_container_leaves_anything(world: World, script: Script) -> None:
+    """One bad life, then good ones: the next job is done, the bad one's registration and container are gone."""
+    lives = iter([script])
+    world.script = lambda _: next(lives, JOB)
+    controller = world.controller(replace(WORK, longest=3600.0))
+    world.run_until(controller, lambda: controller.finished >= 1 and len(world.orders) >= 3)
+    assert world.orders[0].name not in {*ours(world), *world.containers}
+    drained(world, controller)
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ([(4, "exit 3")], "ended with exit code 3: {name} said so; the next one comes in"),
+        ([(4, "exit 0")], "ended without a job"),
+        ([], "has not connected to GitHub in 6 min; the next one comes in"),
+        ([(10, "online"), (200, "offline")], "lost its connection to GitHub 16 min ago; the next"),
+        ([(10, "online"), (20, "busy")], "has been at one job for 9 h 2 min, longer than any may take; the next"),
+        ([(4, "gone")], "its container is gone; the next"),
+    ],
+)
+def test_it_says_what_went_wrong(world: World, script: Script, says: str) -> None:
+    lives = iter([script])
+    world.script = lambda _: next(lives, JOB)
+    controller = world.controller()
+    world.run_until(controller, lambda: len(world.orders) == 2)
+    name = world.orders[0].name
+    assert any(line.startswith(f"{name}: {says.format(name=name)}") for line in world.said), world.said
+
+
+def test_failures_in_a_row_come_ever_later_and_a_job_ends_the_row(world: World) -> None:
+    world.faults["prepare"] = ["pull failed"] * 12
+    controller = world.controller()
+    times: list[float] = []
+    for _ in range(12):
+        before = len(world.said)
+        world.run_until(controller, lambda before=before: len(world.said) > before)  # type: ignore[misc]
+        times.append(world.clock.passed())
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    assert pauses[0] <= 10
+    assert 300 <= pauses[-1] <= 605
+    assert sorted(pauses[:8]) == pauses[:8]
+    until_finished(world, controller, 1)
+    assert controller.slots[0].failures == 0
+
+
+@pytest.mark.parametrize("life", [[(4, "exit 1")], [(4, "exit 0")], [(4, "gone")]])
+def test_runners_that_die_in_a_row_come_ever_later(world: World, life: Script) -> None:
+    world.script = lambda _: life
+    controller = world.controller()
+    times: list[float] = []
+    while len(times) < 9:
+        world.run_until(controller, lambda: len(world.orders) > len(times))
+        times.append(world.clock.passed())
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    assert pauses[0] <= 25
+    assert pauses[-1] >= 300
+    assert nothing_left(world) or len(ours(world)) == 1
+
+
+def test_a_removal_that_github_denies_by_not_found_is_not_taken_for_done(world: World) -> None:
+    """That is how it answers a token that may not: the registration is still there."""
+    world.script = lambda _: [(4, "exit 1")]
+    controller = world.controller()
+    world.run_until(controller, lambda: len(world.orders) == 1)
+    world.github.faults += [Fault(404, "DELETE", message="Not Found")] * 2
+    world.run_until(controller, lambda: len(world.orders) == 2)
+    assert world.orders[0].name not in ours(world)
+    assert sum("GitHub did not find what it lists; going on in" in line for line in world.said) == 2
+
+
+def test_nothing_is_registered_before_the_image_and_the_room_are_there(world: World) -> None:
+    world.faults["prepare"] = ["no such image"]
+    world.free = 0
+    controller = world.controller()
+    world.run_until(controller, lambda: sum("needed" in line for line in world.said) == 3)
+    assert not world.github.secrets
+    assert any("0 GB free and 20 GB needed, with no more garbage" in line for line in world.said)
+
+
+def test_garbage_is_collected_before_a_job_and_only_when_space_is_short(world: World) -> None:
+    controller = world.controller()
+    until_finished(world, controller, 2)
+    assert not [event for event in world.events if event.startswith("collect")]
+    world.free, world.garbage = 10 * 10**9, 40 * 10**9
+    until_finished(world, controller, 5)
+    assert [event for event in world.events if event.startswith("collect")] == ["collect 1"]
+    assert any("slot 1: 10 GB free of 20 GB; collecting garbage" in line for line in world.said)
+    drained(world, controller)
+
+
+def test_a_rate_limit_is_waited_for_as_long_as_github_says(world: World) -> None:
+    controller = world.controller()
+    until_finished(world, controller, 1)
+    world.github.faults.append(Fault(429, "POST", headers={"Retry-After": "1800"}))
+    world.run_until(controller, lambda: any("going on in 30 min" in line for line in world.said))
+    before, orders = world.clock.passed(), len(world.orders)
+    world.run_until(controller, lambda: len(world.orders) > orders)
+    assert 1790 <= world.clock.passed() - before <= 1810
+
+
+def test_told_to_stop_it_takes_back_idle_runners_and_lets_jobs_finish(world: World) -> None:
+    lives = iter([JOB, [(10, "online")]])
+    world.script = lambda _: next(lives)
+    controller = world.controller(replace(WORK, count=2))
+    world.run_until(controller, lambda: any(runner["busy"] for runner in world.github.of()))
+    busy, idle = (order.name for order in world.orders)
+    drained(world, controller)
+    assert world.events[-1] == f"end {idle}"
+    assert f"{busy}: finishing its job" in world.said
+    removals = [target for method, target, _ in world.github.asked if method == "DELETE"]
+    assert len(removals) == 2 * len(world.orders)
+    assert controller.finished == 1
+    assert not world.cut_short
+    assert len(world.orders) == 2
+
+
+@pytest.mark.parametrize("step", ["prepare", "room", "start"])
+def test_told_to_stop_at_any_step_it_leaves_nothing(world: World, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM comes while the engine is at work."""
+    controller = world.controller()
+    known = getattr(world, step)
+
+    def told(*arguments: object) -> object:
+        controller.drain()
+        return known(*arguments)
+
+    monkeypatch.setattr(world, step, told)
+    world.script = lambda _: [(10, "online")]
+    world.run_until(controller, lambda: all(slot.phase is Phase.DONE for slot in controller.slots))
+    assert nothing_left(world)
+    assert len(world.orders) == (step == "start")
+
+
+def test_told_to_stop_twice_it_stops_at_once(world: World) -> None:
+    world.script = lambda _: [(10, "online"), (20, "busy")]
+    controller = world.controller()
+    world.run_until(controller, lambda: any(runner["busy"] for runner in world.github.of()))
+    controller.drain()
+    controller.step()
+    controller.drain()
+    world.run_until(controller, lambda: all(slot.phase is Phase.DONE for slot in controller.slots), most=5)
+    assert not world.containers
+    assert "may be left over: `ci-runner prune` removes it" in world.said[-1]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 422])
+def test_a_first_registration_that_is_refused_ends_it(world: World, status: int) -> None:
+    world.github.faults.append(Fault(status, "POST", message="no"))
+    with pytest.raises(GitHubError) as raised:
+        world.controller().run()
+    assert raised.value.trouble in {Trouble.TOKEN, Trouble.FORBIDDEN, Trouble.MISSING, Trouble.REFUSED}
+    assert nothing_left(world)
+    assert not world.orders
+
+
+def test_later_refusals_do_not_end_it(world: World) -> None:
+    controller = world.controller()
+    until_finished(world, controller, 1)
+    world.github.faults += [Fault(401, "POST", message="Bad credentials")] * 3
+    until_finished(world, controller, 3)
+    drained(world, controller)
+
+
+def test_a_version_that_github_no_longer_serves_stops_it(world: World) -> None:
+    lives = iter([[(30, "exit 7")], JOB])
+    world.script = lambda _: next(lives)
+    finding = world.controller(replace(WORK, count=2)).run()
+    assert finding is not None
+    assert str(finding).startswith("ghcr.io/my-org/ci-builder:0.1.0: runner-outdated GitHub no longer serves")
+    assert nothing_left(world)
+    assert len(world.orders) == 2
+
+
+def test_an_engine_that_does_not_work_is_said_at_once(world: World) -> None:
+    world.faults["machines"] = ["cannot connect to the daemon"]
+    with pytest.raises(InputError, match="builder: engine-fails machines failed"):
+        world.controller().run()
+
+
+def test_a_controller_that_was_killed_finds_its_jobs_again(world: World) -> None:
+    killed = world.controller(replace(WORK, count=3))
+    lives = iter([JOB, [(5, "exit 1")], [(10, "online"), (20, "busy")]])
+    world.script = lambda _: next(lives, JOB)
+    world.run_until(killed, lambda: len(world.orders) == 3)
+    running, crashed, _ = (order.name for order in world.orders)
+    world.clock.sleep(60.0)
+    controller = world.controller()
+    controller.adopt()
+    assert f"{running}: taken over from an earlier controller" in world.said
+    world.run_until(controller, lambda: crashed not in {*world.containers, *ours(world)})
+    assert running in world.containers
+    until_finished(world, controller, 2)
+    assert world.orders[-1].slot == 1
+    assert max(order.slot for order in world.orders[3:]) == 1
+    world.github.runners[world.orders[2].registration]["busy"] = False
+    drained(world, controller)
+
+
+def test_a_runner_of_another_pool_is_somebody_elses(world: World) -> None:
+    """Two pools on one machine have a controller each."""
+    world.script = lambda _: [(10, "online"), (40, "busy")]
+    world.run_until(world.controller(), lambda: len(world.orders) == 1)
+    [container] = world.containers.values()
+    container.machine = replace(container.machine, pool="other", slot=9)
+    theirs = container.machine.name
+    world.script = lambda _: JOB
+    mine = world.controller()
+    mine.adopt()
+    assert not any("taken over" in said for said in world.said)
+    until_finished(world, mine, 1)
+    mine.drain()
+    world.run_until(mine, lambda: set(world.containers) == {theirs})
+
+
+def test_a_runner_of_another_scope_is_not_taken_over(world: World) -> None:
+    """Its registration is not among ours, and its store is in use."""
+    killed = world.controller()
+    world.run_until(killed, lambda: len(world.orders) == 1)
+    [container] = world.containers.values()
+    container.machine = replace(container.machine, scope="my-org")
+    with pytest.raises(InputError, match=r"builder: runs-already ci-runner-\S+ runs here for my-org; let it finish"):
+        world.controller().run()
+    assert container.machine.name in world.containers
+
+
+def test_a_stop_behind_an_outdated_runner_lets_jobs_finish(world: World) -> None:
+    lives = iter([[(60, "exit 7")], JOB])
+    world.script = lambda _: next(lives)
+    controller = world.controller(replace(WORK, count=2))
+    world.run_until(controller, lambda: len(world.orders) == 2 and len(world.containers) == 1)
+    drained(world, controller)
+    assert not world.cut_short
+    assert controller.finished == 1
+
+
+def test_registrations_that_a_killed_controller_left_are_removed(world: World) -> None:
+    """Ours, old and idle ones alone: not those of another machine or pool, or that are being made."""
+    made = count(int(world.clock.now()) - 5000)
+    old = RunnerName(host=WORK.host, slot=4, made=next(made), pool=WORK.pool)
+    kept = [
+        replace(old, host="there-9876", made=next(made)),
+        replace(old, pool="other", made=next(made)),
+        replace(old, made=int(world.clock.now()) - 60),
+    ]
+    for name in (old, *kept):
+        world.github.add_runner(str(name), LABELS, status="offline")
+    busy = replace(old, made=next(made))
+    world.github.add_runner(str(busy), LABELS, busy=True)
+    controller = world.controller()
+    until_finished(world, controller, 1)
+    assert str(old) not in ours(world)
+    assert {*map(str, kept), str(busy)} <= {*ours(world)}
+    assert f"{old}: left over from an earlier controller" in world.said
+
+
+def test_gpus_are_shared_out_where_there_are_several_runners(world: World) -> None:
+    controller = world.controller(replace(WORK, gpus=True, count=2))
+    world.run_until(controller, lambda: len(world.orders) == 2)
+    assert [(order.gpus, order.cores) for order in world.orders] == [("0", 16), ("1", 16)]
+    alone = World(github=world.github)
+    lone = alone.controller(replace(WORK, gpus=True))
+    alone.run_until(lone, lambda: len(alone.orders) == 1)
+    assert (alone.orders[0].gpus, alone.orders[0].cores) == ("all", 0)

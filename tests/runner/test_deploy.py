@@ -1,0 +1,518 @@
+"""`ci-runner deploy`: what the files say, judged by the programs that read them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.runner import PROGRAM
+from ci_compiler.errors import InputError
+from ci_compiler.files.drift import MARK
+from ci_compiler.runner.deployment import arc, nixos, quadlet, systemd
+from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, PINS, pins
+from ci_compiler.runner.deployment.service import Deployment
+from ci_compiler.runner.upstream import release, upstream
+from ci_compiler.spec.build import bundled_spec
+from ci_compiler.spec.model import Spec
+from ci_compiler.workflows.common import runs_on
+from tests.checkers import require
+from tests.specs import documents, small, spec_of
+
+KNOWN = json.loads(Path(__file__).with_name("deployed.json").read_bytes())
+REPOSITORY = Path(__file__).parents[2]
+
+
+def arc_of_all(spec: Spec) -> Deployment:
+    return arc.deployment(spec, scale_set_labels=True)
+
+
+TARGETS: dict[str, Callable[[Spec], Deployment]] = {
+    "arc": arc_of_all,
+    "systemd": systemd.deployment,
+    "quadlet": quadlet.deployment,
+    "nixos": nixos.deployment,
+}
+
+POOLS: dict[str, Any] = {
+    "builder": {"runs-on": "arc-builder", "system": "x86_64-linux", "cpu": ["avx512"], "count": 3, "disk": 300},
+    "4090": {"runs-on": ["self-hosted", "linux", "x64", "gpu"], "gpu": "sm90", "cpu": ["avx512"], "memory": 64},
+    "grouped": {"runs-on": {"group": "big ones", "labels": ["linux", "arm64"]}, "cpu": ["armv9"], "cores": 8},
+}
+
+
+@pytest.fixture
+def spec() -> Spec:
+    """A pool of each kind: a scale set that builds, a label set with a GPU, a label set in a group."""
+    return spec_of(small(runners=POOLS, timeouts={"build": 300, "cpu-test": 30, "gpu-test": 45, "publish": 60}))
+
+
+def values(spec: Spec) -> dict[str, Any]:
+    """The Helm values of every pool."""
+    files = arc_of_all(spec).files
+    return {name.removesuffix(".yaml"): yaml.safe_load(text) for name, text in files.items() if name.endswith(".yaml")}
+
+
+def pod(found: Mapping[str, Any]) -> Any:
+    return found["template"]["spec"]
+
+
+# All of them.
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_file_begins_with_our_mark_and_the_spec(target: str, spec: Spec) -> None:
+    for name, text in TARGETS[target](spec).files.items():
+        sign = "<!--" if name.endswith(".md") else "#"
+        assert text.startswith(f"{sign} {MARK} from ci-matrix.yaml. Do not edit: change the spec, then run"), name
+        assert f"`ci-runner deploy {target}`" in text.splitlines()[0]
+        assert text.endswith("\n")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_pool_is_named_in_the_page(target: str, spec: Spec) -> None:
+    made = TARGETS[target](spec)
+    named = {pool.name for pool in spec.pools if f"- {pool.name} (" in made.files["install.md"]}
+    assert named == ({"4090", "grouped"} if target != "arc" else set(POOLS))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_pages_commands_are_sound_shell(target: str, spec: Spec, tmp_path: Path) -> None:
+    blocks = re.findall(r"^```shell\n(.*?)^```", TARGETS[target](spec).files["install.md"], re.MULTILINE | re.DOTALL)
+    script = tmp_path / "install.sh"
+    script.write_text("\n".join(("#!/bin/bash", *blocks)), "utf-8")
+    done = subprocess.run([require("shellcheck"), "--norc", script], capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert blocks or target == "nixos"
+
+
+@pytest.mark.parametrize("target", ["systemd", "quadlet", "nixos"])
+def test_scale_sets_are_left_to_kubernetes(target: str, spec: Spec) -> None:
+    [finding] = TARGETS[target](spec).findings
+    assert (finding.code, finding.place.file) == ("scale-set", "ci-matrix.yaml")
+    with pytest.raises(InputError, match="no-label-set"):
+        TARGETS[target](spec_of(small(runners={"builder": POOLS["builder"]})))
+
+
+@settings(max_examples=20, deadline=None)
+@given(documents())
+def test_any_spec_has_a_deployment_of_every_kind(document: dict[str, Any]) -> None:
+    spec = spec_of(document)
+    for pool, found in values(spec).items():
+        assert set(found) <= set(KNOWN["chart"]), pool
+    assert {name for name in quadlet.deployment(spec).files if name.endswith(".container")} == {
+        f"ci-runner-{pool.name}.container" for pool in spec.pools
+    }
+    assert all(f'"{pool.name}" = {{' in nixos.deployment(spec).files[nixos.MODULE] for pool in spec.pools)
+
+
+# The Actions Runner Controller.
+
+
+def test_a_job_addresses_the_scale_set_by_its_name(spec: Spec) -> None:
+    found = values(spec)
+    assert found["builder"]["runnerScaleSetName"] == runs_on(spec.pools[0].runs_on) == "arc-builder"
+    assert "scaleSetLabels" not in found["builder"]
+    assert found["4090"]["runnerScaleSetName"] == "4090"
+    assert found["4090"]["scaleSetLabels"] == POOLS["4090"]["runs-on"]
+    assert found["grouped"]["runnerGroup"] == "big ones"
+    assert all(len(one["runnerScaleSetName"]) <= 45 for one in found.values())
+
+
+def test_label_sets_become_scale_sets_only_where_asked(spec: Spec) -> None:
+    made = arc.deployment(spec)
+    assert set(made.files) == {"builder.yaml", "install.md"}
+    assert [finding.code for finding in made.findings] == ["label-set", "label-set"]
+    with pytest.raises(InputError, match=r"no-scale-set .*--scale-set-labels"):
+        arc.deployment(bundled_spec())
+
+
+def test_labels_that_change_need_a_new_set_and_the_file_says_so(spec: Spec) -> None:
+    files = arc_of_all(spec).files
+    assert "helm uninstall 4090" in files["4090.yaml"].partition("\nrunnerScaleSetName")[0]
+    assert "uninstall" not in files["builder.yaml"]
+
+
+def test_every_key_is_one_that_the_chart_and_kubernetes_know(spec: Spec) -> None:
+    for found in values(spec).values():
+        assert set(found) <= set(KNOWN["chart"])
+        assert "containerMode" not in found
+        assert set(found["template"]) <= set(KNOWN["template"])
+        assert set(pod(found)) <= set(KNOWN["spec"])
+        assert set(pod(found)["securityContext"]) <= set(KNOWN["pod security"])
+        for container in (*pod(found)["initContainers"], *pod(found)["containers"]):
+            assert set(container) <= set(KNOWN["container"])
+            assert set(container["securityContext"]) <= set(KNOWN["security"])
+
+
+def test_sizes_come_from_the_pool_and_requests_are_limits(spec: Spec) -> None:
+    found = values(spec)
+    assert (found["builder"]["minRunners"], found["builder"]["maxRunners"]) == (0, 3)
+    assert (found["4090"]["minRunners"], found["4090"]["maxRunners"]) == (0, 1)
+    for name, one in found.items():
+        [runner] = pod(one)["containers"]
+        assert runner["name"] == "runner"
+        resources = runner["resources"]
+        assert resources["requests"] == resources["limits"]
+        assert resources["limits"]["ephemeral-storage"]
+        [seed] = pod(one)["initContainers"]
+        assert seed["resources"]["requests"] == seed["resources"]["limits"]
+        assert resources["limits"].get("nvidia.com/gpu") == (1 if name == "4090" else None)
+        assert "nvidia.com/gpu" not in seed["resources"]["limits"]
+    [grouped] = pod(found["grouped"])["containers"]
+    assert grouped["resources"]["limits"]["cpu"] == 8
+    [runner] = pod(found["4090"])["containers"]
+    assert runner["resources"]["limits"]["memory"] == "64G"
+
+
+def test_pods_land_on_nodes_that_can_do_the_work(spec: Spec) -> None:
+    found = values(spec)
+    assert pod(found["grouped"])["nodeSelector"]["kubernetes.io/arch"] == "arm64"
+    gpu = pod(found["4090"])
+    assert gpu["nodeSelector"]["kubernetes.io/arch"] == "amd64"
+    assert gpu["nodeSelector"]["nvidia.com/gpu.compute.major"] == "9"
+    assert gpu["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    assert "tolerations" not in pod(found["builder"])
+
+
+def test_a_pod_without_a_gpu_sees_none(spec: Spec) -> None:
+    told = {
+        name: {entry["name"]: entry["value"] for entry in pod(found)["containers"][0]["env"]}
+        for name, found in values(spec).items()
+    }
+    assert told["builder"]["NVIDIA_VISIBLE_DEVICES"] == told["grouped"]["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert "NVIDIA_VISIBLE_DEVICES" not in told["4090"]
+    assert told["grouped"]["CI_RUNNER_CORES"] == "8"
+
+
+def test_the_store_is_a_volume_of_the_pods_own_that_holds_the_images(spec: Spec) -> None:
+    for name, found in values(spec).items():
+        volumes = {volume["name"]: volume for volume in pod(found)["volumes"]}
+        claim = volumes["nix"]["ephemeral"]["volumeClaimTemplate"]["spec"]
+        assert claim["resources"]["requests"]["storage"] == f"{300 if name == 'builder' else 200}G"
+        assert volumes["shared-memory"]["emptyDir"]["medium"] == "Memory"
+        mounts = {mount["mountPath"]: mount["name"] for mount in pod(found)["containers"][0]["volumeMounts"]}
+        assert (mounts["/nix"], mounts["/dev/shm"]) == ("nix", "shared-memory")  # noqa: S108
+        [seed] = pod(found)["initContainers"]
+        assert seed["image"] == pod(found)["containers"][0]["image"]
+        assert seed["volumeMounts"] == [{"name": "nix", "mountPath": "/seed"}]
+
+
+def test_pods_hold_no_credential_and_few_rights(spec: Spec) -> None:
+    for name, found in values(spec).items():
+        assert found["githubConfigSecret"] == arc.SECRET
+        assert pod(found)["automountServiceAccountToken"] is False
+        assert pod(found)["securityContext"]["runAsNonRoot"] is True
+        assert pod(found)["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert pod(found).get("hostUsers") is (None if name == "4090" else False)
+
+
+def test_a_pod_may_finish_its_job(spec: Spec) -> None:
+    found = values(spec)
+    assert pod(found["builder"])["terminationGracePeriodSeconds"] == 300 * 60
+    assert pod(found["4090"])["terminationGracePeriodSeconds"] == 45 * 60
+
+
+def test_the_page_installs_the_pinned_chart_once_a_pool(spec: Spec) -> None:
+    text = arc_of_all(spec).files["install.md"]
+    installs = re.findall(r"^helm upgrade --install (\S+) (\S+) --version (\S+)", text, re.MULTILINE)
+    version = pins().chart_version
+    assert installs[0] == ("arc", pins().controller_chart, version)
+    assert installs[1:] == [(pool.name, pins().scale_set_chart, version) for pool in spec.pools]
+
+
+# systemd.
+
+
+@pytest.fixture
+def machine(tmp_path: Path, spec: Spec) -> Path:
+    """A root folder with systemd's own units, ours, and the programs that they start."""
+    shutil.copytree("/usr/lib/systemd/system", tmp_path / "usr/lib/systemd/system", symlinks=True)
+    for name, text in systemd.deployment(spec).files.items():
+        if not name.endswith(".md"):
+            file = tmp_path / "etc/systemd/system" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, "utf-8")
+    for name in ("opt/ci-compiler/bin/ci-runner", "usr/bin/nvidia-ctk", "usr/bin/podman"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(0o755)
+    return tmp_path
+
+
+def analyze(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """systemd-analyze on the units below `root`."""
+    command = [require("systemd-analyze"), f"--root={root}", "--man=no", "--recursive-errors=no", *words]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+
+
+def test_systemd_takes_the_units_as_they_are(machine: Path) -> None:
+    done = analyze(machine, "verify", "ci-runner@4090.service", "ci-runner@grouped.service", "ci-runner-gpus.service")
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    template = machine / "etc/systemd/system/ci-runner@.service"
+    template.write_text(template.read_text("utf-8").replace("KillMode=mixed", "KillMode=mixd"), "utf-8")
+    assert analyze(machine, "verify", "ci-runner@4090.service").returncode != 0
+
+
+def test_the_controllers_service_is_little_exposed(machine: Path) -> None:
+    done = analyze(machine, "security", "--offline=yes", "--threshold=20", "ci-runner@4090.service")
+    assert done.returncode == 0, done.stdout[-1000:]
+
+
+def test_the_controllers_service_starts_again_but_for_one_reason(spec: Spec) -> None:
+    template = sections(systemd.deployment(spec).files["ci-runner@.service"])
+    service = template["Service"]
+    assert service["Restart"] == ["always"]
+    assert service["RestartPreventExitStatus"] == ["7"]
+    assert service["ExecStart"][0].startswith("/opt/ci-compiler/bin/ci-runner start %i --count ${COUNT} --spec ")
+    assert service["NoNewPrivileges"] == ["yes"]
+    assert service["ProtectSystem"] == ["strict"]
+    assert service["LoadCredential"] == ["hosts.yml:/etc/ci-runner/hosts.yml"]
+    assert template["Unit"]["StartLimitIntervalSec"] == ["0"]
+
+
+def test_stopping_waits_for_the_longest_job_of_the_pool(spec: Spec) -> None:
+    files = systemd.deployment(spec).files
+    for pool, minutes in (("4090", 45), ("grouped", 300)):
+        drop_in = sections(files[f"ci-runner@{pool}.service.d/pool.conf"])
+        assert int(drop_in["Service"]["TimeoutStopSec"][0]) > minutes * 60
+    assert "ci-runner-gpus.service" in files["ci-runner@4090.service.d/pool.conf"]
+    assert "ci-runner-gpus.service" not in files["ci-runner@grouped.service.d/pool.conf"]
+
+
+def test_a_machine_without_gpus_gets_nothing_for_them() -> None:
+    files = systemd.deployment(spec_of(small(runners={"grouped": POOLS["grouped"]}))).files
+    assert systemd.GPUS not in files
+    assert "GPU" not in files["install.md"]
+
+
+def sections(text: str) -> dict[str, dict[str, list[str]]]:
+    """A unit's sections, each setting with every value that it is given."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for line in text.splitlines():
+        if line.startswith("["):
+            section = found.setdefault(line.strip("[]"), {})
+        elif line and not line.startswith("#"):
+            key, _, value = line.partition("=")
+            section.setdefault(key, []).append(value)
+    return found
+
+
+# Quadlets.
+
+
+def test_quadlets_have_keys_that_podman_knows(spec: Spec) -> None:
+    for name, text in quadlet.deployment(spec).files.items():
+        if name.endswith(".container"):
+            unit = sections(text)
+            assert set(unit) == {"Unit", "Container", "Service", "Install"}
+            assert set(unit["Container"]) <= set(KNOWN["quadlet"])
+
+
+def test_the_rest_of_a_quadlet_is_a_unit_that_systemd_takes(machine: Path, spec: Spec) -> None:
+    text = quadlet.deployment(spec).files["ci-runner-4090.container"]
+    kept = {name: section for name, section in sections(text).items() if name != "Container"}
+    kept["Service"]["ExecStart"] = ["/usr/bin/podman run"]
+    lines = [
+        line
+        for name, section in kept.items()
+        for line in (f"[{name}]", *(f"{key}={value}" for key, values in section.items() for value in values))
+    ]
+    (machine / "etc/systemd/system/ci-runner-4090.service").write_text("\n".join(lines) + "\n", "utf-8")
+    done = analyze(machine, "verify", "ci-runner-4090.service")
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_podmans_generator_takes_the_quadlets(tmp_path: Path, spec: Spec) -> None:
+    generator = next((path for path in GENERATORS if path.exists()), None)
+    if generator is None:
+        pytest.skip("no podman with quadlets (4.4 or later) is installed, and Debian 12 has none")
+    for name, text in quadlet.deployment(spec).files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    done = subprocess.run(
+        [generator, "-dryrun", "-user", "-no-kmsg-log"],
+        env={"QUADLET_UNIT_DIRS": str(tmp_path)},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "---ci-runner-4090.service---" in done.stdout
+
+
+GENERATORS = (Path("/usr/libexec/podman/quadlet"), Path("/usr/lib/podman/quadlet"))
+
+
+def test_a_quadlets_credential_stays_with_the_controller(spec: Spec) -> None:
+    container = sections(quadlet.deployment(spec).files["ci-runner-4090.container"])["Container"]
+    assert container["Secret"] == ["ci-runner-github,type=env,target=GITHUB_TOKEN"]
+    assert container["Exec"] == ["start 4090 --spec /etc/ci-runner/ci-matrix.yaml"]
+    assert "%t/podman/podman.sock:/run/podman/podman.sock" in container["Volume"]
+    assert any(":/etc/ci-runner/ci-matrix.yaml" in volume for volume in container["Volume"])
+    assert (container["NoNewPrivileges"], container["DropCapability"]) == (["true"], ["all"])
+
+
+# NixOS.
+
+
+def nix(*words: str | Path) -> str:
+    """What nix-instantiate says. A failure is an error."""
+    command = [require("nix-instantiate"), *map(str, words)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def evaluated(module: Path, pools: str, part: str) -> Any:
+    """A part of the module's configuration for a machine with `pools`, by a stand-in for nixpkgs' lib."""
+    expression = f"""
+      let
+        lib = import {Path(__file__).with_name("lib.nix")};
+        config.services.ci-runner = {{
+          enable = true; package = "/package"; repository = "o/r"; credential = "/secret"; spec = "/spec";
+          pools = {pools};
+        }};
+        podman.virtualisation.podman.package = "/podman";
+        module = import {module} {{ inherit lib; config = config // podman; }};
+      in module.{part}
+    """
+    found = nix("--eval", "--strict", "--json", "--expr", expression)
+    return json.loads(found)
+
+
+@pytest.fixture
+def module(tmp_path: Path, spec: Spec) -> Path:
+    file = tmp_path / nixos.MODULE
+    file.write_text(nixos.deployment(spec).files[nixos.MODULE], "utf-8")
+    return file
+
+
+def test_nix_parses_the_module(module: Path) -> None:
+    assert nix("--parse", module)
+
+
+def test_the_module_makes_a_service_a_pool(module: Path) -> None:
+    services = evaluated(module, '{ "4090" = 2; }', "config.systemd.services")
+    assert set(services) == {"ci-runner-4090"}
+    service = services["ci-runner-4090"]
+    assert "exec /package/bin/ci-runner start 4090 --count 2 --spec /spec\n" in service["script"]
+    assert service["serviceConfig"]["Restart"] == "always"
+    assert service["serviceConfig"]["RestartPreventExitStatus"] == "7"
+    assert service["serviceConfig"]["LoadCredential"] == "hosts.yml:/secret"
+    assert service["serviceConfig"]["TimeoutStopSec"] > 45 * 60
+    assert service["environment"] == {"GITHUB_REPOSITORY": "o/r"}
+
+
+def test_the_module_brings_gpus_only_where_a_pool_has_them(module: Path) -> None:
+    part = "config.hardware.nvidia-container-toolkit"
+    assert evaluated(module, '{ "4090" = 1; }', part) == {"enable": True}
+    assert evaluated(module, "{ grouped = 1; }", part) == {"enable": {}}
+
+
+def test_the_module_refuses_pools_that_the_spec_has_not(module: Path) -> None:
+    [known, unknown] = evaluated(module, "{ grouped = 1; gruoped = 1; }", "config.assertions")
+    assert known["assertion"]
+    assert not unknown["assertion"]
+    assert "unknown pool gruoped; known are 4090 grouped" in unknown["message"]
+
+
+# The pins.
+
+
+def test_archives_are_pinned_for_both_architectures() -> None:
+    for name, archive in pins().archives.items():
+        assert set(archive.urls) == set(ARCHITECTURES.values()), name
+        assert all(url.startswith("https://") and archive.version in url for url in archive.urls.values())
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in archive.sha256.values())
+    assert re.fullmatch(r"[^@]+@sha256:[0-9a-f]{64}", pins().base)
+
+
+def test_the_runner_may_still_register() -> None:
+    assert release(pins().archives["runner"].version) >= release(upstream().runner)
+
+
+def test_no_version_stands_anywhere_else() -> None:
+    versions = [pins().chart_version, pins().base.partition("@")[2], *(one.version for one in pins().archives.values())]
+    folders = (REPOSITORY / "runner-images", PINS.parent / "deploy")
+    texts = [
+        file.read_text("utf-8")
+        for folder in folders
+        for file in folder.rglob("*")
+        if file.is_file() and "archives" not in file.parts and file.suffix != ".pyc"
+    ]
+    assert not [version for version in versions for text in texts if version in text]
+
+
+# The command.
+
+
+def deploy(*words: str) -> int:
+    return run(PROGRAM, ["deploy", *words])
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Path:
+    file = tmp_path / "matrix.yaml"
+    file.write_text(json.dumps(small(runners=RUNNERS)), "utf-8")
+    return file
+
+
+RUNNERS = {
+    "set": {"runs-on": "arc-set", "system": "x86_64-linux", "cpu": ["avx512"]},
+    "h100": {"runs-on": ["self-hosted", "linux", "x64", "gpu-sm90"], "gpu": "sm90", "cpu": ["avx512"]},
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_written_is_not_drift(
+    target: str, tmp_path: Path, matrix: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [target, "-o", str(tmp_path / "out"), "--spec", str(matrix)]
+    assert deploy(*words, "--check") == 1
+    assert f"`ci-runner deploy {target} --output " in capsys.readouterr().err
+    assert deploy(*words) == 0
+    assert deploy(*words, "--check") == 0
+    changed = next((tmp_path / "out" / target).glob("*.*"))
+    changed.write_text(changed.read_text("utf-8") + "\n", "utf-8")
+    assert deploy(*words, "--check") == 1
+    assert f"{target}/{changed.name}: drift is not as compiled" in capsys.readouterr().err
+
+
+def test_files_of_a_pool_that_went_go_too_and_foreign_ones_stay(tmp_path: Path, matrix: Path) -> None:
+    words = ["quadlet", "-o", str(tmp_path / "out"), "--spec", str(matrix)]
+    assert deploy(*words) == 0
+    mine = tmp_path / "out/quadlet/mine.container"
+    mine.write_text("[Container]\n", "utf-8")
+    renamed = RUNNERS | {"hopper": RUNNERS["h100"]}
+    del renamed["h100"]
+    matrix.write_text(json.dumps(small(runners=renamed)), "utf-8")
+    assert deploy(*words) == 0
+    found = {file.name for file in mine.parent.iterdir()}
+    assert found == {"ci-runner-hopper.container", "install.md", "mine.container"}
+
+
+def test_a_foreign_file_in_the_way_is_never_overwritten(
+    tmp_path: Path, matrix: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = tmp_path / "out/arc/set.yaml"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("mine: true\n", "utf-8")
+    assert deploy("arc", "-o", str(tmp_path / "out"), "--spec", str(matrix)) == 2
+    assert "arc/set.yaml: in-the-way" in capsys.readouterr().err
+    assert foreign.read_text("utf-8") == "mine: true\n"
+
+
+def test_wrong_words_are_said_to_be_wrong(tmp_path: Path, matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert deploy("nixos", "-o", str(tmp_path), "--spec", str(matrix), "--scale-set-labels") == 2
+    assert "--scale-set-labels: wrong-option" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        deploy("heroku", "-o", str(tmp_path))

@@ -1,0 +1,417 @@
+"""The doctor's checks on evidence made by hand: a healthy machine passes, and each illness is found and named."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_compiler.errors import InputError
+from ci_compiler.hardware import Version
+from ci_compiler.hardware.machine import GB, GpuDevice, Machine, NixInstallation, StorageFolder
+from ci_compiler.runner.detect.recorded import Answer
+from ci_compiler.runner.doctor.diagnosis import CHECKS, as_json, examine, work_of
+from ci_compiler.runner.doctor.evidence import (
+    Assignment,
+    CheckVerdict,
+    ClockReading,
+    CudaAttempt,
+    CudaDevice,
+    Evidence,
+    Judgement,
+)
+from ci_compiler.runner.doctor.host_checks import claims
+from ci_compiler.runner.upstream import upstream
+from ci_compiler.spec.build import bundled_spec
+from ci_compiler.spec.model import Stage
+from tests.runner.machines import DISK, FOLDERS, known
+from tests.specs import small, spec_of
+
+NOW = upstream().written + 10**6
+NIX = NixInstallation(
+    version="2.28.3",
+    sandbox="true",
+    features=("benchmark", "big-parallel", "nixos-test"),
+    max_jobs=1,
+    cores=63,
+    source="nix",
+    sandboxed=True,
+)
+LINK = "/run/opengl-driver/lib/libcuda.so.1"
+H200 = CudaAttempt(library=LINK, linked=True, devices=(CudaDevice(name="NVIDIA H200", capability=Version(9, 0)),))
+GPU = "pytorch-python313-cuda12_8-sm90-avx512bf16"
+CPU = "torchvision-python313-cpu-avx512bf16"
+
+
+def token(**claimed: Any) -> str:
+    """A token as FloxHub makes them, with `claimed` in its payload."""
+    parts = [{"alg": "HS256", "typ": "JWT"}, claimed]
+    head, payload = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+    return f"{head}.{payload}.c2lnbmF0dXJl"
+
+
+def with_driver(name: str, driver: str) -> tuple[GpuDevice, ...]:
+    """The GPUs of a recorded machine with another driver."""
+    return tuple(replace(gpu, driver=driver) for gpu in known(name).gpus)
+
+
+def evidence(machine: Machine | None = None, **changes: Any) -> Evidence:
+    """What a healthy machine with an H200 shows, with `changes` to the evidence or else to the machine."""
+    healthy = machine or replace(known("h200"), nix=NIX, flox="1.14.2", gpus=with_driver("h200", "580.95.05"))
+    own = {key: value for key, value in changes.items() if key in Machine.__slots__}
+    rest = {key: value for key, value in changes.items() if key not in own}
+    clock = ClockReading(now=NOW, newest=NOW - 5, newest_file="/var/log", synchronised=True)
+    usual: dict[str, Any] = {"clock": clock, "cuda": (H200,), "runner": "2.336.0", "token": token(exp=NOW + 10**6)}
+    return Evidence(machine=replace(healthy, **own), **(usual | rest))
+
+
+def judged(work: Assignment, shown: Evidence) -> Mapping[str, Judgement]:
+    return {result.check: result.judgement for result in examine(work, shown)}
+
+
+def failures(work: Assignment, shown: Evidence) -> dict[str, str]:
+    return {name: found.message for name, found in judged(work, shown).items() if found.verdict is CheckVerdict.FAILED}
+
+
+def work(stage: str = "", name: str = "", **document: Any) -> Assignment:
+    """Work on the bundled spec, or on the small one with changes."""
+    if not document:
+        return bundled_work(stage, name)
+    return work_of(spec_of(small(**document)), stage=Stage(stage) if stage else None, name=name)
+
+
+@cache
+def bundled_work(stage: str, name: str) -> Assignment:
+    return work_of(bundled_spec(), stage=Stage(stage) if stage else None, name=name)
+
+
+@pytest.mark.parametrize("name", ["", GPU])
+@pytest.mark.parametrize("stage", ["", *(stage.value for stage in Stage)])
+def test_a_healthy_machine_can_do_all(stage: str, name: str) -> None:
+    results = judged(work(stage, name), evidence())
+    assert [check.name for check in CHECKS] == list(results)
+    assert {found.verdict for found in results.values()} <= {CheckVerdict.OK, CheckVerdict.SKIPPED}
+    for check in CHECKS:
+        if name and stage in check.stages:
+            same_disk = "on the file system of the Nix store" in results[check.name].message
+            assert (results[check.name].verdict is CheckVerdict.OK) != same_disk, check.name
+
+
+@pytest.mark.parametrize("stage", [stage.value for stage in Stage])
+def test_what_a_stage_does_not_need_is_skipped_in_sight(stage: str) -> None:
+    results = judged(work(stage, GPU), evidence())
+    for check in CHECKS:
+        if stage not in check.stages:
+            assert results[check.name].verdict is CheckVerdict.SKIPPED
+            assert results[check.name].message == f"{stage} does not need it"
+
+
+def test_a_builder_needs_no_gpu_and_a_sick_gpu_is_no_matter_to_it() -> None:
+    machine = replace(known("crashed-driver"), nix=NIX, flox="1.14.2")
+    assert failures(work("build", GPU), evidence(machine, cuda=())) == {}
+    assert failures(work("", GPU), evidence(machine, cuda=())) == {}
+
+
+def space(role: str, *, free: int, device: str = "/dev/sdb", kind: str = "xfs") -> tuple[StorageFolder, ...]:
+    """The usual folders, with the one of `role` on a file system of its own."""
+    own = StorageFolder(role=role, path=f"/{role}", device=device, kind=kind, size=100 * GB, free=free)
+    return tuple(own if folder.role == role else folder for folder in FOLDERS)
+
+
+UNSANDBOXED = replace(NIX, sandboxed=False)
+BUILD_ILLNESSES: list[tuple[str, dict[str, Any], str]] = [
+    ("tools", {"flox": ""}, "flox is not on PATH"),
+    ("store-space", {"folders": space("store", free=20 * GB - 1)}, "19.9 GB free for the Nix store"),
+    ("build-space", {"folders": space("build", free=19 * GB)}, "19 GB free for the build folder (/build on /dev/sdb)"),
+    ("build-folder", {"folders": space("build", free=99 * GB, kind="tmpfs")}, "/build, which is in memory (tmpfs)"),
+    ("build-folder", {"folders": FOLDERS[:1]}, "cannot be asked for its file system"),
+    ("memory", {"memory": 30 * GB}, "30 GB of memory, but a build takes 32"),
+    ("memory", {"nix": replace(NIX, max_jobs=16)}, "but 32 GB for each of 16 builds at once (max-jobs)"),
+    ("memory", {"nix": replace(NIX, max_jobs=0)}, "max-jobs is 0, with which Nix builds nothing here"),
+    ("sandbox", {"nix": replace(NIX, sandboxed=None, problem="error: no daemon")}, "fails: error: no daemon"),
+    ("sandbox", {"nix": replace(NIX, sandboxed=None)}, "no trivial build was made"),
+    ("sandbox", {"nix": UNSANDBOXED}, "sandbox = true, but a trivial build was made without one"),
+    ("sandbox", {"nix": replace(UNSANDBOXED, sandbox="relaxed")}, "sandbox = relaxed, but"),
+    ("big-parallel", {"nix": replace(NIX, features=("kvm",))}, "lacks big-parallel (it has kvm)"),
+    ("clock", {"clock": ClockReading(now=upstream().written - 1)}, "before this toolkit was written"),
+    ("clock", {"clock": ClockReading(now=NOW, newest=NOW + 400, newest_file="/var/log")}, "and /var/log is of"),
+    ("clock", {"clock": ClockReading(now=NOW, synchronised=False)}, "synchronised with nothing"),
+    ("runner", {"runner": "2.328.9"}, "runner 2.328.9 is past its support; 2.329.0 is the lowest"),
+    ("token", {"token": token(exp=NOW - 1)}, "FLOX_FLOXHUB_TOKEN expired on"),
+    ("token", {"token": token(exp=NOW + 8 * 3600)}, "and up to 600 minutes of work are ahead"),
+    ("system", {"system": "aarch64-linux"}, "is of x86_64-linux, and this machine is aarch64-linux"),
+]
+
+
+@pytest.mark.parametrize(("check", "changes", "message"), BUILD_ILLNESSES)
+def test_an_illness_of_a_builder_is_found_and_told_how_to_mend(
+    check: str, changes: dict[str, Any], message: str
+) -> None:
+    found = judged(work("build", GPU), evidence(**changes))
+    failed = {name: one for name, one in found.items() if one.verdict is CheckVerdict.FAILED}
+    assert check in failed
+    assert message in failed[check].message
+    for one in failed.values():
+        assert one.mend
+        assert "\n" not in one.mend + one.message
+    if "folders" not in changes:
+        assert list(failed) == [check]
+
+
+BLACKWELL = "pytorch-python313-cuda12_9-sm120-avx512bf16"
+TEST_ILLNESSES: list[tuple[str, str, Evidence, str]] = [
+    ("instructions", GPU, evidence(flags=known("ice-lake").flags), "lacks avx512_bf16, which avx512bf16 needs"),
+    ("gpu", GPU, evidence(gpus=()), "no GPU answers: nvidia-smi is not there"),
+    ("gpu", GPU, evidence(problems=("nvidia-smi: GPU 1 is lost",)), "nvidia-smi: GPU 1 is lost"),
+    ("cubin", GPU, evidence(gpus=known("mig").gpus), "no GPU runs code built for sm90; there is NVIDIA A100"),
+    (
+        "driver",
+        GPU,
+        evidence(gpus=with_driver("h200", "520.61.05")),
+        "has driver 520.61.05, and CUDA 12.8 needs 525 or newer",
+    ),
+    (
+        "driver",
+        GPU.replace("12_8", "13_0"),
+        evidence(gpus=known("h200").gpus),
+        "has driver 570.86.15, and CUDA 13.0 needs 580",
+    ),
+    ("driver", "", evidence(gpus=known("h200").gpus), "has driver 570.86.15, and CUDA 13.0 needs 580"),
+    ("driver", GPU, evidence(gpus=with_driver("h200", "")), "has an unknown driver"),
+    (
+        "driver",
+        BLACKWELL,
+        evidence(gpus=with_driver("two-gpus", "560.1")[1:]),
+        "has driver 560.1, and CUDA 12.9 needs 570",
+    ),
+    ("cuda", GPU, evidence(cuda=()), "there is no libcuda.so.1, neither in /run/opengl-driver/lib nor"),
+    (
+        "cuda",
+        GPU,
+        evidence(cuda=(replace(H200, devices=(), problem="cuInit fails with CUDA_ERROR_UNKNOWN"),)),
+        f"{LINK}: cuInit fails with CUDA_ERROR_UNKNOWN",
+    ),
+    ("cuda", GPU, evidence(cuda=(replace(H200, devices=()),)), f"{LINK}: it shows no GPU"),
+    ("store-space", GPU, evidence(folders=space("store", free=1)), "0 GB free for the Nix store"),
+]
+
+
+@pytest.mark.parametrize(("check", "name", "shown", "message"), TEST_ILLNESSES)
+def test_an_illness_of_a_gpu_tester_is_found(check: str, name: str, shown: Evidence, message: str) -> None:
+    failed = failures(work("gpu-test", name), shown)
+    assert message in failed[check]
+    if check != "gpu":
+        assert list(failed) == [check]
+
+
+def test_of_two_gpus_the_one_that_runs_the_variant_counts() -> None:
+    machine = replace(known("two-gpus"), nix=NIX, flox="1.14.2")
+    found = judged(work("gpu-test", "pytorch-python313-cuda12_8-sm61-avx2"), evidence(machine))
+    assert found["cubin"].message == (
+        "NVIDIA GeForce GTX 1080 Ti (sm61) runs code built for sm61; NVIDIA GeForce RTX 5090 (sm120) does not"
+    )
+    assert found["driver"].message == "driver 570.86.15 runs CUDA 12.8"
+    old = tuple(replace(gpu, driver="560.1") for gpu in machine.gpus)
+    assert (
+        failures(work("gpu-test", "pytorch-python313-cuda12_8-sm61-avx2"), evidence(replace(machine, gpus=old))) == {}
+    )
+
+
+def test_a_cpu_test_needs_the_variant_s_flags_and_no_gpu() -> None:
+    machine = replace(known("ice-lake"), nix=NIX)
+    assert failures(work("cpu-test", CPU), evidence(machine, cuda=())) == {
+        "instructions": "Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz lacks avx512_bf16, which avx512bf16 needs"
+    }
+    assert failures(work("cpu-test", CPU.replace("bf16", "vnni")), evidence(machine, cuda=())) == {}
+
+
+def test_graviton3_is_told_from_armv9() -> None:
+    machine = replace(known("graviton3"), nix=NIX)
+    found = failures(work("cpu-test", "pytorch-python313-cpu-armv9"), evidence(machine))
+    assert found == {"instructions": "part 0xd40 of implementer 0x41 lacks sve2, which armv9 needs"}
+    assert failures(work("cpu-test", "pytorch-python313-cpu-armv8_2"), evidence(machine)) == {}
+
+
+def test_a_guest_is_told_that_its_flags_may_be_hidden() -> None:
+    machine = replace(known("cascade-lake-guest"), nix=NIX)
+    mend = judged(work("cpu-test", CPU.replace("bf16", "vnni")), evidence(machine))["instructions"].mend
+    assert mend.endswith("or let the hypervisor show them")
+
+
+# What each backend needs.
+
+
+@pytest.mark.parametrize(
+    ("backend", "stage", "changes", "failing"),
+    [
+        ("flox", "build", {"nix": None}, []),
+        ("flox", "build", {"nix": None, "flox": ""}, ["tools"]),
+        ("flox", "cpu-test", {"flox": ""}, []),
+        ("flox", "cpu-test", {"flox": "", "nix": None}, ["tools"]),
+        ("nix", "build", {"flox": ""}, []),
+        ("nix", "build", {"nix": None}, ["tools", "sandbox", "big-parallel"]),
+        ("nix", "cpu-test", {"nix": None}, ["tools"]),
+        ("nix", "publish", {"nix": None, "key": ""}, ["tools", "token"]),
+    ],
+)
+def test_each_backend_needs_its_own_tools(
+    backend: str, stage: str, changes: dict[str, Any], failing: list[str]
+) -> None:
+    found = judged(work(stage, backend=backend), evidence(**changes))
+    assert [name for name, one in found.items() if one.verdict is CheckVerdict.FAILED] == failing
+
+
+def test_without_nix_on_path_flox_own_is_skipped_in_sight() -> None:
+    found = judged(work("build", GPU), evidence(nix=None))
+    assert [found[name].verdict for name in ("sandbox", "big-parallel")] == [CheckVerdict.SKIPPED] * 2
+    assert "its own Nix, none on PATH" in found["tools"].message
+
+
+def test_nixpkgs_programs_find_the_driver_by_its_link_and_flox_by_the_cache_as_well() -> None:
+    cached = replace(H200, library="/lib/libcuda.so.1", linked=False)
+    broken = replace(H200, devices=(), problem="cuInit fails")
+    assert failures(work("gpu-test", GPU), evidence(cuda=(broken, cached))) == {}
+    found = failures(work("gpu-test", backend="nix"), evidence(cuda=(cached,)))
+    assert found == {"cuda": "/lib/libcuda.so.1 works, but programs of nixpkgs look in /run/opengl-driver/lib alone"}
+
+
+def test_a_builder_that_is_meant_to_have_no_sandbox_is_healthy_and_says_so() -> None:
+    nix = replace(NIX, sandbox="false", sandboxed=False)
+    found = judged(work("build", GPU), evidence(nix=nix))["sandbox"]
+    assert (found.verdict, "without a sandbox" in found.message) == (CheckVerdict.OK, True)
+
+
+def test_a_sandbox_without_a_shell_is_told_from_other_failures() -> None:
+    nix = replace(NIX, sandboxed=None, problem="error: executing '/bin/sh': No such file or directory")
+    assert "give the sandbox a shell" in judged(work("build", GPU), evidence(nix=nix))["sandbox"].mend
+
+
+# The publishing secret.
+
+SECRET = "c2VjcmV0"  # noqa: S105  (it says `secret`)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("", "FLOX_FLOXHUB_TOKEN is not set"),
+        (SECRET, "holds no token of FloxHub"),
+        (f"{SECRET}.{SECRET}.{SECRET}", "holds no token of FloxHub"),
+        (token(sub=SECRET), "is a token without an end"),
+        (token(exp=SECRET), "is a token without an end"),
+        (token(exp=10**400), "is a token without an end"),
+        (token(exp=NOW + 7000, sub=SECRET), "and up to 120 minutes of work are ahead"),
+        (token(exp=NOW + 10**6, nbf=NOW + 10**5), "is not valid before"),
+    ],
+)
+def test_a_token_that_cannot_publish_is_found_and_never_shown(given: str, message: str) -> None:
+    shown = evidence(token=given)
+    found = judged(work("publish", GPU), shown)["token"]
+    assert found.verdict is CheckVerdict.FAILED
+    assert message in found.message
+    assert SECRET not in repr(shown) + found.message + found.mend
+    assert not given or given not in repr(shown) + found.message + found.mend
+
+
+def test_a_token_must_outlive_the_longest_build_that_the_spec_states() -> None:
+    packages = {"pytorch": {"minutes": {"gpu": 300, "cpu": 30}}, "torchvision": {"needs": ["pytorch"]}}
+    needed = work("publish", packages=packages)
+    assert "up to 300 minutes" in failures(needed, evidence(token=token(exp=NOW + 299 * 60)))["token"]
+    assert failures(needed, evidence(token=token(exp=NOW + 301 * 60))) == {}
+
+
+def test_a_build_without_a_token_is_as_it_shall_be() -> None:
+    assert judged(work("build", GPU), evidence(token=""))["token"].verdict is CheckVerdict.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("flox", "auth", "failing"),
+    [
+        ("1.14.0", Answer(status=0, out="Logged in"), ""),
+        ("1.13.9", Answer(status=0), "flox 1.13.9 does not know such a token, which needs 1.14.0"),
+        ("1.14.0", Answer(status=1, err="not logged in"), "cannot be proved (flox: not logged in)"),
+        ("", None, "cannot be proved (flox is not there to ask FloxHub)"),
+    ],
+)
+def test_a_token_that_only_floxhub_can_read_is_proved_by_flox(flox: str, auth: Answer | None, failing: str) -> None:
+    shown = evidence(token=f"flox_sat_{SECRET}", flox=flox, auth=auth)
+    assert failing in failures(work("publish", GPU), shown).get("token", "")
+    assert bool(failing) == ("token" in failures(work("publish", GPU), shown))
+
+
+KEY = base64.b64encode(bytes(range(64))).decode()
+PUBLIC = base64.b64encode(bytes(range(32, 64))).decode()
+
+
+@pytest.mark.parametrize(
+    ("key", "cache", "failing"),
+    [
+        (f"my-cache:{KEY}", PUBLIC, ""),
+        (f"other:{KEY}", PUBLIC, "not the pair of cache.public-key"),
+        (f"my-cache:{KEY}", base64.b64encode(bytes(32)).decode(), "not the pair of cache.public-key"),
+        (f"my-cache:{PUBLIC}", PUBLIC, "holds no signing key of Nix"),
+        ("nonsense", PUBLIC, "holds no signing key of Nix"),
+        (f"my-cache:{KEY}", "", ""),
+    ],
+)
+def test_a_signing_key_is_the_pair_of_the_public_one(key: str, cache: str, failing: str) -> None:
+    document: dict[str, Any] = {"backend": "nix"}
+    if cache:
+        document["cache"] = {"url": "s3://my-cache", "public-key": f"my-cache:{cache}"}
+    shown = evidence(token="", key=key)
+    found = failures(work("publish", **document), shown)
+    assert failing in found.get("token", "")
+    assert bool(failing) == bool(found)
+    assert key.partition(":")[2] not in repr(shown) + str(found) or key == "nonsense"
+
+
+@given(st.text() | st.binary().map(lambda data: f"a.{base64.urlsafe_b64encode(data).decode().rstrip('=')}.c"))
+def test_any_text_may_be_given_for_a_token(text: str) -> None:
+    claims(text)
+    judged(work("publish"), evidence(token=text, auth=None))
+
+
+# What is asked for.
+
+
+@pytest.mark.parametrize(
+    ("stage", "name", "message"),
+    [
+        ("build", "pytorch-python313-cuda12_8-sm90-avx51", "unknown ISA 'avx51'; did you mean avx512"),
+        ("build", "pytorch-python313-cuda12_8-sm9-avx512", "unknown GPU 'sm9'; did you mean sm90"),
+        ("build", "pytorch-python313-cpu-armv8.2", "write pytorch-python313-cpu-armv8_2"),
+        ("build", "pytorch-python313-cuda13_0-sm61-avx2", "is not built: left out on cuda-13_0"),
+        ("gpu-test", CPU, "is built for no GPU and has no gpu-test"),
+    ],
+)
+def test_a_name_that_is_no_variant_s_is_answered_with_the_right_ones(stage: str, name: str, message: str) -> None:
+    with pytest.raises(InputError, match="NAME: ") as caught:
+        work(stage, name)
+    assert message in str(caught.value)
+
+
+def test_the_named_variant_s_needs_count_and_without_a_name_the_largest() -> None:
+    assert (work("build", CPU).disk, work("build", CPU).memory) == (6, 16)
+    assert (work("build").disk, work("build").memory) == (20, 32)
+
+
+def test_without_a_stage_the_stages_of_the_pools_that_it_fits_count() -> None:
+    builder = replace(known("zen4"), nix=NIX, flox="1.14.2")
+    assert judged(work(), evidence(builder, cuda=()))["gpu"].message == "nothing that this machine may run needs it"
+    tester = judged(work(), evidence(folders=(replace(DISK, size=250 * GB),)))
+    assert (tester["gpu"].verdict, tester["memory"].verdict) == (CheckVerdict.OK, CheckVerdict.SKIPPED)
+
+
+def test_json_holds_every_check() -> None:
+    asked = work("gpu-test", GPU)
+    shown = as_json(asked, examine(asked, evidence(gpus=())))
+    assert (shown["stage"], shown["variant"], shown["ok"]) == ("gpu-test", GPU, False)
+    assert [row["check"] for row in shown["checks"]] == [check.name for check in CHECKS]
+    json.dumps(shown)

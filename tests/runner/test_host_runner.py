@@ -1,0 +1,179 @@
+"""Runners without containers: run.sh as a process of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.errors import InputError
+from ci_compiler.runner.controller.containers import EngineError, InstanceStatus, RunnerOrder
+from ci_compiler.runner.controller.host_runner import CONFIGURED, RECORD, ProcessEngine
+from ci_compiler.secret import Secret
+from tests.runner.unpacked import RUN, end_job, unpacked
+
+SECRET = "ZW5jb2RlZCBjb25maWd1cmF0aW9u"  # noqa: S105
+ALONE: dict[str, Any] = {"image": "", "gpus": "", "builds": True, "room": 0, "cores": 0}
+ORDER = RunnerOrder(name="one", registration=17, scope="my-org/stack", pool="builder", slot=1, **ALONE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with unpacked(tmp_path / "runner") as made:
+        yield made
+
+
+def until(what: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if what():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never came")
+
+
+def started(folder: Path) -> ProcessEngine:
+    engine = ProcessEngine(folder)
+    engine.prepare(ORDER)
+    engine.start(ORDER, Secret(SECRET))
+    until((folder / "_work").exists)
+    return engine
+
+
+def test_a_job_sees_the_configuration_and_no_credential(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_APP_PRIVATE_KEY", "LD_LIBRARY_PATH", "FLOX_ENV"):
+        monkeypatch.setenv(name, "secret-of-the-controller")
+    engine = started(folder)
+    environment = (folder / "environment").read_text("utf-8")
+    assert f"ACTIONS_RUNNER_INPUT_JITCONFIG={SECRET}" in environment
+    assert "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1" in environment
+    assert "secret-of-the-controller" not in environment
+    assert SECRET not in (folder / RECORD).read_text("utf-8")
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # processes come and go
+            assert SECRET.encode() not in path.read_bytes()
+    engine.remove(ORDER.name)
+
+
+@pytest.mark.parametrize("code", [0, 7, 1])
+def test_it_ends_with_the_runners_own_code_and_leaves_no_configuration(folder: Path, code: int) -> None:
+    engine = started(folder)
+    [machine] = engine.machines()
+    assert (machine.name, machine.status, machine.registration, machine.pool) == (
+        "one",
+        InstanceStatus.RUNNING,
+        17,
+        "builder",
+    )
+    end_job(folder, code)
+    until(lambda: engine.machines()[0].status is InstanceStatus.ENDED)
+    assert engine.machines()[0].exit_code == code
+    engine.remove(ORDER.name)
+    assert engine.machines() == ()
+    assert not any((folder / name).exists() for name in (*CONFIGURED, RECORD))
+    assert (folder / "_work").is_dir()
+
+
+def test_removing_kills_the_runner_and_its_children(folder: Path) -> None:
+    (folder / "run.sh").write_text(RUN.replace("until", "sleep 1000 & echo $! > child\nuntil"), "utf-8")
+    engine = started(folder)
+    until(lambda: bool((folder / "child").exists() and (folder / "child").read_text("utf-8")))
+    child = int((folder / "child").read_text("utf-8"))
+    engine.remove("another")
+    assert engine.machines()[0].status is InstanceStatus.RUNNING
+    engine.remove(ORDER.name)
+    until(lambda: not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text("utf-8"))
+    engine.remove(ORDER.name)
+
+
+def test_an_idle_runner_is_asked_to_end(folder: Path) -> None:
+    engine = started(folder)
+    engine.end(ORDER.name)
+    until(lambda: engine.machines()[0].status is InstanceStatus.ENDED)
+    assert engine.machines()[0].exit_code == -signal.SIGTERM
+    engine.remove(ORDER.name)
+
+
+def test_the_controllers_signals_do_not_reach_it(folder: Path) -> None:
+    engine = started(folder)
+    record = json.loads((folder / RECORD).read_text("utf-8"))
+    assert os.getsid(record["pid"]) == record["pid"] != os.getsid(0)
+    engine.remove(ORDER.name)
+
+
+def test_a_later_controller_finds_the_runner_of_an_earlier_one(folder: Path) -> None:
+    """The earlier one is another process, which is gone; its runner is nobody's child any more."""
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from ci_compiler.secret import Secret\n"
+        "from ci_compiler.runner.controller.containers import RunnerOrder\n"
+        "from ci_compiler.runner.controller.host_runner import ProcessEngine\n"
+        "order = RunnerOrder(name='one', registration=17, scope='s', pool='p', slot=1, image='', gpus='',"
+        " builds=True, room=0, cores=0)\n"
+        "ProcessEngine(Path(sys.argv[1])).start(order, Secret('x'))\n"
+        "import os; os._exit(0)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
+    until((folder / "_work").exists)
+    engine = ProcessEngine(folder)
+    [machine] = engine.machines()
+    assert (machine.name, machine.status, machine.registration) == ("one", InstanceStatus.RUNNING, 17)
+    end_job(folder, 1)
+    until(lambda: engine.machines()[0].status is InstanceStatus.ENDED)
+    assert engine.machines()[0].exit_code == 0
+    engine.remove("one")
+    assert engine.machines() == ()
+
+
+def test_a_process_of_the_same_number_is_not_taken_for_the_runner(folder: Path) -> None:
+    known = {"name": "one", "registration": 1, "scope": "s", "pool": "p", "slot": 1, "pid": os.getpid(), "born": 1}
+    (folder / RECORD).write_text(json.dumps(known), "utf-8")
+    engine = ProcessEngine(folder)
+    assert engine.machines()[0].status is InstanceStatus.ENDED
+    engine.remove("one")
+    assert engine.machines() == ()
+
+
+def test_a_folder_in_which_another_runner_runs_is_left_alone(folder: Path) -> None:
+    engine = started(folder)
+    with pytest.raises(EngineError, match="one of the pool builder runs here"):
+        ProcessEngine(folder).prepare(ORDER)
+    assert engine.machines()[0].status is InstanceStatus.RUNNING
+    engine.remove(ORDER.name)
+    ProcessEngine(folder).prepare(ORDER)
+
+
+def test_what_is_no_runner_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / RECORD).write_text("{", "utf-8")
+    with pytest.raises(EngineError, match="cannot be read; see whether a runner runs there"):
+        ProcessEngine(folder).machines()
+    (folder / "run.sh").chmod(0o644)
+    monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("run.sh"))
+    with pytest.raises(InputError, match=r"no-runner holds no run\.sh; unpack the archive"):
+        ProcessEngine(folder)
+    monkeypatch.setattr(os, "access", lambda path, _: str(path).endswith("run.sh"))
+    with pytest.raises(InputError, match="cannot-write cannot be written"):
+        ProcessEngine(folder)
+
+
+def test_garbage_is_collected_by_nix(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nix-collect-garbage"
+    program.write_text(f"#!/bin/sh\nenv > {tmp_path}/seen\ntest ! -e {tmp_path}/broken || exit 1\n", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("GITHUB_TOKEN", "secret-of-the-controller")
+    engine = ProcessEngine(folder, store=tmp_path)
+    engine.collect_garbage(ORDER)
+    assert "secret-of-the-controller" not in (tmp_path / "seen").read_text("utf-8")
+    assert engine.room() > 0
+    (tmp_path / "broken").touch()
+    with pytest.raises(EngineError, match="nix-collect-garbage: failed"):
+        engine.collect_garbage(ORDER)

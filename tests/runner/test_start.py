@@ -1,0 +1,164 @@
+"""`ci-runner start` as a person runs it: what it refuses, and a whole round of it with processes and signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.runner import PROGRAM
+from ci_compiler.runner.controller.host_runner import RECORD
+from tests.github.server import serving
+from tests.github.state import OWNER, REPOSITORY, TOKEN, Fault, GitHub
+from tests.runner.unpacked import end_job, unpacked
+from tests.specs import small
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    with serving(GitHub(organisation=True)) as served:
+        yield served
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with unpacked(tmp_path / "runner") as made:
+        yield made
+
+
+@pytest.fixture
+def options(github: GitHub, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The arguments for the small spec, which needs less disk than there is; signals are as before afterwards."""
+    for name, value in {"GITHUB_API_URL": github.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.delenv("GITHUB_APP_ID", raising=False)
+    document = small()
+    document["packages"] = {name: {**row, "disk": 1} for name, row in document["packages"].items()}
+    document["runners"]["arc"] = {"runs-on": "arc-x64", "system": "x86_64-linux", "stages": ["publish"]}
+    grouped = {"group": "builders", "labels": ["self-hosted", "linux", "x64", "grouped"]}
+    document["runners"]["grouped"] = {"runs-on": grouped}
+    (tmp_path / "spec.yaml").write_text(json.dumps(document), "utf-8")
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield ["--host", str(folder), "--root", str(tmp_path), "--spec", str(tmp_path / "spec.yaml")]
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class Day:
+    """What happens while the controller sleeps: jobs come and end; when the last one is over comes SIGTERM."""
+
+    def __init__(self, github: GitHub, folder: Path, jobs: int) -> None:
+        self.github, self.folder, self.jobs = github, folder, jobs
+        self.sleep = time.sleep
+        self.seen: set[str] = set()
+
+    def __call__(self, _: float) -> None:
+        self.sleep(0.02)
+        ours = [runner for runner in self.github.runners.values() if runner["name"].startswith("ci-runner-")]
+        if ours and (self.folder / "environment").exists():
+            self.seen.add((self.folder / "environment").read_text("utf-8"))
+            (self.folder / "environment").unlink()
+            self.github.runners.pop(ours[0]["id"])
+            end_job(self.folder, 0)
+        elif not ours and not (self.folder / RECORD).exists() and len(self.seen) == self.jobs:
+            self.seen.add("")  # the last job's machine is gone as well
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_jobs_are_done_one_after_the_other_until_sigterm(
+    github: GitHub,
+    folder: Path,
+    options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("time.sleep", Day(github, folder, jobs=3))
+    assert run(PROGRAM, ["start", "builder", *options]) == 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert sum("job done after" in line for line in err.splitlines()) == 3
+    assert not github.of()
+    assert len(github.secrets) >= 3
+    assert not any(secret in err for secret in github.secrets)
+    assert not any(TOKEN in text for text in (err, *(str(body) for *_, body in github.asked)))
+    assert not (folder / ".runner").exists()
+
+
+def test_a_version_that_github_no_longer_serves_ends_it_with_the_runners_own_code(
+    github: GitHub,
+    folder: Path,
+    options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    end_job(folder, 7)
+    sleep = time.sleep
+    monkeypatch.setattr("time.sleep", lambda _: sleep(0.02))
+    assert run(PROGRAM, ["start", "builder", *options]) == 7
+    assert "builder: runner-outdated GitHub no longer serves this version" in capfd.readouterr().err
+    assert not github.of()
+
+
+def test_a_pool_of_a_group_registers_with_the_organisation(
+    github: GitHub, folder: Path, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    github.add_group("Default", default=True)
+    group = github.add_group("builders")
+    monkeypatch.setattr("time.sleep", Day(github, folder, jobs=1))
+    assert run(PROGRAM, ["start", "grouped", *options]) == 0
+    bodies = [body for method, path, body in github.asked if method == "POST" and path.startswith(f"/orgs/{OWNER}/")]
+    assert bodies
+    assert all(body["runner_group_id"] == group for body in bodies)
+    assert bodies[0]["labels"] == ["self-hosted", "linux", "x64", "grouped"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["biulder"], "POOL: unknown-pool unknown pool 'biulder'; did you mean builder?"),
+        (["arc"], "POOL: scale-set arc is a runner scale set: `ci-runner deploy arc` makes its files"),
+        (["builder", "--count", "0"], "--count: wrong-count 0 runners: at least 1"),
+        (["builder", "--count", "2"], "--count: wrong-count 2 runners: --host runs one runner a folder"),
+        (["grouped"], "my-org: unknown-group my-org has no runner group 'builders'"),
+    ],
+)
+def test_what_cannot_be_started_is_said(
+    options: list[str], words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if words == ["builder", "--count", "0"]:
+        options = options[2:]
+    assert run(PROGRAM, ["start", *words, *options]) == 2
+    assert capsys.readouterr().err.startswith(says)
+
+
+def test_a_refused_registration_ends_it_in_one_line(
+    github: GitHub, options: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    github.faults.append(
+        Fault(
+            403,
+            "POST",
+            message="Resource not accessible by personal access token",
+            headers={"X-Accepted-GitHub-Permissions": "administration=write"},
+        )
+    )
+    assert run(PROGRAM, ["start", "builder", *options]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("127.0.0.1: github-forbidden register ci-runner-")
+    assert "the token may not do this; it needs administration: write" in line
+
+
+def test_one_machine_has_one_controller_of_a_pool(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    from ci_compiler.cli.runner.start import only_one
+
+    with only_one("builder"):
+        assert run(PROGRAM, ["start", "builder", *options]) == 2
+    assert "POOL: runs-already a controller of builder runs here already" in capsys.readouterr().err

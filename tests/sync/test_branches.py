@@ -1,0 +1,234 @@
+"""Sync: every branch in one commit, nothing where nothing changed, nothing at all where anything is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.git import Git
+from tests.adoption.test_audit import CPU, N90, SPEC, X90
+from tests.recipes.test_affected import PKGS, Repository
+
+BRANCHES = ["cuda-13_0", "main"]
+MINE = "{ }: { mine = true; }\n"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """Two branches of the spec and one of somebody's own, checked out on the latter."""
+    (tmp_path / "work").mkdir()
+    made = Repository(tmp_path / "work")
+    made.write(".github/ci-matrix.yaml", SPEC)
+    made.write("README.md", "# Recipes\n")
+    made.write(".github/workflows/mine.yml", "name: mine\n")
+    made.commit()
+    for branch in ("cuda-13_0", "topic"):
+        made.git("branch", branch)
+    made.git("checkout", "-q", "topic")
+    return made
+
+
+def heads(repository: Repository) -> dict[str, str]:
+    return Git(repository.root).heads()
+
+
+def checkout_bytes(repository: Repository) -> dict[str, bytes]:
+    """Every file of the checkout and its index; not the rest of .git."""
+    files = (path for path in repository.root.rglob("*") if path.is_file() and ".git/" not in path.as_posix() + "/")
+    found = {path.relative_to(repository.root).as_posix(): path.read_bytes() for path in files}
+    return found | {".git/index": (repository.root / ".git/index").read_bytes()}
+
+
+def shown(repository: Repository, revision: str, path: str) -> str:
+    return repository.git("show", f"{revision}:{path}")
+
+
+def test_each_branch_gets_its_recipes_the_workflows_and_the_spec_in_one_commit(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = heads(repository)
+    assert repository.ci("sync") == 0
+    after = heads(repository)
+    assert after["topic"] == before["topic"]
+    for branch in BRANCHES:
+        assert repository.git("rev-list", "--count", f"{before[branch]}..{after[branch]}") == "1"
+        assert "name: cell" in shown(repository, branch, ".github/workflows/cell.yml")
+        assert shown(repository, branch, ".github/ci-matrix.yaml") == SPEC.strip()
+        assert shown(repository, branch, ".github/workflows/mine.yml") == "name: mine"
+    assert X90 in shown(repository, "main", f"{PKGS}/{X90}.nix")
+    assert N90.removeprefix("pytorch") in shown(repository, "cuda-13_0", f"{PKGS}/{N90}.nix")
+    listed = repository.git("ls-tree", "--name-only", "-r", "main", PKGS).splitlines()
+    assert len([name for name in listed if name.endswith(".nix")]) == 14
+    capsys.readouterr()
+    assert repository.ci("sync") == 0
+    assert heads(repository) == after
+    assert "every branch is up to date" in capsys.readouterr().out
+
+
+def test_what_sync_wrote_is_what_a_check_on_the_branch_wants(repository: Repository) -> None:
+    assert repository.ci("sync") == 0
+    for branch in BRANCHES:
+        repository.git("checkout", "-q", branch)
+        assert repository.ci("--check") == 0
+        assert repository.ci("recipes", "--check") == 0
+
+
+def test_a_changed_spec_changes_what_it_must_and_removes_what_is_gone(repository: Repository) -> None:
+    assert repository.ci("sync") == 0
+    repository.write(".github/ci-matrix.yaml", SPEC.replace("    sm100:\n", ""))
+    before = heads(repository)
+    assert repository.ci("sync") == 0
+    changed = repository.git("diff", "--name-status", before["main"], "main").splitlines()
+    removed = [line.split("\t")[1] for line in changed if line.startswith("D")]
+    gone = [
+        f"{PKGS}/{package}-python313-cuda12_8-sm100-{isa}.nix"
+        for package in ("pytorch", "torchvision")
+        for isa in ("armv8_2", "avx2")
+    ]
+    workflows = [".github/workflows/build-cuda-13_0-sm100.yml", ".github/workflows/build-main-sm100.yml"]
+    assert sorted(removed) == sorted([*gone, *workflows])
+    assert [line for line in changed if line.startswith("M")] == [
+        "M\t.github/BUILD_MATRIX.md",
+        "M\t.github/ci-matrix.yaml",
+    ]
+
+
+def test_a_dirty_checkout_stays_as_it_is_even_on_a_branch_of_the_map(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository.git("checkout", "-q", "main")
+    repository.write("README.md", "# mine, not committed\n")
+    repository.write("new.txt", "untracked\n")
+    repository.write("staged.txt", "staged\n")
+    repository.git("add", "staged.txt")
+    before = checkout_bytes(repository)
+    assert repository.ci("sync") == 0
+    assert checkout_bytes(repository) == before
+    assert "main is checked out, and its files are as they were" in capsys.readouterr().err
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = heads(repository), checkout_bytes(repository)
+    objects = sum(1 for _ in (repository.root / ".git/objects").rglob("*"))
+    assert repository.ci("sync", "--dry-run") == 0
+    assert (heads(repository), checkout_bytes(repository)) == before
+    assert sum(1 for _ in (repository.root / ".git/objects").rglob("*")) == objects
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["branch", "added", "changed", "removed"]
+    assert [row[0] for row in rows[1:]] == ["main", "cuda-13_0"]
+
+
+def test_a_foreign_recipe_stops_everything_until_it_is_adopted(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository.git("checkout", "-q", "cuda-13_0")
+    repository.write(f"{PKGS}/{CPU}.nix", MINE)
+    repository.write(f"{PKGS}/mine.nix", MINE)
+    repository.commit()
+    repository.git("checkout", "-q", "topic")
+    before = heads(repository)
+    assert repository.ci("sync") == 2
+    said = capsys.readouterr().err
+    assert f"cuda-13_0:{PKGS}/{CPU}.nix: in-the-way" in said
+    assert "--adopt" in said
+    assert heads(repository) == before
+    assert repository.ci("sync", "--adopt") == 0
+    assert "Compiled by ci-compile" in shown(repository, "cuda-13_0", f"{PKGS}/{CPU}.nix")
+    assert shown(repository, "cuda-13_0", f"{PKGS}/mine.nix") == MINE.strip()
+
+
+def test_a_foreign_workflow_is_never_taken_over(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    repository.git("checkout", "-q", "main")
+    repository.write(".github/workflows/cell.yml", "name: mine\n")
+    repository.commit()
+    repository.git("checkout", "-q", "topic")
+    assert repository.ci("sync", "--adopt") == 2
+    assert "main:.github/workflows/cell.yml: in-the-way" in capsys.readouterr().err
+
+
+def test_a_missing_branch_stops_everything(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    repository.git("branch", "-m", "cuda-13_0", "cuda-13-0")
+    before = heads(repository)
+    assert repository.ci("sync") == 2
+    said = capsys.readouterr().err
+    assert "missing-branch the repository has no branch 'cuda-13_0'; did you mean cuda-13-0?" in said
+    assert heads(repository) == before
+
+
+def test_no_git_no_identity_and_no_remote_are_one_line(
+    repository: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plain").mkdir()
+    assert run(PROGRAM, ["sync", "--root", str(tmp_path / "plain")]) == 2
+    assert len([line for line in capsys.readouterr().err.splitlines() if not line.startswith("warning: ")]) == 1
+    before = heads(repository)
+    assert repository.ci("sync", "--push") == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    repository.git("config", "user.useConfigOnly", "true")
+    repository.git("config", "--unset", "user.email")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.delenv("EMAIL", raising=False)
+    assert repository.ci("sync") == 2
+    assert heads(repository) == before
+
+
+@pytest.fixture
+def remote(repository: Repository, tmp_path: Path) -> Path:
+    bare = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
+    repository.git("remote", "add", "origin", str(bare))
+    repository.git("push", "-q", "origin", "--all")
+    return bare
+
+
+def test_a_push_takes_every_branch_along(repository: Repository, remote: Path) -> None:
+    assert repository.ci("sync", "--push") == 0
+    theirs = Git(remote).heads()
+    assert {branch: theirs[branch] for branch in BRANCHES} == {b: heads(repository)[b] for b in BRANCHES}
+
+
+def test_a_push_that_is_no_fast_forward_stops_everything(
+    repository: Repository, remote: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    subprocess.run(["git", "clone", "-q", "-b", "main", str(remote), str(other)], check=True)
+    theirs = Repository.__new__(Repository)
+    theirs.root = other
+    theirs.git("config", "user.email", "b@example.org")
+    theirs.git("config", "user.name", "B")
+    theirs.write("README.md", "# newer\n")
+    theirs.commit()
+    theirs.git("push", "-q", "origin", "main")
+    before = heads(repository), Git(remote).heads()
+    assert repository.ci("sync", "--push") == 2
+    assert "main: not-a-fast-forward" in capsys.readouterr().err
+    assert (heads(repository), Git(remote).heads()) == before
+
+
+@pytest.mark.parametrize("step", ["commit_tree", "move_refs"])
+def test_a_run_that_is_killed_leaves_every_branch_where_it_was(repository: Repository, step: str) -> None:
+    before = heads(repository), checkout_bytes(repository)
+    script = (
+        "import os, sys\nfrom ci_compiler.git import Git\nfrom ci_compiler.cli.compile import main\n"
+        f"real, calls = Git.{step}, []\n"
+        "def dying(self, *rest):\n"
+        "    calls.append(1)\n"
+        f"    if len(calls) == {2 if step == 'commit_tree' else 1}:\n"
+        "        os._exit(9)\n"
+        "    return real(self, *rest)\n"
+        f"Git.{step} = dying\n"
+        f"sys.argv = ['ci-compile', 'sync', '--root', {str(repository.root)!r}]\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
+    assert done.returncode == 9
+    assert (heads(repository), checkout_bytes(repository)) == before
+    assert repository.ci("sync") == 0
+    assert heads(repository)["main"] != before[0]["main"]
