@@ -16,10 +16,10 @@ from typing import Any
 
 import yaml
 
+from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.model import TESTS, RunsOn, Stage
 from ci_compiler.workflows.fleet_watch import ENVIRONMENT, SECRET
-from ci_compiler.workflows.github import limit
 from ci_compiler.workflows.variant import TOKEN
 
 GUARD = "github.event.pull_request.head.repo.full_name == github.repository"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ci_compiler.files.drift import is_ours
-from ci_compiler.workflows.github import pinned
+from ci_compiler.workflows.pins import pinned
 from tests.checkers import (
     actionlint_problems,
     jsonschema_problems,

@@ -1,31 +1,37 @@
 """What an event builds: one mechanism for pushes, dispatches, schedules and pull requests.
 
-The compiled `select` jobs call `ci-compile choose`, which reads GitHub's event and asks here. An event is looked at
-only for what it names: a dispatch its variant, a push or a pull request the commits whose difference is to be built.
+The compiled `select` jobs run `ci-compile choose`, which reads GitHub's event and calls this module. Only what an event
+names is read: the variant of a dispatch, and the commits of a push or a pull request whose difference is to be built.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ci_compiler.errors import nearest, wrong
+from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, stages_of
-from ci_compiler.workflows.github import limit
-from ci_compiler.workflows.pull_request import OWN_JOBS
-from ci_compiler.workflows.shard import ALL, machines
+
+if TYPE_CHECKING:
+    from ci_compiler.plan.pipeline import Plan
+
+ALL = "all"
+"""The choice of the dispatch form that builds the whole shard."""
 
 NO_COMMIT = "0" * 40
-"""What GitHub gives for the commit before a push that made the branch."""
+"""What GitHub states as the commit before a push that created the branch."""
+
+OWN_JOBS = 5
+"""The jobs of a pull request's run besides those of its cells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitHubEvent:
-    """A GitHub event: its name and payload (docs.github.com, webhook events and payloads)."""
+    """A GitHub event: its name and payload (https://docs.github.com/webhooks/webhook-events-and-payloads)."""
 
     name: str
     payload: Mapping[str, Any]
@@ -33,7 +39,7 @@ class GitHubEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSelection:
-    """What a run builds: variants by name, their cells with routes, and variants that it leaves to a dispatch."""
+    """What a run builds: the names of variants, their cells with routes, and the variants that need a dispatch."""
 
     branch: str
     variants: tuple[str, ...]
@@ -42,22 +48,18 @@ class RunSelection:
 
     @property
     def suffixes(self) -> list[str]:
-        """The cells as their jobs' conditions name them."""
+        """The cells as the conditions of their jobs name them."""
         return [cell.suffix for cell, _ in self.cells]
-
-    def matrix(self, plan: Plan) -> list[dict[str, Any]]:
-        """The cells as legs of a job matrix, with the machines of every stage."""
-        return [{"cell": cell.suffix, **machines(plan.spec, route)} for cell, route in self.cells]
 
 
 Affected = Callable[[str, str], Sequence[str]]
-"""The variants of a branch (second) that differ between a commit (first) and the one that is checked out, by name."""
+"""A function of a commit and a branch: the names of its variants that differ between that commit and the checkout."""
 
 
 def of_shard(
     plan: Plan, shard: Shard, event: GitHubEvent, affected: Affected, published: Callable[[str], bool]
 ) -> RunSelection:
-    """What `event` builds of `shard`. Raises InputError for an event that starts no shard, or a variant not of it."""
+    """What `event` builds of `shard`. Raises InputError if no shard runs on it, or if it names an unknown variant."""
     match event.name:
         case "workflow_dispatch":
             wanted = _dispatched(shard, str((event.payload.get("inputs") or {}).get("variant", "")))
@@ -68,15 +70,15 @@ def of_shard(
             everything = plan.spec.schedule is None or plan.spec.schedule.build == "all"
             wanted = [name for name in shard.variants if everything or not published(name)]
         case _:
-            raise wrong("event", "unknown-event", f"{event.name!r} starts no shard")
+            raise wrong("event", "unknown-event", f"no shard runs on {event.name!r}")
     return _choice(shard.branch, shard.cells, set(wanted))
 
 
 def of_pull_request(plan: Plan, event: GitHubEvent, affected: Affected) -> RunSelection:
-    """What a pull request builds: the cells that it rebuilds, or so many of them that each axis' values are there."""
+    """What a pull request builds: the cells that it affects, or representatives of them. Raises InputError."""
     request = event.payload.get("pull_request")
     if not isinstance(request, Mapping):
-        raise wrong("event", "unknown-event", f"{event.name!r} is no pull request")
+        raise wrong("event", "unknown-event", f"{event.name!r} is not a pull request")
     branch = str(request["base"]["ref"])
     if branch not in plan.spec.branches:
         return RunSelection(branch=branch, variants=(), cells=())
@@ -93,21 +95,21 @@ def of_pull_request(plan: Plan, event: GitHubEvent, affected: Affected) -> RunSe
 
 
 def most_cells(plan: Plan) -> int:
-    """How many cells a pull request builds at the most: as the spec says, and as a run of GitHub holds jobs."""
+    """The most cells that a pull request builds: the spec's number, or fewer to stay within GitHub's limit of jobs."""
     jobs = max(len(cell.variants) for cell in plan.judged.cells) * len(stages_of(plan.spec))
     return min(plan.spec.pull_request_cells, (limit("jobs").gate - OWN_JOBS) // jobs)
 
 
 def within_limit(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tuple[Cell, Route], ...]:
-    """`cells` where they are no more than `most`, else representatives of them."""
+    """`cells` if they are at most `most`, else representatives of them."""
     return tuple(cells) if len(cells) <= most else representatives(cells, most)
 
 
 def representatives(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tuple[Cell, Route], ...]:
-    """At most so many of `cells` that together show as many values of every axis as they can, in the cells' order.
+    """At most `most` of `cells`, in their order, that together cover as many values of each axis as possible.
 
-    Greedy: always the cell with the most values not shown yet, the first of equals; so a further cell elsewhere in the
-    matrix changes little.
+    The choice is greedy: next is always the cell with the most values that are not covered yet, and of equals the
+    first. So another cell elsewhere in the matrix changes little.
     """
     shown: set[tuple[str, str]] = set()
     taken: set[int] = set()
@@ -129,7 +131,7 @@ def _dispatched(shard: Shard, variant: str) -> Sequence[str]:
     if variant == ALL:
         return shard.variants
     if variant not in shard.variants:
-        raise wrong("event", "unknown-variant", f"{variant!r} is not of {shard.name}{nearest(variant, shard.variants)}")
+        raise wrong("event", "unknown-variant", f"{variant!r} is not in {shard.name}{nearest(variant, shard.variants)}")
     return [variant]
 
 

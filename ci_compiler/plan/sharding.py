@@ -1,8 +1,8 @@
-"""Cells grouped into workflow files: a shard a branch and GPU, split further only where GitHub's limits ask for it.
+"""Cells grouped into workflow files: one shard per branch and GPU, split further only to meet GitHub's limits.
 
-A shard that would hold more jobs than a file may splits by Python, then by ISA: by axis and never by position, so that
-a further variant moves no other to another file, and never through a cell, so that a build and the builds that it needs
-stay in one run.
+A shard with too many jobs for one file is split by Python, then by ISA. It is split by axis and never by position, so
+that adding a variant moves no other variant to another file. A cell is never split, so that a build and the builds that
+it needs stay in one run.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.hardware import CPU
+from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.spec.model import Spec, Stage, TestPolicy
-from ci_compiler.workflows.github import limit
 
 FOLDER = ".github/workflows"
 """The folder of the workflows, from the root of the repository."""
 
 OWN_JOBS = 2
-"""A shard's jobs beside its cells': the one that selects and the verdict."""
+"""The jobs of a shard besides those of its cells: the one that selects and the verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """The cells of one workflow file with their routes. `name` is the file's: `build-main-sm90`.
+    """The cells of one workflow file with their routes. `name` is the file's name without `.yml`: `build-main-sm90`.
 
-    `jobs` counts those of a run that builds everything, as GitHub expands them.
+    `jobs` is the number of jobs of a run that builds everything, with called workflows expanded as GitHub counts them.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Shard:
 
     @property
     def variants(self) -> list[str]:
-        """The names of its variants, in the cells' order."""
+        """The names of its variants, in the order of the cells."""
         return [variant.name for cell, _ in self.cells for variant in cell.variants]
 
 
@@ -55,7 +55,7 @@ def job_name(cell: Cell) -> str:
 
 
 def stages_of(spec: Spec) -> tuple[Stage, ...]:
-    """The stages that the spec has at all, and so each variant a job for."""
+    """The stages that the spec does not switch off. Each variant has a job for each of them."""
     return tuple(stage for stage in Stage if spec.tests.get(stage) is not TestPolicy.NEVER)
 
 
@@ -68,7 +68,7 @@ _SPLITS: tuple[Callable[[Cell], tuple[str, ...]], ...] = (
 
 
 def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tuple[Shard, ...]:
-    """The shards of `cells`, in the spec's order. Raises InputError where one cell is more than a file may hold."""
+    """The shards of `cells`, in the spec's order. Raises InputError if one cell has too many jobs for a file."""
     groups: dict[tuple[str, str], list[Part]] = {}
     for part in zip(cells, routes, strict=True):
         groups.setdefault((part[0].branch, part[0].gpu), []).append(part)
@@ -84,7 +84,7 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
 
 
 def _split(spec: Spec, branch: str, gpu: str, parts: list[Part]) -> list[Shard]:
-    """The coarsest split whose every shard is within the limit; the finest where none is."""
+    """The coarsest split whose shards are all within the limit, or the finest if there is none."""
     made: list[Shard] = []
     for key_of in _SPLITS:
         by_key: dict[tuple[str, ...], list[Part]] = {}
@@ -113,7 +113,7 @@ def _tag(cell: Cell) -> str:
 
 def _too_large(spec: Spec, shard: Shard) -> Finding:
     message = (
-        f"{shard.name}.yml would hold {shard.jobs} jobs, {len(shard.variants)} packages of one cell, and a file holds "
-        f"{limit('jobs').gate}; split the packages over two specs"
+        f"{shard.name}.yml would have {shard.jobs} jobs for the {len(shard.variants)} packages of one cell; a file can "
+        f"have {limit('jobs').gate}; split the packages between two specs"
     )
     return spec.finding(("packages",), "too-many-jobs", message, key=True)

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ci_compiler.plan.job_graph import PlannedJob, better_order, jobs_of
+from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import most_cells, within_limit
 from ci_compiler.plan.simulation import LowerBound, QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
 from ci_compiler.reports.history import History
 from ci_compiler.spec.model import Pool, Spec, Stage
-from ci_compiler.workflows.github import limit
 
 HOSTED_SECONDS = 60
 """What a run takes besides its cells: the hosted jobs that select and judge."""

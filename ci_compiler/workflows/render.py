@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.drift import MARK
+from ci_compiler.plan.limits import limit
 from ci_compiler.plan.sharding import FOLDER, Shard
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.workflows import cell, fleet_watch, pages, pull_request, setup_action, shard, variant
 from ci_compiler.workflows.common import CELL, FLEET_WATCH, PULL_REQUEST, SETUP_ACTION, VARIANT
-from ci_compiler.workflows.github import limit
+from ci_compiler.workflows.model import Part
 from ci_compiler.workflows.writer import Node, dump
 
 _ZIZMOR: dict[str, Node] = {"rules": {"self-repository": {"disable": True}}}
@@ -21,34 +22,36 @@ _ZIZMOR_REASON = (
 
 
 def header(spec: Spec) -> tuple[str, ...]:
-    """The lines that every compiled file begins with, without comment signs."""
+    """The lines that begin every compiled file, without comment signs."""
     return (f"{MARK} from {spec.document.file}. Do not edit: change the spec, then run `ci-compile`.",)
 
 
 def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
-    """The text of every file by its path from the repository's root. Raises InputError where one passes a limit."""
+    """The text of every file by its path relative to the repository's root. Raises InputError if one is too large."""
     head = header(spec)
-    files = {
-        f"{FOLDER}/{VARIANT}": dump(variant.workflow(spec), header=head),
-        f"{FOLDER}/{CELL}": dump(cell.workflow(spec), header=head),
-        f"{FOLDER}/{PULL_REQUEST}": dump(pull_request.workflow(spec), header=head),
-        f"{FOLDER}/{FLEET_WATCH}": dump(fleet_watch.workflow(spec), header=head),
-        f"{FOLDER}/{pages.FILE}": dump(pages.workflow(spec), header=head),
-        f"{SETUP_ACTION}/action.yml": dump(setup_action.action(spec), header=head),
+    compiled: dict[str, Part] = {
+        f"{FOLDER}/{VARIANT}": variant.workflow(spec),
+        f"{FOLDER}/{CELL}": cell.workflow(spec),
+        f"{FOLDER}/{PULL_REQUEST}": pull_request.workflow(spec),
+        f"{FOLDER}/{FLEET_WATCH}": fleet_watch.workflow(spec),
+        f"{FOLDER}/{pages.FILE}": pages.workflow(spec),
+        f"{SETUP_ACTION}/action.yml": setup_action.action(spec),
+    }
+    files = {path: dump(one.node(), header=head) for path, one in compiled.items()} | {
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
         ".github/.gitattributes": "".join(f"# {line}\n" for line in head)
         + "workflows/build-*.yml linguist-generated=true\n",
         ".github/zizmor.yml": dump(_ZIZMOR, header=(*head, *_ZIZMOR_REASON)),
     }
     for part in shards:
-        files[f"{FOLDER}/{part.name}.yml"] = dump(shard.workflow(spec, part), header=head)
+        files[f"{FOLDER}/{part.name}.yml"] = dump(shard.workflow(spec, part).node(), header=head)
     if findings := list(_too_large(files)):
         raise InputError(findings)
     return files
 
 
 def _actionlint(pools: Iterable[Pool]) -> dict[str, Node]:
-    """actionlint's configuration: the labels that are not GitHub's own (a scale set's name is one to it)."""
+    """actionlint's configuration: the labels that are not GitHub's own. A scale set's name counts as one."""
     labels = {label: None for pool in pools for label in (*pool.runs_on.labels, pool.runs_on.scale_set) if label}
     return {"self-hosted-runner": {"labels": list(labels)}}
 
@@ -59,7 +62,7 @@ def _too_large(files: Mapping[str, str]) -> Iterable[Finding]:
         count = len(text.encode())
         if count > size.gate:
             message = (
-                f"{count:,} bytes; the gate is {size.gate:,}, since GitHub starts no run of a workflow above "
-                f"{size.limit:,} and says nothing"
+                f"{count:,} bytes, above the gate of {size.gate:,}: GitHub silently ignores a workflow of more than "
+                f"{size.limit:,}"
             )
             yield Finding(place=Place(file=path), code="workflow-too-large", message=message)

@@ -1,211 +1,230 @@
 """`variant.yml`: the stages of one variant, called by `cell.yml`.
 
-build -> cpu-test and gpu-test -> publish. A stage that no pool runs comes without an input and is skipped, in sight.
-The manifest and the log of a build travel to the tests and to publishing as one artifact; the closure travels through
-the binary cache, or stays in the store of the builder.
+build -> cpu-test and gpu-test -> publish. A stage that no pool runs is passed no machine and shows as skipped. The
+manifest and the log of a build reach the tests and publishing as one artifact. The closure travels through the binary
+cache, or stays in the builder's store.
 
-Every condition begins with `!cancelled()`, since the `success()` that GitHub puts before one without a status function
-looks at all jobs above, the callers' too: a package that was not chosen, and so skipped, would skip the stages of what
-needs it (https://github.com/actions/runner/issues/491 and 2205).
+Each condition begins with `!cancelled()`. Without a status function GitHub adds `success()`, which looks at all earlier
+jobs, the callers' included: a package that was skipped because it was not chosen would skip the stages of the packages
+that need it (https://github.com/actions/runner/issues/491 and 2205).
 """
 
 from __future__ import annotations
 
-from ci_compiler.plan.sharding import stages_of
-from ci_compiler.spec.model import TESTS, Spec, Stage
-from ci_compiler.workflows.common import FORK_GUARD, READ, checkout, expression, machine_input
-from ci_compiler.workflows.github import pinned
-from ci_compiler.workflows.writer import Node, Remarked, Spaced
+import json
+from functools import lru_cache
 
-ATTEST_PERMISSIONS = {
-    **READ,
-    "id-token": Remarked("write", "actions/attest signs with the run's identity"),
-    "attestations": Remarked("write", "actions/attest stores what it signed"),
-    "artifact-metadata": Remarked("write", "actions/attest records what it is of"),
-}
+from ci_compiler.plan.routing import Route
+from ci_compiler.plan.sharding import stages_of
+from ci_compiler.spec.model import TESTS, RunsOn, Spec, Stage
+from ci_compiler.workflows.common import FORK_GUARD, expression, machine_input, runs_on
+from ci_compiler.workflows.model import (
+    READ,
+    Concurrency,
+    Input,
+    Job,
+    OnCall,
+    Permissions,
+    RunStep,
+    Secret,
+    Step,
+    UsesStep,
+    Workflow,
+)
+from ci_compiler.workflows.pins import pinned
+from ci_compiler.workflows.steps import checkout
+from ci_compiler.workflows.writer import Node, Remarked
+
+ATTEST = Permissions(
+    contents="read",
+    id_token=Remarked("write", "actions/attest signs with the run's identity"),
+    attestations=Remarked("write", "actions/attest stores what it signed"),
+    artifact_metadata=Remarked("write", "actions/attest records what it is of"),
+)
 """What actions/attest needs (its README)."""
 
 TOKEN = {"flox": "FLOX_FLOXHUB_TOKEN", "nix": "NIX_CACHE_SIGNING_KEY"}
-"""The publishing secret of each backend, held by the environment and given to one step alone."""
-
+"""The publishing secret of each backend. The environment holds it, and only one step receives it."""
 
 NAME = expression("inputs.name")
 MANIFEST_FILE = "manifest.json"
-"""What a build leaves beside its log, and the later stages go by."""
+"""The file that a build writes beside its log, and that the later stages read."""
 
 MANIFEST = f"build-output/{MANIFEST_FILE}"
-"""Where it stands in every job."""
+"""Its path in every job."""
 
 RESULT = "result.json"
-"""What a test leaves beside its log, for the table that ends a run."""
+"""The file that a test writes beside its log, for the table at the end of a run."""
 
 PUBLISHED = "published.json"
-"""What publishing leaves: what came of it, for the same table."""
+"""The file that publishing writes about its result, for the same table."""
 
 BUILT = "needs.build.result == 'success'"
-"""True behind a build that succeeded."""
+"""True after a build that succeeded."""
 
 
-def workflow(spec: Spec) -> dict[str, Node]:
-    """The document of `variant.yml`."""
+def workflow(spec: Spec) -> Workflow:
+    """`variant.yml`."""
     makers = {Stage.BUILD: _build, Stage.CPU_TEST: _test, Stage.GPU_TEST: _test, Stage.PUBLISH: _publish}
-    return {
-        "name": "variant",
-        "on": {"workflow_call": {"inputs": _inputs(spec), "secrets": secret_input(spec)}},
-        "permissions": {},
-        "jobs": Spaced({stage.value: makers[stage](spec, stage) for stage in stages_of(spec)}),
-    }
+    return Workflow(
+        name="variant",
+        on=[OnCall(inputs=_inputs(spec), secrets=secret_input(spec))],
+        jobs={stage.value: makers[stage](spec, stage) for stage in stages_of(spec)},
+    )
 
 
-def _inputs(spec: Spec) -> dict[str, Node]:
+def _inputs(spec: Spec) -> dict[str, Input]:
     return {
-        "name": text_input("The variant, as its recipe is called."),
-        "branch": text_input("The branch that it is built for."),
-        "commit": text_input("The commit that holds its recipe."),
-        "publish": {"description": "Whether it may be published.", "type": "boolean", "required": True},
-        "again": {"description": "Whether even what shows as published is.", "type": "boolean", "required": True},
+        "name": Input(description="The variant, as its recipe is called."),
+        "branch": Input(description="The branch that it is built for."),
+        "commit": Input(description="The commit that holds its recipe."),
+        "publish": Input(description="Whether it may be published.", type="boolean"),
+        "again": Input(description="Whether even what shows as published is.", type="boolean"),
         **machine_inputs(spec),
     }
 
 
-def machine_inputs(spec: Spec) -> dict[str, Node]:
-    """The inputs that say where each stage runs; a test that no pool runs has none."""
+def machine_inputs(spec: Spec) -> dict[str, Input]:
+    """The inputs that state where each stage runs; a test that no pool runs is passed none."""
     return {
-        machine_input(stage): text_input(f"Where {stage} runs, as JSON for runs-on.", required=stage not in TESTS)
+        machine_input(stage): Input(
+            description=f"Where {stage} runs, as JSON for runs-on.", required=stage not in TESTS
+        )
         for stage in stages_of(spec)
     }
 
 
-def secret_input(spec: Spec) -> dict[str, Node]:
-    """The secret that a called workflow is passed, where its caller may publish.
+def machines(route: Route) -> dict[str, str]:
+    """The values of `machine_inputs` for a cell; a stage that no pool runs has none."""
+    return {machine_input(stage): _runs_on_json(pool.runs_on) for stage, pool in route.pools.items()}
 
-    GitHub gives a called workflow's job the secrets of its environment only where the caller passes them on by name:
+
+@lru_cache(maxsize=1024)
+def _runs_on_json(where: RunsOn) -> str:
+    return json.dumps(runs_on(where))
+
+
+def build_permissions(spec: Spec) -> Permissions:
+    """What a build asks for, which is the most that any stage does: every caller must grant it."""
+    return ATTEST if spec.attest else READ
+
+
+def secret_input(spec: Spec) -> dict[str, Secret]:
+    """The secret that a called workflow accepts from a caller that may publish.
+
+    GitHub gives a called workflow's job the secrets of its environment only if the caller passes them by name:
     https://docs.github.com/actions/how-tos/reuse-automations/reuse-workflows
     """
-    return {TOKEN[spec.backend]: {"description": "What publishing needs, of the environment.", "required": False}}
+    return {TOKEN[spec.backend]: Secret(description="What publishing needs, of the environment.")}
 
 
-def secret_passed(spec: Spec) -> dict[str, Node]:
-    """The `secrets:` of a job that calls a workflow with `secret_input`; its value is the environment's, there."""
+def secret_passed(spec: Spec) -> dict[str, str]:
+    """The secret of `secret_input` as a caller passes it. In the called job its value is the environment's."""
     token = TOKEN[spec.backend]
     return {token: expression(f"secrets.{token}")}
 
 
-def text_input(description: str, *, required: bool = True) -> dict[str, Node]:
-    """An input of a reusable workflow that is a string."""
-    return {"description": description, "type": "string", "required": required}
+def _job(
+    spec: Spec,
+    stage: Stage,
+    condition: str,
+    steps: list[Step],
+    *,
+    needs: list[str] | None = None,
+    permissions: Permissions = READ,
+    environment: str | None = None,
+    concurrency: Concurrency | None = None,
+) -> Job:
+    return Job(
+        name=stage.value,
+        needs=needs,
+        if_=expression(condition),
+        runs_on=expression(f"fromJSON(inputs.{machine_input(stage)})"),
+        timeout_minutes=spec.timeouts[stage],
+        permissions=permissions,
+        env={"NAME": NAME, "BRANCH": expression("inputs.branch")},
+        environment=environment,
+        concurrency=concurrency,
+        steps=steps,
+    )
 
 
-def _job(spec: Spec, stage: Stage, condition: str, *, needs: list[str], permissions: dict[str, str]) -> dict[str, Node]:
-    job: dict[str, Node] = {"name": stage.value}
-    if needs:
-        job["needs"] = list(needs)
-    return job | {
-        "if": expression(condition),
-        "runs-on": expression(f"fromJSON(inputs.{machine_input(stage)})"),
-        "timeout-minutes": spec.timeouts[stage],
-        "permissions": dict(permissions),
-        "env": {"NAME": NAME, "BRANCH": expression("inputs.branch")},
-    }
-
-
-def _build(spec: Spec, stage: Stage) -> dict[str, Node]:
-    permissions = ATTEST_PERMISSIONS if spec.attest else READ
-    steps: list[Node] = [
+def _build(spec: Spec, stage: Stage) -> Job:
+    steps: list[Step] = [
         checkout(expression("inputs.commit")),
-        {"name": "Prove that this machine can build it", "run": 'ci-runner doctor --for build "$NAME"'},
-        {"name": "Build", "run": 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output'},
-        {
-            "name": "Keep the manifest and the log",
-            "if": expression("!cancelled()"),
-            "uses": pinned("actions/upload-artifact"),
-            "with": {
-                "name": f"build-{NAME}",
-                "path": "build-output/",
-                "if-no-files-found": "ignore",
-            },
-        },
+        RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
+        RunStep(name="Build", run='ci-runner build "$NAME" --branch "$BRANCH" --out build-output'),
+        _keep("Keep the manifest and the log", "build", "build-output/"),
     ]
     if spec.attest:
-        steps.append(
-            {
-                "name": "Attest where it was built",
-                "uses": pinned("actions/attest"),
-                "with": {"subject-path": MANIFEST},
-            }
-        )
-    condition = f"!cancelled() && {FORK_GUARD}"
-    return _job(spec, stage, condition, needs=[], permissions=permissions) | {"steps": steps}
+        attested: dict[str, Node] = {"subject-path": MANIFEST}
+        steps.append(UsesStep(name="Attest where it was built", uses=pinned("actions/attest"), with_=attested))
+    return _job(spec, stage, f"!cancelled() && {FORK_GUARD}", steps, permissions=build_permissions(spec))
 
 
-def _test(spec: Spec, stage: Stage) -> dict[str, Node]:
+def _test(spec: Spec, stage: Stage) -> Job:
     condition = " && ".join(["!cancelled()", BUILT, f"inputs.{machine_input(stage)} != ''", FORK_GUARD])
-    return _job(spec, stage, condition, needs=["build"], permissions=READ) | {
-        "steps": [
-            checkout(expression("inputs.commit")),
-            _manifest(),
-            {"name": "Prove that this machine can test it", "run": f'ci-runner doctor --for {stage} "$NAME"'},
-            {"name": "Fetch the closure", "run": f"ci-runner fetch {MANIFEST}"},
-            {
-                "name": "Test",
-                "run": f'ci-runner smoke "$NAME" --stage {stage} --manifest {MANIFEST} --out test-output',
-            },
-            {
-                "name": "Keep the report",
-                "if": expression("!cancelled()"),
-                "uses": pinned("actions/upload-artifact"),
-                "with": {
-                    "name": f"{stage}-{NAME}",
-                    "path": "test-output/",
-                    "if-no-files-found": "ignore",
-                },
-            },
-        ]
-    }
+    smoke = f'ci-runner smoke "$NAME" --stage {stage} --manifest {MANIFEST} --out test-output'
+    steps: list[Step] = [
+        checkout(expression("inputs.commit")),
+        FETCH_MANIFEST,
+        RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"'),
+        RunStep(name="Fetch the closure", run=f"ci-runner fetch {MANIFEST}"),
+        RunStep(name="Test", run=smoke),
+        _keep("Keep the report", stage, "test-output/"),
+    ]
+    return _job(spec, stage, condition, steps, needs=["build"])
 
 
-def _publish(spec: Spec, stage: Stage) -> dict[str, Node]:
-    tests = [test for test in stages_of(spec) if test in TESTS]
-    passed = [BUILT, *(_passed(test) for test in tests if test in spec.publish.after)]
+def _publish(spec: Spec, stage: Stage) -> Job:
+    tests = [test for test in stages_of(spec) if test in TESTS and test in spec.publish.after]
     events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
     on_branch = "github.ref == format('refs/heads/{0}', inputs.branch)"
-    condition = " && ".join(["!cancelled()", "inputs.publish", events, on_branch, *passed])
-    waits = ["build", *(test.value for test in tests if test in spec.publish.after)]
-    token = TOKEN[spec.backend]
-    return _job(spec, stage, condition, needs=waits, permissions=READ) | {
-        "environment": spec.publish.environment,
-        "concurrency": {"group": f"publish-{expression('inputs.branch')}-{NAME}", "cancel-in-progress": False},
-        "steps": [
-            checkout(expression("inputs.branch"), history=True, credentials=True),
-            _manifest(),
-            {
-                "name": "Publish",
-                "env": {
-                    token: expression(f"secrets.{token}"),
-                    "COMMIT": expression("inputs.commit"),
-                    "AGAIN": expression("inputs.again && 'yes' || ''"),
-                },
-                "run": 'ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" '
-                f"--manifest {MANIFEST} --out publish-output ${{AGAIN:+--again}}",
-            },
-            {
-                "name": "Keep what came of it",
-                "uses": pinned("actions/upload-artifact"),
-                "with": {"name": f"publish-{NAME}", "path": "publish-output/"},
-            },
-        ],
-    }
+    condition = " && ".join(["!cancelled()", "inputs.publish", events, on_branch, BUILT, *map(_passed, tests)])
+    publish = RunStep(
+        name="Publish",
+        env={
+            **secret_passed(spec),
+            "COMMIT": expression("inputs.commit"),
+            "AGAIN": expression("inputs.again && 'yes' || ''"),
+        },
+        run='ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" '
+        f"--manifest {MANIFEST} --out publish-output ${{AGAIN:+--again}}",
+    )
+    keep = UsesStep(
+        name="Keep what came of it",
+        uses=pinned("actions/upload-artifact"),
+        with_={"name": f"publish-{NAME}", "path": "publish-output/"},
+    )
+    return _job(
+        spec,
+        stage,
+        condition,
+        [checkout(expression("inputs.branch"), history=True, credentials=True), FETCH_MANIFEST, publish, keep],
+        needs=["build", *(test.value for test in tests)],
+        environment=spec.publish.environment,
+        concurrency=Concurrency(group=f"publish-{expression('inputs.branch')}-{NAME}", cancel_in_progress=False),
+    )
 
 
 def _passed(test: Stage) -> str:
-    """True where `test` succeeded, or was skipped because no pool runs it."""
+    """An expression that is true if `test` succeeded, or was skipped because no pool runs it."""
     skipped = f"needs.{test}.result == 'skipped' && inputs.{machine_input(test)} == ''"
     return f"(needs.{test}.result == 'success' || ({skipped}))"
 
 
-def _manifest() -> dict[str, Node]:
-    return {
-        "name": "Fetch the manifest",
-        "uses": pinned("actions/download-artifact"),
-        "with": {"name": f"build-{NAME}", "path": "build-output"},
-    }
+def _keep(name: str, stage: str, path: str) -> UsesStep:
+    """The step that uploads what `stage` left at `path`, also after a failure."""
+    return UsesStep(
+        name=name,
+        if_=expression("!cancelled()"),
+        uses=pinned("actions/upload-artifact"),
+        with_={"name": f"{stage}-{NAME}", "path": path, "if-no-files-found": "ignore"},
+    )
+
+
+FETCH_MANIFEST = UsesStep(
+    name="Fetch the manifest",
+    uses=pinned("actions/download-artifact"),
+    with_={"name": f"build-{NAME}", "path": "build-output"},
+)

@@ -1,7 +1,8 @@
-"""YAML text: a tree of dicts, lists and scalars in the block style that people write workflows in.
+"""YAML text: a tree of mappings, sequences and scalars in the block style in which people write workflows.
 
-Only what workflows need: strings, integers, booleans, nested mappings and sequences; remarks behind a value; a blank
-line between jobs. Whatever YAML 1.1 or 1.2 could read as something else is quoted, so that every reader agrees.
+It covers only what workflows need: strings, integers, booleans, nested mappings and sequences, remarks after a value,
+and a blank line between jobs. Text that YAML 1.1 or 1.2 could read as something else is quoted, so that every reader
+agrees.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from functools import lru_cache
 from typing import Self
 
 Node = str | int | bool | None | Mapping[str, "Node"] | Sequence["Node"]
-"""What can be written. None stands for a key without a value (`workflow_dispatch:`)."""
+"""The values that can be written. None is a key without a value (`workflow_dispatch:`)."""
 
 WIDTH = 120
-"""Columns up to which a sequence of plain words is written in one line."""
+"""The most columns of a sequence of plain words that is written on one line."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _PLAIN = re.compile(r"(?:[A-Za-z_$/(]|\./)(?:[A-Za-z0-9_ $./@{}()'\"!=&|<>,*+~^%?\[\];-]|:(?=[^ ]))*(?<![ :])")
 _FLOW = re.compile(r"[A-Za-z_$/][A-Za-z0-9_$./@*+=~^%-]*")
 _BLOCK = re.compile(r"[!-~][ -~\t]*(?:\n+[ \t]*[!-~][ -~\t]*)*\n?")
-"""Lines that a block (`|`) holds as they are: none of blanks alone, not the first indented, one break at the end."""
+"""Lines that a block (`|`) can hold: none only of blanks, the first not indented, at most one line break at the end."""
 
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
 class Remarked(str):
-    """A string that is written with a remark (`# v7.0.1`) behind it."""
+    """A string that is followed by a remark (`# v7.0.1`)."""
 
     __slots__ = ("remark",)
     remark: str
@@ -45,7 +46,7 @@ class Spaced(dict[str, Node]):
 
 
 def dump(document: Mapping[str, Node], *, header: Sequence[str] = ()) -> str:
-    """The YAML text of `document` under `header`'s lines as comments, top-level keys apart from one another."""
+    """The YAML text of `document` after the lines of `header` as comments, with blank lines around top-level blocks."""
     lines = [f"# {line}" if line else "#" for line in header]
     apart = False
     for key, value in document.items():
@@ -61,13 +62,13 @@ def _entry(key: str, value: Node, indent: str, lines: list[str]) -> None:
     head = f"{indent}{_key(key)}:"
     if isinstance(value, str):
         _string(head, value, indent, lines)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, (dict, Mapping)):  # an exact type first: checks against abstract classes are slow
         if not value:
             lines.append(f"{head} {{}}")
             return
         lines.append(head)
         _mapping(value, indent + "  ", lines)
-    elif isinstance(value, Sequence):
+    elif isinstance(value, (list, Sequence)):
         flow = _flow(value)
         if flow is not None and len(head) + len(flow) < WIDTH:
             lines.append(f"{head} {flow}")
@@ -83,19 +84,22 @@ def _mapping(value: Mapping[str, Node], indent: str, lines: list[str]) -> None:
     for index, (key, item) in enumerate(value.items()):
         if apart and index:
             lines.append("")
-        _entry(key, item, indent, lines)
+        if type(item) is str and "\n" not in item:  # the usual case, in place of two calls
+            lines.append(f"{indent}{_key(key)}: {quoted(item)}")
+        else:
+            _entry(key, item, indent, lines)
 
 
 def _sequence(value: Iterable[Node], indent: str, lines: list[str]) -> None:
     for item in value:
-        if isinstance(item, Mapping):
+        if isinstance(item, (str, int)):
+            lines.append(f"{indent}- {_scalar(item)}")
+        elif isinstance(item, (dict, Mapping)):
             start = len(lines)
             _mapping(item, indent + "  ", lines)
             lines[start] = f"{indent}- {lines[start].lstrip()}"
-        elif isinstance(item, str | int):
-            lines.append(f"{indent}- {_scalar(item)}")
         else:
-            message = "a sequence holds mappings and scalars"
+            message = "an item of a sequence must be a mapping or a scalar"
             raise TypeError(message)
 
 
@@ -109,7 +113,7 @@ def _string(head: str, value: str, indent: str, lines: list[str]) -> None:
 
 
 def _flow(value: Sequence[Node]) -> str | None:
-    """`[a, b]` where every item is a plain word."""
+    """`[a, b]` if every item is a plain word."""
     if all(isinstance(item, str) and _FLOW.fullmatch(item) and item.lower() not in _WORDS for item in value):
         return f"[{', '.join(map(str, value))}]"
     return None
@@ -117,7 +121,7 @@ def _flow(value: Sequence[Node]) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _key(key: str) -> str:
-    plain = _KEY.fullmatch(key) and (key == "on" or key.lower() not in _WORDS)  # GitHub's own key is plain everywhere
+    plain = _KEY.fullmatch(key) and (key == "on" or key.lower() not in _WORDS)  # GitHub's own key is always plain
     return key if plain else _escaped(key)
 
 
@@ -129,7 +133,7 @@ def _scalar(value: str | int) -> str:
 
 @lru_cache(maxsize=65536)
 def quoted(text: str) -> str:
-    """`text` as a YAML scalar on one line: plain where every reader takes it for a string, else in quotes."""
+    """`text` as a YAML scalar on one line: plain if every reader takes it for a string, else in quotes."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return str(text)
     if '"' in text and text.isprintable():
@@ -138,7 +142,7 @@ def quoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """`text` in double quotes, with all that does not print as an escape."""
+    """`text` in double quotes, with unprintable characters escaped."""
     return "".join(
         char if char.isprintable() else f"\\U{ord(char):08x}" for char in json.dumps(text, ensure_ascii=False)
     )

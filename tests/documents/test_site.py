@@ -135,7 +135,7 @@ def test_what_is_not_ours_stays(
 def test_the_workflow_is_sound(tmp_path: Path) -> None:
     spec = bundled_spec()
     path = tmp_path / ".github/workflows" / FILE
-    files = compile_files(plan(spec)) | {f".github/workflows/{FILE}": dump(workflow(spec), header=header(spec))}
+    files = compile_files(plan(spec)) | {f".github/workflows/{FILE}": dump(workflow(spec).node(), header=header(spec))}
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
@@ -145,8 +145,8 @@ def test_the_workflow_is_sound(tmp_path: Path) -> None:
 
 
 def test_the_workflow_grants_what_pages_need_to_the_last_job_alone() -> None:
-    jobs: Any = workflow(bundled_spec())["jobs"]
+    jobs: Any = workflow(bundled_spec()).node()["jobs"]
     assert jobs["page"]["permissions"] == {"contents": "read"}
     assert jobs["deploy"]["permissions"] == {"pages": "write", "id-token": "write"}
     assert jobs["deploy"]["environment"]["name"] == "github-pages"
-    assert workflow(bundled_spec())["permissions"] == {}
+    assert workflow(bundled_spec()).node()["permissions"] == {}

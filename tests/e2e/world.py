@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 import ci_compiler
-from ci_compiler.workflows.github import pinned
+from ci_compiler.workflows.pins import pinned
 from tests.checkers import require
 
 from .act import Run, read_journal, read_log

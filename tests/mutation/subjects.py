@@ -15,5 +15,5 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "ci_compiler/plan/patterns.py": ("tests/plan/test_patterns.py", EXAMPLES),
     "ci_compiler/plan/selection.py": ("tests/plan/test_selection.py",),
     "ci_compiler/workflows/render.py": ("tests/workflows/test_limits.py", EXAMPLES),
-    "ci_compiler/workflows/github.py": ("tests/workflows/test_limits.py", EXAMPLES),
+    "ci_compiler/plan/limits.py": ("tests/workflows/test_limits.py", EXAMPLES),
 }

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ci_compiler.errors import InputError
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.selection import (
+    OWN_JOBS,
     GitHubEvent,
     RunSelection,
     most_cells,
@@ -26,7 +27,7 @@ from ci_compiler.reports.summary import SummarisedRun, escape, table
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Stage
 from ci_compiler.workflows import pull_request
-from ci_compiler.workflows.pull_request import OWN_JOBS
+from ci_compiler.workflows.model import Job
 from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
 from tests.adoption.test_audit import CPU, V90, X90
 from tests.recipes.test_affected import PKGS, Repository, repository  # noqa: F401  (a fixture)
@@ -68,7 +69,7 @@ def test_a_dispatch_builds_what_it_names(decided: Plan) -> None:
 @pytest.mark.parametrize("inputs", [{"variant": "pytorch-python313-cpu-avx2"}, {"variant": ""}, {}, None])
 def test_a_dispatch_of_what_the_shard_has_not_is_an_error(decided: Plan, inputs: dict[str, str] | None) -> None:
     named = (inputs or {}).get("variant", "")
-    with pytest.raises(InputError, match=rf"^event: unknown-variant '{named}' is not of build-main-sm90"):
+    with pytest.raises(InputError, match=rf"^event: unknown-variant '{named}' is not in build-main-sm90"):
         chosen(decided, "workflow_dispatch", {"inputs": inputs})
 
 
@@ -90,9 +91,9 @@ def test_the_clock_of_a_spec_that_has_none_any_more_builds_all(decided: Plan) ->
 
 
 def test_other_events_start_no_shard(decided: Plan) -> None:
-    with pytest.raises(InputError, match="unknown-event 'pull_request' starts no shard"):
+    with pytest.raises(InputError, match="unknown-event no shard runs on 'pull_request'"):
         chosen(decided, "pull_request", {})
-    with pytest.raises(InputError, match="unknown-event 'push' is no pull request"):
+    with pytest.raises(InputError, match="unknown-event 'push' is not a pull request"):
         of_pull_request(decided, GitHubEvent(name="push", payload={"pull_request": None}), lambda _base, _branch: GPU)
 
 
@@ -103,7 +104,7 @@ def request(base: str = "main") -> GitHubEvent:
 def test_a_pull_request_builds_what_it_rebuilds_with_the_machines_of_each_stage(decided: Plan) -> None:
     made = of_pull_request(decided, request(), lambda _base, _branch: [GPU[0], GPU[1]])
     assert made.variants == tuple(GPU[:2])
-    assert made.matrix(decided) == [
+    assert pull_request.legs(made.cells) == [
         {
             "cell": "python313-cuda12_8-sm90-avx2",
             "build-on": '["self-hosted", "linux", "x64", "nix-builder"]',
@@ -206,7 +207,7 @@ def test_the_command_writes_the_outputs_of_a_select_job(
     ("words", "said"),
     [
         (["--shard", "build-main-sm9"], "unknown shard 'build-main-sm9'; did you mean build-main-sm90"),
-        (["--pull-request"], "'push' is no pull request"),
+        (["--pull-request"], "'push' is not a pull request"),
     ],
 )
 def test_the_command_refuses_what_is_none(
@@ -277,9 +278,8 @@ def test_a_pull_request_is_no_larger_than_a_run_of_github() -> None:
     document = small(**{"pull-request": {"cells": 64}})
     assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 4)
     assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
-    jobs = pull_request.workflow(spec_of(document))["jobs"]
-    assert isinstance(jobs, dict)
-    assert [name for name, job in jobs.items() if "uses" not in job] == [*jobs][:4] + [*jobs][-1:]
+    jobs = pull_request.workflow(spec_of(document)).jobs
+    assert [name for name, job in jobs.items() if isinstance(job, Job)] == [*jobs][:4] + [*jobs][-1:]
     assert len(jobs) == OWN_JOBS + 1
 
 

@@ -73,8 +73,8 @@ def test_one_cell_that_no_file_holds_is_an_error_for_each() -> None:
     said = [finding.message for finding in raised.value.findings]
     assert [finding.code for finding in raised.value.findings] == ["too-many-jobs"] * 2
     assert said[0] == (
-        "build-main-cpu-python312-avx2.yml would hold 258 jobs, 128 packages of one cell, and a file holds 256; "
-        "split the packages over two specs"
+        "build-main-cpu-python312-avx2.yml would have 258 jobs for the 128 packages of one cell; a file can "
+        "have 256; split the packages between two specs"
     )
 
 

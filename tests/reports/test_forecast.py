@@ -19,6 +19,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.errors import InputError
 from ci_compiler.plan.job_graph import better_order, jobs_of
+from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.simulation import simulate
 from ci_compiler.reports.forecast import (
@@ -34,7 +35,6 @@ from ci_compiler.reports.history import History, read_history
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Stage
 from ci_compiler.workflows import cell, variant
-from ci_compiler.workflows.github import limit
 from tests.specs import documents, small, spec_of
 
 MINUTE = 60
@@ -73,8 +73,8 @@ def by_name(jobs: tuple[PlannedJob, ...]) -> dict[tuple[str, str, Stage], Planne
 
 
 def test_jobs_wait_for_what_the_compiled_workflows_say(bundled: Plan) -> None:
-    stages: Any = variant.workflow(bundled.spec)["jobs"]
-    packages: Any = cell.workflow(bundled.spec)["jobs"]
+    stages: Any = variant.workflow(bundled.spec).jobs
+    packages: Any = cell.workflow(bundled.spec).jobs
     jobs = jobs_of(bundled.spec, bundled.shards)
     found = by_name(jobs)
     assert len(found) == len(jobs)
@@ -83,14 +83,14 @@ def test_jobs_wait_for_what_the_compiled_workflows_say(bundled: Plan) -> None:
         if job.stage is Stage.BUILD:
             own = {
                 (package, stage)
-                for package in packages[job.variant.package].get("needs", ())
+                for package in packages[job.variant.package].needs or ()
                 for stage in Stage
                 if (job.cell.branch, f"{package}-{job.cell.suffix}", stage) in found
             }
-            behind = {(package, Stage(need)) for package, stage in own for need in stages[stage].get("needs", ())}
+            behind = {(package, Stage(need)) for package, stage in own for need in stages[stage].needs or ()}
             assert first == own - behind
         else:
-            wanted = [Stage(need) for need in stages[job.stage]["needs"]]
+            wanted = [Stage(need) for need in stages[job.stage].needs]
             assert first == {(job.variant.package, stage) for stage in wanted if (*job.key, stage) in found}
         assert all(jobs[need].cell == job.cell for need in job.needs)
 

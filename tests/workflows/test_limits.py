@@ -1,4 +1,4 @@
-"""GitHub's limits: what is refused is what is above the gate, and the numbers of the table are GitHub's."""
+"""GitHub's limits and the pins: a file above the gate is refused, and the tables hold GitHub's numbers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import json
 import pytest
 
 from ci_compiler.errors import InputError
+from ci_compiler.plan.limits import Limit, limit
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.sync.compiled import compile_files
-from ci_compiler.workflows.github import Limit, limit, pinned
+from ci_compiler.workflows.pins import pinned
 from tests.specs import small
 
 
@@ -28,8 +29,8 @@ def test_a_file_at_the_gate_is_written_and_one_byte_more_is_refused() -> None:
     with pytest.raises(InputError) as raised:
         sizes("s" * (room + 2))
     said = (
-        f"{path}: workflow-too-large 470,001 bytes; the gate is 470,000, since GitHub starts no run of a workflow "
-        "above 512,000 and says nothing"
+        f"{path}: workflow-too-large 470,001 bytes, above the gate of 470,000: GitHub silently ignores a workflow of "
+        "more than 512,000"
     )
     assert list(map(str, raised.value.findings)) == [said]
     with pytest.raises(InputError, match="workflow-too-large"):

@@ -76,8 +76,8 @@ def _summary(
 
     from ci_compiler.cli.console import table
     from ci_compiler.cli.drift import told
+    from ci_compiler.plan.limits import limit
     from ci_compiler.plan.sharding import FOLDER
-    from ci_compiler.workflows.github import limit
 
     jobs, size = limit("jobs").limit, limit("file-bytes").limit
     rows: list[list[object]] = []

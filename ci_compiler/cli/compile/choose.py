@@ -31,6 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.git import Git
     from ci_compiler.plan.pipeline import plan
     from ci_compiler.plan.selection import of_pull_request, of_shard
+    from ci_compiler.workflows.pull_request import legs
 
     root = root_of(arguments)
     decided, git, event = plan(spec_of(arguments)), Git(root), _event()
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         "commit": git.resolve("HEAD"),
         "chosen": json.dumps(choice.variants),
         "cells": json.dumps(choice.suffixes),
-        "matrix": json.dumps(choice.matrix(decided)),
+        "matrix": json.dumps(legs(choice.cells)),
     }
     _write(outputs)
     _summarise(decided, choice)

@@ -95,8 +95,8 @@ def _pool_rows(found: Forecast) -> Iterator[list[str]]:
 
 
 def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
+    from ci_compiler.plan.limits import limit
     from ci_compiler.reports.forecast import spell
-    from ci_compiler.workflows.github import limit
 
     yield "full build", f"{spell(found.end)}, all shards dispatched at once"
     if found.overdue:

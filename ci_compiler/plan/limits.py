@@ -1,0 +1,27 @@
+"""GitHub's limits, read from `limits.json`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A limit that GitHub enforces, and the `gate` at or below it where the compiler stops to leave some room."""
+
+    gate: int
+    limit: int
+
+
+@cache
+def _table() -> dict[str, Limit]:
+    content = json.loads(Path(__file__).with_name("limits.json").read_bytes())
+    return {name: Limit(**entry) for name, entry in content["limits"].items()}
+
+
+def limit(name: str) -> Limit:
+    """The limit called `name` in the table, in the unit that the name states. Raises KeyError."""
+    return _table()[name]

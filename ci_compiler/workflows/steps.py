@@ -1,0 +1,95 @@
+"""Steps and jobs that several workflows share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ci_compiler.spec.model import Spec
+from ci_compiler.workflows.common import COMMIT, SETUP_ACTION, expression
+from ci_compiler.workflows.model import READ, Job, RunStep, Step, UsesStep
+from ci_compiler.workflows.pins import pinned
+from ci_compiler.workflows.writer import Node
+
+RESULTS = "results"
+"""The folder into which a verdict job downloads artifacts."""
+
+SETUP = UsesStep(name="Set up ci-compiler", uses=f"./{SETUP_ACTION}")
+"""Installs `ci-compile` on a hosted machine."""
+
+
+def checkout(ref: str = "", *, history: bool = False, credentials: bool = False) -> UsesStep:
+    """The checkout of `ref` or of the event's own commit, shallow unless `history`."""
+    options: dict[str, Node] = {}
+    if ref:
+        options["ref"] = ref
+    if history:
+        options["fetch-depth"] = 0
+    options["persist-credentials"] = credentials
+    return UsesStep(name="Check out", uses=pinned("actions/checkout"), with_=options)
+
+
+def select_job(spec: Spec, arguments: str, output: str, *, ref: str = "", before: Sequence[Step] = ()) -> Job:
+    """The job that chooses the variants: checks out `ref` and runs `ci-compile choose` with `arguments`.
+
+    `before` are further steps that the command needs. The outputs are the commit, the chosen variants, and `output`,
+    one of the others that the command writes.
+    """
+    choose = RunStep(name="Choose the variants", id="choose", run=f"ci-compile choose {arguments}")
+    return Job(
+        name="Select",
+        runs_on=spec.hosted,
+        timeout_minutes=10,
+        permissions=READ,
+        outputs={key: expression(f"steps.choose.outputs.{key}") for key in ("commit", "chosen", output)},
+        steps=[checkout(ref, history=True), SETUP, *before, choose],
+    )
+
+
+_VERDICT = RunStep(
+    name="Every chosen job succeeded",
+    env={"RESULTS": expression("join(needs.*.result, ' ')")},
+    run="""\
+for result in $RESULTS; do
+  case $result in
+    success | skipped) ;;
+    *) echo "::error::a chosen job ended as $result"; exit 1 ;;
+  esac
+done
+""",
+)
+"""A job is skipped if its variants were not chosen; any other result but success is a failure or a cancelled job."""
+
+_DOWNLOAD = UsesStep(
+    name="Fetch what the stages left", uses=pinned("actions/download-artifact"), with_={"pattern": "*", "path": RESULTS}
+)
+
+
+def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, branch: str, publish: str) -> Job:
+    """The job `name`, which succeeds if every job of `needs` succeeded or was skipped, and fails otherwise.
+
+    The table of the run is written after the verdict, which it cannot change: `chosen` are the names of the variants
+    as a JSON list, `branch` is theirs, and `publish` states whether they were to be published.
+    """
+    table = RunStep(
+        name="Write the table",
+        env={"CHOSEN": chosen, "BRANCH": branch, "PUBLISH": publish},
+        run=f'ci-compile summary {RESULTS} --chosen "$CHOSEN" --branch "$BRANCH" --publish "$PUBLISH"',
+    )
+    return Job(
+        name=name,
+        needs=needs,
+        if_=expression("always()"),
+        runs_on=spec.hosted,
+        timeout_minutes=10,
+        permissions=READ,
+        steps=[_VERDICT, *_BEFORE_TABLE, _always(table)],
+    )
+
+
+def _always(step: Step) -> Step:
+    """`step`, run whatever happened before it, and without effect on the job if it fails."""
+    return replace(step, if_=expression("always()"), continue_on_error=True)
+
+
+_BEFORE_TABLE = tuple(map(_always, (checkout(COMMIT), SETUP, _DOWNLOAD)))
