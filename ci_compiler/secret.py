@@ -1,15 +1,15 @@
-"""A text that must not be seen: tokens, private keys, the configuration of a just-in-time runner."""
+"""Text that must not be shown: tokens, private keys, the configuration of a just-in-time runner."""
 
 from __future__ import annotations
 
 from typing import Never
 
 HIDDEN = "***"
-"""What stands for a secret wherever it would be shown."""
+"""What replaces a secret wherever it would be shown."""
 
 
 class Secret:
-    """A secret text. Whatever would show it (`repr`, `str`, a format, a traceback's arguments) shows `***`."""
+    """A secret text. Whatever would show it (`repr`, `str`, a format, the arguments in a traceback) shows `***`."""
 
     __slots__ = ("_text",)
 
@@ -17,11 +17,11 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself, for the one who hands it on."""
+        """The text itself, for the code that passes it on."""
         return self._text
 
     def cut_from(self, text: str) -> str:
-        """`text` with every occurrence of the secret hidden, for what another program said."""
+        """`text`, such as the output of a program, with every occurrence of the secret hidden."""
         return text.replace(self._text, HIDDEN) if self._text else text
 
     def __repr__(self) -> str:
@@ -31,5 +31,5 @@ class Secret:
         return HIDDEN
 
     def __reduce__(self) -> Never:
-        message = "a secret is not stored"
+        message = "a secret cannot be pickled"
         raise TypeError(message)

@@ -1,21 +1,15 @@
-"""Running `nix-instantiate`: in an environment of its own, without a store, within limits of time and memory.
+"""Running `nix-instantiate` in a clean environment, without a store, with limits on time and memory.
 
-Nothing of the machine's Nix enters an evaluation: no configuration, no search path, no store (`dummy://`, so neither
-a daemon nor a writable `/nix` is needed), no network, and no file outside the folders that the caller names. Works
-with Nix 2.8 (Debian's nix-bin) and later, as any user.
+The Nix of the machine does not affect an evaluation: there is no configuration, no search path, no store (`dummy://`,
+which needs neither a daemon nor a writable `/nix`), no network, and no file outside the folders that the caller names.
+Works with Nix 2.8 (nix-bin of Debian) and later, as any user.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import re
-import resource
-import selectors
-import shutil
-import signal
-import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
@@ -23,31 +17,32 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.errors import Finding, Place, wrong
+from ci_compiler.errors import Finding, Place
+from ci_compiler.process import PAST_LIMIT, find_program, follow_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 PROGRAM = "nix-instantiate"
-MEMORY = 6 * 1024**3  # bytes of address space that one evaluation may take
+MEMORY = 6 * 1024**3  # the limit on the address space of an evaluation, in bytes
 _SYSTEM = "x86_64-linux"  # `builtins.currentSystem`, the same on every machine
 _MESSAGE = re.compile(r"^\s*error: *(\S.*)$", re.MULTILINE)
 _POSITION = re.compile(r"\bat (/[^\n]*?):(\d+):(\d+):?\s*$", re.MULTILINE)
-_FILES_A_COMMAND = 500  # well within the limit on a command line's length
+_FILES_A_COMMAND = 500  # well within the limit on the length of a command line
 
 
 class Ending(StrEnum):
-    """How a process ended."""
+    """How an evaluation ended."""
 
     DONE = "done"
-    FAILED = "failed"  # Nix said what is wrong
-    STALLED = "stalled"  # nothing happened for as long as the caller had patience
+    FAILED = "failed"  # Nix reported an error
+    STALLED = "stalled"  # no progress for longer than the caller's patience
     LATE = "late"  # the deadline passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What Nix says of an error: its first line, and the position nearest to the error in a file of interest."""
+    """An error message of Nix: its first line, and the position nearest to the error in a file of interest."""
 
     message: str
     file: Path | None = None
@@ -56,7 +51,7 @@ class Failure:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The whole environment of a Nix process; `home` is an empty folder that stands in for every configuration."""
+    """The whole environment of a Nix process; `home` is an empty folder, in which Nix finds no configuration."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "LC_ALL": "C.UTF-8",
@@ -73,14 +68,10 @@ def environment(home: Path) -> dict[str, str]:
 def command(*arguments: str, readable: Sequence[Path] = ()) -> list[str]:
     """A `nix-instantiate` command that may read the folders `readable` (resolved paths) and nothing else.
 
-    Raises InputError, saying how to install it, where the program is missing.
+    Raises InputError, which says how to install Nix, if the program is missing.
     """
-    program = shutil.which(PROGRAM)
-    if program is None:
-        message = (
-            f"{PROGRAM} is not installed; `apt install nix-bin` on Debian or Ubuntu, or see https://nixos.org/download"
-        )
-        raise wrong(PROGRAM, "nix-missing", message)
+    install = "`apt install nix-bin` on Debian or Ubuntu, or see https://nixos.org/download"
+    program = find_program(PROGRAM, install=install, code="nix-missing")
     options = {"restrict-eval": "true", "allow-import-from-derivation": "false", "system": _SYSTEM}
     return [
         program,
@@ -99,77 +90,27 @@ def stream(
     patience: float,
     deadline: float,
 ) -> Ending:
-    """Run a command and hand over each line of its standard error as it comes.
+    """Runs a command and passes each line of its standard error to `on_line`.
 
-    `on_line` returns whether the line is a sign of progress. `patience` is how many seconds may pass between two of
-    those, `deadline` the `time.monotonic()` at which all is over. Whatever was started is gone when this returns.
+    `on_line` returns whether the line is a sign of progress. `patience` is the seconds that may pass between two such
+    lines, `deadline` the `time.monotonic()` at which the command is killed.
     """
-    process = subprocess.Popen(  # the caller's signals do not reach its group: it is ended below
-        argv,
-        env=dict(env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        _limit_memory(process.pid)
-        overdue = _lines(process, on_line, patience, deadline)
-        if overdue:
-            return overdue
-        return Ending.DONE if process.wait() == 0 else Ending.FAILED
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if process.stderr:
-            process.stderr.close()
-
-
-def _limit_memory(pid: int) -> None:
-    """Hold a process to `MEMORY`, where the system can do that to another process (Linux)."""
-    prlimit = getattr(resource, "prlimit", None)
-    if prlimit is not None:
-        with contextlib.suppress(OSError, ValueError):
-            prlimit(pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
-
-
-def _lines(
-    process: subprocess.Popen[bytes], on_line: Callable[[str], bool], patience: float, deadline: float
-) -> Ending | None:
-    """Hand over lines until the end of the stream; which limit was passed, if one was."""
-    assert process.stderr is not None  # noqa: S101 - it was asked for
-    descriptor, rest, since = process.stderr.fileno(), b"", time.monotonic()
-    with selectors.DefaultSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        while True:
-            now = time.monotonic()
-            if now >= deadline:
-                return Ending.LATE
-            if now >= since + patience:
-                return Ending.STALLED
-            if not selector.select(min(deadline, since + patience) - now):
-                continue
-            chunk = os.read(descriptor, 1 << 20)
-            *lines, rest = (rest + chunk).split(b"\n")
-            if not chunk and rest:
-                lines, rest = [rest], b""
-            for line in lines:
-                if on_line(line.decode(errors="replace")):
-                    since = time.monotonic()
-            if not chunk:
-                return None
+    seconds = deadline - time.monotonic()
+    ended = follow_errors(argv, on_line, seconds=seconds, patience=patience, memory=MEMORY, env=env)
+    if ended.status == PAST_LIMIT:
+        return Ending.LATE if time.monotonic() >= deadline else Ending.STALLED
+    return Ending.DONE if ended.status == 0 else Ending.FAILED
 
 
 def failure(text: str, folders: Sequence[Path]) -> Failure:
-    """Read Nix's error message.
+    """Reads an error message of Nix.
 
-    Nix before 2.13 puts the error first and the innermost frame of its trace next to it; later ones put it last, after
-    the outermost. Either way the frame of `folders` that is nearest to the error is the place.
+    Nix before 2.13 puts the error first, followed by the innermost frame of its trace; later releases put it last,
+    after the outermost frame. In both cases, the place is the frame in `folders` that is nearest to the error.
     """
     said = list(_MESSAGE.finditer(text))
     if not said:
-        first = next((line.strip() for line in text.splitlines() if line.strip()), "it ended without a word")
+        first = next((line.strip() for line in text.splitlines() if line.strip()), "it ended without a message")
         return Failure(message=f"{PROGRAM} failed: {first}")
     positions = [
         (match.start(), Path(match[1]), int(match[2]), int(match[3]))
@@ -185,10 +126,10 @@ def failure(text: str, folders: Sequence[Path]) -> Failure:
 
 
 def parse(paths: Sequence[Path], *, timeout: float = 60.0) -> tuple[Finding, ...]:
-    """Check the syntax of Nix files: a finding `recipe-syntax` for each that Nix cannot parse, in the order given.
+    """Checks the syntax of Nix files: a finding `recipe-syntax` for each that Nix cannot parse, in the order given.
 
-    Nix says of variables that are nowhere bound, too. One process does all files while they are sound, and one more
-    each time that one is not; `timeout` is the seconds for everything together. Raises InputError where Nix is missing.
+    Nix also reports unbound variables. One process parses all files up to the first that is wrong, the next one goes
+    on after it. `timeout` is the limit for all of them, in seconds. Raises InputError if Nix is missing.
     """
     deadline = time.monotonic() + timeout
     wrong: dict[Path, Finding] = {}
@@ -204,7 +145,7 @@ def parse(paths: Sequence[Path], *, timeout: float = 60.0) -> tuple[Finding, ...
 
 
 def _parse_until_wrong(batch: Sequence[Path], home: Path, deadline: float) -> tuple[int, Finding | None]:
-    """Parse files up to the first that is wrong: how many are dealt with, and what is wrong with the last of those."""
+    """Parses files up to the first that is wrong: how many were parsed, and what is wrong with the last of them."""
 
     def wrong(index: int, code: str, message: str, line: int = 0, column: int = 0) -> tuple[int, Finding]:
         place = Place(file=str(batch[index]), line=line, column=column)
@@ -231,6 +172,6 @@ def _parse_until_wrong(batch: Sequence[Path], home: Path, deadline: float) -> tu
     if problem.file in real:
         index = real.index(problem.file)
         return wrong(index, "recipe-syntax", problem.message, problem.line, problem.column)
-    if len(real) > 1:  # Nix does not say which: halve until it is clear
+    if len(real) > 1:  # Nix does not name the file: bisect
         return _parse_until_wrong(batch[: len(real) // 2], home, deadline)
     return wrong(0, "recipe-syntax", problem.message)

@@ -49,7 +49,7 @@ def test_failures_of_newer_nix() -> None:
     assert (nearest.message, nearest.file, nearest.line) == ("attribute 'x' missing", Path("/recipes/lib/b.nix"), 7)
     without = nix.failure(text.replace("at /recipes/lib/b.nix:7:9:", ""), [Path("/recipes")])
     assert (without.file, without.line) == (Path("/recipes/a.nix"), 3)
-    assert nix.failure("", []).message == "nix-instantiate failed: it ended without a word"
+    assert nix.failure("", []).message == "nix-instantiate failed: it ended without a message"
 
 
 def test_shell_variables() -> None:

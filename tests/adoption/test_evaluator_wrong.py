@@ -10,6 +10,7 @@ import pytest
 
 from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, parse
+from ci_compiler.adoption.known_pins import known_pins
 from ci_compiler.errors import InputError
 from tests.adoption.helpers import GOOD, needs_nix, one, problem, write
 
@@ -131,11 +132,12 @@ def test_missing_nix_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @needs_nix
-def test_nix_that_fails_by_itself_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_nix_itself_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / nix.PROGRAM
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho 'error: cannot start' >&2\nexit 1\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-    with pytest.raises(InputError, match="cannot start"):
-        one(tmp_path, "1")
+    for call in (lambda: one(tmp_path, "1"), known_pins.__wrapped__):
+        with pytest.raises(InputError, match=r"nix-failed .*cannot start"):
+            call()

@@ -116,7 +116,7 @@ def test_a_git_that_is_killed_while_it_moves_the_branches_is_told_of_and_made_go
             if command(*sync(root)) == 0:
                 break
             said = capsys.readouterr().err
-            left = re.search("where no other git is at work, delete (.*)", said)
+            left = re.search("If no other git is running, delete (.*)", said)
             assert left, said
             Path(left[1]).unlink()
         assert trees(root) == new, call

@@ -418,7 +418,7 @@ def test_without_git_a_spec_file_still_does(
     monkeypatch.setenv("PATH", str(tmp_path))
     result, _, err = ci(capsys, "HEAD")
     assert result == 2
-    assert err.startswith("HEAD: no-repository git is not installed; on Debian: apt-get install git; give a spec file")
+    assert err.startswith("HEAD: no-repository git is not on PATH; on Debian: `apt-get install git`; give a spec file")
     assert ci(capsys, str(repository / ".github/ci-matrix.yaml")) == (0, "Nothing changes.\n", "")
 
 

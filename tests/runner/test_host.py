@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from ci_compiler.runner.detect.recorded import Answer, machine, sandboxed
 from ci_compiler.runner.detect.this_machine import answer, record, this_machine, trial_build
 from ci_compiler.runner.doctor import probes
 from tests.checkers.tools import require
+from tests.processes import has_ended, number_in, until
 from tests.runner.machines import HERE
 from tests.specs import small
 
@@ -133,20 +133,8 @@ def test_a_program_that_does_not_end_is_killed_with_what_it_started(tools: Path,
     found = answer("hang", seconds=0.5)
     assert found is not None
     assert (found.status, found.err) == (124, "did not answer within 0.5 s")
-    child = int((tmp_path / "child").read_text("utf-8"))
-    for _ in range(200):
-        if not runs(child):
-            return
-        time.sleep(0.05)
-    pytest.fail("the child outlived its parent")
-
-
-def runs(process: int) -> bool:
-    """Whether a process is there and not a zombie that nobody has waited for yet."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    child = number_in(tmp_path / "child")
+    until(lambda: has_ended(child))
 
 
 @LINUX

@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from ci_compiler.errors import InputError
 from ci_compiler.runner.controller.containers import EngineError, InstanceStatus, RunnerOrder
 from ci_compiler.runner.controller.host_runner import CONFIGURED, RECORD, ProcessEngine
 from ci_compiler.secret import Secret
+from tests.processes import has_ended, number_in, until
 from tests.runner.unpacked import RUN, end_job, unpacked
 
 SECRET = "ZW5jb2RlZCBjb25maWd1cmF0aW9u"  # noqa: S105
@@ -30,14 +30,6 @@ ORDER = RunnerOrder(name="one", registration=17, scope="my-org/stack", pool="bui
 def folder(tmp_path: Path) -> Iterator[Path]:
     with unpacked(tmp_path / "runner") as made:
         yield made
-
-
-def until(what: Callable[[], bool]) -> None:
-    for _ in range(1000):
-        if what():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it never came")
 
 
 def started(folder: Path) -> ProcessEngine:
@@ -64,7 +56,7 @@ def test_a_job_sees_the_configuration_and_no_credential(folder: Path, monkeypatc
 
 
 @pytest.mark.parametrize("code", [0, 7, 1])
-def test_it_ends_with_the_runners_own_code_and_leaves_no_configuration(folder: Path, code: int) -> None:
+def test_a_runner_ends_with_its_own_code_and_leaves_no_configuration(folder: Path, code: int) -> None:
     engine = started(folder)
     [machine] = engine.machines()
     assert (machine.name, machine.status, machine.registration, machine.pool) == (
@@ -85,12 +77,11 @@ def test_it_ends_with_the_runners_own_code_and_leaves_no_configuration(folder: P
 def test_removing_kills_the_runner_and_its_children(folder: Path) -> None:
     (folder / "run.sh").write_text(RUN.replace("until", "sleep 1000 & echo $! > child\nuntil"), "utf-8")
     engine = started(folder)
-    until(lambda: bool((folder / "child").exists() and (folder / "child").read_text("utf-8")))
-    child = int((folder / "child").read_text("utf-8"))
+    child = number_in(folder / "child")
     engine.remove("another")
     assert engine.machines()[0].status is InstanceStatus.RUNNING
     engine.remove(ORDER.name)
-    until(lambda: not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text("utf-8"))
+    until(lambda: has_ended(child))
     engine.remove(ORDER.name)
 
 
@@ -133,7 +124,7 @@ def test_a_later_controller_finds_the_runner_of_an_earlier_one(folder: Path) -> 
     assert engine.machines() == ()
 
 
-def test_a_process_of_the_same_number_is_not_taken_for_the_runner(folder: Path) -> None:
+def test_another_process_with_the_same_id_is_not_the_runner(folder: Path) -> None:
     known = {"name": "one", "registration": 1, "scope": "s", "pool": "p", "slot": 1, "pid": os.getpid(), "born": 1}
     (folder / RECORD).write_text(json.dumps(known), "utf-8")
     engine = ProcessEngine(folder)
@@ -151,9 +142,9 @@ def test_a_folder_in_which_another_runner_runs_is_left_alone(folder: Path) -> No
     ProcessEngine(folder).prepare(ORDER)
 
 
-def test_what_is_no_runner_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_a_usable_runner_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / RECORD).write_text("{", "utf-8")
-    with pytest.raises(EngineError, match="cannot be read; see whether a runner runs there"):
+    with pytest.raises(EngineError, match="cannot be read; check that no runner runs there"):
         ProcessEngine(folder).machines()
     (folder / "run.sh").chmod(0o644)
     monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("run.sh"))
@@ -164,7 +155,18 @@ def test_what_is_no_runner_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch
         ProcessEngine(folder)
 
 
-def test_garbage_is_collected_by_nix(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runner_that_cannot_be_started_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "run.sh").write_text("#!/nowhere/sh\n", "utf-8")
+    engine = ProcessEngine(folder)
+    with pytest.raises(EngineError, match=r"run\.sh: cannot-start cannot be started: No such file"):
+        engine.start(ORDER, Secret(SECRET))
+    assert engine.machines() == ()
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(EngineError, match="nix-collect-garbage: cannot-start cannot be started: No such file"):
+        engine.collect_garbage(ORDER)
+
+
+def test_nix_collects_the_garbage(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nix-collect-garbage"
     program.write_text(f"#!/bin/sh\nenv > {tmp_path}/seen\ntest ! -e {tmp_path}/broken || exit 1\n", "utf-8")
     program.chmod(0o755)

@@ -12,7 +12,7 @@ from ci_compiler.cli.where import add_spec, spec_of
 if TYPE_CHECKING:
     from ci_compiler.errors import Finding
     from ci_compiler.runner.jobs.junit import TestResult
-    from ci_compiler.runner.jobs.programs import Secrets
+    from ci_compiler.runner.jobs.secrets import Secrets
     from ci_compiler.runner.jobs.smoke import SmokeSubject
 
 

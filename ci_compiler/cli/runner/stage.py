@@ -1,4 +1,4 @@
-"""How the commands of the stages run: ended in order by SIGTERM, their failures told on standard error."""
+"""How the commands of the stages run: SIGTERM ends them in order, and failures are printed on standard error."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import sys
 from collections.abc import Callable
 
 from ci_compiler.cli.console import print_findings
+from ci_compiler.process import ending_in_order
 from ci_compiler.runner.jobs.failure import StageError
-from ci_compiler.runner.jobs.programs import Secrets, ending_in_order, taking_secrets
+from ci_compiler.runner.jobs.secrets import Secrets, taking_secrets
 
 
 def reported(work: Callable[[Secrets], int]) -> int:
-    """The exit code of `work`, which gets the publishing secrets that are given, and whose programs inherit none.
+    """The exit code of `work`, which gets the publishing secrets; the programs that it starts inherit none.
 
-    It is 1 where the stage failed, with its findings and the end of its log told.
+    It is 1 if the stage failed; then the findings and the end of the log are printed.
     """
     try:
         with ending_in_order(), taking_secrets() as secrets:

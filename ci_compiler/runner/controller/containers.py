@@ -1,8 +1,7 @@
-"""Where runners run: the engine's interface, and podman and docker behind it.
+"""Where runners run: the interface of an engine, and its implementation for podman and docker.
 
-A runner's configuration reaches the container through the environment of the engine's own process, by name: it stands
-in no argument, which `ps` would show, and in no file. The engine gets no credential of GitHub's to pass on, whatever
-its configuration says.
+The configuration of a runner reaches the container through the environment of the engine's process, by name. It is in
+no argument, which `ps` would show, and in no file. The engine itself gets no GitHub credential that it could pass on.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from ci_compiler.errors import nearest, wrong
+from ci_compiler.errors import InputError, nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
+from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.secret import Secret
 
@@ -30,25 +29,25 @@ RUNNER_ENVIRONMENT = {
     "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
     "RUNNER_MANUALLY_TRAP_SIG": "1",
 }
-"""What makes a runner in a container speak and end as one that is watched (actions/runner)."""
+"""Settings for a runner under supervision: where it logs, how it reports its end (actions/runner)."""
 
 ENGINES = ("podman", "docker")
-"""Programs that run containers, in the order in which they are looked for."""
+"""Container engines, in the order of preference."""
 
 STORE = "/nix"
-"""What of a container outlives it: its Nix store, in a volume."""
+"""The folder of a container that is a volume and outlives it: the Nix store."""
 
 SANDBOX = {
     "podman": ("--security-opt", "seccomp=unconfined", "--security-opt", "unmask=ALL"),
     "docker": ("--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined"),
 }
-"""What lets Nix make its sandbox in a container without any capability: namespaces, and a /proc without masks."""
+"""What Nix needs to make its sandbox in a container without capabilities: namespaces, and a /proc without masks."""
 
 SHARED_MEMORY = "8g"
-"""The most that /dev/shm of a container may hold: data loaders of torch hand batches over in it."""
+"""The size of /dev/shm in a container: the data loaders of torch pass batches through it."""
 
 _SHORT, _LONG = 120, 3600
-"""Seconds after which a question to the engine, and a pull or garbage collection, counts as hung."""
+"""Time limits in seconds: of a query to the engine, and of a pull or garbage collection."""
 
 
 class EngineError(Exception):
@@ -56,7 +55,7 @@ class EngineError(Exception):
 
 
 class InstanceStatus(StrEnum):
-    """How a machine stands."""
+    """Whether a machine runs."""
 
     RUNNING = "running"
     ENDED = "ended"
@@ -64,10 +63,10 @@ class InstanceStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerOrder:
-    """A runner to start: its registration, pool and place, and what its jobs need.
+    """A runner to start: its registration, pool and slot, and what its jobs need.
 
-    `gpus`: `all`, a number, '' for none. `builds`: whether Nix builds there, in a sandbox of its own. `room`: bytes
-    that a job is to find free. `cores`: its share of the machine's, 0 for all.
+    `gpus`: `all`, a number, '' for none. `builds`: whether Nix builds there, in its sandbox. `room`: bytes that must
+    be free for a job. `cores`: its share of the machine's cores, 0 for all.
     """
 
     name: str
@@ -84,7 +83,7 @@ class RunnerOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerInstance:
-    """A container (or process) of ours; `registration` 0 where it is none's, `exit_code` once it ended."""
+    """A container (or process) of the controller; `registration` is 0 if unknown, `exit_code` is set once it ended."""
 
     name: str
     status: InstanceStatus
@@ -97,7 +96,7 @@ class RunnerInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreVolume:
-    """A store that outlives its containers: of a pool's slot and an image (its id)."""
+    """The store of a pool's slot and an image (its id), which outlives the containers."""
 
     name: str
     pool: str
@@ -109,28 +108,28 @@ class RunnerEngine(Protocol):
     """What runs runners. Every method raises EngineError."""
 
     def prepare(self, order: RunnerOrder) -> None:
-        """Gets what `order` needs ready before its runner is registered: the image, the store."""
+        """Prepares the image and the store of `order`, before its runner is registered."""
 
     def room(self) -> int:
-        """Free bytes where builds and stores are."""
+        """Free bytes on the file system of builds and stores."""
 
     def collect_garbage(self, order: RunnerOrder) -> None:
-        """Frees what nothing refers to in the store of `order`, in which nothing runs now."""
+        """Collects the garbage in the store of `order`, which nothing may be using."""
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
         """Starts the runner of `order`."""
 
     def machines(self) -> tuple[RunnerInstance, ...]:
-        """Everything of ours that runs, or ended and was not removed."""
+        """The runners of the controller that run, or ended and were not removed."""
 
     def end(self, name: str) -> None:
         """Asks the idle runner `name` to end."""
 
     def remove(self, name: str) -> None:
-        """Removes `name`, whatever it does; nothing where it is not there."""
+        """Removes `name`, even if it runs. Does nothing if it does not exist."""
 
     def last_words(self, name: str) -> str:
-        """The last line that `name` said."""
+        """The last line of output of `name`."""
 
 
 def find_engine(name: str | None) -> ContainerEngine:
@@ -147,7 +146,7 @@ def find_engine(name: str | None) -> ContainerEngine:
 
 
 class ContainerEngine:
-    """podman or docker: a container a job, a volume a slot and image for the Nix store."""
+    """podman or docker: one container per job, and one volume per slot and image for the Nix store."""
 
     def __init__(self, program: Path) -> None:
         self._program = os.fspath(program)
@@ -155,12 +154,12 @@ class ContainerEngine:
         self._stores: dict[tuple[str, int], str] = {}
 
     def image_id(self, image: str) -> str:
-        """The id of the local `image`; '' where it is not here."""
+        """The id of the local `image`; '' if there is none."""
         done = self._ask(["image", "inspect", "--format", "{{.Id}}", image], check=False)
         return done.removeprefix("sha256:")[:12]
 
     def prepare(self, order: RunnerOrder) -> None:
-        """The image is pulled where it is missing, the store's volume made."""
+        """Pulls the image if it is missing, and creates the volume of the store."""
         if not (image := self.image_id(order.image)):
             self._ask(["pull", order.image], timeout=_LONG)
             image = self.image_id(order.image)
@@ -171,7 +170,7 @@ class ContainerEngine:
         self._stores[order.pool, order.slot] = volume
 
     def room(self) -> int:
-        """Free bytes where the engine keeps its volumes and containers."""
+        """Free bytes on the file system of the engine's volumes and containers."""
         template = "{{.Store.VolumePath}}" if self.kind == "podman" else "{{.DockerRootDir}}"
         folder = self._ask(["info", "--format", template])
         try:
@@ -181,18 +180,18 @@ class ContainerEngine:
             raise EngineError(message) from None
 
     def collect_garbage(self, order: RunnerOrder) -> None:
-        """Runs Nix' own collector on the slot's store, in a container of its own without a network."""
+        """Runs the garbage collector of Nix on the store of the slot, in a container without network."""
         name = f"{PREFIX}-garbage-{order.pool}-{order.slot}"
         labels = _options("--label", marks({"pool": order.pool, "slot": order.slot}))
         command = ["run", "--rm", "--pull", "never", "--name", name, *labels, "--network", "none", *self._store(order)]
         try:
             self._ask([*command, "--entrypoint", "nix-collect-garbage", order.image, "--delete-old"], timeout=_LONG)
         except EngineError:
-            self.remove(name)  # a hung collector must not go on beside the job
+            self.remove(name)  # a hung collector must not run beside the job
             raise
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
-        """Starts a fresh container; the configuration is handed on by the environment."""
+        """Starts a new container, which gets the configuration through the environment."""
         self._ask(self.command(order), jit=jit, timeout=_SHORT)
 
     def command(self, order: RunnerOrder) -> list[str]:
@@ -214,11 +213,11 @@ class ContainerEngine:
         ]
 
     def machines(self) -> tuple[RunnerInstance, ...]:
-        """Our containers."""
+        """The containers with the label of the controller."""
         return tuple(self._machines())
 
     def volumes(self) -> tuple[StoreVolume, ...]:
-        """Our volumes. Raises EngineError."""
+        """The volumes with the label of the controller. Raises EngineError."""
         names = self._ask(["volume", "ls", "--quiet", "--filter", f"label={LABEL}"]).split()
         return tuple(self._volumes(names)) if names else ()
 
@@ -237,8 +236,8 @@ class ContainerEngine:
 
     def last_words(self, name: str) -> str:
         """The last line of its log."""
-        done = self._run(["logs", "--tail", "5", name], {}, _SHORT)
-        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        ended = self._run(["logs", "--tail", "5", name])
+        lines = [line.strip() for line in (ended.out + ended.err).splitlines() if line.strip()]
         return lines[-1][:300] if lines else ""
 
     def _machines(self) -> Iterator[RunnerInstance]:
@@ -285,42 +284,35 @@ class ContainerEngine:
     def _ask(
         self, words: Sequence[str], *, jit: Secret | None = None, timeout: int = _SHORT, check: bool = True
     ) -> str:
-        """What the engine says to `words`. Raises EngineError where it fails, with the last line that it said."""
-        done = self._run(words, {JIT: jit.reveal()} if jit else {}, timeout)
-        if done.returncode and not check:
+        """The output of the engine for `words`. Raises EngineError with its last line if it fails."""
+        ended = self._run(words, jit, timeout)
+        if ended.status and not check:
             return ""
-        if done.returncode:
-            said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
-            message = f"{self.kind} {' '.join(words[:2])}: {jit.cut_from(said) if jit else said}"
+        if ended.status:
+            said = (ended.err.strip() or ended.out.strip() or f"exit code {ended.status}").splitlines()[-1]
+            message = f"{self.kind} {' '.join(words[:2])}: {said}"
             raise EngineError(message)
-        return done.stdout.strip()
+        return ended.out.strip()
 
-    def _run(self, words: Sequence[str], extra: Mapping[str, str], timeout: int) -> subprocess.CompletedProcess[str]:
-        environment = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
-        try:
-            return subprocess.run(
-                [self._program, *words],
-                env=environment | dict(extra),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=timeout,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+    def _run(self, words: Sequence[str], jit: Secret | None = None, timeout: int = _SHORT) -> Ended:
+        env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
+        env |= {JIT: jit.reveal()} if jit else {}
+        try:  # in the caller's group: podman starts processes that must outlive it
+            ended = ask([self._program, *words], seconds=timeout, env=env, secret=jit, group=False)
+        except InputError as error:
+            raise EngineError(str(error)) from None
+        if ended.status == PAST_LIMIT:
             message = f"{self.kind} {' '.join(words[:2])}: no answer in {timeout} s"
-        except OSError as error:
-            message = f"{self._program}: {error.strerror}"
-        raise EngineError(message)
+            raise EngineError(message)
+        return ended
 
 
 _ENDED = frozenset({"exited", "dead", "stopped"})
-"""States of a container that will not run again by itself (podman, docker)."""
+"""The states of a container that has ended (podman, docker)."""
 
 
 def _told(order: RunnerOrder) -> dict[str, str]:
-    """What the images' entry point and hooks go by (`runner-images/README.md`)."""
+    """The variables that the entry point and the hooks of the images read (`runner-images/README.md`)."""
     cores = {"CI_RUNNER_CORES": str(order.cores)} if order.cores else {}
     return {"CI_RUNNER_FREE_GB": str(order.room // 10**9)} | cores
 
@@ -330,5 +322,5 @@ def _options(option: str, values: Mapping[str, str]) -> list[str]:
 
 
 def _existing(folder: Path) -> Path:
-    """`folder`, or the nearest above it that is there: an engine makes its folders when it first needs them."""
+    """`folder` or its nearest parent that exists: an engine creates its folders when it first needs them."""
     return next((one for one in (folder, *folder.parents) if one.exists()), folder)

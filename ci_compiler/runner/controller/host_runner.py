@@ -1,7 +1,7 @@
 """Runners without containers: `run.sh` of an unpacked actions/runner, as a process of this machine.
 
-One runner a folder, since it writes its configuration into it. The process gets an environment of its own, without a
-credential of GitHub's and without what an activated shell has put into the controller's.
+There is one runner per folder, since a runner writes its configuration into its folder. The process gets a clean
+environment, without GitHub credentials and without the variables that an activated shell gave to the controller.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.errors import wrong
+from ci_compiler.errors import InputError, wrong
+from ci_compiler.process import Background, ask, start
 from ci_compiler.runner.controller.containers import (
     JIT,
     RUNNER_ENVIRONMENT,
@@ -26,10 +26,10 @@ from ci_compiler.runner.controller.containers import (
 from ci_compiler.secret import Secret
 
 RECORD = ".ci-runner.json"
-"""What the controller keeps of the runner in its folder."""
+"""The file in a runner's folder in which the controller records it."""
 
 WORK = "_work"
-"""The folder of a runner's jobs in its own (actions/runner's default)."""
+"""The folder for jobs, inside the runner's folder (the default of actions/runner)."""
 
 CONFIGURED = (".runner", ".credentials", ".credentials_rsaparams")
 """The files that a configured runner leaves in its folder (actions/runner)."""
@@ -39,20 +39,21 @@ PASSED_ON = frozenset({
     *("NIX_PATH", "NIX_REMOTE", "NIX_SSL_CERT_FILE", "SSL_CERT_FILE", "CURL_CA_BUNDLE"),
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
 })  # fmt: skip
-"""The variables of the controller's that a job may see."""
+"""The variables of the controller that a job may see."""
 
 _COLLECTION = 3600
+"""The time limit of a garbage collection, in seconds."""
 
 
 class ProcessEngine:
-    """An `Engine` whose machine is a process. Raises InputError where `folder` holds no runner."""
+    """An `Engine` whose machine is a process. Raises InputError if `folder` holds no runner."""
 
     kind = "process"
 
     def __init__(self, folder: Path, store: Path = Path("/nix/store")) -> None:
         self._folder = folder.resolve()
         self._store = store
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Background | None = None
         if not os.access(self._script, os.X_OK):
             raise wrong(folder, "no-runner", "holds no run.sh; unpack the archive of actions/runner there")
         if not os.access(self._folder, os.W_OK):
@@ -64,7 +65,7 @@ class ProcessEngine:
         return self._folder
 
     def prepare(self, _: RunnerOrder) -> None:
-        """Nothing that an earlier runner left stays; one of another pool that still runs there is left alone."""
+        """Removes the files of an earlier runner. Raises EngineError if one still runs there."""
         for machine in self.machines():
             if machine.status is InstanceStatus.RUNNING:
                 message = f"{self._folder}: {machine.name} of the pool {machine.pool} runs here"
@@ -72,47 +73,27 @@ class ProcessEngine:
         self._forget()
 
     def room(self) -> int:
-        """Free bytes beside the store, or where there is none, the runner's folder."""
+        """Free bytes on the file system of the store or, without a store, of the runner's folder."""
         try:
             return shutil.disk_usage(self._store if self._store.exists() else self._folder).free
         except OSError as error:
             raise EngineError(_line(error)) from None
 
     def collect_garbage(self, _: RunnerOrder) -> None:
-        """Runs Nix' collector; the machine's own profiles keep their generations."""
+        """Runs the garbage collector of Nix. The profiles of the machine keep their generations."""
         try:
-            done = subprocess.run(
-                ["nix-collect-garbage"],
-                env=_passed_on(),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=_COLLECTION,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            message = f"nix-collect-garbage: not done in {_COLLECTION} s"
-            raise EngineError(message) from None
-        except OSError as error:
-            raise EngineError(_line(error)) from None
-        if done.returncode:
-            message = f"nix-collect-garbage: {(done.stderr.strip() or 'failed').splitlines()[-1]}"
+            ended = ask(["nix-collect-garbage"], seconds=_COLLECTION, env=_passed_on())
+        except InputError as error:
+            raise EngineError(str(error)) from None
+        if ended.status:
+            message = f"nix-collect-garbage: {ended.said or 'failed'}"
             raise EngineError(message)
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
-        """Starts `run.sh` in a session of its own, which no signal to the controller's reaches."""
+        """Starts `run.sh` in a session of its own, so that signals to the controller do not reach it."""
+        env = _passed_on() | RUNNER_ENVIRONMENT | {JIT: jit.reveal()}
         try:
-            child = subprocess.Popen(
-                [self._script],
-                cwd=self._folder,
-                env=_passed_on() | RUNNER_ENVIRONMENT | {JIT: jit.reveal()},
-                stdin=subprocess.DEVNULL,
-                stdout=2,
-                stderr=2,
-                start_new_session=True,
-            )
-            self._child = child
+            self._child = child = start([os.fspath(self._script)], env=env, folder=self._folder)
             record = {
                 "name": order.name,
                 "registration": order.registration,
@@ -123,11 +104,13 @@ class ProcessEngine:
                 "born": _born(child.pid),
             }
             self._record.write_text(json.dumps(record), "utf-8")
+        except InputError as error:
+            raise EngineError(str(error)) from None
         except OSError as error:
             raise EngineError(_line(error)) from None
 
     def machines(self) -> tuple[RunnerInstance, ...]:
-        """The one that the folder's record tells of, ours or an earlier controller's."""
+        """The runner in the record, which this controller or an earlier one started."""
         record = self._read()
         if not record:
             return ()
@@ -151,7 +134,7 @@ class ProcessEngine:
         self._signal(name, signal.SIGTERM)
 
     def remove(self, name: str) -> None:
-        """Kills what still runs, and removes what the runner left in its folder, but not the work."""
+        """Kills the runner and its children, and removes its files from the folder, except for the jobs' files."""
         self._signal(name, signal.SIGKILL)
         if self._read().get("name") == name:
             if self._child is not None:
@@ -160,7 +143,7 @@ class ProcessEngine:
             self._forget()
 
     def last_words(self, _: str) -> str:
-        """Nothing: what it says goes to the controller's standard error at once."""
+        """Always '': the output goes straight to the standard error of the controller."""
         return ""
 
     @property
@@ -177,7 +160,7 @@ class ProcessEngine:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError):
-            message = f"{self._record}: cannot be read; see whether a runner runs there, then delete it"
+            message = f"{self._record}: cannot be read; check that no runner runs there, then delete it"
             raise EngineError(message) from None
         return found
 
@@ -204,7 +187,7 @@ def _passed_on() -> dict[str, str]:
 
 
 def _born(pid: int) -> int:
-    """When the process `pid` began, in the kernel's ticks (proc(5), field 22 of stat); -1 where there is none."""
+    """When the process `pid` started, in clock ticks (proc(5), field 22 of stat); -1 if it does not run."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:

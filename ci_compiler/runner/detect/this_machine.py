@@ -1,22 +1,21 @@
-"""This machine, recorded: the adapter that reads its files and asks its tools, for `detect` to make a `Machine` of.
+"""Records this machine: reads its files and runs its tools. `detect` makes a `Machine` of the record.
 
-Nothing is decided here. A tool that is not there, cannot be read or does not answer in time is recorded as just that.
+Nothing is decided here. A tool that is missing, cannot be started or does not answer in time is recorded as such.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+from ci_compiler.errors import InputError
 from ci_compiler.hardware import Hardware
 from ci_compiler.hardware.machine import Machine, StorageFolder
+from ci_compiler.process import PAST_LIMIT, ask
 from ci_compiler.runner.detect.recorded import (
     GPU_QUERY,
     Answer,
@@ -47,10 +46,10 @@ derivation {
   nonce = "NONCE";
 }
 """
-"""A build that needs nothing but a shell, and tells where it is made and what is mounted there.
+"""A build that needs nothing but a shell; its output is the build folder and what is mounted there.
 
-The nonce makes it another build each time: one that is in the store already proves nothing. It leaves some kilobytes
-there, which the next garbage collection takes.
+The nonce makes each build a new one: a result that is already in the store proves nothing. The output takes a few
+kilobytes of the store until the next garbage collection.
 """
 
 TRIAL_SECONDS = 120
@@ -59,16 +58,16 @@ _ENGINES = {
     "podman": ("podman", "info", "--format", "{{.Version.Version}}"),
     "docker": ("docker", "version", "--format", "{{.Server.Version}}"),
 }
-"""Commands that give an engine's version and need a working engine to do so."""
+"""Commands that print the version of an engine and fail if the engine does not work."""
 
 
 def this_machine(hardware: Hardware, *, trial: bool = True) -> Machine:
-    """This machine. Without `trial` nothing is built, and whether builds are sandboxed stays unknown."""
+    """This machine. Without `trial`, nothing is built, and it is unknown whether builds are sandboxed."""
     return machine(record(trial=trial), hardware)
 
 
 def record(*, trial: bool = True) -> Recorded:
-    """All that this machine tells of itself."""
+    """Everything that the files and tools of this machine show."""
     uname = os.uname()
     nix_env = {**os.environ, "NIX_CONFIG": f"{os.environ.get('NIX_CONFIG', '')}\n{_NEW_COMMANDS}"}
     recorded = Recorded(
@@ -98,40 +97,26 @@ _NEW_COMMANDS = "extra-experimental-features = nix-command"
 
 
 def answer(*command: str, seconds: float = 30, env: Mapping[str, str] | None = None) -> Answer | None:
-    """What `command` answers, None where there is no such program.
+    """The answer of `command`; None if there is no such program.
 
-    One that does not end in time is killed, and left behind where even that does not end it: a driver that has crashed
-    keeps its callers in the kernel. Its status is 124 then, and 126 where it cannot be started.
+    The status is 124 if it does not end within `seconds`, 126 if it cannot be started.
     """
     program = shutil.which(command[0])
     if program is None:
         return None
     try:
-        process = subprocess.Popen(
-            [program, *command[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**(os.environ if env is None else env), "LC_ALL": "C"},
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
+        ended = ask(
+            [program, *command[1:]], seconds=seconds, env={**(os.environ if env is None else env), "LC_ALL": "C"}
         )
-    except OSError as error:
-        return Answer(status=126, err=f"cannot be started: {error.strerror}")
-    try:
-        out, err = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=2)
-        return Answer(status=124, err=f"did not answer within {seconds:g} s")
-    return Answer(status=process.returncode, out=out, err=err)
+    except InputError as error:
+        return Answer(status=126, err=error.findings[0].message)
+    if ended.status == PAST_LIMIT:
+        return Answer(status=ended.status, err=f"did not answer within {seconds:g} s")
+    return Answer(status=ended.status, out=ended.out, err=ended.err)
 
 
 def text_of(path: str | Path) -> str:
-    """The text of a file; '' where there is none, or it cannot be read."""
+    """The text of a file; '' if it does not exist or cannot be read."""
     try:
         return Path(path).read_text("utf-8", errors="replace")
     except OSError:
@@ -139,17 +124,17 @@ def text_of(path: str | Path) -> str:
 
 
 def trial_build() -> Answer | None:
-    """Builds `TRIAL`: the answer's output is what the build told. None where there is no nix-build."""
+    """Builds `TRIAL`; the output of the answer is that of the build. None if there is no nix-build."""
     expression = TRIAL.replace("NONCE", uuid4().hex)
     made = answer("nix-build", "--no-out-link", "--expr", expression, seconds=TRIAL_SECONDS)
     if made is None or made.status != 0:
         return made
-    told = text_of(made.out.strip())
-    return Answer(status=0, out=told) if told else Answer(status=1, err="error: the build made nothing")
+    output = text_of(made.out.strip())
+    return Answer(status=0, out=output) if output else Answer(status=1, err="error: the build made nothing")
 
 
 def folder(role: str, path: str, known: Sequence[Mount]) -> StorageFolder | None:
-    """The folder at `path` (or the nearest above it that exists) with its file system; None if that cannot be asked."""
+    """The folder at `path` (or its nearest parent that exists) with its file system; None if that is unknown."""
     place = Path(path).resolve()
     try:
         while not place.exists() and place != place.parent:
@@ -192,7 +177,7 @@ def _usable_processors() -> int:
 
 
 def _nix_config(env: Mapping[str, str]) -> Answer | None:
-    """The effective settings, by the command's name since Nix 2.20 or the one before it."""
+    """The effective settings; Nix 2.20 renamed the command that prints them."""
     found = answer("nix", "config", "show", "--json", env=env)
     if found is None or found.status == 0:
         return found
@@ -200,20 +185,20 @@ def _nix_config(env: Mapping[str, str]) -> Answer | None:
 
 
 def _nix_conf() -> str:
-    """What configures Nix, the strongest last: the machine's file, the user's, the environment."""
+    """The configuration of Nix, later parts override earlier ones: system file, user file, environment."""
     home = os.environ.get("XDG_CONFIG_HOME") or Path(os.environ.get("HOME", "/"), ".config")
     files = (Path(os.environ.get("NIX_CONF_DIR", "/etc/nix"), "nix.conf"), Path(home, "nix", "nix.conf"))
     return "\n".join(filter(None, [*map(text_of, files), os.environ.get("NIX_CONFIG", "")]))
 
 
 def _display_controllers() -> Iterator[str]:
-    """The PCI addresses of NVIDIA's display controllers (vendor 10de, class 03)."""
+    """The PCI addresses of the NVIDIA display controllers (vendor 10de, class 03)."""
     for device in sorted((ROOT / "sys/bus/pci/devices").glob("*")):
         if text_of(device / "vendor").strip() == "0x10de" and text_of(device / "class").startswith("0x03"):
             yield device.name
 
 
-# Control groups: version 2 in one tree, version 1 with a tree for each controller.
+# Control groups: version 2 has one tree, version 1 one tree per controller.
 
 
 def _cpu_limits() -> Iterator[str]:
@@ -229,7 +214,7 @@ def _memory_limits() -> Iterator[str]:
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """The folders of this process' control groups for `controller`, and of all above them, as far as they are seen."""
+    """The folders of this process's control groups for `controller` and of their parents, if they are visible."""
     tree = ROOT / "sys/fs/cgroup"
     for line in text_of(ROOT / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]

@@ -5,7 +5,6 @@
     path       stages' input       path      junit.xml        a binary cache
 
 A stage is a function that decides nothing which the spec has decided: `variants` looks that up, `manifest` carries it
-from machine to machine. The world is met in four places: `process` starts programs, `store` asks Nix, `backend` is what
-builds and publishes (Flox or Nix), `checkout` asks git. A stage that fails raises `StageError`; wrong input is an
-InputError, as everywhere.
+from machine to machine. Three modules run programs: `store` runs Nix, `backend` what builds and publishes (Flox or
+Nix), `checkout` git. A stage that fails raises `StageError`; wrong input is an InputError, as everywhere.
 """

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from ci_compiler.errors import wrong
+from ci_compiler.process import Ended, ask, find_program, follow
 from ci_compiler.runner.jobs.checkout import JobCheckout
 from ci_compiler.runner.jobs.failure import StageError, failure
 from ci_compiler.runner.jobs.manifest import Manifest
-from ci_compiler.runner.jobs.nix_store import Store, evaluation
-from ci_compiler.runner.jobs.programs import Ended, Secrets, ask, follow, program
+from ci_compiler.runner.jobs.nix_store import PROFILE, Store, evaluation
+from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Backend, Cache, Spec
 from ci_compiler.variant import RECIPES
@@ -22,6 +24,8 @@ LINK = "result-{name}"
 """The link that a build leaves in the repository's root."""
 
 _SHOW_SECONDS = 120.0
+
+_print = partial(print, flush=True)
 
 
 class Adapter(Protocol):
@@ -55,11 +59,11 @@ class Flox:
     def __init__(self, owner: str, root: Path, store: Store, cache: Cache | None, token: Secret | None) -> None:
         self._owner, self._root, self._store, self._cache, self._token = owner, root, store, cache, token
         install = "install it from https://flox.dev/docs/install-flox, for the runner's user"
-        self._flox = program("flox", install=install)
+        self._flox = find_program("flox", install=install, folders=(PROFILE,))
 
     def build(self, name: str, *, seconds: float, log: Path) -> Ended:
         """Builds by `flox build`."""
-        return follow([self._flox, "build", name], seconds=seconds, log=log, folder=self._root)
+        return follow([self._flox, "build", name], _print, seconds=seconds, log=log, folder=self._root)
 
     def published(self, manifest: Manifest) -> str:
         """The version as `flox show` lists it: a catalog tells versions apart, not commits.
@@ -82,7 +86,7 @@ class Flox:
         hold(self._store, self._cache, manifest, manifest.outputs)
         JobCheckout(self._root).put_on(manifest.branch, manifest.commit)
         command = [self._flox, "publish", "-o", self._owner, manifest.name]
-        ended = follow(command, seconds=seconds, env=self._environment(), folder=self._root, secret=token)
+        ended = follow(command, _print, seconds=seconds, env=self._environment(), folder=self._root, secret=token)
         if ended.status != 0:
             message = f"flox publish ended with {ended.status} after {ended.seconds:.0f} s: {ended.said}"
             raise failure(manifest.name, "publish-failed", message)
@@ -96,14 +100,15 @@ class Nix:
 
     def __init__(self, root: Path, store: Store, cache: Cache | None, key: Secret | None) -> None:
         self._root, self._store, self._cache, self._key = root, store, cache, key
-        self._build = program("nix-build", install="it comes with Nix; see https://nixos.org/download")
+        install = "it comes with Nix; see https://nixos.org/download"
+        self._build = find_program("nix-build", install=install, folders=(PROFILE,))
 
     def build(self, name: str, *, seconds: float, log: Path) -> Ended:
         """Builds by `nix-build`."""
         recipe, link = f"{RECIPES}/{name}.nix", LINK.format(name=name)
         with evaluation() as env:
             command = [self._build, recipe, "--out-link", link]
-            return follow(command, seconds=seconds, log=log, env=env, folder=self._root)
+            return follow(command, _print, seconds=seconds, log=log, env=env, folder=self._root)
 
     def published(self, manifest: Manifest) -> str:
         """Whether the cache holds the whole closure, signed by its key."""

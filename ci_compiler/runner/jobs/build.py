@@ -8,14 +8,16 @@ from pathlib import Path
 
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.process import PAST_LIMIT, Ended
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.backend import LINK, Adapter, adapter
 from ci_compiler.runner.jobs.checkout import JobCheckout
 from ci_compiler.runner.jobs.failure import StageError, failure, output_folder
+from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, write_manifest
 from ci_compiler.runner.jobs.needs import supply
 from ci_compiler.runner.jobs.nix_store import Store
-from ci_compiler.runner.jobs.programs import PAST_LIMIT, Ended, Secrets, job_seconds
+from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.runner.jobs.targets import find
 from ci_compiler.spec.model import TESTS, Backend, Spec, Stage

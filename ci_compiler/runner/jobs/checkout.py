@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from ci_compiler.git import Git, head_branch
+from ci_compiler.process import ask
 from ci_compiler.runner.jobs.failure import failure
-from ci_compiler.runner.jobs.programs import ask, program
 
 REMOTE = "origin"
 """What actions/checkout calls the repository that it clones."""
@@ -21,7 +21,6 @@ class JobCheckout:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._git = Git(root)
-        self._program = program("git", install="`apt install git` on Debian")
 
     def commit(self) -> str:
         """The commit that is checked out."""
@@ -63,7 +62,7 @@ class JobCheckout:
 
     def _run(self, *arguments: str) -> str:
         env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-        ended = ask([self._program, *arguments], seconds=_SECONDS, env=env, folder=self._root)
+        ended = ask([self._git.program, *arguments], seconds=_SECONDS, env=env, folder=self._root)
         if ended.status != 0:
             raise failure(os.fspath(self._root), "git", f"git {arguments[0]}: {ended.said}")
         return ended.out

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ci_compiler.runner.jobs.backend import hold
+from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
 from ci_compiler.runner.jobs.nix_store import Store
-from ci_compiler.runner.jobs.programs import job_seconds
 from ci_compiler.spec.model import Spec, Stage
 
 

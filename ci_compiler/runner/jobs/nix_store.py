@@ -15,10 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from ci_compiler.process import Ended, ask, find_program
 from ci_compiler.runner.jobs.failure import failure
-from ci_compiler.runner.jobs.programs import Ended, ask, program
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Cache
+
+PROFILE = "/nix/var/nix/profiles/default/bin"
+"""Where a multi-user installation puts the programs of Nix, which the PATH of a service often lacks."""
 
 _INSTALL = "install Nix (`apt install nix-bin` on Debian, or see https://nixos.org/download)"
 _NEW_COMMANDS = ("--extra-experimental-features", "nix-command")
@@ -36,7 +39,8 @@ class Store:
 
     def __init__(self, *, seconds: float) -> None:
         self._seconds = seconds
-        self._programs = {name: program(name, install=_INSTALL) for name in ("nix", "nix-store", "nix-instantiate")}
+        names = ("nix", "nix-store", "nix-instantiate")
+        self._programs = {name: find_program(name, install=_INSTALL, folders=(PROFILE,)) for name in names}
 
     # Derivations.
 

@@ -11,9 +11,10 @@ from ci_compiler.errors import InputError
 from ci_compiler.runner.jobs.backend import adapter
 from ci_compiler.runner.jobs.checkout import JobCheckout
 from ci_compiler.runner.jobs.failure import StageError, failure, output_folder
+from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import Manifest
 from ci_compiler.runner.jobs.nix_store import Store
-from ci_compiler.runner.jobs.programs import Secrets, job_seconds
+from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.runner.jobs.targets import find
 from ci_compiler.spec.model import Spec, Stage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ci_compiler.runner.jobs.backend import Flox
 from ci_compiler.runner.jobs.nix_store import Store
-from ci_compiler.runner.jobs.programs import taking_secrets
+from ci_compiler.runner.jobs.secrets import taking_secrets
 from ci_compiler.runner.jobs.targets import find
 from ci_compiler.spec.model import Backend, Spec
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.doctor.diagnosis import work_of
@@ -28,9 +29,9 @@ from ci_compiler.runner.jobs.expectation import AS_THE_SPEC_SAYS, Expectation, O
 from ci_compiler.runner.jobs.failure import failure, output_folder
 from ci_compiler.runner.jobs.interpreter import Interpreter, interpreter_of
 from ci_compiler.runner.jobs.junit import TestResult, junit
+from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.nix_store import Store
-from ci_compiler.runner.jobs.programs import PAST_LIMIT, Ended, ask, job_seconds
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.jobs.targets import find
 from ci_compiler.spec.model import Spec, Stage

@@ -247,4 +247,4 @@ def test_a_program_that_is_missing_is_named(
         (bare / name).symlink_to(found)
     world.patch.setenv("PATH", str(bare))
     assert world.build() == 2
-    assert capsys.readouterr().err.startswith(f"{program}: program-missing not on PATH; ")
+    assert capsys.readouterr().err.startswith(f"{program}: program-missing {program} is not on PATH; ")

@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ci_compiler.runner.jobs import programs as process
+from ci_compiler import process
 from ci_compiler.runner.jobs import smoke
 from tests.runner.jobs.world import GPU_TORCH, PACKAGES, PYTHON, SPEC, TORCH, VISION, ci_runner
 from tests.runner.machines import known

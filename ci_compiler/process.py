@@ -1,0 +1,287 @@
+"""Starting programs. No other module of the package does.
+
+`ask` returns the output of a program, `follow` and `follow_errors` pass it on line by line, `start` leaves a program
+running in the background.
+
+All but `start` have a time limit. By default, the program leads a process group of its own, and the whole group has
+ended when the function returns or raises (Ctrl-C, SIGTERM within `ending_in_order`). The group gets SIGTERM first, then
+SIGKILL. All functions raise InputError (`cannot-start`) for a program that cannot be started.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import resource
+import select
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Never
+
+from ci_compiler.errors import wrong
+from ci_compiler.secret import Secret
+
+GRACE = 5.0
+"""Seconds between SIGTERM and SIGKILL. A cancelled step has 7.5 seconds to end (the source of actions/runner)."""
+
+PAST_LIMIT = 124
+"""The status of a program that reached a limit, as timeout(1) has it."""
+
+TAIL = 40
+"""Lines of output that `follow` keeps."""
+
+_REAP = 2.0
+"""Seconds that a killed program gets to end. A call into a driver that crashed may never return."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a program ended: its status (negative: a signal's number), its output without colours, the seconds it ran."""
+
+    status: int
+    out: str = ""
+    err: str = ""
+    seconds: float = 0.0
+
+    @property
+    def said(self) -> str:
+        """One line that says why it failed: the last error of Nix or git, else the last line; '' for no output."""
+        text = self.err if self.err.strip() else self.out
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith(("error:", "fatal:", "ERROR:"))]
+        last = (errors or lines or [""])[-1]
+        return re.sub(r"^(error|fatal|ERROR): *", "", last)
+
+
+Background = subprocess.Popen[bytes]
+"""A program that `start` started."""
+
+
+def find_program(name: str, *, install: str, code: str = "program-missing", folders: Sequence[str] = ()) -> str:
+    """The path of a program on PATH or in `folders`. Raises InputError (`code`), which says how to `install` it."""
+    found = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *folders)))
+    if found is None:
+        raise wrong(name, code, f"{name} is not on PATH; {install}")
+    return found
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Within it, SIGTERM raises SystemExit(143), so that every `finally` runs. A second SIGTERM is ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> Never:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def ask(
+    command: Sequence[str],
+    *,
+    seconds: float,
+    env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    stdin: str = "",
+    secret: Secret | None = None,
+    out: IO[bytes] | None = None,
+    group: bool = True,
+) -> Ended:
+    """Runs `command` and returns its output, without `secret`.
+
+    env: the whole environment; None for that of this process.
+    out: a file that gets standard output, byte for byte, in place of the result.
+    group: False keeps the program in the group and session of this process. It can then ask for a passphrase on the
+        terminal, and its daemons survive it; only the program itself is ended at the limit.
+    """
+    start = time.monotonic()
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as kept, tempfile.TemporaryFile() as errors:
+        given.write(stdin.encode())
+        given.seek(0)
+        process = _spawn(command, env=env, folder=folder, group=group, streams=(given, out or kept, errors))
+        with _ending(process, group=group):
+            status = _wait(process, start + seconds)
+        said, complained = (_text(file, secret) for file in (kept, errors))
+    if status == PAST_LIMIT:
+        complained += f"\nerror: {Path(command[0]).name} did not end within {seconds:.0f} s, and was ended"
+    return Ended(status=status, out=said, err=complained, seconds=time.monotonic() - start)
+
+
+def follow(
+    command: Sequence[str],
+    on_line: Callable[[str], object],
+    *,
+    seconds: float,
+    log: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    secret: Secret | None = None,
+) -> Ended:
+    """Passes each line of both outputs, without `secret`, to `on_line` and appends it to `log`; returns the tail."""
+    start = time.monotonic()
+    tail: deque[str] = deque(maxlen=TAIL)
+    with Path(log or os.devnull).open("ab") as kept:
+
+        def heard(line: str) -> None:
+            shown = secret.cut_from(line) if secret else line
+            kept.write(f"{shown}\n".encode())
+            kept.flush()
+            on_line(shown)
+            tail.append(_COLOUR.sub("", shown))
+
+        streams = (subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT)
+        process = _spawn(command, env=env, folder=folder, streams=streams)
+        with _ending(process):
+            status = _hear(process, process.stdout, heard, start + seconds)
+    return Ended(status=status, out="\n".join(tail), seconds=time.monotonic() - start)
+
+
+def follow_errors(
+    command: Sequence[str],
+    on_line: Callable[[str], bool],
+    *,
+    seconds: float,
+    patience: float,
+    memory: int,
+    env: Mapping[str, str],
+) -> Ended:
+    """Passes each line of standard error to `on_line`, which returns whether the line is a sign of progress.
+
+    The program is killed after `patience` seconds without progress. `memory` limits its address space, in bytes, where
+    the system can limit that of another process (Linux).
+    """
+    start = time.monotonic()
+    process = _spawn(command, env=env, streams=(subprocess.DEVNULL, subprocess.DEVNULL, subprocess.PIPE))
+    with _ending(process, grace=0.0):
+        if hasattr(resource, "prlimit"):
+            with suppress(OSError, ValueError):
+                resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
+        status = _hear(process, process.stderr, on_line, start + seconds, patience)
+    return Ended(status=status, seconds=time.monotonic() - start)
+
+
+def start(command: Sequence[str], *, env: Mapping[str, str], folder: Path) -> Background:
+    """Starts a program in a session of its own, with standard error for its output. It may outlive this process."""
+    return _spawn(command, env=env, folder=folder, streams=(subprocess.DEVNULL, 2, 2))
+
+
+def _spawn(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None,
+    streams: Sequence[IO[bytes] | int],
+    folder: Path | None = None,
+    group: bool = True,
+) -> subprocess.Popen[bytes]:
+    stdin, stdout, stderr = streams
+    try:
+        return subprocess.Popen(
+            command, stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd=folder, start_new_session=group
+        )
+    except OSError as error:
+        raise wrong(command[0], "cannot-start", f"cannot be started: {error.strerror}") from None
+
+
+@contextmanager
+def _ending(process: subprocess.Popen[bytes], *, group: bool = True, grace: float | None = None) -> Iterator[None]:
+    """Ends the program, with its group if it leads one, when the block ends."""
+    try:
+        yield
+    finally:
+        grace = GRACE if grace is None else grace
+        if group:
+            _end_group(process, grace)
+        else:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(grace)
+            process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_REAP)
+        for stream in filter(None, (process.stdout, process.stderr)):
+            stream.close()
+
+
+def _end_group(process: subprocess.Popen[bytes], grace: float) -> None:
+    """Sends SIGTERM to the group and SIGKILL `grace` seconds later; only SIGKILL if its leader has ended."""
+    with suppress(ProcessLookupError):  # the whole group is gone
+        if grace and process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            end = time.monotonic() + grace
+            while time.monotonic() < end:
+                process.poll()
+                os.killpg(process.pid, 0)
+                time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float) -> int:
+    """The status of the program; PAST_LIMIT if it still runs at `deadline`."""
+    with suppress(OSError, AttributeError):  # Popen.wait polls, and returns up to 50 ms late; elsewhere than on Linux
+        descriptor = os.pidfd_open(process.pid)
+        try:
+            select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        finally:
+            os.close(descriptor)
+    try:
+        return process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return PAST_LIMIT
+
+
+def _hear(
+    process: subprocess.Popen[bytes],
+    stream: IO[bytes] | None,
+    on_line: Callable[[str], object],
+    deadline: float,
+    patience: float = math.inf,
+) -> int:
+    """Passes on the lines of `stream` and returns the status; a child that holds the stream open is not waited for."""
+    assert stream is not None  # noqa: S101 - the caller asked for a pipe
+    rest, quiet, since = b"", 0, time.monotonic()
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while (left := min(deadline, since + patience) - time.monotonic()) > 0:
+            if not selector.select(min(1.0, left)):
+                quiet += process.poll() is not None
+                if quiet < 2:
+                    continue
+                break
+            chunk = os.read(stream.fileno(), 1 << 20)
+            if not chunk:
+                break
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                if on_line(line.decode(errors="replace")):
+                    since = time.monotonic()
+        else:  # a limit has passed
+            deadline = 0.0
+    if rest:
+        on_line(rest.decode(errors="replace"))
+    return _wait(process, deadline)
+
+
+def _text(file: IO[bytes], secret: Secret | None) -> str:
+    file.seek(0)
+    text = _COLOUR.sub("", file.read().decode(errors="replace"))
+    return secret.cut_from(text) if secret else text

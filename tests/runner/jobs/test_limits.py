@@ -1,0 +1,32 @@
+"""How stages end: within the time of their job, and in order when they are cancelled."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ci_compiler.runner.jobs.limits import job_seconds
+from tests.processes import has_ended, number_in, until
+from tests.runner.jobs.world import TORCH, World, recipe
+
+
+def test_a_stage_ends_before_github_ends_its_job() -> None:
+    assert job_seconds(60) < 60 * 60
+    assert job_seconds(1) > 0
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_cancelled_build_leaves_no_builder_and_no_manifest(world: World, number: int, status: int) -> None:
+    world.write(TORCH, recipe(TORCH, "2.8.0", f"echo $$ >{world.folder}/builder; exec sleep 600"))
+    world.commit()
+    start = "from ci_compiler.cli.runner import main; raise SystemExit(main())"
+    command = [sys.executable, "-c", start, "build", TORCH, "--branch", "main"]
+    process = subprocess.Popen(command, cwd=world.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    builder = number_in(world.folder / "builder")
+    process.send_signal(number)
+    assert process.wait(60) == status
+    until(lambda: has_ended(builder))
+    assert [path.name for path in (world.root / "build-output").iterdir()] == ["build.log"]
