@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
 
+from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, tables
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Spec
@@ -26,6 +28,18 @@ SMALL: dict[str, Any] = {
 }
 
 
+Said = tuple[str, str, str]
+"""An expected finding: its code, a part of its message, and the text at its place in the spec."""
+
+MAIN: dict[str, Any] = {"cuda": "12.8", "nixpkgs": PIN, "versions": {"pytorch": "2.8.0", "torchvision": "0.23.0"}}
+MATRIX: dict[str, Any] = {
+    "python": ["3.13"],
+    "isas": {"x86_64-linux": ["avx2", "avx512"]},
+    "gpus": {"cpu": {}, "sm90": {}},
+}
+SOURCE = {"repository": "o/r", "tag": "v1", "hash": "sha256-" + "A" * 43 + "="}
+
+
 def small(**changes: Any) -> dict[str, Any]:
     """A copy of the small spec with top-level keys replaced."""
     document: dict[str, Any] = json.loads(json.dumps(SMALL))
@@ -35,6 +49,36 @@ def small(**changes: Any) -> dict[str, Any]:
 def spec_of(document: dict[str, Any]) -> Spec:
     """The spec of a document (JSON is YAML)."""
     return parse_spec(json.dumps(document).encode(), shown="ci-matrix.yaml")
+
+
+def branches(**changes: Any) -> dict[str, Any]:
+    """The small spec's branch with keys changed."""
+    return {"branches": {"main": MAIN | changes}}
+
+
+def matrix(**changes: Any) -> dict[str, Any]:
+    """The small spec's matrix with keys changed."""
+    return {"matrix": MATRIX | changes}
+
+
+def excluding(*entries: dict[str, Any]) -> dict[str, Any]:
+    """The small spec's matrix with exclusions."""
+    return matrix(exclude=[{"because": "nobody wants it"} | entry for entry in entries])
+
+
+def builder(**changes: Any) -> dict[str, Any]:
+    """One pool to build on, with keys changed."""
+    pool = {"runs-on": ["self-hosted", "linux", "x64", "b"], "cpu": ["avx512"], "count": 2}
+    return {"runners": {"builder": pool | changes}}
+
+
+def assert_said(document: dict[str, Any], found: Sequence[Finding], expected: Sequence[Said]) -> None:
+    """Asserts that `found` are the `expected` findings about `document`, each at its place."""
+    text = json.dumps(document)
+    assert [finding.code for finding in found] == [code for code, _, _ in expected]
+    for finding, (_, message, there) in zip(found, expected, strict=True):
+        assert message in finding.message
+        assert (finding.place.line, text[finding.place.column - 1 :][: len(there)]) == (1, there)
 
 
 def _pool(name: str, system: str, isas: list[str], gpu: str = "", count: int = 1) -> dict[str, Any]:

@@ -36,8 +36,7 @@ from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.cli.where import SPEC
 from ci_compiler.errors import InputError
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.spec.build import BUNDLED, bundled_spec, parse_spec
-from ci_compiler.spec.schema import SCHEMA
+from ci_compiler.spec.build import BUNDLED, FIRST, bundled_spec, parse_spec
 from ci_compiler.sync.compiled import compile_files
 from tests.checkers.tools import require
 from tests.github.server import serving
@@ -198,7 +197,7 @@ def names_of(decided: Plan) -> set[str]:
 
 @every_page
 def test_every_variant_that_is_named_is_built(page: str) -> None:
-    first = plan(parse_spec(SCHEMA.with_name("first.yaml").read_bytes(), shown="first.yaml"))
+    first = plan(parse_spec(FIRST.read_bytes(), shown="first.yaml"))
     known = names_of(bundled()) | names_of(first)
     known = known.union(*(names_of(compiled(block.text)) for block in blocks_of(page, "yaml spec")))
     texts = [read(page)[1], *(block.text for block in blocks_of(page, "sh", "python"))]

@@ -21,7 +21,7 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.render import recipes
 from ci_compiler.runner.deployment import systemd
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.spec.schema import SCHEMA
+from ci_compiler.spec.schema import schema_text
 from ci_compiler.sync.compiled import compile_files
 from tests.checkers import require
 
@@ -166,7 +166,7 @@ def test_installed_alone_it_does_the_main_job_elsewhere(scripts: Path, tmp_path:
     expected = recipes(decided.spec, decided.judged, branch)
     assert tree(tmp_path / "pkgs") == {Path(path).name: text for path, text in expected.items()}
 
-    assert command(compiler, "schema", cwd=tmp_path) == SCHEMA.read_text("utf-8")
+    assert command(compiler, "schema", cwd=tmp_path) == schema_text()
     command(compiler, "site", "site", cwd=tmp_path)
     assert tree(tmp_path / "site") == {NAME: page(decided, "")}
     command(runner, "deploy", "systemd", "-o", "deployed", cwd=tmp_path)

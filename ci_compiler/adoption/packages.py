@@ -17,9 +17,8 @@ from ci_compiler.adoption.identity import TORCH, at
 from ci_compiler.adoption.named_recipes import Recipe
 from ci_compiler.adoption.spec_forms import fits, sri
 from ci_compiler.errors import Finding
-from ci_compiler.plan.matrix import in_build_order
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.spec.model import Package, Repository
+from ci_compiler.spec.model import Package, Repository, in_build_order
 from ci_compiler.spec.schema import schema, with_defaults
 from ci_compiler.variant import RECIPES
 

@@ -11,7 +11,7 @@ from ci_compiler.adoption.spec_yaml import entry, flow
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Matrix, Package, Pool, Source, Stage
-from ci_compiler.spec.schema import schema
+from ci_compiler.spec.schema import ADDRESS
 
 OWNER = "my-org"
 
@@ -25,7 +25,7 @@ def spec_text(
 ) -> str:
     """The YAML of a spec of these branches, packages and matrix, with a pool to build on for each of `systems`."""
     lines = [
-        f"# yaml-language-server: $schema={schema()['$id']}",
+        f"# yaml-language-server: $schema={ADDRESS}",
         "# Made from recipes that exist, by `ci-compile adopt`. It is yours now: what it says is what is built.",
         "version: 1",
         f"owner: {OWNER}  # edit: the FloxHub organisation that the variants are published to",

@@ -14,7 +14,7 @@ from ci_compiler.adoption.identity import TORCH, at
 from ci_compiler.adoption.named_recipes import Recipe
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU
-from ci_compiler.spec.work_arounds import Piece, pieces
+from ci_compiler.recipes.work_arounds import Piece, pieces
 
 _NAME = re.compile(r'\bname = "([^"]+)"')
 _OVERLAID = re.compile(r"\b([\w-]+) = prev\.")

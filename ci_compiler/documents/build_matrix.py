@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.hardware import CPU
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.plan.matrix import Cell, in_build_order
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
-from ci_compiler.spec.model import TESTS, Spec, Stage, TestPolicy
+from ci_compiler.spec.model import TESTS, Spec, Stage, TestPolicy, in_build_order
 from ci_compiler.variant import RECIPES
 from ci_compiler.workflows.render import header
 
@@ -84,7 +84,7 @@ def _variants(cells: Iterable[Cell]) -> int:
 
 def _overview(plan: Plan) -> Iterator[str]:
     spec, cells = plan.spec, plan.judged.cells
-    here = [package for package in in_build_order(dict(spec.packages)) if package.repository is None]
+    here = [package for package in in_build_order(spec.packages) if package.repository is None]
     yield (
         f"**{_count(_variants(cells), 'variant')}** of {_codes(package.name for package in here)}: "
         f"{_count(len(cells), 'cell')} (branch × Python × GPU × instruction set) on "

@@ -94,22 +94,23 @@ def _row(action: argparse.Action) -> Iterator[str]:
     yield f"| `{names}{value}` | {_cell(str(action.help))} |"
 
 
-def spec() -> str:
-    """Every key of the spec with its form, default and an example."""
-    parts = [NOTE, "", "# The spec", "", str(schema()["description"]), ""]
-    parts += list(_object(schema(), "", 2))
+def spec(root: Mapping[str, Any] | None = None) -> str:
+    """Every key of the spec, or of another file with the schema `root`, with its form, default and an example."""
+    root = schema() if root is None else root
+    parts = [NOTE, "", "# The spec", "", str(root["description"]), ""]
+    parts += list(_object(root, root, "", 2))
     return "\n".join(parts)
 
 
-def _object(rule: Mapping[str, Any], path: str, level: int) -> Iterator[str]:
+def _object(root: Mapping[str, Any], rule: Mapping[str, Any], path: str, level: int) -> Iterator[str]:
     """The table of an object's keys, then the objects among them."""
     required = set(rule.get("required", ()))
     rows: list[str] = []
     nested: list[tuple[str, Mapping[str, Any]]] = []
     for key, raw in rule.get("properties", {}).items():
-        sub = _resolved(raw)
+        sub = _resolved(root, raw)
         rows.append(_key_row(key, sub, required=key in required))
-        if inner := _inner(sub):
+        if inner := _inner(root, sub):
             nested.append((f"{path}.{key}".removeprefix(".") + inner[0], inner[1]))
     if rows:
         yield "| key | is | default |"
@@ -122,23 +123,23 @@ def _object(rule: Mapping[str, Any], path: str, level: int) -> Iterator[str]:
         if description := sub.get("description"):
             yield str(description)
             yield ""
-        yield from _object(sub, name, level + 1)
+        yield from _object(root, sub, name, level + 1)
 
 
-def _resolved(rule: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolved(root: Mapping[str, Any], rule: Mapping[str, Any]) -> Mapping[str, Any]:
     if "$ref" not in rule:
         return rule
-    target = schema()["$defs"][rule["$ref"].removeprefix("#/$defs/")]
+    target = root["$defs"][rule["$ref"].removeprefix("#/$defs/")]
     return {**target, **{key: value for key, value in rule.items() if key != "$ref"}}
 
 
-def _inner(rule: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+def _inner(root: Mapping[str, Any], rule: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
     """The object that a key holds, or holds by name or in a list; None for none with keys of its own."""
     if "properties" in rule:
         return "", rule
     for key, suffix in (("additionalProperties", ".NAME"), ("items", "[]")):
         sub = rule.get(key)
-        if isinstance(sub, Mapping) and "properties" in (found := _resolved(sub)):
+        if isinstance(sub, Mapping) and "properties" in (found := _resolved(root, sub)):
             return suffix, found
     return None
 

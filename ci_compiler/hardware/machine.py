@@ -1,7 +1,7 @@
-"""A machine as matching sees it: what it is, and which instruction sets, GPUs and pools that proves.
+"""A machine: its hardware and software, and the instruction sets, GPUs and pools that these satisfy.
 
-Pure. `detect` makes a `Machine` out of what was recorded, `host` records this one, and who knows but a GPU's or a CPU's
-name can make one by hand: what is not given is not there.
+`runners.detect` makes a `Machine` from a recording, and `products` from the names of a GPU and a CPU. A field that is
+not given means that the machine does not have it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from ci_compiler.spec.model import Pool
 
 GB = 10**9
-"""Bytes of a gigabyte as the spec counts them, and as memory modules and disks are sold by (or a little under)."""
+"""Bytes of a gigabyte, as the spec and the vendors of disks count them."""
 
 NOMINAL = 0.95
-"""The share of its size as sold that a memory or a disk must show: firmware and file systems keep some for themselves.
+"""The share of its nominal size that a memory or a disk must have: firmware and file systems reserve the rest.
 
-An ext4 file system shows some 98 % of its disk, a machine with 128 GiB of memory some 124 GiB of it.
+An ext4 file system has about 98 % of its disk; a machine with 128 GiB of memory reports about 124 GiB.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDevice:
-    """A GPU that answers: its index and name, compute capability, memory in bytes (0: not told), driver's version.
+    """A GPU that responds: its index, name, compute capability, memory in bytes (0: unknown) and driver version.
 
-    `mig`: it is in multi-instance mode, so that processes see slices of it, or nothing where none is made.
+    `mig`: it is in multi-instance (MIG) mode, in which processes see only its slices, if any are configured.
     """
 
     index: int
@@ -41,18 +41,18 @@ class GpuDevice:
 
     @property
     def sm(self) -> str:
-        """Its architecture as the tables name it: `sm90`."""
+        """Its architecture's name in the tables: `sm90`."""
         return f"sm{self.capability.major}{self.capability.minor}"
 
     def runs(self, hardware: Hardware, gpu: Gpu) -> bool:
-        """Whether it runs a cubin built for `gpu`; False for a GPU that the tables do not know."""
+        """Whether it runs a cubin built for `gpu`; False if the tables do not have it."""
         own = hardware.gpus.get(self.sm)
         return own is not None and own.runs_cubin_of(gpu)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageFolder:
-    """A folder that work needs, and its file system: `device` tells file systems apart, sizes are bytes.
+    """A folder that jobs need, and its file system: `device` identifies the file system, sizes are in bytes.
 
     `role` is "store" (Nix's), "build" (where Nix unpacks and compiles) or "work" (where jobs check out).
     """
@@ -67,9 +67,9 @@ class StorageFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NixInstallation:
-    """Nix and its effective settings; `max_jobs` and `cores` as numbers, `source` is where the settings were read.
+    """Nix and its effective settings; `source` is where the settings were read.
 
-    `sandboxed`: whether a build that was really made ran in a sandbox; None where none was made, `problem` says why.
+    `sandboxed`: whether a trial build ran in a sandbox; None if there was no trial build, for the reason in `problem`.
     """
 
     version: str
@@ -84,7 +84,7 @@ class NixInstallation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerRuntime:
-    """A container engine: `problem` says why it cannot be used; '' where it can."""
+    """A container engine; `problem` is the reason why it cannot be used, or ''."""
 
     name: str
     version: str
@@ -93,9 +93,9 @@ class ContainerRuntime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a machine is. `isas` are proved by `flags`, in the tables' order; `memory` is in bytes, `cores` are usable.
+    """A machine. `isas` follow from `flags`, in the tables' order; `memory` is in bytes; `cores` counts usable ones.
 
-    `flox` is its version ('': none). `problems` are what was found wrong on the way, one line each.
+    `flox` is its version ('' if it is not installed). `problems` are the errors during detection, one line each.
     """
 
     system: str
@@ -115,7 +115,7 @@ class Machine:
     problems: tuple[str, ...] = ()
 
     def folder(self, role: str) -> StorageFolder | None:
-        """The folder of `role`; None where it is not known."""
+        """The folder with `role`; None if it is unknown."""
         return next((folder for folder in self.folders if folder.role == role), None)
 
     @property
@@ -127,7 +127,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolFit:
-    """How a machine suits a pool: what is `missing`, one line each, and what to mind where nothing is."""
+    """Whether a machine suits a pool: what is `missing`, one line each; if nothing is, what to take care of."""
 
     pool: Pool
     missing: tuple[str, ...]
@@ -135,7 +135,7 @@ class PoolFit:
 
     @property
     def fits(self) -> bool:
-        """Whether the machine has all that the pool declares."""
+        """Whether the machine has everything that the pool declares."""
         return not self.missing
 
 
@@ -153,7 +153,7 @@ def missing_flags(hardware: Hardware, isa: str, flags: Iterable[str]) -> tuple[s
 
 
 def isas_of(hardware: Hardware, system: str, flags: Iterable[str]) -> tuple[str, ...]:
-    """The instruction sets that a CPU with `flags` proves on `system`, in the tables' order."""
+    """The instruction sets that a CPU with `flags` has on `system`, in the tables' order."""
     has = frozenset(flags)
     known = (isa for isa in hardware.isas.values() if isa.system == system)
     return tuple(isa.name for isa in known if not missing_flags(hardware, isa.name, has))
@@ -163,13 +163,13 @@ def isas_of(hardware: Hardware, system: str, flags: Iterable[str]) -> tuple[str,
 
 
 def driver_number(version: str) -> int:
-    """The major version of a driver (`570.86.15` is 570); 0 where it is none."""
+    """The major version of a driver (`570.86.15` is 570); 0 if `version` is not a version."""
     found = re.match(r"[0-9]{1,6}(?![0-9])", version)
     return int(found[0]) if found else 0
 
 
 def lowest_driver(toolkit: Toolkit, gpu: Gpu | None = None) -> int:
-    """The lowest driver (major version) that runs `toolkit`, and `gpu` with it."""
+    """The lowest driver (major version) for `toolkit`, and for `gpu` if given."""
     return max(toolkit.lowest_driver, gpu.driver if gpu else 0)
 
 
@@ -177,7 +177,7 @@ def lowest_driver(toolkit: Toolkit, gpu: Gpu | None = None) -> int:
 
 
 def fit(hardware: Hardware, machine: Machine, pool: Pool) -> PoolFit:
-    """How `machine` suits `pool`, whose names are known (`rules.check_names`)."""
+    """How `machine` suits `pool`."""
     missing = tuple(_missing(hardware, machine, pool))
     return PoolFit(pool=pool, missing=missing, remarks=() if missing else tuple(_remarks(machine, pool)))
 
@@ -222,7 +222,7 @@ def gigabytes(size: int) -> str:
 
 
 def as_json(machine: Machine) -> dict[str, Any]:
-    """`machine` as JSON shows it: sizes in GB, capabilities as `9.0`, flags sorted."""
+    """`machine` as JSON: sizes in GB, capabilities such as `9.0`, flags sorted."""
     return {
         "system": machine.system,
         "os": machine.os,
@@ -268,7 +268,7 @@ def as_json(machine: Machine) -> dict[str, Any]:
 
 
 def fit_as_json(one: PoolFit) -> dict[str, Any]:
-    """How a machine suits a pool, as JSON shows it, with what the pool's runners are addressed by."""
+    """How a machine suits a pool, as JSON, with the labels of the pool's runners."""
     runs_on = one.pool.runs_on
     return {
         "pool": one.pool.name,

@@ -1,8 +1,8 @@
-"""What people and tools call GPUs and CPUs, made into what the tables know: `RTX 4090` is sm89, `i9-12900K` runs avx2.
+"""Product names of GPUs and CPUs, resolved to what the tables know: `RTX 4090` is sm89, `i9-12900K` runs avx2.
 
-Forgiving of case, blanks, hyphens, vendors, memory sizes and form factors; never of what it does not know: a name that
-nothing matches raises with the nearest that would. The names stand in `gpu-names.json` and `cpus.json` beside the other
-hardware tables, with their sources, and products in `gpus.json`; the page reads the same tables (`as_data`).
+Case, blanks, hyphens, vendors, memory sizes and form factors are ignored. A name that nothing matches raises an error
+with the nearest known names. The names are in `gpu-names.json` and `cpus.json`, with their sources, and products in
+`gpus.json`; the finder page reads the same tables (`as_data`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ci_compiler.hardware import Hardware, UnknownHardwareError, Version, tables
 from ci_compiler.hardware.machine import GpuDevice, Machine
 
 NO_GPU = ("none", "no", "cpu")
-"""What says that there is no GPU."""
+"""Words for "no GPU"."""
 
 _SM = re.compile(r"(?:sm|compute)?[ _-]?([0-9]{1,2})\.?([0-9])[af]?")
 """An architecture as nvcc, torch and the tables write it: `sm_90a`, `9.0`, `sm90`."""
@@ -29,9 +29,9 @@ _SM = re.compile(r"(?:sm|compute)?[ _-]?([0-9]{1,2})\.?([0-9])[af]?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cpu:
-    """A CPU, or a family of them: its Nix system and every instruction set that it runs, in the tables' order.
+    """A CPU, or a family of CPUs: its Nix system and all instruction sets that it runs, in the tables' order.
 
-    `note` is what people get wrong about it. `gpus` are the products that come with it and no other CPU.
+    `note` corrects a common mistake about it. `gpus` are the products that come with this CPU only.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Names:
-    """A table of names: what is dropped from a text, exact names by their key, patterns of keys in their order."""
+    """A table of names: patterns to drop from a text, exact names by their key, patterns of keys in order."""
 
     noise: tuple[re.Pattern[str], ...]
     exact: Mapping[str, str]
@@ -54,19 +54,19 @@ class _Names:
         return _key(self.noise, text)
 
     def find(self, text: str) -> str | None:
-        """What the table calls the thing that `text` names."""
+        """The table's name for what `text` names; None if it knows no such thing."""
         key = self.key(text)
         if key in self.exact:
             return self.exact[key]
         return next((name for pattern, name in self.patterns if pattern.search(key)), None)
 
     def nearest(self, text: str, otherwise: Iterable[str]) -> list[str]:
-        """The names nearest to `text` by their keys; `otherwise` where none is near."""
+        """The names whose keys are nearest to that of `text`; `otherwise` if none is near."""
         by_key = {self.key(name): name for name in self.shown}
         return [by_key[key] for key in get_close_matches(self.key(text), by_key, n=3, cutoff=0.75)] or list(otherwise)
 
     def as_data(self) -> dict[str, Any]:
-        """The table as the page reads it."""
+        """The table as the finder page reads it."""
         return {
             "noise": [pattern.pattern for pattern in self.noise],
             "exact": dict(self.exact),
@@ -76,7 +76,7 @@ class _Names:
 
 
 def _key(noise: Iterable[re.Pattern[str]], text: str) -> str:
-    """`text` without noise, case, blanks and punctuation: what tables are searched by."""
+    """`text` without noise, case, blanks and punctuation: the key for searching the tables."""
     plain = text.lower()
     for pattern in noise:
         plain = pattern.sub(" ", plain)
@@ -84,9 +84,9 @@ def _key(noise: Iterable[re.Pattern[str]], text: str) -> str:
 
 
 def device(text: str, driver: str = "") -> GpuDevice | None:
-    """The GPU that `text` names, with `driver` (a version); None where `text` says that there is none.
+    """The GPU that `text` names, with the version of its `driver`; None if `text` says that there is no GPU.
 
-    Raises UnknownHardwareError for a name that nothing matches, ValueError for a GPU of another maker.
+    Raises UnknownHardwareError for an unknown name, ValueError for a GPU of another vendor than NVIDIA.
     """
     wanted = text.strip()
     if wanted.lower() in NO_GPU:
@@ -106,7 +106,7 @@ def device(text: str, driver: str = "") -> GpuDevice | None:
 def cpu(text: str) -> Cpu:
     """The CPU that `text` names: a model, a family, or its instruction sets (`avx512bf16,avx512vnni`).
 
-    Raises UnknownHardwareError for a name that nothing matches, ValueError for instruction sets of two systems.
+    Raises UnknownHardwareError for an unknown name, ValueError for instruction sets of two systems.
     """
     wanted, hardware = text.strip(), tables()
     words = re.split(r"[,\s]+", wanted.lower())
@@ -123,7 +123,7 @@ def cpu(text: str) -> Cpu:
 
 
 def cpu_of(gpu: GpuDevice) -> Cpu | None:
-    """The CPU that `gpu` always comes with; None where it comes with many."""
+    """The only CPU that `gpu` comes with; None if it comes with several."""
     names, known = _gpu_names(), tables().gpus.get(gpu.sm)
     for one in cpus().values():
         own = {names.key(product) for product in one.gpus}
@@ -133,10 +133,10 @@ def cpu_of(gpu: GpuDevice) -> Cpu | None:
 
 
 def machine(*, gpu: str | None, cpu_name: str | None, driver: str, this: Callable[[], Machine]) -> Machine:
-    """The machine that the names tell of. What is not given (None, '') is `this` machine's, with three exceptions.
+    """The machine with the named parts. Parts that are not given (None, '') are those of `this`, with three exceptions:
 
-    A GPU that always comes with one CPU brings that; the driver of a GPU that was named is not known; a CPU of another
-    system than this machine's has no GPU. Raises as `device` and `cpu` do.
+    a GPU that comes with one CPU only brings that CPU; the driver of a named GPU is unknown; if the named CPU is of
+    another system than `this`, there is no GPU. Raises as `device` and `cpu` do.
     """
     found = device(gpu, driver) if gpu is not None else None
     named: tuple[GpuDevice, ...] = (found,) if found else ()
@@ -154,7 +154,7 @@ def machine(*, gpu: str | None, cpu_name: str | None, driver: str, this: Callabl
 
 @cache
 def cpus() -> Mapping[str, Cpu]:
-    """Every CPU of the table, by its name."""
+    """All CPUs of the table, by name."""
     hardware = tables()
     return {
         row["name"]: Cpu(
@@ -169,7 +169,7 @@ def cpus() -> Mapping[str, Cpu]:
 
 
 def as_data() -> dict[str, Any]:
-    """Both tables of names, and what CPUs run, as the page reads them."""
+    """Both tables of names and the CPUs' instruction sets, as the finder page reads them."""
     return {
         "none": list(NO_GPU),
         "sm": _SM.pattern,
@@ -191,7 +191,7 @@ def _in_order(hardware: Hardware, isas: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def _gpu_names() -> _Names:
-    """GPUs by name; the table calls each by its compute capability, `8.9`."""
+    """GPUs by name; the table's own name for a GPU is its compute capability, `8.9`."""
     content = _read("gpu-names.json")
     noise = tuple(map(_compiled, content["noise"]))
     gpus = tables().gpus.values()
@@ -212,7 +212,7 @@ def _foreign() -> tuple[re.Pattern[str], ...]:
 
 @cache
 def _cpu_names() -> _Names:
-    """CPUs by name; the table calls each by its name in `cpus`."""
+    """CPUs by name; the table's own name for a CPU is its key in `cpus`."""
     content = _read("cpus.json")
     noise = tuple(map(_compiled, content["noise"]))
     rows = content["cpus"]
@@ -225,7 +225,7 @@ def _cpu_names() -> _Names:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """`pattern` as JavaScript understands it: its classes hold ASCII alone."""
+    """`pattern` with ASCII character classes, as in JavaScript."""
     return re.compile(pattern, re.ASCII)
 
 

@@ -1,7 +1,8 @@
-"""The axes multiplied out: every cell that the spec selects, possible or not, and the variants that a cell holds.
+"""The axes multiplied out: every cell that the spec selects, possible or not, and the variants of each cell.
 
-A *cell* is a branch x Python x GPU x ISA; its *variants* are its packages' builds. Whether a cell can exist is for
-`plan.rules` to say; this module keeps what they need to be fair: whether the spec named it or multiplied to it.
+A *cell* is a branch x Python x GPU x ISA; its *variants* are the builds of the packages for it. `plan.rules`
+decides whether a cell can exist. For that, a candidate records whether the spec names it explicitly or it comes from
+multiplying the axes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Variant:
 class Cell:
     """A branch x Python (`3.13`) x GPU (`sm90`, `cpu`) x ISA, on one Nix system, with its variants in build order.
 
-    `suffix` is what its variants' names share: `python313-cuda12_8-sm90-avx2`.
+    `suffix` is common to the names of its variants: `python313-cuda12_8-sm90-avx2`.
     """
 
     branch: str
@@ -40,10 +41,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A branch x GPU x ISA that the spec selects, before Pythons and packages are multiplied in.
+    """A branch x GPU x ISA that the spec selects, before it is multiplied by Pythons and packages.
 
-    `gpu_on_branch` and `isa_on_gpu` say whether the spec asked for that pair by name or came to it by the product;
-    `path` is the spec's entry to blame.
+    `gpu_on_branch` and `isa_on_gpu` say whether the spec names that pair explicitly. `path` is the spec's entry that
+    findings about the candidate point at.
     """
 
     branch: str
@@ -56,7 +57,7 @@ class Candidate:
 
 
 def candidates(spec: Spec) -> Iterator[Candidate]:
-    """Every branch x GPU x ISA that the spec selects, in the spec's order. Names are known (`rules.check_names`)."""
+    """Every branch x GPU x ISA that the spec selects, in the spec's order."""
     usual = [(system, isa) for system, isas in spec.matrix.isas.items() for isa in isas]
     for branch in spec.branches:
         for axis in spec.matrix.gpus:
@@ -87,13 +88,13 @@ def _of_axis(spec: Spec, branch: str, axis: GpuAxis, usual: list[tuple[str, str]
 
 
 def suffix(*, python: str, cuda: str, gpu: str, isa: str) -> str:
-    """What the names of a cell's variants share: `python313-cuda12_8-sm90-avx2`, or `python313-cpu-avx2`."""
+    """The common suffix of the names of a cell's variants: `python313-cuda12_8-sm90-avx2`, or `python313-cpu-avx2`."""
     tag = "python" + python.replace(".", "")
     return f"{tag}-cpu-{isa}" if gpu == CPU else f"{tag}-cuda{cuda.replace('.', '_')}-{gpu}-{isa}"
 
 
 def cells_of(spec: Spec, candidate: Candidate, packages: tuple[Package, ...]) -> Iterator[Cell]:
-    """The cells of one candidate, one a Python, each with a variant of every package of its branch."""
+    """The cells of one candidate, one for each Python, each with a variant of every package in `packages`."""
     cuda = spec.branches[candidate.branch].cuda
     for python in spec.matrix.pythons:
         tail = suffix(python=python, cuda=cuda, gpu=candidate.gpu, isa=candidate.isa)
@@ -106,16 +107,3 @@ def cells_of(spec: Spec, candidate: Candidate, packages: tuple[Package, ...]) ->
             suffix=tail,
             variants=tuple(Variant(name=f"{package.name}-{tail}", package=package.name) for package in packages),
         )
-
-
-def in_build_order(packages: dict[str, Package]) -> tuple[Package, ...]:
-    """`packages` with each behind those it needs, otherwise as declared. Raises ValueError, naming a cycle."""
-    done: dict[str, Package] = {}
-    waiting = dict(packages)
-    while waiting:
-        ready = [name for name, package in waiting.items() if all(need not in waiting for need in package.needs)]
-        if not ready:
-            message = f"need one another in a circle: {', '.join(waiting)}"
-            raise ValueError(message)
-        done |= {name: waiting.pop(name) for name in ready}
-    return tuple(done.values())

@@ -3,9 +3,9 @@
     spec  ->  matrix  ->  rules  ->  routing  ->  sharding  ->  render
     YAML      candidates   cells      pools        shards        text
 
-1. `spec.build`: YAML to a `Spec`, by the JSON Schema.
+1. `spec.build`: YAML to a `Spec`, checked against the JSON Schema; every name in it is known.
 2. `matrix`: the axes multiplied out to candidates.
-3. `rules`: names checked; candidates sorted into cells and what is left out, with reasons.
+3. `rules`: candidates sorted into cells that are built and cells that are left out, with reasons.
 4. `routing`: a pool for every stage of every cell.
 5. `sharding`: cells grouped into files within GitHub's limits, and in each in the order that ends sooner (`jobs`).
 6. `workflows.render`: the text of every file.

@@ -97,7 +97,7 @@ def of_pull_request(plan: Plan, event: GitHubEvent, affected: Affected) -> RunSe
 def most_cells(plan: Plan) -> int:
     """The most cells that a pull request builds: the spec's number, or fewer to stay within GitHub's limit of jobs."""
     jobs = max(len(cell.variants) for cell in plan.judged.cells) * len(stages_of(plan.spec))
-    return min(plan.spec.pull_request_cells, (limit("jobs").gate - OWN_JOBS) // jobs)
+    return min(plan.spec.pull_request.cells, (limit("jobs").gate - OWN_JOBS) // jobs)
 
 
 def within_limit(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tuple[Cell, Route], ...]:

@@ -15,8 +15,8 @@ from ci_compiler.hardware import CPU, Gpu, Isa, Toolkit
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.rules import Judged
 from ci_compiler.recipes import nix_text as nix
+from ci_compiler.recipes.work_arounds import Piece, Traits, fill, pieces
 from ci_compiler.spec.model import Branch, Package, Source, Spec
-from ci_compiler.spec.work_arounds import Piece, Traits, fill, pieces
 from ci_compiler.variant import RECIPES
 
 ARCHIVE = "https://github.com/{repository}/archive/{rev}.tar.gz"

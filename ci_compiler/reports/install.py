@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterable
 
 from ci_compiler.plan.job_graph import needs_of
-from ci_compiler.plan.matrix import Cell, in_build_order
-from ci_compiler.spec.model import Backend, Spec
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.spec.model import Backend, Spec, in_build_order
 from ci_compiler.variant import RECIPES
 
 
@@ -40,4 +40,4 @@ def cache_options(spec: Spec) -> list[str]:
 def with_needs(spec: Spec, package: str) -> list[str]:
     """`package` and all that it is built with, in build order."""
     wanted = {package, *needs_of(spec, package)}
-    return [one.name for one in in_build_order(dict(spec.packages)) if one.name in wanted]
+    return [one.name for one in in_build_order(spec.packages) if one.name in wanted]

@@ -1,8 +1,8 @@
 """Reading a spec's text: YAML to plain values, with the line and column of every key and value.
 
-ruamel.yaml's composer gives the tree of nodes with their marks; this module turns it into dicts, lists and scalars and
-refuses what a spec has no use for: tags, merge keys, duplicate keys, a tree that aliases blow up. The file is data from
-outside, so each refusal is a finding with its place.
+ruamel.yaml's composer returns a tree of nodes with their positions. This module turns it into dicts, lists and scalars.
+It rejects what a spec does not need: tags, merge keys, duplicate keys, aliases that expand to a huge tree. The file is
+untrusted, so each rejection is a finding with its place.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ci_compiler.errors import Finding, InputError, Place
 
 Path_ = tuple[str | int, ...]
-"""Where a value stands in the document: keys and list indexes from the root."""
+"""The path of a value in the document: keys and list indexes from the root."""
 
 LARGEST_FILE = 1_000_000
 LARGEST_TREE = 50_000
-"""Bytes and nodes (aliases expanded) above which a spec is refused: the bundled stack has 3 kB and 300."""
+"""The most bytes, and nodes with aliases expanded, that a spec may have; the bundled one has 3 kB and 300 nodes."""
 
 _CORE = "tag:yaml.org,2002:"
 _DIRECTIVE = re.compile(r"(?:^|(?<=[\r\x85\u2028\u2029\ufeff]))%\w*", re.MULTILINE)
-"""A line that YAML takes for a directive, as `%YAML 1.1`: ruamel fails on some of them."""
+"""A line that is a directive in YAML, such as `%YAML 1.1`; ruamel fails on some of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed spec: its plain value, the place of each value, the place of each mapping's key, numbers as typed."""
+    """A parsed spec: its plain value, the places of values and of keys, and the original text of numbers."""
 
     file: str
     value: Any
@@ -42,7 +42,7 @@ class Document:
     typed: Mapping[Path_, str]
 
     def place(self, path: Path_, *, key: bool = False) -> Place:
-        """The place of the value (or the key) at `path`, or of the nearest thing around it that the file holds."""
+        """The place of the value (or the key) at `path`, or of the innermost value around it that the file has."""
         table = self.keys if key else self.values
         while path and path not in table:
             path, table = path[:-1], self.values
@@ -50,7 +50,7 @@ class Document:
 
 
 def read_document(path: Path, *, shown: str) -> Document:
-    """The spec at `path`, called `shown` in findings. Raises InputError where it cannot be read or is no YAML."""
+    """The spec at `path`, called `shown` in findings. Raises InputError if it cannot be read or is not valid YAML."""
     try:
         data = path.read_bytes() if path.stat().st_size <= LARGEST_FILE else None
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def read_document(path: Path, *, shown: str) -> Document:
 
 
 def parse_document(data: bytes, *, shown: str) -> Document:
-    """The spec in `data`. Raises InputError with the place of what is wrong."""
+    """The spec in `data`. Raises InputError with the place of the error."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -109,7 +109,7 @@ def _compose(text: str, shown: str) -> Node | None:
 
 
 class _Tree:
-    """Counts the nodes of a tree with its aliases expanded, each node once, and refuses bombs and cycles."""
+    """Counts the nodes of a tree with its aliases expanded, visiting each once; rejects huge trees and cycles."""
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
@@ -130,7 +130,7 @@ class _Tree:
 
 
 class _Builder:
-    """Turns nodes into plain values and keeps the place of each."""
+    """Turns nodes into plain values and records the place of each."""
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
@@ -180,7 +180,7 @@ class _Builder:
                 return _refuse(_place(self.shown, node), "spec-tag", f"the tag {node.tag} means nothing in a spec")
 
     def _text(self, node: ScalarNode) -> str:
-        """The scalar's text; a line break or an invisible character in it has no honest use in a spec."""
+        """The scalar's text. Line breaks and invisible characters are rejected: they could only mislead a reader."""
         text: str = node.value
         if odd := next((char for char in text if not char.isprintable()), None):
             name = odd.encode("unicode_escape").decode()
@@ -189,7 +189,7 @@ class _Builder:
 
 
 def _number(text: str, *, whole: bool) -> int | float:
-    """The number of a scalar that YAML resolves as one; a form that Python does not read is none anywhere."""
+    """The number that a scalar stands for; NaN, which no key accepts, if Python cannot read its notation."""
     try:
         return int(text, 10 if text.lstrip("+-").isdigit() else 0) if whole else float(text)
     except ValueError:

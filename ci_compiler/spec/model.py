@@ -1,18 +1,58 @@
-"""The spec as the rest of the compiler sees it: frozen, complete (every default filled in), names not yet judged."""
+"""The spec: its keys, each declared once, and the model that the rest of the compiler works with.
 
-from __future__ import annotations
+A field made by `key` is a key of the file, with the description, form and default that the JSON Schema publishes. A
+`Spec` that `build` returns is complete, with every default filled in, and names nothing unknown.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, Any, Literal
 
+from ci_compiler import __version__
 from ci_compiler.errors import Finding, Place, Severity
 from ci_compiler.hardware import Hardware
+from ci_compiler.spec.axes import Exclusion, GpuAxis, Matrix
+from ci_compiler.spec.declare import declared, entries, form, key
+from ci_compiler.spec.forms import (
+    BranchName,
+    IsaNames,
+    Label,
+    LabelSet,
+    Minutes,
+    Owner,
+    PackageName,
+    PoolName,
+    ScaleSetName,
+    Word,
+)
 from ci_compiler.spec.load import Document, Path_
+from ci_compiler.spec.packages import Branch, Package, Repository, Source, in_build_order
+
+__all__ = [
+    "TESTS",
+    "Backend",
+    "Branch",
+    "Cache",
+    "Exclusion",
+    "GpuAxis",
+    "Matrix",
+    "Package",
+    "Pool",
+    "Publish",
+    "PullRequest",
+    "Repository",
+    "RunsOn",
+    "Schedule",
+    "Source",
+    "Spec",
+    "Stage",
+    "TestPolicy",
+    "in_build_order",
+]
 
 
 class Stage(StrEnum):
-    """What is done to a variant, in this order."""
+    """A stage of a variant's way from its recipe to its users, in order."""
 
     BUILD = "build"
     CPU_TEST = "cpu-test"
@@ -24,191 +64,250 @@ TESTS = (Stage.CPU_TEST, Stage.GPU_TEST)
 
 
 class Backend(StrEnum):
-    """What builds and publishes a variant."""
+    """The tool that builds and publishes variants."""
 
     FLOX = "flox"
     NIX = "nix"
 
 
 class TestPolicy(StrEnum):
-    """What a test that no pool can run means."""
+    """What happens to a test that no pool can run."""
 
-    __test__ = False  # no test case, whatever pytest makes of the name
+    __test__ = False  # pytest must not collect it
 
     REQUIRED = "required"
     WHERE_ROUTED = "where-routed"
     NEVER = "never"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A package's source on GitHub: `OWNER/NAME`, a tag, the SRI hash of what it holds."""
-
-    repository: str
-    tag: str
-    hash: str
-    submodules: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
-    """A git branch that carries recipes: its CUDA toolkit (`12.8`), nixpkgs commit and package versions.
-
-    `nixpkgs_hash` may be ''. `sources`, `pnames` and `work_arounds` are what its recipes need beyond nixpkgs.
-    """
-
-    name: str
-    cuda: str
-    nixpkgs: str
-    nixpkgs_hash: str
-    allow_broken: bool
-    versions: Mapping[str, str]
-    sources: Mapping[str, Source]
-    pnames: Mapping[str, str]
-    work_arounds: tuple[str, ...]
+Policy = Annotated[
+    TestPolicy,
+    form(
+        "test-policy",
+        description=(
+            "`required`: a variant that no pool can test is an error. `where-routed`: it is left untested, and every "
+            "output says so. `never`: the stage is left out."
+        ),
+    ),
+]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
-    """Another GitHub repository (`OWNER/NAME`) with a package's recipes: the commit and archive hash by branch."""
-
-    name: str
-    rev: Mapping[str, str]
-    hash: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Package:
-    """A package: its attribute in nixpkgs' Python set, the packages it is built with, what a build takes.
-
-    `minutes` are on a 32-core builder, by "gpu" and "cpu"; `disk` and `memory` in GB; `jobs` compilers at a time.
-    `branches` empty: all. A package with a `repository` is built there, and only imported here.
-    """
-
-    name: str
-    title: str
-    attribute: str
-    needs: tuple[str, ...]
-    branches: tuple[str, ...]
-    minutes: Mapping[str, int]
-    disk: int
-    memory: int
-    jobs: int
-    repository: Repository | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuAxis:
-    """One entry of the GPU axis. Empty `branches` or `isas`: the product with all of them; `also`: ISAs by branch."""
-
-    name: str
-    branches: tuple[str, ...]
-    isas: tuple[str, ...]
-    also: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exclusion:
-    """Variants that nobody wants: a pattern of names, the branches (empty: all), the reason, its index in the spec."""
-
-    index: int
-    pattern: str
-    branches: tuple[str, ...]
-    because: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matrix:
-    """The axes as declared."""
-
-    pythons: tuple[str, ...]
-    isas: Mapping[str, tuple[str, ...]]
-    gpus: tuple[GpuAxis, ...]
-    exclude: tuple[Exclusion, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared(required=["group"])
 class RunsOn:
-    """How a job addresses machines: a label set, within a runner group or not, or a runner scale set by its name."""
+    """How a job addresses machines: by the labels of runners, within a group or not.
 
-    labels: tuple[str, ...] = ()
-    group: str = ""
+    In place of both, `scale_set` is the name of a runner scale set.
+    """
+
+    group: Annotated[str, form(pattern="^[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}$")] = key(default="", published=False)
+    labels: Annotated[tuple[Label, ...], form(maxItems=20)] = key(default=(), published=False)
     scale_set: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
-    """A pool of like machines: what they have (`cpu`: ISAs as declared; '' for no GPU) and what they may run.
+def _runs_on(value: str | list[str] | Mapping[str, Any]) -> RunsOn:
+    if isinstance(value, str):
+        return RunsOn(scale_set=value)
+    if isinstance(value, list):
+        return RunsOn(labels=tuple(value))
+    return RunsOn(labels=tuple(value.get("labels", ())), group=value["group"])
 
-    `image` is the container image of its runners.
-    """
+
+@declared()
+class Pool:
+    """A pool of like machines: how a job addresses them, and what they have."""
 
     name: str
-    runs_on: RunsOn
-    system: str
-    stages: tuple[Stage, ...]
-    cpu: tuple[str, ...]
-    gpu: str
-    count: int
-    cores: int
-    memory: int
-    disk: int
-    image: str
+    runs_on: RunsOn = key(
+        "How a job addresses the pool.",
+        title="a list of labels, {group, labels}, or the name of a runner scale set",
+        written=LabelSet | ScaleSetName | RunsOn,
+        convert=_runs_on,
+        examples=[
+            ["self-hosted", "linux", "x64", "nix-builder"],
+            "arc-gpu-sm90",
+            {"group": "gpu", "labels": ["self-hosted", "linux", "x64"]},
+        ],
+    )
+    system: str = key(
+        "Nix system of its machines; from the label x64 or arm64, if not given.",
+        title="a Nix system",
+        examples=["x86_64-linux"],
+        default="",
+        published=False,
+    )
+    stages: tuple[Stage, ...] = key(
+        "Stages that it may run. Left out: build, cpu-test and publish; with a GPU: cpu-test and gpu-test.",
+        title="a list of stages (build, cpu-test, gpu-test, publish)",
+        minItems=1,
+        default=(),
+        published=False,
+    )
+    cpu: IsaNames = key("ISAs that its CPUs have; an ISA implies those that it includes.", default=())
+    gpu: Word = key("GPU architecture of its GPUs.", examples=["sm90"], default="", published=False)
+    count: int = key(
+        "Number of machines in the pool.", title="a number of machines", minimum=1, maximum=10000, default=1
+    )
+    cores: int = key("Cores of a machine.", title="a number of cores", minimum=1, maximum=4096, default=32)
+    memory: int = key("Memory of a machine, in GB.", title="gigabytes", minimum=1, maximum=100000, default=64)
+    disk: int = key(
+        "Disk of a machine for builds and the store, in GB.",
+        title="gigabytes",
+        minimum=1,
+        maximum=1000000,
+        default=200,
+    )
+    image: str = key(
+        "Container image of its runners. Left out: the owner's `ci-builder` (with a GPU: `ci-gpu-tester`) of the "
+        "compiler's version.",
+        title="a container image (HOST/PATH:TAG, or @sha256:…)",
+        pattern="^[a-z0-9][a-z0-9._/:-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$",
+        maxLength=300,
+        examples=["ghcr.io/my-org/ci-builder:0.1.0"],
+        default="",
+        published=False,
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class Publish:
-    """Tests that come first, the GitHub environment with the secret, whether a push publishes."""
+    """When a variant is published, and what must come first."""
 
-    after: tuple[Stage, ...]
-    environment: str
-    on_push: bool
+    after: tuple[Annotated[Stage, form(enum=list(map(str, TESTS)))], ...] = key(
+        "Tests that must have passed first, where a pool runs them.", default=TESTS
+    )
+    environment: str = key(
+        "GitHub environment that holds the publishing secret.",
+        title="the name of a GitHub environment (letters, digits, _ and -)",
+        pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$",
+        default="publish",
+    )
+    on_push: bool = key("Whether a push to a mapped branch publishes what it rebuilt.", default=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class Cache:
-    """A Nix binary cache: its store URL and the public key of its signatures."""
+    """A Nix binary cache that closures travel through from machine to machine."""
 
-    url: str
-    public_key: str
+    url: str = key(
+        "Where closures are copied to and fetched from.",
+        title="a store URL (s3://, https://, ssh-ng:// or file://)",
+        pattern="^(s3|https|ssh-ng|file)://[A-Za-z0-9._~:/?=&%+@-]+$",
+        examples=["s3://my-cache?region=eu-central-1"],
+    )
+    public_key: str = key(
+        "The key that its paths are signed with.",
+        title="a Nix public key (NAME:BASE64)",
+        pattern="^[A-Za-z0-9._-]+:[A-Za-z0-9+/=]{44}$",
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
+class PullRequest:
+    """What a pull request from a branch of this repository builds."""
+
+    cells: int = key(
+        "The most cells that it builds, as far as GitHub's limit of jobs in a run allows; if more are affected, it "
+        "builds a representative of every value of every axis.",
+        title="a number of cells from 0 to 64",
+        minimum=0,
+        maximum=64,
+        default=12,
+    )
+
+
+@declared()
 class Schedule:
-    """Days of the week (`mon`) on which shards start by the clock, and whether they build `all` or `unpublished`."""
+    """Scheduled builds, staggered over the shards."""
 
-    days: tuple[str, ...]
-    build: str
+    days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] = key(
+        "Days of the week; each shard starts at an hour and minute of its own.",
+        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
+        minItems=1,
+    )
+    build: Literal["all", "unpublished"] = key(
+        "`all` variants, or only those that are still `unpublished`.", default="unpublished"
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared(title="a ci-compiler spec (a mapping of keys)")
 class Spec:
-    """A whole spec. `toolkit` is a pip requirement; `document` knows where each value stands in the file.
+    """One declaration of a fleet of hardware-specific packages: `.github/ci-matrix.yaml`. `ci-compile` turns it into
+    workflows, recipes and documents.
 
-    `timeouts` end a job; `stage_minutes` are what the stages after a build are reckoned to take.
+    `document` knows the place of each value in the file.
     """
 
     document: Document
     hardware: Hardware
-    owner: str
-    backend: Backend
-    branches: Mapping[str, Branch]
-    packages: Mapping[str, Package]
-    matrix: Matrix
-    pools: tuple[Pool, ...]
-    tests: Mapping[Stage, TestPolicy]
-    timeouts: Mapping[Stage, int]
-    stage_minutes: Mapping[Stage, int]
-    publish: Publish
-    cache: Cache | None
-    attest: bool
-    pull_request_cells: int
-    schedule: Schedule | None
-    hosted: str
-    toolkit: str
+    version: Literal[1] = key("The version of this format.", title="the version of this format, 1")
+    owner: Owner = key("FloxHub organisation (or user) that the variants are published to.", examples=["my-org"])
+    backend: Backend = key(
+        "What builds and publishes: `flox` (flox build, flox publish) or `nix` (nix-build, nix copy to `cache`).",
+        default=Backend.FLOX,
+    )
+    branches: Mapping[BranchName, Branch] = key(
+        "The git branches that carry recipes, each with the CUDA toolkit it builds with.",
+        minProperties=1,
+        examples=[
+            {
+                "main": {
+                    "cuda": "12.8",
+                    "nixpkgs": "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3",
+                    "versions": {"pytorch": "2.8.0"},
+                }
+            }
+        ],
+    )
+    packages: Mapping[PackageName, Package] = key(
+        "The packages, each with a recipe for every cell of the matrix.",
+        minProperties=1,
+        examples=[{"pytorch": {"attribute": "torch"}, "torchvision": {"needs": ["pytorch"]}}],
+    )
+    matrix: Matrix = key()
+    pools: tuple[Pool, ...] = key(
+        "The pools of machines, by name. A job goes to the least scarce pool that has what its stage needs.",
+        name="runners",
+        written=Mapping[PoolName, Pool],
+        convert=entries,
+        minProperties=1,
+        examples=[
+            {
+                "x86-builder": {
+                    "runs-on": ["self-hosted", "linux", "x64", "nix-builder"],
+                    "cpu": ["avx512bf16"],
+                    "count": 4,
+                }
+            }
+        ],
+    )
+    tests: Mapping[Stage, Policy] = key(
+        "What happens to a test that no pool can run.", default=dict.fromkeys(TESTS, TestPolicy.WHERE_ROUTED)
+    )
+    timeouts: Mapping[Stage, Minutes] = key(
+        "Minutes after which GitHub ends a job of the stage.",
+        default={Stage.BUILD: 480, Stage.CPU_TEST: 60, Stage.GPU_TEST: 60, Stage.PUBLISH: 120},
+    )
+    stage_minutes: Mapping[Stage, Minutes] = key(
+        "Duration of the stages after a build, for the forecast; the duration of a build is declared with its package.",
+        default={Stage.CPU_TEST: 5, Stage.GPU_TEST: 10, Stage.PUBLISH: 5},
+    )
+    publish: Publish = key(default=Publish())
+    cache: Cache | None = key(default=None, published=False)
+    attest: bool = key("Whether a build's provenance is attested (actions/attest).", default=False)
+    pull_request: PullRequest = key(default=PullRequest())
+    schedule: Schedule | None = key(default=None, published=False)
+    hosted: Label = key("GitHub-hosted machine for the checks that run no code of a variant.", default="ubuntu-24.04")
+    toolkit: str = key(
+        "What hosted jobs install to have `ci-compile`; the version that compiled, if not given.",
+        title="a pip requirement (NAME==VERSION, or . for this very checkout)",
+        pattern=r"^(\.|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!]+)$",
+        examples=["ci-compiler==0.1.0"],
+        default=f"ci-compiler=={__version__}",
+        published=False,
+    )
 
     def place(self, *path: str | int, key: bool = False) -> Place:
-        """Where the value (or the key) at `path` stands in the spec's file."""
+        """The place of the value (or the key) at `path` in the spec's file."""
         full: Path_ = path
         return self.document.place(full, key=key)
 

@@ -1,37 +1,119 @@
-"""The published JSON Schema: its text, what it finds wrong in a document, and the defaults that it states.
-
-The schema is the only place of a key's name, form, description and default. jsonschema judges; this module says its
-verdicts the way the commands speak: one line, a place, what is right, the nearest names.
-"""
+"""The JSON Schema of a spec, made from the declarations in `model`, and the defaults that it states."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import MISSING, is_dataclass
+from enum import Enum
 from functools import cache
-from pathlib import Path
-from typing import Any
+from inspect import getdoc
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from ci_compiler.errors import Finding, nearest
-from ci_compiler.spec.load import Document, Path_
+from ci_compiler.spec.declare import Key, form_of, keys_of
+from ci_compiler.spec.model import Spec
 
-SCHEMA = Path(__file__).with_name("schema.json")
+ADDRESS = "https://raw.githubusercontent.com/flox-cuda/ci-compiler/main/ci_compiler/spec/schema.json"
+"""Where the schema is published, for editors: the repository's `schema.json`, which is generated from this module."""
+
+_TYPES = {str: "string", int: "integer", bool: "boolean"}
+
+Rule = dict[str, Any]
+"""A schema, or a part of one, as plain JSON."""
 
 
 @cache
 def schema() -> Mapping[str, Any]:
     """The JSON Schema (draft 2020-12) of a spec."""
-    content: dict[str, Any] = json.loads(SCHEMA.read_bytes())
-    return content
+    return schema_of(Spec, address=ADDRESS)
 
 
-def schema_findings(document: Document) -> list[Finding]:
-    """What the schema finds wrong with `document`, in the order of the file."""
-    from jsonschema import Draft202012Validator
+def schema_text() -> str:
+    """The schema as the text of a file."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
-    errors = Draft202012Validator(schema()).iter_errors(document.value)
-    findings = [finding for error in errors for finding in _findings(document, error)]
-    return sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message))
+
+def schema_of(cls: Any, *, address: str) -> Rule:
+    """The JSON Schema of a file that holds a `cls`, published at `address`."""
+    definitions: dict[str, Rule] = {}
+    root = _object(cls, definitions)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": address}
+    return {**head, **root, "$defs": dict(sorted(definitions.items()))}
+
+
+def _rule(kind: Any, definitions: dict[str, Rule]) -> Rule:
+    """The schema of values of the type `kind`; definitions that it refers to are added to `definitions`."""
+    if get_origin(kind) is Annotated:
+        base, *forms = get_args(kind)
+        rule = _rule(base, definitions)
+        for form in forms:
+            rule = _defined(form.name, rule | form.rules, definitions)
+        return rule
+    if get_origin(kind) is not None:
+        return _generic(get_origin(kind), get_args(kind), definitions)
+    if is_dataclass(kind):
+        return _defined(form_of(kind).name, _object(kind, definitions), definitions)
+    if issubclass(kind, Enum):
+        return {"enum": [member.value for member in kind]}
+    return {"type": _TYPES[kind]}
+
+
+def _generic(origin: Any, arguments: tuple[Any, ...], definitions: dict[str, Rule]) -> Rule:
+    if origin is Literal:
+        return {"const": arguments[0]} if len(arguments) == 1 else {"enum": list(arguments)}
+    rules = [_rule(one, definitions) for one in arguments if one not in {NoneType, Ellipsis}]
+    if origin is tuple:
+        unique = {} if is_dataclass(arguments[0]) else {"uniqueItems": True}
+        return {"type": "array", "items": rules[0], **unique}
+    if origin is Mapping:
+        names = {"propertyNames": rules[0]} if "$ref" in rules[0] else {}
+        return {"type": "object", **names, "additionalProperties": rules[1]}
+    return rules[0] if len(rules) == 1 else {"anyOf": rules}
+
+
+def _defined(name: str, rule: Rule, definitions: dict[str, Rule]) -> Rule:
+    """`rule`, or a reference to it where it has a name."""
+    if not name:
+        return rule
+    definitions[name] = rule
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _object(cls: Any, definitions: dict[str, Rule]) -> Rule:
+    keys = keys_of(cls)
+    required = [key.name for key in keys if key.required]
+    return {
+        "description": " ".join((getdoc(cls) or "").split("\n\n")[0].split()),
+        "type": "object",
+        "additionalProperties": False,
+        **({"required": required} if required else {}),
+        "properties": {key.name: _property(key, definitions) for key in keys},
+        **form_of(cls).rules,
+    }
+
+
+def _property(key: Key, definitions: dict[str, Rule]) -> Rule:
+    rule = {**_rule(key.type, definitions), **key.rules}
+    if isinstance(key.default, Mapping) and key.default:
+        value = rule.pop("additionalProperties")
+        rule |= {"additionalProperties": False, "properties": _table(key.default, value), "default": {}}
+    elif key.default is not MISSING:
+        rule["default"] = _plain(key.default)
+    return rule
+
+
+def _table(default: Mapping[Any, Any], rule: Rule) -> dict[str, Rule]:
+    return {_plain(name): {**rule, "default": _plain(value)} for name, value in default.items()}
+
+
+def _plain(value: Any) -> Any:
+    """The default `value` of a field as JSON; an object stands for the defaults of its own keys."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    return {} if is_dataclass(value) else value
 
 
 def with_defaults(value: Any, rule: Mapping[str, Any] | None = None) -> Any:
@@ -54,78 +136,3 @@ def with_defaults(value: Any, rule: Mapping[str, Any] | None = None) -> Any:
 def _definition(reference: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] = schema()["$defs"][reference.removeprefix("#/$defs/")]
     return found
-
-
-def _findings(document: Document, error: Any) -> Iterator[Finding]:
-    path: Path_ = tuple(error.absolute_path)
-    match error.validator:
-        case "additionalProperties":
-            known = error.schema["properties"]
-            for key in error.instance:
-                if key not in known:
-                    place = document.place((*path, key), key=True)
-                    message = f"{_where(path)} has no key {key!r}{nearest(key, known)}"
-                    yield Finding(place=place, code="unknown-key", message=message)
-        case "required":
-            for key in error.validator_value:
-                if key not in error.instance:
-                    message = f"{_where(path)} lacks the key {key!r}"
-                    yield Finding(place=document.place(path), code="missing-key", message=message)
-        case "anyOf" if near := [one for one in error.context if len(one.absolute_path) > len(path)]:
-            yield from _findings(document, near[0])
-        case _:
-            is_name = "propertyNames" in error.absolute_schema_path
-            full = (*path, error.instance) if is_name else path
-            place = document.place(full, key=is_name)
-            yield Finding(place=place, code=_code(error), message=_message(document, path, error))
-
-
-def _code(error: Any) -> str:
-    return "wrong-type" if error.validator == "type" else "wrong-value"
-
-
-def _message(document: Document, path: Path_, error: Any) -> str:
-    expected = error.schema.get("title")
-    typed = document.typed.get(path)
-    shown = typed if typed is not None else _shown(error.instance)
-    match error.validator:
-        case "enum":
-            choices = [str(choice) for choice in error.validator_value]
-            return f"{_where(path)}: {shown} is none of {', '.join(choices)}{_near(error.instance, choices)}"
-        case "type" if typed is not None and "string" in error.validator_value:
-            return f'{_where(path)}: {typed} without quotes is a number; write "{typed}"{_right(expected)}'
-        case "uniqueItems":
-            return f"{_where(path)}: an entry stands here twice"
-        case "type" if not expected:
-            kinds = {
-                "object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number",
-                "boolean": "true or false",
-            }  # fmt: skip
-            wanted = error.validator_value if isinstance(error.validator_value, str) else error.validator_value[0]
-            return f"{_where(path)}: {shown} is not {kinds.get(wanted, wanted)}"
-        case "minProperties" | "minItems":
-            return f"{_where(path)}: empty; it needs at least one entry"
-        case _:
-            return f"{_where(path)}: {shown} is not {expected or 'what belongs here'}"
-
-
-def _right(expected: str | None) -> str:
-    return f", {expected}" if expected else ""
-
-
-def _near(value: Any, choices: list[str]) -> str:
-    close = nearest(value, choices) if isinstance(value, str) else ""
-    return close if "mean" in close else ""
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else text[:77] + "…"
-
-
-def _where(path: Path_) -> str:
-    return ".".join(map(str, path)) if path else "the spec"

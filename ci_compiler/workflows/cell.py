@@ -5,8 +5,7 @@ A package that was not chosen is skipped, and the packages that need it still ru
 
 from __future__ import annotations
 
-from ci_compiler.plan.matrix import in_build_order
-from ci_compiler.spec.model import Package, Spec
+from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import VARIANT, expression, local
 from ci_compiler.workflows.model import CallJob, Input, OnCall, Workflow
@@ -14,7 +13,7 @@ from ci_compiler.workflows.model import CallJob, Input, OnCall, Workflow
 
 def workflow(spec: Spec) -> Workflow:
     """`cell.yml`."""
-    packages = [package for package in in_build_order(dict(spec.packages)) if package.repository is None]
+    packages = [package for package in in_build_order(spec.packages) if package.repository is None]
     return Workflow(
         name="cell",
         on=[OnCall(inputs=_inputs(spec), secrets=variant.secret_input(spec))],

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from ci_compiler.documents import site
 from ci_compiler.documents.site.data import data
-from ci_compiler.hardware import UnknownHardwareError
-from ci_compiler.hardware import products as names
+from ci_compiler.hardware import UnknownHardwareError, products
 from ci_compiler.hardware.machine import Machine, isas_of
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.pipeline import Plan, plan
@@ -99,11 +98,11 @@ def test_it_knows_the_same_names(bundled: Plan) -> None:
     cpus = [text for texts in NAMES["cpus"].values() for text in texts]
     told = answers(bundled, [{"gpu": text} for text in gpus] + [{"cpu": text} for text in cpus])
     for text, answer in zip(gpus, told, strict=False):
-        device = names.device(text)
+        device = products.device(text)
         assert device is not None
         assert answer["capability"] == list(device.capability), text
     for text, answer in zip(cpus, told[len(gpus) :], strict=True):
-        one = names.cpu(text)
+        one = products.cpu(text)
         assert (answer["name"], answer["system"], answer["isas"]) == (one.name, one.system, list(one.isas))
 
 
@@ -119,7 +118,7 @@ def test_it_knows_no_more(texts: list[str]) -> None:
             return False
 
     told = answers(plan(bundled_spec()), [{"gpu": text} for text in texts] + [{"cpu": text} for text in texts])
-    expected = [known(names.device, text) for text in texts] + [known(names.cpu, text) for text in texts]
+    expected = [known(products.device, text) for text in texts] + [known(products.cpu, text) for text in texts]
     assert [answer is not None and "unknown" not in answer for answer in told] == expected
 
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_compiler.hardware import UnknownHardwareError, tables
-from ci_compiler.hardware import products as names
+from ci_compiler.hardware import UnknownHardwareError, products, tables
 from ci_compiler.hardware.machine import Machine
 
 NAMES: dict[str, dict[str, list[str]]] = json.loads(Path(__file__).with_name("products.json").read_bytes())
@@ -20,7 +19,7 @@ NAMES: dict[str, dict[str, list[str]]] = json.loads(Path(__file__).with_name("pr
 
 @pytest.mark.parametrize(("text", "sm"), [(text, sm) for sm, texts in NAMES["gpus"].items() for text in texts])
 def test_gpus(text: str, sm: str) -> None:
-    device = names.device(text)
+    device = products.device(text)
     assert device is not None
     assert device.sm == sm
 
@@ -28,23 +27,23 @@ def test_gpus(text: str, sm: str) -> None:
 def test_every_product_of_the_tables_is_its_own_architecture() -> None:
     for gpu in tables().gpus.values():
         for product in (*gpu.products, gpu.name, str(gpu.capability)):
-            device = names.device(product)
+            device = products.device(product)
             assert device is not None
             assert device.sm == gpu.name, product
 
 
 @pytest.mark.parametrize(("text", "isas"), [(text, isas) for isas, texts in NAMES["cpus"].items() for text in texts])
 def test_cpus(text: str, isas: str) -> None:
-    assert set(names.cpu(text).isas) == tables().runs(isas.split())
+    assert set(products.cpu(text).isas) == tables().runs(isas.split())
 
 
 def test_every_name_of_a_cpu_finds_it() -> None:
-    for one in names.cpus().values():
-        assert names.cpu(one.name) == one
-    shown = names.as_data()["cpu"]["shown"]
+    for one in products.cpus().values():
+        assert products.cpu(one.name) == one
+    shown = products.as_data()["cpu"]["shown"]
     assert len(shown) == len(set(shown))
-    exact = names.as_data()["cpu"]["exact"]
-    assert {names.cpu(name).name for name in shown} == set(exact.values()) == names.cpus().keys()
+    exact = products.as_data()["cpu"]["exact"]
+    assert {products.cpu(name).name for name in shown} == set(exact.values()) == products.cpus().keys()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +55,7 @@ def test_every_name_of_a_cpu_finds_it() -> None:
     ],
 )
 def test_instruction_sets_are_cpus(text: str, isas: str) -> None:
-    assert " ".join(names.cpu(text).isas) == isas
+    assert " ".join(products.cpu(text).isas) == isas
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_instruction_sets_are_cpus(text: str, isas: str) -> None:
 )
 def test_unknown_gpus_are_told_with_the_nearest(text: str, said: str) -> None:
     with pytest.raises(UnknownHardwareError, match="unknown GPU") as caught:
-        names.device(text)
+        products.device(text)
     assert said in str(caught.value)
 
 
@@ -90,24 +89,24 @@ def test_unknown_gpus_are_told_with_the_nearest(text: str, said: str) -> None:
 )
 def test_unknown_cpus_are_told_with_the_nearest(text: str, said: str) -> None:
     with pytest.raises(UnknownHardwareError) as caught:
-        names.cpu(text)
+        products.cpu(text)
     assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["Radeon RX 7900 XTX", "MI300X", "AMD Instinct MI250", "Intel Arc A770"])
 def test_gpus_of_other_makers_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not one of NVIDIA's"):
-        names.device(text)
+        products.device(text)
 
 
 def test_a_cpu_has_one_system() -> None:
     with pytest.raises(ValueError, match="aarch64-linux and x86_64-linux"):
-        names.cpu("avx2,armv9")
+        products.cpu("avx2,armv9")
 
 
 @pytest.mark.parametrize("text", ["none", "None", "cpu", " no "])
 def test_no_gpu(text: str) -> None:
-    assert names.device(text) is None
+    assert products.device(text) is None
 
 
 @pytest.mark.parametrize(
@@ -115,28 +114,28 @@ def test_no_gpu(text: str) -> None:
     [("GH200", "NVIDIA Grace"), ("sm121", "NVIDIA GB10"), ("Orin NX 16GB", "NVIDIA Orin"), ("sm110", "NVIDIA Thor")],
 )
 def test_modules_bring_their_cpu(gpu: str, cpu: str) -> None:
-    device = names.device(gpu)
+    device = products.device(gpu)
     assert device is not None
-    beside = names.cpu_of(device)
+    beside = products.cpu_of(device)
     assert beside is not None
     assert beside.name == cpu
-    assert set(beside.gpus) <= set(names.as_data()["gpu"]["shown"])
+    assert set(beside.gpus) <= set(products.as_data()["gpu"]["shown"])
 
 
 @pytest.mark.parametrize("gpu", ["RTX 4090", "sm90", "H100"])
 def test_cards_do_not(gpu: str) -> None:
-    device = names.device(gpu)
+    device = products.device(gpu)
     assert device is not None
-    assert names.cpu_of(device) is None
+    assert products.cpu_of(device) is None
 
 
 def test_what_is_not_given_is_this_machine_s() -> None:
-    card = names.device("RTX 3090", "570.1")
+    card = products.device("RTX 3090", "570.1")
     assert card is not None
     here = Machine(system="x86_64-linux", isas=("avx", "avx2"), gpus=(card,), cpu="mine")
 
     def told(gpu: str | None = None, cpu: str | None = None, driver: str = "") -> Machine:
-        return names.machine(gpu=gpu, cpu_name=cpu, driver=driver, this=lambda: here)
+        return products.machine(gpu=gpu, cpu_name=cpu, driver=driver, this=lambda: here)
 
     assert told() == here
     assert told(driver="580").gpus[0].driver == "580"
@@ -151,6 +150,6 @@ def test_what_is_not_given_is_this_machine_s() -> None:
 @given(st.text(max_size=40))
 def test_any_text_is_a_name_or_told(text: str) -> None:
     with suppress(UnknownHardwareError, ValueError):
-        names.device(text)
+        products.device(text)
     with suppress(UnknownHardwareError, ValueError):
-        names.cpu(text)
+        products.cpu(text)

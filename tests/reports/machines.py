@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.hardware import products as names
+from ci_compiler.hardware import products
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.reports.select import Wishes
@@ -46,7 +46,7 @@ class Case:
     @property
     def machine(self) -> Machine:
         """The machine, all of which the case tells."""
-        return names.machine(gpu=self.gpu, cpu_name=self.cpu, driver=self.driver, this=_no_machine)
+        return products.machine(gpu=self.gpu, cpu_name=self.cpu, driver=self.driver, this=_no_machine)
 
 
 def _no_machine() -> Machine:

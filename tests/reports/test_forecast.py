@@ -192,11 +192,12 @@ def test_a_pull_request_builds_the_cells_that_the_spec_allows_and_publishes_noth
 
 
 def test_a_pull_request_shows_every_value_of_every_axis_where_it_can(bundled: Plan) -> None:
-    found = forecast(replace(bundled, spec=replace(bundled.spec, pull_request_cells=10_000))).pull_request
+    every = replace(bundled.spec, pull_request=replace(bundled.spec.pull_request, cells=10_000))
+    found = forecast(replace(bundled, spec=every)).pull_request
     assert 0 < len(found.cells) <= (256 - 5) // (3 * 4)  # the jobs that a run holds, less the hosted ones
     few = forecast(bundled).pull_request
     of_branch = [cell for cell in bundled.judged.cells if cell.branch == few.branch]
-    assert len(few.cells) == bundled.spec.pull_request_cells < len(of_branch)
+    assert len(few.cells) == bundled.spec.pull_request.cells < len(of_branch)
     assert {cell.gpu for cell in few.cells} == {cell.gpu for cell in of_branch}
     assert {cell.isa for cell in few.cells} == {cell.isa for cell in of_branch}
 

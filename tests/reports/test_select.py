@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci_compiler.cli.compile import main
-from ci_compiler.hardware import products as names
-from ci_compiler.hardware import tables
+from ci_compiler.hardware import products, tables
 from ci_compiler.hardware.machine import GpuDevice, Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
@@ -92,7 +91,7 @@ def test_where_nothing_serves_the_nearest_is_told(bundled: Plan) -> None:
 
 
 def test_the_strongest_of_several_gpus_counts(bundled: Plan) -> None:
-    devices = [names.device(name) for name in ("GTX 1080", "RTX 4090", "RTX 3090")]
+    devices = [products.device(name) for name in ("GTX 1080", "RTX 4090", "RTX 3090")]
     machine = Machine(system="x86_64-linux", isas=("avx", "avx2"), gpus=tuple(one for one in devices if one))
     choice = select(bundled.spec, bundled.judged.cells, machine, Wishes(package="pytorch"))
     assert choice.best is not None

@@ -18,8 +18,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.errors import wrong
     from ci_compiler.files.atomic import cannot_write, write_file
     from ci_compiler.files.drift import obstacle
-    from ci_compiler.spec.build import parse_spec
-    from ci_compiler.spec.schema import SCHEMA
+    from ci_compiler.spec.build import FIRST, parse_spec
+    from ci_compiler.spec.schema import schema_text
 
     root = root_of(arguments)
     if (root / SPEC).exists() or (root / SPEC).is_symlink():
@@ -27,13 +27,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise wrong(SPEC.as_posix(), "in-the-way", message)
     if problem := obstacle(root, SCHEMA_BESIDE.as_posix()):
         raise wrong(SCHEMA_BESIDE.as_posix(), "in-the-way", problem)
-    text = SCHEMA.with_name("first.yaml").read_text("utf-8")
+    text = FIRST.read_text("utf-8")
     if arguments.owner is not None:
         text = text.replace("owner: my-org", f"owner: {arguments.owner}")
         parse_spec(text.encode(), shown="--owner")
     try:
         (root / SPEC).parent.mkdir(parents=True, exist_ok=True)
-        write_file(root / SCHEMA_BESIDE, SCHEMA.read_text("utf-8"))
+        write_file(root / SCHEMA_BESIDE, schema_text())
         write_file(root / SPEC, text)
     except OSError as error:
         raise cannot_write(error.filename or root, error) from error

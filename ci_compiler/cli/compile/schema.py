@@ -11,7 +11,7 @@ def configure(_: argparse.ArgumentParser) -> None:
 
 def run(_: argparse.Namespace) -> int:
     """Prints the schema."""
-    from ci_compiler.spec.schema import SCHEMA
+    from ci_compiler.spec.schema import schema_text
 
-    print(SCHEMA.read_text("utf-8"), end="")
+    print(schema_text(), end="")
     return 0

@@ -70,15 +70,14 @@ def _wishes(spec: Spec, arguments: argparse.Namespace) -> Wishes:
 
 
 def _machine(arguments: argparse.Namespace) -> Machine:
-    from ci_compiler.hardware import UnknownHardwareError, tables
-    from ci_compiler.hardware import products as names
+    from ci_compiler.hardware import UnknownHardwareError, products, tables
     from ci_compiler.hardware.machine import driver_number
     from ci_compiler.runner.detect.this_machine import this_machine
 
     if arguments.driver and not driver_number(arguments.driver):
         raise wrong("--driver", "wrong-driver", f"{arguments.driver!r} is no driver's version, as 580 or 580.65.06")
     try:
-        return names.machine(
+        return products.machine(
             gpu=arguments.gpu,
             cpu_name=arguments.cpu,
             driver=arguments.driver,

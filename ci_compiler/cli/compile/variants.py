@@ -68,7 +68,7 @@ def version(spec: Spec, cell: Cell, variant: Variant) -> str:
 
 
 def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cell, Variant]]:
-    from ci_compiler.plan.patterns import matcher_of_any
+    from ci_compiler.spec.patterns import matcher_of_any
 
     try:
         matches = matcher_of_any(arguments.patterns or ["*"])

@@ -20,14 +20,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Lists every pool with its labels, or with what is missing; returns 1 where the machine suits none."""
     from ci_compiler.cli.console import note, print_json, table
-    from ci_compiler.errors import InputError
     from ci_compiler.hardware.machine import fit, fit_as_json
-    from ci_compiler.plan.rules import check_names
     from ci_compiler.runner.detect.this_machine import this_machine
 
     spec = spec_of(arguments)
-    if findings := check_names(spec):
-        raise InputError(findings)
     machine = this_machine(spec.hardware)
     fits = [fit(spec.hardware, machine, pool) for pool in spec.pools]
     if arguments.json:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ci_compiler.hardware import Hardware
-from ci_compiler.hardware import products as names
+from ci_compiler.hardware import Hardware, products
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.plan.matrix import Cell, in_build_order
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.reports.install import cache_options, with_needs
 from ci_compiler.reports.select import branch_order, isa_order, python_order, sentences
-from ci_compiler.spec.model import TESTS, RunsOn, Spec, Stage
+from ci_compiler.spec.model import TESTS, RunsOn, Spec, Stage, in_build_order
 from ci_compiler.variant import RECIPES
 
 
@@ -38,10 +37,10 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
             for one in Workload
         },
         "sentences": dict(sentences()),
-        "names": names.as_data(),
+        "names": products.as_data(),
         "branch_order": list(spec.branches),
         "branches": {name: _branch(spec, name) for name in spec.branches},
-        "package_order": [package.name for package in in_build_order(dict(spec.packages))],
+        "package_order": [package.name for package in in_build_order(spec.packages)],
         "packages": {
             name: {"title": package.title, "here": package.repository is None, "with_needs": with_needs(spec, name)}
             for name, package in spec.packages.items()

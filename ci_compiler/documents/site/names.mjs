@@ -1,4 +1,4 @@
-// What people and tools call GPUs and CPUs, made into what the tables know: as `reports/names.py` does it.
+// What people and tools call GPUs and CPUs, made into what the tables know: as `hardware/products.py` does it.
 
 /** What a table of names is searched by: `text` without noise, case, blanks and punctuation. */
 function keyOf(names, text) {

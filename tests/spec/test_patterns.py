@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_compiler.plan.patterns import MOST_ALTERNATIVES, matcher, matcher_of_any
+from ci_compiler.spec.patterns import MOST_ALTERNATIVES, matcher, matcher_of_any
 from tests.checkers import require
 
 NAMES = ["pytorch-sm90-avx2", "pytorch-sm100-avx2", "torchvision-sm90-avx512", "pytorch-cpu-avx2", "a,b"]

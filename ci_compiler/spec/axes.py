@@ -1,0 +1,66 @@
+"""Keys of the spec about the matrix: its axes and exclusions."""
+
+from collections.abc import Mapping
+
+from ci_compiler.spec.declare import declared, entries, key
+from ci_compiler.spec.forms import BranchNames, IsaNames, Python
+
+
+@declared("gpu", type=["object", "null"])
+class GpuAxis:
+    """A GPU architecture of the matrix; with nothing below it, it is combined with every branch and ISA."""
+
+    name: str
+    branches: BranchNames = key(default=(), published=False)
+    isas: IsaNames = key("ISAs in place of the matrix' own.", minItems=1, default=(), published=False)
+    also: Mapping[str, IsaNames] = key(
+        "Further ISAs, by branch.", examples=[{"cuda-13_0": ["avx"]}], default={}, published=False
+    )
+
+
+@declared()
+class Exclusion:
+    """Variants that are not wanted, and why."""
+
+    index: int
+    pattern: str = key(
+        "Variants by name, with * ? [] and {a,b}.",
+        name="variants",
+        title="a pattern of variant names (as pytorch-*-sm{90,100}-*)",
+        pattern=r"^[A-Za-z0-9_*?{},!\[\]-]+$",
+        maxLength=200,
+        examples=["torchaudio-*-sm61-*"],
+    )
+    branches: BranchNames = key(default=(), published=False)
+    because: str = key(
+        "The reason; shown by `explain`.",
+        title="a reason of one line (3 to 200 characters)",
+        minLength=3,
+        maxLength=200,
+        pattern=r"^[^\x00-\x1f\x7f\u2028\u2029]+$",
+    )
+
+
+@declared()
+class Matrix:
+    """The axes. A variant is a package x branch x Python x GPU x ISA."""
+
+    pythons: tuple[Python, ...] = key(
+        "Python versions, in quotes.", name="python", minItems=1, examples=[["3.12", "3.13"]]
+    )
+    isas: Mapping[str, IsaNames] = key(
+        "The ISAs of every GPU that names none of its own, by Nix system.",
+        minProperties=1,
+        examples=[{"x86_64-linux": ["avx2", "avx512"], "aarch64-linux": ["armv8_2", "armv9"]}],
+    )
+    gpus: tuple[GpuAxis, ...] = key(
+        "The GPU architectures, and `cpu` for variants without one.",
+        written=Mapping[str, GpuAxis],
+        convert=entries,
+        minProperties=1,
+        examples=[{"cpu": {}, "sm90": {}, "sm61": {"branches": ["main"], "isas": ["avx", "avx2"]}}],
+    )
+    exclude: tuple[Exclusion, ...] = key(
+        "Variants that the axes produce and nobody wants. Excluded variants are recorded with the reason.",
+        default=(),
+    )

@@ -1,0 +1,101 @@
+"""Forms that several keys of the spec share, each a definition of the JSON Schema unless it has no name.
+
+A `title` completes the sentence "… is not …" in messages about a wrong value.
+"""
+
+from typing import Annotated
+
+from ci_compiler.spec.declare import form
+
+Owner = Annotated[
+    str, form("owner", title="an owner (letters, digits, _ and -)", pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")
+]
+
+BranchName = Annotated[
+    str,
+    form(
+        "branch-name",
+        title="a branch name (letters, digits, _ - . and single slashes)",
+        pattern=r"^(?!.*(\.\.|\.lock$|/\.|\.$|\./))[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9._-]+)*$",
+        maxLength=100,
+    ),
+]
+
+PackageName = Annotated[
+    str,
+    form(
+        "package-name",
+        title="a package name (a letter, then letters, digits and _, which a Flox attribute path can hold)",
+        pattern="^[A-Za-z][A-Za-z0-9_]{0,39}$",
+    ),
+]
+
+PoolName = Annotated[
+    str,
+    form(
+        "pool-name",
+        title="a pool name (lower-case letters, digits and -, up to 45)",
+        pattern="^[a-z0-9]([a-z0-9-]{0,43}[a-z0-9])?$",
+    ),
+]
+
+Label = Annotated[
+    str,
+    form("label", title="a runner label (letters, digits and . _ -)", pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"),
+]
+
+Word = Annotated[
+    str, form("word", title="a name (letters, digits, . _ and -)", pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+]
+
+PackageVersion = Annotated[
+    str,
+    form(
+        "version",
+        title="a version (digits, letters and . + -, in quotes where it looks like a number)",
+        pattern="^[0-9][0-9A-Za-z.+-]{0,39}$",
+    ),
+]
+
+Hash = Annotated[str, form("hash", title="a hash in SRI form (sha256-…)", pattern="^sha256-[A-Za-z0-9+/]{43}=$")]
+
+RepositoryName = Annotated[
+    str,
+    form(
+        "repository-name",
+        title="a GitHub repository (OWNER/NAME)",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?!\.)[A-Za-z0-9._-]{1,100}$",
+    ),
+]
+
+Minutes = Annotated[
+    int,
+    form(
+        "minutes",
+        title="a number of minutes, up to 7200 (GitHub ends a self-hosted job after 5 days)",
+        minimum=1,
+        maximum=7200,
+    ),
+]
+
+IsaNames = Annotated[tuple[Word, ...], form("isa-names", title="a list of ISA names", examples=[["avx2", "avx512"]])]
+
+BranchNames = Annotated[
+    tuple[str, ...],
+    form(
+        "branch-names",
+        title="a list of branches",
+        description="Branches by name. Left out: every branch.",
+        minItems=1,
+        examples=[["main", "cuda-12_9"]],
+    ),
+]
+
+Commit = Annotated[str, form(title="a commit (40 hexadecimal digits)", pattern="^[0-9a-f]{40}$")]
+
+Python = Annotated[str, form(title='a Python version from 3.9 to 3.15 in quotes ("3.13")', pattern=r"^3\.(9|1[0-5])$")]
+"""A released Python version: PEP 596, 619, 664, 693, 719, 745, 790."""
+
+LabelSet = Annotated[tuple[Label, ...], form(minItems=1, maxItems=20)]
+
+ScaleSetName = Annotated[str, form(pattern="^[a-z0-9]([a-z0-9.-]{0,43}[a-z0-9])?$")]

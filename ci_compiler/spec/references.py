@@ -1,0 +1,192 @@
+"""Names inside a spec: each must be declared, known to the hardware tables, and distinct from the others.
+
+`build_spec` calls `reference_findings` for every spec, so that code that is given a `Spec` can look names up safely.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from ci_compiler.errors import Finding, nearest
+from ci_compiler.hardware import CPU, UnknownHardwareError
+from ci_compiler.spec.load import Path_
+from ci_compiler.spec.model import Package, Spec, Stage, TestPolicy, in_build_order
+from ci_compiler.spec.patterns import matcher
+from ci_compiler.spec.work_arounds import work_arounds
+
+
+def reference_findings(spec: Spec) -> list[Finding]:
+    """An error for each name that nothing declares, and for each declaration that collides with another."""
+    return [
+        *_check_branches(spec),
+        *_check_packages(spec),
+        *_check_axes(spec),
+        *_check_exclusions(spec),
+        *_check_pools(spec),
+        *_check_publish(spec),
+        *_check_alike(spec),
+    ]
+
+
+def _check_branches(spec: Spec) -> Iterator[Finding]:
+    for branch in spec.branches.values():
+        path = ("branches", branch.name)
+        yield from _look_up(spec, (*path, "cuda"), spec.hardware.toolkit, branch.cuda)
+        for key, table in (("versions", branch.versions), ("sources", branch.sources), ("pnames", branch.pnames)):
+            for name in table:
+                if name not in spec.packages:
+                    message = f"unknown package {name!r}{nearest(name, spec.packages)}"
+                    yield spec.finding((*path, key, name), "unknown-package", message, key=True)
+        for index, name in enumerate(branch.work_arounds):
+            if name not in work_arounds():
+                message = f"unknown work-around {name!r}{nearest(name, work_arounds())}"
+                yield spec.finding((*path, "work-arounds", index), "unknown-work-around", message)
+        for package in spec.packages.values():
+            if package.on(branch.name) and package.name not in branch.versions:
+                message = f"branch {branch.name} gives no version of {package.name}"
+                yield spec.finding((*path, "versions"), "missing-version", message)
+
+
+def _check_packages(spec: Spec) -> Iterator[Finding]:
+    for package in spec.packages.values():
+        path: Path_ = ("packages", package.name)
+        for index, need in enumerate(package.needs):
+            if need not in spec.packages:
+                message = f"unknown package {need!r}{nearest(need, spec.packages)}"
+                yield spec.finding((*path, "needs", index), "unknown-package", message)
+        yield from _known_branches(spec, (*path, "branches"), package.branches)
+        yield from _check_repository(spec, package)
+    try:
+        in_build_order(spec.packages)
+    except ValueError as error:
+        if all(need in spec.packages for package in spec.packages.values() for need in package.needs):
+            yield spec.finding(("packages",), "needs-circle", str(error))
+
+
+def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:
+    """A package of another repository needs a commit and a hash for each of its branches."""
+    if package.repository is None:
+        return
+    path: Path_ = ("packages", package.name, "repository")
+    for key, table in (("rev", package.repository.rev), ("hash", package.repository.hash)):
+        yield from _known_branches(spec, (*path, key), table, key=True)
+        for branch in spec.branches:
+            if package.on(branch) and branch not in table:
+                yield spec.finding((*path, key), f"missing-{key}", f"no {key} for branch {branch}")
+
+
+def _check_axes(spec: Spec) -> Iterator[Finding]:
+    for system, isas in spec.matrix.isas.items():
+        path: Path_ = ("matrix", "isas", system)
+        if system not in spec.hardware.systems:
+            message = f"unknown system {system!r}{nearest(system, spec.hardware.systems)}"
+            yield spec.finding(path, "unknown-system", message, key=True)
+        for index, isa in enumerate(isas):
+            yield from _check_isa_of_system(spec, (*path, index), isa, system)
+    for axis in spec.matrix.gpus:
+        root: Path_ = ("matrix", "gpus", axis.name)
+        if axis.name != CPU:
+            yield from _look_up(spec, root, spec.hardware.gpu, axis.name, key=True, extra=CPU)
+        yield from _known_branches(spec, (*root, "branches"), axis.branches)
+        for index, isa in enumerate(axis.isas):
+            yield from _look_up(spec, (*root, "isas", index), spec.hardware.isa, isa)
+        for branch, isas in axis.also.items():
+            path = (*root, "also", branch)
+            yield from _known_branches(spec, path, (branch,), key=True)
+            if axis.branches and branch in spec.branches and branch not in axis.branches:
+                message = f"{axis.name} is not built on {branch}, so `also` adds nothing there"
+                yield spec.finding(path, "unused-also", message, key=True)
+            for index, isa in enumerate(isas):
+                yield from _look_up(spec, (*path, index), spec.hardware.isa, isa)
+
+
+def _check_isa_of_system(spec: Spec, path: Path_, isa: str, system: str) -> Iterator[Finding]:
+    unknown = list(_look_up(spec, path, spec.hardware.isa, isa))
+    yield from unknown
+    if not unknown and spec.hardware.isa(isa).system != system and system in spec.hardware.systems:
+        message = f"{isa} is an ISA of {spec.hardware.isa(isa).system}, not of {system}"
+        yield spec.finding(path, "isa-system", message)
+
+
+def _check_exclusions(spec: Spec) -> Iterator[Finding]:
+    for exclusion in spec.matrix.exclude:
+        path: Path_ = ("matrix", "exclude", exclusion.index)
+        yield from _known_branches(spec, (*path, "branches"), exclusion.branches)
+        try:
+            matcher(exclusion.pattern)
+        except (ValueError, re.error) as error:
+            yield spec.finding((*path, "variants"), "wrong-pattern", str(error))
+
+
+def _check_pools(spec: Spec) -> Iterator[Finding]:
+    for pool in spec.pools:
+        path: Path_ = ("runners", pool.name)
+        if not pool.system:
+            message = f"{pool.name}: no label tells x64 or arm64; give its `system`"
+            yield spec.finding(path, "missing-system", message, key=True)
+        elif pool.system not in spec.hardware.systems:
+            message = f"unknown system {pool.system!r}{nearest(pool.system, spec.hardware.systems)}"
+            yield spec.finding((*path, "system"), "unknown-system", message)
+        for index, isa in enumerate(pool.cpu):
+            yield from _check_isa_of_system(spec, (*path, "cpu", index), isa, pool.system)
+        if pool.gpu:
+            unknown = list(_look_up(spec, (*path, "gpu"), spec.hardware.gpu, pool.gpu))
+            yield from unknown
+            if not unknown and pool.system not in spec.hardware.gpu(pool.gpu).systems:
+                message = f"{pool.gpu} does not come with {pool.system} hosts"
+                yield spec.finding((*path, "gpu"), "gpu-host", message)
+        elif Stage.GPU_TEST in pool.stages:
+            message = f"{pool.name} runs gpu-test but names no GPU"
+            yield spec.finding((*path, "stages"), "missing-gpu", message)
+
+
+def _check_publish(spec: Spec) -> Iterator[Finding]:
+    """Publishing cannot wait for a test that never runs; only the spec's own list is checked, not the default."""
+    for index, stage in enumerate(spec.publish.after):
+        if spec.tests[stage] is TestPolicy.NEVER and ("publish", "after") in spec.document.values:
+            message = f"publishing waits for {stage}, which `tests` switches off"
+            yield spec.finding(("publish", "after", index), "test-never-runs", message)
+
+
+def _check_alike(spec: Spec) -> Iterator[Finding]:
+    """Names that differ only in case, or in `/` and `-`: they would give two files the same name."""
+    for path, kind, names in (("packages", "package", spec.packages), ("branches", "branch", spec.branches)):
+        seen: dict[str, str] = {}
+        for name in names:
+            key = name.replace("/", "-").casefold()
+            if key in seen:
+                message = f"the {kind} {name!r} and {seen[key]!r} cannot be told apart in file names"
+                yield spec.finding((path, name), "duplicate-name", message, key=True)
+            seen[key] = name
+
+
+def _known_branches(spec: Spec, path: Path_, names: Iterable[str], *, key: bool = False) -> Iterator[Finding]:
+    for index, name in enumerate(names):
+        if name not in spec.branches:
+            message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
+            yield spec.finding(path if key else (*path, index), "unknown-branch", message, key=key)
+
+
+def _look_up(
+    spec: Spec, path: Path_, table: Callable[[str], object], name: str, *, key: bool = False, extra: str = ""
+) -> Iterator[Finding]:
+    """An error if `table` does not know `name`; `extra` is another name that is valid in the same place."""
+    try:
+        table(name)
+    except UnknownHardwareError as error:
+        message = f"{error} (or {extra})" if extra else str(error)
+        code = "unknown-" + error.kind.split()[-1].lower()
+        yield spec.finding(path, code, _of_product(spec, name) or message, key=key)
+
+
+def _of_product(spec: Spec, name: str) -> str:
+    """What to write instead of a product's name (`h100`); '' if `name` is not a product."""
+    from ci_compiler.hardware.products import device  # only a wrong spec needs it
+
+    try:
+        known = device(name)
+    except UnknownHardwareError:
+        return ""
+    of = [gpu.name for gpu in spec.hardware.gpus.values() if known and gpu.capability == known.capability]
+    return f"{name!r} is a product; write its architecture, {of[0]}" if of else ""

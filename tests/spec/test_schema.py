@@ -1,0 +1,41 @@
+"""The published JSON Schema: valid, in step with the declarations, and of the same mind as the model."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from jsonschema import Draft202012Validator
+
+import ci_compiler.spec
+from ci_compiler.spec.build import BUNDLED, bundled_spec
+from ci_compiler.spec.load import read_document
+from ci_compiler.spec.schema import ADDRESS, schema, schema_text, with_defaults
+from ci_compiler.spec.validate import schema_findings
+
+PUBLISHED = Path(ci_compiler.spec.__file__).with_name("schema.json")
+
+
+def test_the_published_file_is_generated_from_the_declarations() -> None:
+    assert PUBLISHED.read_text("utf-8") == schema_text(), f"`ci-compile schema > {PUBLISHED.name}` writes it"
+    assert ADDRESS.endswith("/ci_compiler/spec/schema.json")
+
+
+def test_it_is_a_valid_schema() -> None:
+    Draft202012Validator.check_schema(schema())
+    assert schema()["$id"] == ADDRESS
+
+
+def test_every_object_refuses_unknown_keys() -> None:
+    objects = [schema(), *schema()["$defs"].values()]
+    assert len([one for one in objects if "properties" in one]) == 14
+    assert all(one["additionalProperties"] is False for one in objects if "properties" in one)
+
+
+def test_a_spec_with_every_default_written_out_is_the_same_spec() -> None:
+    document = read_document(BUNDLED, shown="torch.yaml")
+    whole = dataclasses.replace(document, value=with_defaults(document.value))
+    assert schema_findings(whole) == []
+    assert whole.value != document.value
+    again = ci_compiler.spec.build.build_spec(whole)
+    assert dataclasses.replace(again, document=document) == dataclasses.replace(bundled_spec(), document=document)
