@@ -169,18 +169,23 @@ def cpus() -> Mapping[str, Cpu]:
 
 
 def as_data() -> dict[str, Any]:
-    """Both tables of names and the CPUs' instruction sets, as the finder page reads them."""
+    """Both tables of names and what CPUs run, as the page reads them. `beside`: the CPUs that GPUs always come with."""
+    gpus = _gpu_names()
+    by_product = {gpus.key(product): one.name for one in cpus().values() for product in one.gpus}
     return {
         "none": list(NO_GPU),
         "sm": _SM.pattern,
-        "gpu": _gpu_names().as_data(),
+        "gpu": gpus.as_data(),
         "foreign": [pattern.pattern for pattern in _foreign()],
         "cpu": _cpu_names().as_data(),
-        "cpus": {
-            one.name: {"system": one.system, "isas": list(one.isas), "note": one.note, "gpus": list(one.gpus)}
-            for one in cpus().values()
-        },
+        "cpus": {one.name: {"system": one.system, "isas": list(one.isas), "note": one.note} for one in cpus().values()},
+        "beside": by_product | {name: found.name for name in tables().gpus if (found := _cpu_beside(name))},
     }
+
+
+def _cpu_beside(architecture: str) -> Cpu | None:
+    named = device(architecture)
+    return cpu_of(named) if named else None
 
 
 def _in_order(hardware: Hardware, isas: Iterable[str]) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ const [names, finder] = await Promise.all(
   ["names.mjs", "finder.mjs"].map((file) => import(pathToFileURL(join(folder, file)).href)),
 );
 
-/** The machine of names, as the page makes it of its fields. */
+/** The machine that has these names, made as the page makes it out of its fields. */
 function machineOf({ gpu, cpu, driver }) {
-  const device = names.gpuOf(data, gpu, driver);
+  const device = names.gpuOf(data, gpu);
   const beside = cpu === null ? names.cpuBeside(data, device) : names.cpuOf(data, cpu);
-  return { system: beside.system, isas: beside.isas, gpus: device ? [device] : [] };
+  return { gpu: device, cpu: beside, driver: finder.driverNumber(driver) };
 }
 
 function answer(question) {

@@ -169,7 +169,7 @@ def test_pasting_one_thing_after_the_other(page: Page, address: str) -> None:
     ("text", "said"),
     [("hello", "No GPU or CPU is named in this."), ("GPU 0: NVIDIA GeForce ... (UUID: GPU-1)", "cut short")],
 )
-def test_what_cannot_be_read_is_told(page: Page, address: str, text: str, said: str) -> None:
+def test_output_that_cannot_be_read(page: Page, address: str, text: str, said: str) -> None:
     page.open(address)
     page.click("details.paste summary")
     page.fill("#paste", text)

@@ -53,6 +53,10 @@ def test_the_page_holds_the_plan(document: dict[str, Any]) -> None:
     assert all(0 <= cell["route"] < len(data["routes"]) for cell in data["cells"])
 
 
+def test_the_page_of_the_bundled_stack_is_small() -> None:
+    assert len(page(plan(bundled_spec())).encode()) < 300_000
+
+
 def test_nothing_ends_the_data_early() -> None:
     reason = "</script><script>alert(1)</script> <!-- <script> ]]>"
     matrix = small()["matrix"] | {"exclude": [{"variants": "*-cpu-avx2", "because": reason}]}
@@ -105,7 +109,7 @@ def test_the_command_writes_one_file_again_and_again(
         (("--spec", "no.yaml"), "no such file"),
     ],
 )
-def test_wrong_input_is_told(
+def test_wrong_input(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -14,7 +14,7 @@ from typing import Any
 from ci_compiler.hardware import products
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.reports.select import Wishes
+from ci_compiler.reports.offers import Wishes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

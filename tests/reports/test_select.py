@@ -1,4 +1,4 @@
-"""`select`: a table of machines, and that nothing better than what it picks can run."""
+"""`select`: a table of machines, and a check that nothing better than its choice can run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import judge
-from ci_compiler.reports.select import Recommendation, Wishes, select
+from ci_compiler.reports.offers import Wishes
+from ci_compiler.reports.select import Recommendation, select
 from ci_compiler.spec.build import bundled_spec
 from tests.reports.machines import Case, cases
 from tests.specs import documents, small, spec_of
@@ -62,7 +63,7 @@ def test_runners_up_differ_in_one_thing_and_say_which(bundled: Plan) -> None:
     assert choice.better == ()
 
 
-def test_a_newer_driver_is_told_step_by_step(bundled: Plan) -> None:
+def test_each_newer_driver_that_helps_is_listed(bundled: Plan) -> None:
     choice = asked(bundled, "H100", "Zen 4", "520")
     assert [(one.offer.branch, one.note) for one in choice.better] == [
         ("cuda-12_9", "driver 525 or newer"),
@@ -71,14 +72,14 @@ def test_a_newer_driver_is_told_step_by_step(bundled: Plan) -> None:
     assert all(one.offer.gpu == "sm90" for one in choice.better)
 
 
-def test_a_wish_in_the_way_is_told(bundled: Plan) -> None:
+def test_a_branch_that_rules_out_the_best_is_named(bundled: Plan) -> None:
     choice = asked(bundled, "B300", "Zen 5", "575", branch="main")
     assert [(one.offer.name, one.note) for one in choice.better] == [
         ("pytorch-python313-cuda12_9-sm103-avx512", "cuda-12_9 in place of main")
     ]
 
 
-def test_where_nothing_serves_the_nearest_is_told(bundled: Plan) -> None:
+def test_the_nearest_is_named_where_nothing_serves(bundled: Plan) -> None:
     without = asked(bundled, "none", "Sandy Bridge", branch="main")
     assert [(one.offer.branch, one.note) for one in without.better] == [("cuda-13_0", "cuda-13_0 in place of main")]
     old = asked(bundled, "none", "Nehalem")
@@ -96,7 +97,7 @@ def test_the_strongest_of_several_gpus_counts(bundled: Plan) -> None:
     choice = select(bundled.spec, bundled.judged.cells, machine, Wishes(package="pytorch"))
     assert choice.best is not None
     assert choice.best.gpu == "sm89"
-    assert choice.why[0] == "sm89 (RTX 4090) is the strongest of its GPUs"
+    assert choice.why[0] == "sm89 (RTX 4090) is the strongest GPU of this machine"
 
 
 # Installing.
@@ -109,7 +110,7 @@ def test_flox_installs_what_is_needed_first(bundled: Plan) -> None:
     )
 
 
-def test_a_name_of_several_branches_is_told_apart_by_its_version(bundled: Plan) -> None:
+def test_a_name_on_several_branches_gets_its_version(bundled: Plan) -> None:
     assert asked(bundled, "none", "Haswell", package="torchaudio", branch="cuda-12_9").install == (
         "flox install flox-cuda/pytorch-python313-cpu-avx2@2.9.1",
         "flox install flox-cuda/torchaudio-python313-cpu-avx2@2.9.1",
@@ -130,7 +131,7 @@ def test_nix_builds_out_of_the_cache() -> None:
     )
 
 
-# What it picks the machine can run, and nothing better can.
+# The machine can run the choice, and nothing better.
 
 
 @st.composite
@@ -254,8 +255,11 @@ def test_the_command_ends_with_1_where_nothing_serves(
         (("--gpu", "none", "--cpu", "armv8.2"), "--cpu: unknown-isa unknown ISA 'armv8.2'; did you mean armv8_2?"),
         (("--gpu", "none", "--cpu", "avx2,armv9"), "wrong-hardware 'avx2,armv9' holds instruction sets of"),
         (("--gpu", "Radeon VII"), "is not one of NVIDIA's"),
-        (("--gpu", "DGX Spark", "--cpu", "Zen 4"), "--cpu: impossible-machine sm121 (DGX Spark (GB10)) comes with"),
-        (("--driver", "new"), "--driver: wrong-driver 'new' is no driver's version"),
+        (
+            ("--gpu", "DGX Spark", "--cpu", "Zen 4"),
+            "--cpu: impossible-machine sm121 (DGX Spark (GB10)) comes only with",
+        ),
+        (("--driver", "new"), "--driver: wrong-driver 'new' is not a driver's version"),
         (
             ("--package", "torchvison"),
             "--package: unknown-package unknown package 'torchvison'; did you mean torchvision",
@@ -264,7 +268,7 @@ def test_the_command_ends_with_1_where_nothing_serves(
         (("--python", "2.7"), "--python: unknown-python unknown python '2.7'; known are 3.13"),
     ],
 )
-def test_wrong_input_is_told(
+def test_wrong_input(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
 ) -> None:
     code, out, err = command(capsys, monkeypatch, *words)

@@ -12,17 +12,22 @@ from ci_compiler.hardware.workloads import Workload
 
 if TYPE_CHECKING:
     from ci_compiler.hardware.machine import Machine
-    from ci_compiler.reports.select import Recommendation, Wishes
+    from ci_compiler.reports.offers import Wishes
+    from ci_compiler.reports.select import Recommendation
     from ci_compiler.spec.model import Spec
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds what describes a machine, and what is wished for."""
+    """Adds the options that describe a machine and what is asked for."""
     parser.add_argument("--gpu", metavar="NAME", help="a GPU by product (RTX 4090) or architecture (sm89), or none")
     parser.add_argument("--cpu", metavar="NAME", help="a CPU by model, family or instruction sets (avx512,…)")
-    parser.add_argument("--driver", metavar="N", default="", help="the version of NVIDIA's driver, as nvidia-smi tells")
+    parser.add_argument(
+        "--driver", metavar="N", default="", help="the version of NVIDIA's driver, as nvidia-smi prints it"
+    )
     works = [one.value for one in Workload]
-    parser.add_argument("--workload", choices=works, default=works[0], help="what the CPU's part is for")
+    parser.add_argument(
+        "--workload", choices=works, default=works[0], help="the workload whose CPU instructions are preferred"
+    )
     parser.add_argument("--package", metavar="P", help="the package; the first of the spec that is built here")
     parser.add_argument("--branch", metavar="B", help="only this branch")
     parser.add_argument("--python", metavar="V", help="only this Python")
@@ -31,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Selects; 0 where a variant serves, 1 where none does, 2 for a name that is none and a machine that cannot be."""
+    """Selects; 0 if a variant serves, 1 if none does, 2 for an unknown name or a machine that does not exist."""
     from ci_compiler.cli.console import print_json
     from ci_compiler.plan.rules import judge
     from ci_compiler.reports.select import select
@@ -50,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _wishes(spec: Spec, arguments: argparse.Namespace) -> Wishes:
-    from ci_compiler.reports.select import Wishes
+    from ci_compiler.reports.offers import Wishes
 
     here = [package.name for package in spec.packages.values() if package.repository is None]
     package = arguments.package or here[0]
@@ -75,7 +80,9 @@ def _machine(arguments: argparse.Namespace) -> Machine:
     from ci_compiler.runner.detect.this_machine import this_machine
 
     if arguments.driver and not driver_number(arguments.driver):
-        raise wrong("--driver", "wrong-driver", f"{arguments.driver!r} is no driver's version, as 580 or 580.65.06")
+        raise wrong(
+            "--driver", "wrong-driver", f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06"
+        )
     try:
         return products.machine(
             gpu=arguments.gpu,

@@ -12,12 +12,14 @@ from ci_compiler.cli.where import add_spec, spec_of
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the folder and the repository."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder that the page is written to")
-    parser.add_argument("--repository", metavar="OWNER/NAME", default="", help="where its links lead to on GitHub")
+    parser.add_argument(
+        "--repository", metavar="OWNER/NAME", default="", help="the GitHub repository that its links lead to"
+    )
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes `DIR/index.html`. Raises InputError where something foreign stands there or it cannot be written."""
+    """Writes `DIR/index.html`. Raises InputError if a foreign file is in the way or the file cannot be written."""
     from ci_compiler.documents.site.page import NAME, page
     from ci_compiler.errors import wrong
     from ci_compiler.files.atomic import cannot_write, write_file
@@ -26,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     repository: str = arguments.repository
     if repository and not re.fullmatch(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+", repository):
-        message = f"{repository!r} is no repository on GitHub, as my-org/build-pytorch"
+        message = f"{repository!r} is not a GitHub repository such as my-org/build-pytorch"
         raise wrong("--repository", "wrong-repository", message)
     text = page(plan(spec_of(arguments)), repository)
     file: Path = arguments.folder / NAME

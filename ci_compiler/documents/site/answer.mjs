@@ -15,7 +15,7 @@ function example(gpu, cpu, choose) {
   return make("button", { type: "button", text, onclick: () => choose(gpu, cpu) });
 }
 
-/** What is missing yet; `choose` takes an example's GPU and CPU. */
+/** What the form still lacks; `choose` takes an example's GPU and CPU. */
 export function emptyAnswer(choose) {
   const [gpu, cpu] = ["gpu", "cpu"].map((id) =>
     byId(id).getAttribute("aria-invalid") === "true" ? "wrong" : byId(id).value.trim() && "named",
@@ -41,7 +41,7 @@ export function emptyAnswer(choose) {
   );
 }
 
-/** The parts of the answer that `choice` is; null for one that is not there. */
+/** The parts that show the answer `choice`; null for a part that it lacks. */
 export function shownAnswer(choice) {
   const { best } = choice;
   const problems = choice.problems.map((text) => make("p", { class: "problem", text: sentence(text) }));

@@ -1,6 +1,6 @@
 // A cell of the matrix, opened: versions, recipes, pools and how to build it; or why it is left out.
 import { byId, command, copying, data, link, make, named, repository, sentence } from "./elements.mjs";
-import { installOf, offersOf } from "./finder.mjs";
+import { installOf, offerOf } from "./finder.mjs";
 
 function openDialog(title, ...content) {
   const dialog = byId("opened");
@@ -41,15 +41,13 @@ export function openLeftOut(one) {
 }
 
 export function openCell(cell) {
-  const offers = cell.packages.map((name) =>
-    offersOf(data, name, null).find((one) => one.branch === cell.branch && one.name === `${name}-${cell.suffix}`),
-  );
+  const offers = cell.packages.map((name) => offerOf(data, data.cells.indexOf(cell), name));
   const gpu = data.gpus[cell.gpu];
   const facts = [
     ["Branch", `${cell.branch}, CUDA ${data.branches[cell.branch].cuda}`],
     ["GPU", gpu ? `${gpu.architecture}: ${gpu.summary}` : "none"],
     ["CPU", `${data.isas[cell.isa].title}: ${data.isas[cell.isa].cpus}`],
-    ["Driver", offers[0].driver ? `${offers[0].driver} or newer` : "none needed"],
+    ["Driver", cell.driver ? `${cell.driver} or newer` : "none needed"],
   ];
   const file = `${cell.shard}.yml`;
   const dispatch = `gh workflow run ${file} --ref ${cell.branch} -f variant=${offers[0].name}`;

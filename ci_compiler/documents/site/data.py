@@ -1,60 +1,56 @@
-"""All that the page knows: the plan and the tables as one JSON value, which the page's scripts read."""
+"""All that the page knows: the plan, the answers and the hardware tables as one JSON value, which its scripts read."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ci_compiler.documents.site.tables import Rows, Tables
 from ci_compiler.hardware import Hardware, products
+from ci_compiler.hardware.machine import missing_flags
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.reports.install import cache_options, with_needs
-from ci_compiler.reports.select import branch_order, isa_order, python_order, sentences
+from ci_compiler.reports import reasons
+from ci_compiler.reports.install import install, shared_suffixes
+from ci_compiler.reports.offers import needed_driver, python_order
 from ci_compiler.spec.model import TESTS, RunsOn, Spec, Stage, in_build_order
 from ci_compiler.variant import RECIPES
+
+_SENTENCES = ("where-branch", "where-python", "need-driver", "need-branch", "need-python", "need-isa", "and")
+"""The sentences that hold what is asked for, so that no table can hold them filled in."""
 
 
 def data(plan: Plan, repository: str = "") -> dict[str, Any]:
     """The page's data. `repository` is the `OWNER/NAME` on GitHub that its links lead to; '' for no links."""
     spec = plan.spec
-    routes = _Routes()
-    shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
-    parts = zip(plan.judged.cells, plan.routes, strict=True)
     return {
         "repository": repository,
-        "spec": spec.document.file,
-        "owner": spec.owner,
-        "backend": spec.backend.value,
-        "cache": cache_options(spec),
         "recipes": RECIPES,
         "workflows": FOLDER,
         "stages": [stage.value for stage in Stage],
         **_hardware(spec.hardware),
-        "workloads": {
-            one.value: {"title": one.label, "words": one.words, "isa": one.isa, "order": isa_order(spec.hardware, one)}
-            for one in Workload
-        },
-        "sentences": dict(sentences()),
+        "workloads": {one.value: one.label for one in Workload},
         "names": products.as_data(),
         "branch_order": list(spec.branches),
-        "branches": {name: _branch(spec, name) for name in spec.branches},
-        "package_order": [package.name for package in in_build_order(spec.packages)],
-        "packages": {
-            name: {"title": package.title, "here": package.repository is None, "with_needs": with_needs(spec, name)}
-            for name, package in spec.packages.items()
+        "branches": {
+            name: {"cuda": branch.cuda, "versions": dict(branch.versions)} for name, branch in spec.branches.items()
         },
-        "newest": {name: branch_order(spec, name) for name in spec.packages},
+        "packages": {
+            package.name: {"title": package.title, "here": package.repository is None}
+            for package in in_build_order(spec.packages)
+        },
         "pythons": python_order(spec),
         "axis": [axis.name for axis in spec.matrix.gpus],
-        "cells": [_cell(cell, route, shards[cell.branch, cell.suffix], routes) for cell, route in parts],
-        "routes": routes.rows,
+        **_cells(plan),
         "left_out": [
             {"branch": one.branch, "gpu": one.gpu, "isa": one.isa, "python": one.python, "package": one.package}
             | {"reason": one.reason}
             for one in plan.judged.left_out
         ],
+        "sentences": {key: reasons.say(key) for key in _SENTENCES},
+        **Tables(spec, plan.judged.cells).as_data(),
     }
 
 
@@ -66,68 +62,58 @@ def _hardware(hardware: Hardware) -> dict[str, Any]:
             isa.name: {
                 "title": isa.title,
                 "system": isa.system,
-                "cpuinfo": list(isa.cpuinfo),
+                "flags": list(missing_flags(hardware, isa.name, ())),
                 "cpus": isa.cpus,
                 "runs": sorted(hardware.runs([isa.name])),
             }
             for isa in hardware.isas.values()
         },
         "gpus": {
-            gpu.name: {
-                "name": gpu.name,
-                "capability": list(gpu.capability),
-                "architecture": gpu.architecture,
-                "summary": gpu.summary,
-                "products": list(gpu.products),
-                "systems": list(gpu.systems),
-                "driver": gpu.driver,
-                "runs": [other.name for other in hardware.gpus.values() if gpu.runs_cubin_of(other)],
-            }
+            gpu.name: {"architecture": gpu.architecture, "summary": gpu.summary, "products": list(gpu.products)}
             for gpu in hardware.gpus.values()
         },
     }
 
 
-def _branch(spec: Spec, name: str) -> dict[str, Any]:
-    branch = spec.branches[name]
+def _cells(plan: Plan) -> dict[str, Any]:
+    """The cells, with the rows that many of them share: their routes and their commands."""
+    shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
+    shared = shared_suffixes(plan.judged.cells)
+    routes, installs = Rows(), Rows()
+    cells = [
+        {
+            "branch": cell.branch,
+            "python": cell.python,
+            "gpu": cell.gpu,
+            "isa": cell.isa,
+            "suffix": cell.suffix,
+            "packages": [variant.package for variant in cell.variants],
+            "driver": needed_driver(plan.spec, cell, None),
+            "install": installs.index(_installs(plan.spec, cell, shared)),
+            "shard": shards[cell.branch, cell.suffix],
+            "route": routes.index(_route(route)),
+            "tested": [stage.value for stage in TESTS if stage in route.pools],
+        }
+        for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
+    ]
+    return {"cells": cells, "routes": routes.rows, "installs": installs.rows}
+
+
+def _installs(spec: Spec, cell: Cell, shared: set[str]) -> dict[str, str]:
+    """The commands that install each package of `cell`, with `{suffix}` in place of its suffix."""
     return {
-        "cuda": branch.cuda,
-        "driver": spec.hardware.toolkit(branch.cuda).lowest_driver,
-        "nixpkgs": branch.nixpkgs,
-        "versions": dict(branch.versions),
+        one.package: "\n".join(
+            line.replace(cell.suffix, "{suffix}")
+            for line in install(spec, shared, branch=cell.branch, name=one.name, package=one.package)
+        )
+        for one in cell.variants
     }
 
 
-def _cell(cell: Cell, route: Route, shard: str, routes: _Routes) -> dict[str, Any]:
-    return {
-        "branch": cell.branch,
-        "python": cell.python,
-        "gpu": cell.gpu,
-        "isa": cell.isa,
-        "suffix": cell.suffix,
-        "packages": [variant.package for variant in cell.variants],
-        "shard": shard,
-        "route": routes.index(route),
-        "tested": [stage.value for stage in TESTS if stage in route.pools],
-    }
-
-
-class _Routes:
-    """The ways of the cells, each once, since most go the same: the pool of each stage, or why none runs it."""
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, dict[str, str]]] = []
-        self._known: dict[int, int] = {}
-
-    def index(self, route: Route) -> int:
-        """Where the row of `route` stands."""
-        if id(route) not in self._known:
-            self._known[id(route)] = len(self.rows)
-            ran = {
-                stage.value: {"pool": pool.name, "labels": _labels(pool.runs_on)} for stage, pool in route.pools.items()
-            }
-            self.rows.append(ran | {stage.value: {"reason": reason} for stage, reason in route.skipped.items()})
-        return self._known[id(route)]
+def _route(route: Route) -> dict[str, dict[str, str]]:
+    """The pool of each stage, or why none runs it."""
+    ran = {stage.value: {"pool": pool.name, "labels": _labels(pool.runs_on)} for stage, pool in route.pools.items()}
+    return ran | {stage.value: {"reason": reason} for stage, reason in route.skipped.items()}
 
 
 def _labels(where: RunsOn) -> str:

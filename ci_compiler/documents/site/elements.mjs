@@ -1,4 +1,4 @@
-// What every part of the page is made of: the data, elements, commands to copy, links to GitHub.
+// What every part of the page uses: the data, elements, commands to copy, links to GitHub.
 
 export const data = JSON.parse(document.getElementById("data").textContent);
 export const byId = (id) => document.getElementById(id);
@@ -20,7 +20,7 @@ export function make(tag, properties = {}, ...children) {
 export const count = (number, one, several = `${one}s`) =>
   `${number.toLocaleString("en")} ${number === 1 ? one : several}`;
 
-/** A variant's name, which may be broken behind its hyphens. */
+/** A variant's name, which may wrap after its hyphens. */
 export function named(name) {
   return name
     .split(/(?<=-)/)
@@ -63,9 +63,9 @@ async function copy(text) {
   }
 }
 
-// Where things lie on GitHub.
+// Links to GitHub.
 
-/** The repository that links lead to: as compiled, else as the address of a page on GitHub Pages tells. */
+/** The repository that links lead to: the compiled one, else the one that a GitHub Pages address stands for. */
 function repositoryUrl() {
   if (data.repository) return `https://github.com/${data.repository}`;
   const [, owner] = /^([a-z0-9-]+)\.github\.io$/i.exec(location.hostname) ?? [];

@@ -1,4 +1,4 @@
-// The matrix as a picture: a grid a branch, walked by arrow keys, dimmed by filters, marked by the answer.
+// The matrix as a picture: one grid per branch. Arrow keys move in it, filters dim cells, the answer marks some.
 import { openCell, openLeftOut } from "./cell.mjs";
 import { byId, count, data, make } from "./elements.mjs";
 
@@ -48,7 +48,7 @@ function panel(branch, isas) {
   );
 }
 
-/** Whether a gap stands before an instruction set: it is another system's than the one before it. */
+/** Whether a gap precedes an instruction set: it belongs to another system than the one before it. */
 const apart = (isas, at) => at > 0 && data.isas[isas[at]].system !== data.isas[isas[at - 1]].system;
 
 function heads(isas) {
@@ -68,7 +68,7 @@ function row(gpu, isas, cellOf) {
   return make("tr", { role: "row" }, make("th", { scope: "row", title: about, text: gpu }), cells);
 }
 
-/** A cell's button: filled as far as it is tested, a dot where it is left out, nothing where it was never selected. */
+/** A cell's button: its fill shows how far it is tested, a dot that it is left out. Null where nothing was selected. */
 function drawn(cell) {
   if (!cell) return null;
   const held = "suffix" in cell;
@@ -102,7 +102,7 @@ function wordsOf(cell) {
   return words.join(" ").toLowerCase();
 }
 
-/** Arrow keys, Home and End in a grid: the cell they lead to takes the focus, and the place in the tab order. */
+/** Arrow keys, Home and End in a grid: they move the focus, and the grid's place in the tab order, to another cell. */
 function walk(event) {
   const from = event.target.closest("button.cell");
   const steps = {
@@ -137,7 +137,7 @@ function walk(event) {
   to.firstChild.focus();
 }
 
-/** Dims what the filters do not match, and marks what `answer` ({best, running}; null: no machine) holds. */
+/** Dims what the filters do not match, and marks what the machine runs (`answer`: {best, running}; null: no machine). */
 export function filter(answer) {
   const words = byId("words").value.toLowerCase().split(/\s+/).filter(Boolean);
   const system = byId("system").value;
@@ -147,8 +147,8 @@ export function filter(answer) {
   let cells = 0;
   let variants = 0;
   for (const { element, cell, words: own } of buttons) {
-    const runs = cell !== null && answer !== null && answer.running.has(`${cell.branch} ${cell.suffix}`);
-    const best = runs && answer.best?.branch === cell.branch && answer.best.name.endsWith(`-${cell.suffix}`);
+    const runs = cell !== null && answer !== null && answer.running.has(data.cells.indexOf(cell));
+    const best = runs && answer.best !== null && data.cells[answer.best.at] === cell;
     element.classList.toggle("runs", runs && !best);
     element.classList.toggle("best", best);
     const matches =

@@ -1,6 +1,6 @@
-// What people and tools call GPUs and CPUs, made into what the tables know: as `hardware/products.py` does it.
+// What people and tools call GPUs and CPUs, looked up in the tables of names: see `names.as_data` in Python.
 
-/** What a table of names is searched by: `text` without noise, case, blanks and punctuation. */
+/** `text` without noise, case, blanks and punctuation: the key to a table of names. */
 function keyOf(names, text) {
   let plain = text.toLowerCase();
   for (const pattern of names.noise) plain = plain.replace(new RegExp(pattern, "g"), " ");
@@ -13,7 +13,7 @@ function find(names, text) {
   return names.patterns.find(([pattern]) => new RegExp(pattern).test(key))?.[1];
 }
 
-/** What was typed and nothing matches; `near` are names that it may mean. */
+/** A name that was typed and that nothing matches; `near` are the names that it may stand for. */
 export class UnknownName extends Error {
   constructor(message, near) {
     super(message);
@@ -21,22 +21,19 @@ export class UnknownName extends Error {
   }
 }
 
-/** The GPU that `text` names, null where it says that there is none. Throws UnknownName. */
-export function gpuOf(data, text, driver = "") {
-  const wanted = text.trim();
-  if (data.names.none.includes(wanted.toLowerCase())) return null;
-  let found = find(data.names.gpu, wanted);
-  if (found === undefined) {
-    const written = new RegExp(`^(?:${data.names.sm})$`).exec(wanted.toLowerCase());
-    if (written && Object.hasOwn(data.gpus, `sm${written[1]}${written[2]}`)) found = `${written[1]}.${written[2]}`;
-  }
-  if (found === undefined) {
-    const key = keyOf(data.names.gpu, wanted);
-    if (data.names.foreign.some((pattern) => new RegExp(pattern).test(key)))
-      throw new UnknownName(`${wanted} is not one of NVIDIA's GPUs`, ["none"]);
-    throw new UnknownName(`No GPU called ${wanted} is known`, nearest(data.names.gpu, wanted, Object.keys(data.gpus)));
-  }
-  return { index: 0, name: wanted, capability: found.split(".").map(Number), driver };
+/** The GPU that `text` names ({name, sm}), null where it says that there is none. Throws UnknownName. */
+export function gpuOf(data, text) {
+  const name = text.trim();
+  if (data.names.none.includes(name.toLowerCase())) return null;
+  const found = find(data.names.gpu, name);
+  if (found !== undefined) return { name, sm: `sm${found.replace(".", "")}` };
+  const written = new RegExp(`^(?:${data.names.sm})$`).exec(name.toLowerCase());
+  const sm = written && `sm${written[1]}${written[2]}`;
+  if (sm && Object.hasOwn(data.gpus, sm)) return { name, sm };
+  const key = keyOf(data.names.gpu, name);
+  if (data.names.foreign.some((pattern) => new RegExp(pattern).test(key)))
+    throw new UnknownName(`${name} is not one of NVIDIA's GPUs`, ["none"]);
+  throw new UnknownName(`No GPU called ${name} is known`, nearest(data.names.gpu, name, Object.keys(data.gpus)));
 }
 
 /** The CPU that `text` names: a model, a family, or its instruction sets. Throws UnknownName. */
@@ -62,20 +59,10 @@ export function cpuOf(data, text) {
 }
 
 /** The CPU that a GPU always comes with; null where it comes with many. */
-export function cpuBeside(data, gpu) {
-  const names = data.names.gpu;
-  const own = (cpu) => cpu.gpus.map((product) => keyOf(names, product));
-  const products = (data.gpus[smOf(gpu)]?.products ?? []).map((product) => keyOf(names, product));
-  for (const [name, cpu] of Object.entries(data.names.cpus)) {
-    const keys = own(cpu);
-    if (keys.includes(keyOf(names, gpu.name))) return { name, ...cpu };
-    if (keys.length && products.length && products.every((product) => keys.includes(product))) return { name, ...cpu };
-  }
-  return null;
+export function cpuBeside({ names }, gpu) {
+  const name = names.beside[keyOf(names.gpu, gpu.name)] ?? names.beside[gpu.sm];
+  return name === undefined ? null : { name, ...names.cpus[name] };
 }
-
-/** A GPU's architecture as the tables name it: `sm90`. */
-export const smOf = (gpu) => `sm${gpu.capability[0]}${gpu.capability[1]}`;
 
 function withIncluded(data, isas) {
   const runs = new Set(isas.flatMap((isa) => data.isas[isa].runs));
@@ -97,7 +84,7 @@ function nearest(names, text, otherwise) {
 
 // What tools print.
 
-/** The machine that pasted output of lscpu, /proc/cpuinfo, nvidia-smi and lspci tells of, as far as it does. */
+/** What pasted output of lscpu, /proc/cpuinfo, nvidia-smi and lspci says about a machine. */
 export function read(data, text) {
   const lines = text.split(/\r?\n/);
   const field = (name) => {
@@ -127,7 +114,7 @@ function gpuNamesIn(line) {
   return found && !/^NVIDIA-SMI/.test(found[1]) ? [found[1]] : [];
 }
 
-/** The driver of `nvidia-smi --query-gpu=…,driver_version,…`: the one column that looks like a driver's version. */
+/** The driver in the output of `nvidia-smi --query-gpu=…`: the column that looks like a driver's version. */
 function driverColumn(lines) {
   const rows = lines.filter((line) => gpuNamesIn(line).length && line.includes(","));
   const cells = rows.flatMap((line) => line.split(",").map((cell) => cell.trim()));
@@ -137,14 +124,14 @@ function driverColumn(lines) {
 function cpuIn(data, field) {
   const name = field("Model name") || field("model name");
   const flags = new Set((field("Flags") || field("flags") || field("Features")).split(/\s+/).filter(Boolean));
-  const told = { x86_64: "x86_64-linux", amd64: "x86_64-linux", aarch64: "aarch64-linux", arm64: "aarch64-linux" };
-  const system = told[field("Architecture").toLowerCase()] ?? (flags.has("asimd") ? "aarch64-linux" : "x86_64-linux");
+  const systems = { x86_64: "x86_64-linux", amd64: "x86_64-linux", aarch64: "aarch64-linux", arm64: "aarch64-linux" };
+  const system = systems[field("Architecture").toLowerCase()] ?? (flags.has("asimd") ? "aarch64-linux" : "x86_64-linux");
   if (flags.size) return { name: name || "this CPU", system, isas: isasOf(data, system, flags), note: "" };
   return name ? { ...cpuOf(data, name), name } : null;
 }
 
-/** The instruction sets that `flags` prove: those whose own flags, and those of all they include, are there. */
+/** The instruction sets whose flags are all among `flags`. */
 function isasOf(data, system, flags) {
-  const proved = (isa) => data.isas[isa].runs.every((name) => data.isas[name].cpuinfo.every((flag) => flags.has(flag)));
-  return Object.keys(data.isas).filter((isa) => data.isas[isa].system === system && proved(isa));
+  const rows = Object.entries(data.isas).filter(([, isa]) => isa.system === system);
+  return rows.filter(([, isa]) => isa.flags.every((flag) => flags.has(flag))).map(([name]) => name);
 }

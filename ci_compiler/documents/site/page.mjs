@@ -1,33 +1,33 @@
-// The page: fields to an answer. What is chosen stands in the address, so that it can be shared.
+// The page: from the fields to an answer. The address holds what is chosen, so that it can be shared.
 import { emptyAnswer, shownAnswer } from "./answer.mjs";
-import { byId, count, data, make, repository } from "./elements.mjs";
-import { driverNumber, listed, offersOf, select } from "./finder.mjs";
+import { byId, data, make, repository } from "./elements.mjs";
+import { driverNumber, gpuKey, highestIsas, running, select } from "./finder.mjs";
 import { drawGrids, filter } from "./matrix.mjs";
-import { UnknownName, cpuBeside, cpuOf, gpuOf, read, smOf } from "./names.mjs";
+import { UnknownName, cpuBeside, cpuOf, gpuOf, read } from "./names.mjs";
 
 // The machine.
 
 const fields = ["gpu", "cpu", "driver", "branch", "python"];
 let pasted = null; // the CPU whose flags were pasted, while its name stands in the field
 
-/** What `look` gives, with what there is to say of it under the field; undefined where it is empty or wrong. */
+/** What `look` finds for a field, explained below the field; undefined where the field is empty or wrong. */
 function resolved(id, look) {
   const field = byId(id);
-  const told = byId(`${id}-told`);
+  const said = byId(`${id}-told`);
   const text = field.value.trim();
-  told.replaceChildren();
-  told.classList.remove("wrong");
+  said.replaceChildren();
+  said.classList.remove("wrong");
   field.setAttribute("aria-invalid", "false");
   try {
-    return look(text, (...parts) => told.append(...parts));
+    return look(text, (...parts) => said.append(...parts));
   } catch (error) {
     if (!(error instanceof UnknownName)) throw error;
-    told.classList.add("wrong");
+    said.classList.add("wrong");
     field.setAttribute("aria-invalid", "true");
     const offers = error.near.map((name) =>
       make("button", { type: "button", text: name, onclick: () => put(id, name) }),
     );
-    told.append(`${error.message}. ${offers.length ? "Did you mean " : ""}`, ...offers);
+    said.append(`${error.message}. ${offers.length ? "Did you mean " : ""}`, ...offers);
     return undefined;
   }
 }
@@ -39,13 +39,13 @@ function put(id, value) {
   byId(id).focus();
 }
 
-/** The machine that the fields tell of, null where they do not yet tell enough. */
+/** The machine that the fields describe; null while they lack something. */
 function machineOf() {
   const driver = resolved("driver", driverIn) ?? "";
   const gpu = resolved("gpu", (text, tell) => {
     if (!text) return undefined;
-    const found = gpuOf(data, text, driver);
-    tell(...(found ? describedGpu(found) : ["No GPU: a variant for the CPU alone."]));
+    const found = gpuOf(data, text);
+    tell(...(found ? describedGpu(found) : ["No GPU: CPU-only variants."]));
     return found;
   });
   const beside = gpu ? cpuBeside(data, gpu) : null;
@@ -53,7 +53,7 @@ function machineOf() {
   const cpu = resolved("cpu", (text, tell) => {
     const found = pasted?.name === text ? pasted : text ? cpuOf(data, text) : beside;
     if (!found) return undefined;
-    const isas = bestIsas(found.isas);
+    const isas = highestIsas(data, found);
     tell(
       isas ? make("b", { text: isas }) : "no instruction set that is known here",
       found === pasted ? ", by its flags" : `, ${found.name}`,
@@ -62,7 +62,7 @@ function machineOf() {
     return found;
   });
   if (gpu === undefined || !cpu) return null;
-  return { system: cpu.system, isas: cpu.isas, gpus: gpu ? [gpu] : [] };
+  return { gpu, cpu, driver: driverNumber(driver) };
 }
 
 const cpuPlaceholder = byId("cpu").placeholder;
@@ -72,17 +72,9 @@ function driverIn(text) {
   return text;
 }
 
-function describedGpu(gpu) {
-  const known = data.gpus[smOf(gpu)];
-  return known
-    ? [make("b", { text: known.name }), `, ${known.architecture}`]
-    : [`compute capability ${gpu.capability.join(".")}`];
-}
-
-/** The instruction sets that none of the others includes. */
-function bestIsas(isas) {
-  const best = isas.filter((isa) => !isas.some((other) => other !== isa && data.isas[other].runs.includes(isa)));
-  return best.join(", ");
+function describedGpu({ sm }) {
+  const known = data.gpus[sm];
+  return [make("b", { text: sm }), known ? `, ${known.architecture}` : ", an architecture that is not known here"];
 }
 
 function wishesOf() {
@@ -97,9 +89,9 @@ function wishesOf() {
 
 function takePaste() {
   const text = byId("paste").value;
-  const told = byId("paste-told");
-  told.classList.remove("wrong");
-  told.textContent = "";
+  const said = byId("paste-told");
+  said.classList.remove("wrong");
+  said.textContent = "";
   if (!text.trim()) return;
   let found;
   try {
@@ -115,12 +107,12 @@ function takePaste() {
   if (found.gpus.length) byId("gpu").value = strongest(found.gpus);
   if (found.driver) byId("driver").value = found.driver;
   const got = [
-    found.gpus.length && listed(data, found.gpus),
+    found.gpus.length && found.gpus.join(", "),
     found.cpu?.name,
     found.driver && `driver ${found.driver}`,
   ].filter(Boolean);
-  told.classList.toggle("wrong", !got.length || found.truncated);
-  told.textContent = found.truncated
+  said.classList.toggle("wrong", !got.length || found.truncated);
+  said.textContent = found.truncated
     ? "A GPU's name is cut short in this output; nvidia-smi -L prints it in full."
     : got.length
       ? `Read: ${got.join("; ")}.`
@@ -128,17 +120,16 @@ function takePaste() {
   update();
 }
 
-/** The name of the GPU of the highest compute capability: the one that `select` goes by. */
+/** The name of the strongest GPU, by which `ci-compile select` goes as well. */
 function strongest(names) {
-  const capability = (name) => {
+  const place = (name) => {
     try {
-      const [major, minor] = gpuOf(data, name)?.capability ?? [0, 0];
-      return major * 100 + minor;
+      return data.machines.gpus.indexOf(gpuKey(data, gpuOf(data, name)));
     } catch {
-      return -1;
+      return -1; // a name that nothing matches
     }
   };
-  return [...names].sort((one, other) => capability(other) - capability(one))[0];
+  return [...names].sort((one, other) => place(other) - place(one))[0];
 }
 
 function takeExample(gpu, cpu) {
@@ -148,21 +139,9 @@ function takeExample(gpu, cpu) {
   update();
 }
 
-/** The cells that the machine runs, as `BRANCH SUFFIX`. */
-function runningOn(machine, gpu) {
-  const driver = driverNumber(machine.gpus[0]?.driver ?? "");
-  const offers = Object.keys(data.packages).flatMap((name) => offersOf(data, name, gpu));
-  const runs = (offer) =>
-    offer.system === machine.system &&
-    machine.isas.includes(offer.isa) &&
-    (offer.gpu === "cpu" || gpu?.runs.includes(offer.gpu)) &&
-    (!driver || driver >= offer.driver);
-  return new Set(offers.filter(runs).map((offer) => `${offer.branch} ${offer.name.slice(offer.package.length + 1)}`));
-}
-
 // All together.
 
-let answer = null; // the best, and the cells that run, on the machine that the fields tell of
+let answer = null; // what is the best, and which cells run, on the machine that the fields describe
 
 function update() {
   const machine = machineOf();
@@ -172,8 +151,7 @@ function update() {
     place.replaceChildren(emptyAnswer(takeExample));
   } else {
     const choice = select(data, machine, wishesOf());
-    const gpu = machine.gpus.length ? (data.gpus[smOf(machine.gpus[0])] ?? null) : null;
-    answer = { best: choice.best, running: choice.impossible ? new Set() : runningOn(machine, gpu) };
+    answer = { best: choice.best, running: running(data, machine) };
     place.replaceChildren(...shownAnswer(choice).filter(Boolean));
   }
   byId("mine").disabled = answer === null;
@@ -185,7 +163,7 @@ function update() {
 function keepAddress() {
   const kept = new URLSearchParams();
   for (const id of fields) if (byId(id).value.trim()) kept.set(id, byId(id).value.trim());
-  if (pasted && pasted.name === byId("cpu").value.trim()) kept.set("cpu", bestIsas(pasted.isas).replaceAll(", ", ","));
+  if (pasted && pasted.name === byId("cpu").value.trim()) kept.set("cpu", highestIsas(data, pasted).replaceAll(", ", ","));
   const { package: package_, workload } = wishesOf();
   if (package_ !== shownPackages()[0]) kept.set("package", package_);
   if (workload !== Object.keys(data.workloads)[0]) kept.set("workload", workload);
@@ -205,7 +183,7 @@ function takeAddress() {
   }
 }
 
-const shownPackages = () => data.package_order.filter((name) => data.packages[name].here);
+const shownPackages = () => Object.keys(data.packages).filter((name) => data.packages[name].here);
 
 function options(id, rows) {
   byId(id).replaceChildren(...rows.map(([value, text]) => make("option", { value, text })));
@@ -219,16 +197,16 @@ function choices(id, name, rows) {
   byId(id).hidden = rows.length < 2;
 }
 
-function fill() {
-  const gpus = Object.values(data.gpus).flatMap((gpu) =>
-    gpu.products.map((product) => [product, `${gpu.name}, ${gpu.architecture}`]),
+function fillFields() {
+  const gpus = Object.entries(data.gpus).flatMap(([name, gpu]) =>
+    gpu.products.map((product) => [product, `${name}, ${gpu.architecture}`]),
   );
   byId("gpus").append(
     make("option", { value: "none", label: "no GPU" }),
     ...gpus.map(([value, label]) => make("option", { value, label })),
   );
   const known = data.names.cpu;
-  const cpus = known.shown.map((name) => [name, bestIsas(cpuOf(data, name).isas)]);
+  const cpus = known.shown.map((name) => [name, highestIsas(data, cpuOf(data, name))]);
   const isas = Object.entries(data.isas).map(([name, isa]) => [name, isa.title]);
   byId("cpus").append(...[...cpus, ...isas].map(([value, label]) => make("option", { value, label })));
   options("branch", [["", "newest"], ...data.branch_order.map((name) => [name, name])]);
@@ -247,23 +225,9 @@ function fill() {
   choices(
     "workloads",
     "workload",
-    Object.entries(data.workloads).map(([name, one]) => [name, one.title]),
+    Object.entries(data.workloads),
   );
-  const variants = data.cells.reduce((sum, cell) => sum + cell.packages.length, 0);
-  const used = (axis) => new Set(data.cells.map((cell) => cell[axis])).size;
-  const architectures = used("gpu") - Number(data.cells.some((cell) => cell.gpu === "cpu"));
-  byId("summary").textContent =
-    `${count(variants, "variant")} of ${listed(
-      data,
-      shownPackages().map((name) => data.packages[name].title),
-    )}, each built for one of ` +
-    `${count(architectures, "GPU architecture")} or the CPU alone, ` +
-    `one of ${count(used("isa"), "instruction set")}, and one of ` +
-    `${count(data.branch_order.length, "CUDA toolkit")}. This page says which of them is yours.`;
-  byId("source").replaceChildren(
-    `Compiled by ci-compile from ${data.spec}. `,
-    repository ? make("a", { href: repository, text: "Repository" }) : "",
-  );
+  if (repository) byId("source").append(" ", make("a", { href: repository, text: "Repository" }));
 }
 
 // Light and dark.
@@ -293,7 +257,7 @@ byId("theme").addEventListener("click", () => {
 });
 
 theme(THEMES.includes(remembered()) ? remembered() : "auto");
-fill();
+fillFields();
 takeAddress();
 drawGrids();
 update();

@@ -1,7 +1,7 @@
 """The finder as one static page: its style, its scripts and the data in one file, which asks the network for nothing.
 
-Its policy forbids every request and every script but its own, by their hashes. The scripts are modules that import one
-another on disk, where tests run them; in the page they stand one behind the other.
+The page's policy forbids every request, and every script but its own, by their hashes. The scripts are modules that
+import one another on disk, where tests run them; in the page they follow one another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import re
 from pathlib import Path
 
 from ci_compiler.documents.site.data import data
+from ci_compiler.hardware import CPU
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.reports import reasons
+from ci_compiler.spec.model import in_build_order
 from ci_compiler.workflows.render import header
 
 NAME = "index.html"
@@ -31,6 +34,8 @@ def page(plan: Plan, repository: str = "") -> str:
         "form-action 'none'"
     )
     parts = {
+        "summary": html.escape(_summary(plan)),
+        "source": html.escape(f"Compiled by ci-compile from {plan.spec.document.file}."),
         "title": html.escape(f"Find the build for your machine · {plan.spec.owner}"),
         "policy": policy,
         "style": style,
@@ -42,8 +47,26 @@ def page(plan: Plan, repository: str = "") -> str:
     return f"<!-- {mark} -->\n{text}"
 
 
+def _summary(plan: Plan) -> str:
+    """What the page is about, in numbers."""
+    spec, cells = plan.spec, plan.judged.cells
+    titles = [package.title for package in in_build_order(spec.packages) if package.repository is None]
+    gpus = {cell.gpu for cell in cells} - {CPU}
+    toolkits = {spec.branches[cell.branch].cuda for cell in cells}
+    return (
+        f"{_counted(sum(len(cell.variants) for cell in cells), 'variant')} of {reasons.listed(titles)}, each built for "
+        f"one of {_counted(len(gpus), 'GPU architecture')} or for the CPU alone, for one of "
+        f"{_counted(len({cell.isa for cell in cells}), 'instruction set')}, and with one of "
+        f"{_counted(len(toolkits), 'CUDA toolkit')}. This page says which of them is yours."
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _script() -> str:
-    """The scripts as one, each behind those that it imports: without the imports, their names are the same."""
+    """The scripts as one, each after those that it imports: without the imports, their names are the same."""
     return "\n" + "\n".join(_IMPORT.sub("", _text(name)) for name in SCRIPTS)
 
 

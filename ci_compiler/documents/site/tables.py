@@ -1,0 +1,164 @@
+"""Every answer that the finder page can give, as tables in which it looks them up: the decisions of `Finder`.
+
+A machine is looked up by its GPU's architecture, its CPU's instruction sets and its driver; an answer also by package,
+branch, Python and workload. Rows that are equal are kept once, and other tables refer to them by their index.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ci_compiler.hardware import CPU, Gpu, Hardware
+from ci_compiler.hardware.workloads import Workload
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, needed_driver, runs_cubin
+from ci_compiler.reports.select import Answer, Finder, Step
+from ci_compiler.spec.model import Spec
+
+NO_GPU, UNKNOWN_GPU = "none", "unknown"
+"""What the tables call the GPU of a machine that has none, and one whose architecture the hardware tables lack."""
+
+
+class Rows:
+    """JSON values, equal ones once; `index` says where a value is."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+        self._known: dict[str, int] = {}
+
+    def index(self, row: object) -> int:
+        """The index of `row`, which is added where it is new."""
+        key = repr(row)
+        if key not in self._known:
+            self._known[key] = len(self.rows)
+            self.rows.append(row)
+        return self._known[key]
+
+
+class Tables:
+    """The tables of one plan; `as_data` is what the page gets."""
+
+    def __init__(self, spec: Spec, cells: Sequence[Cell]) -> None:
+        self.spec, self.cells = spec, cells
+        self._at = {(cell.branch, cell.suffix): at for at, cell in enumerate(cells)}
+        self._drivers, self._answers, self._steps, self._said = Rows(), Rows(), Rows(), Rows()
+        gpus = sorted(spec.hardware.gpus.values(), key=lambda gpu: gpu.capability)
+        built = {cell.gpu for cell in cells} - {CPU}
+        self._profiles: dict[object, Profile] = {}  # by all that an answer depends on
+        self._machines = {
+            gpu.name if gpu else name: {
+                " ".join((system, *isas)): self._profile(built, system, isas, gpu, has_gpu=name != NO_GPU)
+                for system, isas in _cpus(spec.hardware)
+            }
+            for name, gpu in ((NO_GPU, None), (UNKNOWN_GPU, None), *((one.name, one) for one in gpus))
+        }
+
+    def _profile(
+        self, built: set[str], system: str, isas: tuple[str, ...], gpu: Gpu | None, *, has_gpu: bool
+    ) -> Profile:
+        """The profile of a machine, the same for all machines that have the same answers."""
+        profile = Profile(system=system, isas=isas, gpu=gpu, has_gpu=has_gpu)
+        distinct = gpu and (
+            system not in gpu.systems or any(runs_cubin(self.spec.hardware, profile, name) for name in built)
+        )
+        key = profile if distinct else (system, isas, has_gpu, gpu is None)
+        return self._profiles.setdefault(key, profile)
+
+    def as_data(self) -> dict[str, Any]:
+        """The tables as JSON."""
+        groups = Rows()  # packages whose answers differ in the package's name and version alone share theirs
+        group_of = {package: groups.index(self._group(package)) for package in self.spec.packages}
+        finders = [
+            Finder(self.spec, self.cells, next(name for name, own in group_of.items() if own == group))
+            for group in range(len(groups.rows))
+        ]
+        return {
+            "machines": {
+                "gpus": list(self._machines),
+                "cpus": {key: self._highest(profile.isas) for key, profile in self._machines[NO_GPU].items()},
+            },
+            "running": [
+                [self._drivers.index(self._running(profile)) for profile in profiles.values()]
+                for profiles in self._machines.values()
+            ],
+            "groups": group_of,
+            "found": [self._found(finder) for finder in finders],
+            "alternatives": [self._alternatives(finder) for finder in finders],
+            "drivers": self._drivers.rows,
+            "answers": self._answers.rows,
+            "steps": self._steps.rows,
+            "said": self._said.rows,
+        }
+
+    def _group(self, package: str) -> list[object]:
+        holds = [any(variant.package == package for variant in cell.variants) for cell in self.cells]
+        return [branch_order(self.spec, package), holds]
+
+    def _highest(self, isas: Iterable[str]) -> str:
+        """Those of `isas` that no other of them includes, as the page shows them."""
+        runs = self.spec.hardware.runs
+        return ", ".join(isa for isa in isas if not any(isa in runs([other]) for other in isas if other != isa))
+
+    def _running(self, profile: Profile) -> list[list[object]]:
+        """The cells that a machine runs: `[driver, cells]` for each driver from which on it runs them."""
+        found: dict[int, list[int]] = defaultdict(list)
+        if not profile.gpu or profile.system in profile.gpu.systems:
+            for at, cell in enumerate(self.cells):
+                if fits(self.spec.hardware, profile, cell):
+                    found[needed_driver(self.spec, cell, profile.gpu)].append(at)
+        return [[driver, found[driver]] for driver in sorted(found)]
+
+    def _found(self, finder: Finder) -> dict[str, Any]:
+        """By branch, Python and workload: for each GPU, for each CPU, the answer."""
+        return {branch: self._by_python(finder, branch) for branch in ("", *self.spec.branches)}
+
+    def _by_python(self, finder: Finder, branch: str) -> dict[str, dict[str, list[list[int]]]]:
+        pythons = self.spec.matrix.pythons
+        found = {
+            python: {workload.value: self._by_machine(finder, branch, python, workload) for workload in Workload}
+            for python in ("", *(pythons if len(pythons) > 1 else ()))
+        }
+        return {python: found.get(python, found[""]) for python in ("", *pythons)}
+
+    def _by_machine(self, finder: Finder, branch: str, python: str, workload: Workload) -> list[list[int]]:
+        wishes = Wishes(package=finder.package, workload=workload, branch=branch, python=python)
+        answers = {id(profile): self._answer(finder.answer(profile, wishes)) for profile in self._profiles.values()}
+        return [[answers[id(profile)] for profile in profiles.values()] for profiles in self._machines.values()]
+
+    def _answer(self, answer: Answer) -> int:
+        """`[driver, step]` for each driver from which on the step is the answer, last the one for no known driver."""
+        steps = [[step.driver, self._step(step)] for step in answer.steps]
+        return self._answers.index([*steps, [None, self._step(answer.unknown)]])
+
+    def _step(self, step: Step) -> int:
+        parts = {
+            "best": step.best and self._cell(step.best),
+            "nearest": step.nearest and self._cell(step.nearest),
+            "impossible": step.impossible or None,
+            "problems": step.problems and self._said.index(step.problems),
+            "why": step.why and self._said.index(step.why),
+        }
+        return self._steps.index({name: part for name, part in parts.items() if part not in {None, ()}})
+
+    def _alternatives(self, finder: Finder) -> dict[int, list[list[int]]]:
+        """For each cell, `[cell, text]` of those that differ from it in one thing and are less wanted."""
+        every = finder.alternatives(finder.ranked(None, Workload.GENERAL))
+        return {
+            self._cell(offer): [[self._cell(one.offer), self._said.index([one.note])] for one in others]
+            for offer, others in every.items()
+        }
+
+    def _cell(self, offer: Offer) -> int:
+        return self._at[offer.branch, offer.name.removeprefix(f"{offer.package}-")]
+
+
+def _cpus(hardware: Hardware) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every system with every set of ISAs that a CPU can run: with each ISA, all that it includes."""
+    for system in hardware.systems:
+        own = [isa.name for isa in hardware.isas.values() if isa.system == system]
+        found = {frozenset[str]()}
+        for isa in own:
+            found |= {some | hardware.runs([isa]) for some in found}
+        yield from sorted((system, tuple(name for name in own if name in some)) for some in found)

@@ -1,0 +1,145 @@
+"""What a fleet offers of one package, ranked, and what of it a machine can run.
+
+A variant fits where its system is the machine's, the CPU runs its ISA, a GPU of the machine runs its cubin and the
+driver runs its toolkit. Of those that fit, the best is chosen by, in this order: a GPU variant before a CPU-only one,
+the GPU's own architecture before one whose code merely runs there, the newest CUDA, the ISA that suits the workload,
+the newest Python.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ci_compiler.hardware import CPU, Gpu, Hardware
+from ci_compiler.hardware.machine import lowest_driver
+from ci_compiler.hardware.workloads import Workload
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.spec.model import Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What is asked for. An empty `branch` or `python` stands for any."""
+
+    package: str
+    workload: Workload = Workload.GENERAL
+    branch: str = ""
+    python: str = ""
+
+    def allow(self, offer: Offer) -> bool:
+        """Whether `offer` is of the branch and the Python that are asked for."""
+        return self.branch in {"", offer.branch} and self.python in {"", offer.python}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A machine as the choice sees it, its driver apart: everything that tells answers apart.
+
+    `gpu` is None for a machine without a GPU, and (`has_gpu`) for one whose GPU the tables do not hold.
+    """
+
+    system: str
+    isas: tuple[str, ...]
+    gpu: Gpu | None = None
+    has_gpu: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A variant on a branch. `driver` is the lowest that runs it on the machine's GPU, 0 for a CPU-only variant."""
+
+    name: str
+    package: str
+    version: str
+    branch: str
+    cuda: str
+    python: str
+    gpu: str
+    isa: str
+    system: str
+    driver: int
+
+
+def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, workload: Workload) -> list[Offer]:
+    """The variants of `package`, the most wanted first, with the drivers that they need on `gpu` (None: their own)."""
+    branches = {name: at for at, name in enumerate(branch_order(spec, package))}
+    isas = {name: at for at, name in enumerate(isa_order(spec.hardware, workload))}
+    pythons = {name: at for at, name in enumerate(python_order(spec))}
+
+    def rank(offer: Offer) -> tuple[object, ...]:
+        major, minor = (0, 0) if offer.gpu == CPU else spec.hardware.gpu(offer.gpu).capability
+        return offer.gpu == CPU, -major, -minor, branches[offer.branch], isas[offer.isa], pythons[offer.python]
+
+    held = ((cell, variant.name) for cell in cells for variant in cell.variants if variant.package == package)
+    return sorted((_offer(spec, cell, name, package, gpu) for cell, name in held), key=rank)
+
+
+def _offer(spec: Spec, cell: Cell, name: str, package: str, gpu: Gpu | None) -> Offer:
+    branch = spec.branches[cell.branch]
+    return Offer(
+        name=name,
+        package=package,
+        version=branch.versions[package],
+        branch=cell.branch,
+        cuda=branch.cuda,
+        python=cell.python,
+        gpu=cell.gpu,
+        isa=cell.isa,
+        system=cell.system,
+        driver=needed_driver(spec, cell, gpu),
+    )
+
+
+def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:
+    """The lowest driver that runs `cell` on `gpu` (None: the one that it is built for); 0 for a CPU-only cell."""
+    if cell.gpu == CPU:
+        return 0
+    toolkit = spec.hardware.toolkit(spec.branches[cell.branch].cuda)
+    return lowest_driver(toolkit, gpu or spec.hardware.gpu(cell.gpu))
+
+
+def fits(hardware: Hardware, profile: Profile, one: Cell | Offer) -> bool:
+    """Whether the machine runs `one`, with a driver that is new enough."""
+    cpu = one.system == profile.system and one.isa in profile.isas
+    return cpu and (one.gpu == CPU or runs_cubin(hardware, profile, one.gpu))
+
+
+def runs_cubin(hardware: Hardware, profile: Profile, gpu: str) -> bool:
+    """Whether the machine's GPU runs code that is built for `gpu`."""
+    return gpu != CPU and profile.gpu is not None and profile.gpu.runs_cubin_of(hardware.gpu(gpu))
+
+
+def isa_order(hardware: Hardware, workload: Workload) -> list[str]:
+    """Every ISA, the most wanted first: the workload's own, then by how much they include.
+
+    An ISA for another workload ranks just after the one that it extends: its builds serve that workload alone.
+    """
+    special = {one.isa for one in Workload if one.isa}
+
+    def less_wanted(name: str) -> tuple[bool, int]:
+        depth = 2 * len(hardware.runs([name]))
+        return name != workload.isa, -(depth - 3 if name in special else depth)
+
+    return sorted(hardware.isas, key=less_wanted)
+
+
+def branch_order(spec: Spec, package: str) -> list[str]:
+    """The branches with `package`, the newest first: by CUDA, by the package's version, then as the spec has them."""
+    names = [name for name, branch in spec.branches.items() if package in branch.versions]
+
+    def newness(name: str) -> tuple[tuple[int, int], list[int]]:
+        branch = spec.branches[name]
+        return spec.hardware.toolkit(branch.cuda).version, _numbers(branch.versions[package])
+
+    return sorted(names, key=newness, reverse=True)
+
+
+def python_order(spec: Spec) -> list[str]:
+    """The Pythons of the matrix, the newest first."""
+    return sorted(spec.matrix.pythons, key=_numbers, reverse=True)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"[0-9]+", version)]

@@ -1,0 +1,157 @@
+"""The sentences of an answer: why a variant is the best, why none serves, what an alternative lacks.
+
+The sentences are templates in `select.json`. What a sentence depends on here is put in at once; what belongs to one
+machine or one variant (`{driver}`, `{branch}` …) stays a placeholder, which `fill` replaces. The finder page gets the
+templates with their placeholders and fills them in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+from ci_compiler.hardware import CPU, Hardware
+from ci_compiler.hardware.workloads import Workload
+from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_cubin
+
+
+@cache
+def say(key: str, **values: object) -> str:
+    """The sentence called `key`, with `values` in place of their placeholders; other placeholders stay."""
+    return fill(_sentences()[key], values)
+
+
+def fill(text: str, values: Mapping[str, object]) -> str:
+    """`text` with `values` in place of their placeholders; other placeholders stay."""
+    return re.sub(r"\{([a-z]+)\}", lambda found: str(values.get(found[1], found[0])), text)
+
+
+def of_offer(offer: Offer) -> dict[str, object]:
+    """What `fill` puts into a sentence about `offer`."""
+    return asdict(offer) | {"needed": offer.driver}
+
+
+def where(wishes: Wishes) -> str:
+    """The part of a sentence that names the branch and the Python that were asked for; '' for neither."""
+    branch = say("where-branch", branch=wishes.branch) if wishes.branch else ""
+    return branch + (say("where-python", python=wishes.python) if wishes.python else "")
+
+
+def instead(wishes: Wishes, offer: Offer) -> str:
+    """What `wishes` must give up for `offer`."""
+    return listed(
+        say(f"need-{axis}", asked=asked, **of_offer(offer))
+        for axis, asked, own in (("branch", wishes.branch, offer.branch), ("python", wishes.python, offer.python))
+        if asked not in {"", own}
+    )
+
+
+# Why nothing, or no GPU variant, serves.
+
+
+def impossible(profile: Profile) -> str:
+    """Why no machine has this GPU and this CPU."""
+    summary, systems = (profile.gpu.summary, profile.gpu.systems) if profile.gpu else ("", ())
+    return say("impossible", summary=summary, systems=listed(systems), host=profile.system)
+
+
+def unserved_gpu(hardware: Hardware, profile: Profile, wanted: Iterable[Offer], needed: int) -> str:
+    """Why no GPU variant among `wanted` serves; `needed` is the lowest driver with which one does, 0 for none."""
+    if needed:
+        return say("gpu-driver", needed=needed)
+    if profile.gpu is None:
+        return say("gpu-unknown")
+    run = [offer for offer in wanted if runs_cubin(hardware, profile, offer.gpu)]
+    here = [offer for offer in run if offer.system == profile.system]
+    if not run:
+        return say("gpu-unbuilt")
+    if not here:
+        return say("gpu-system", systems=listed(offer.system for offer in run), host=profile.system)
+    return say("gpu-isa", isas=_least(hardware, here), has=listed(profile.isas))
+
+
+def unserved(hardware: Hardware, profile: Profile, wanted: Iterable[Offer]) -> str:
+    """Why nothing among `wanted` serves, a CPU-only variant included."""
+    here = [offer for offer in wanted if offer.system == profile.system and offer.gpu == CPU]
+    if not here:
+        return say("none-system", host=profile.system)
+    return say("none-isa", isas=_least(hardware, here), has=listed(profile.isas), host=profile.system)
+
+
+# Why the best is the best.
+
+
+def why(
+    profile: Profile, wishes: Wishes, best: Offer, *, newest: bool, later: Offer | None, known: bool
+) -> Iterator[str]:
+    """Why `best` is the best for the GPU, the branch and the driver.
+
+    `newest`: its branch is the newest. `later` is the best with any driver, if it is another one. `known`: the
+    machine's driver is known.
+    """
+    if best.gpu == CPU:
+        yield say("cpu-only" if profile.has_gpu else "no-gpu")
+    else:
+        yield say("gpu-own" if profile.gpu and best.gpu == profile.gpu.name else "gpu-nearest")
+    if wishes.branch:
+        yield say("branch-asked")
+    elif later and best.gpu != CPU:
+        yield say("branch-driver", newer=later.cuda, needed=later.driver)
+    else:
+        yield say("branch-newest" if newest else "branch-serves")
+    if best.gpu != CPU:
+        yield say("driver-runs" if known else "driver-unknown")
+
+
+def why_isa(hardware: Hardware, profile: Profile, workload: Workload, best: str, wanted: str) -> str:
+    """Why the ISA `best`; `wanted` is the one that suits `workload` most, of those that the CPU runs."""
+    suited = workload.isa
+    if suited and best == suited:
+        return say("isa-suited", workload=workload.words)
+    if suited and hardware.isa(suited).system == profile.system:
+        return say("isa-unbuilt" if suited in profile.isas else "isa-lacks", suited=suited, workload=workload.words)
+    others = [one for one in Workload if one.isa in profile.isas and one.isa != best]
+    if others and best in hardware.runs([others[0].isa]):
+        theirs = listed(one.words for one in others)
+        return say("isa-general", others=listed(one.isa for one in others), theirs=theirs)
+    return say("isa-best" if best == wanted else "isa-built")
+
+
+# What an alternative is like.
+
+
+def alternative(hardware: Hardware, axis: str, best: Offer, other: Offer) -> str:
+    """What there is to say about `other`, which differs from `best` in `axis` alone."""
+    if axis == "gpu":
+        return say("other-cpu" if other.gpu == CPU else "other-gpu")
+    if axis == "branch":
+        return say("other-version" if other.gpu == CPU else "other-branch")
+    if axis == "python":
+        return say("other-python")
+    workload = next((one for one in Workload if one.isa == other.isa), None)
+    if workload:
+        return say("other-workload", workload=workload.words)
+    return say("other-isa" if other.isa in hardware.runs([best.isa]) else "other-lesser", unused=best.isa)
+
+
+@cache
+def _sentences() -> Mapping[str, str]:
+    found: dict[str, str] = json.loads(Path(__file__).with_name("select.json").read_bytes())["sentences"]
+    return found
+
+
+def listed(words: Iterable[str]) -> str:
+    """`a, b and c`, each once."""
+    *most, last = dict.fromkeys(words) or [say("nothing")]
+    return f"{', '.join(most)} {say('and')} {last}" if most else last
+
+
+def _least(hardware: Hardware, offers: Iterable[Offer]) -> str:
+    """The ISAs of `offers` that include no other of them."""
+    built = {offer.isa for offer in offers}
+    names = [name for name in hardware.isas if name in built]
+    return listed(name for name in names if not (hardware.runs([name]) - {name}) & built)
