@@ -1,8 +1,8 @@
-"""What is wrong, where, and how it is said.
+"""Findings: what is wrong, and where.
 
-A `Finding` is one problem at one place; an `InputError` carries the findings that stop a command. Nothing else in
-the package prints or exits: the commands in `ci_compiler.cli` turn these into lines on standard error and into the
-exit codes of the design: 0 done, 1 findings or drift, 2 the input is wrong.
+A `Finding` is one problem at one place. An `InputError` carries the findings that stop a command. Nothing else in the
+package prints or exits: the commands in `ci_compiler.cli` turn these into lines on standard error and into exit codes
+(0 done, 1 findings or drift, 2 the input is wrong).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from enum import IntEnum, StrEnum
 from os import PathLike, fspath
 from typing import Self
+
+from ci_compiler.codes import WARNINGS, Code
 
 
 class ExitCode(IntEnum):
@@ -37,7 +39,7 @@ class ExitCode(IntEnum):
 
 
 class Severity(StrEnum):
-    """How a finding counts: an error stops the command, a warning is only said."""
+    """Whether a finding stops the command (error) or is only printed (warning)."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -57,39 +59,50 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One problem: a kebab-case `code`, a one-line `message` that says what is wrong and what is right."""
+    """One problem: its `code`, and a one-line `message` that says what is wrong and what is right.
+
+    `tolerated`: the command continues, although the code is an error elsewhere.
+    """
 
     place: Place
-    code: str
+    code: Code
     message: str
-    severity: Severity = Severity.ERROR
+    tolerated: bool = False
+
+    @property
+    def severity(self) -> Severity:
+        """Warning if the code is one of `WARNINGS` or is tolerated here, else error."""
+        return Severity.WARNING if self.tolerated or self.code in WARNINGS else Severity.ERROR
 
     def __str__(self) -> str:
-        """The line for standard error: `file:line:column: code message`, with control characters made visible."""
+        """The line for standard error: `file:line:column: code message`, with control characters escaped."""
         text = f"{self.place}: {self.code} {self.message}"
         return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 class InputError(Exception):
-    """The input is wrong: one or more findings, exit code 2, nothing written."""
+    """The input is wrong: one or more findings. The command writes nothing and exits with 2."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = tuple(findings)
         super().__init__("\n".join(map(str, self.findings)))
 
 
-def wrong(file: str | PathLike[str], code: str, message: str) -> InputError:
-    """The error of one finding about `file` (an option, a host, a word) as a whole."""
+def wrong(file: str | PathLike[str], code: Code, message: str) -> InputError:
+    """An error with one finding about `file` (or an option, a host, an argument) as a whole."""
     return InputError([Finding(place=Place(file=fspath(file)), code=code, message=message)])
 
 
-def nearest(name: str, known: Iterable[str], *, label: str = "did you mean") -> str:
-    """The clause that names the known names nearest to `name`, all of them where none is near; '' where none exist."""
+def nearest(name: str, known: Iterable[str], *, label: str = "did you mean", only_near: bool = False) -> str:
+    """The clause that suggests the known names nearest to `name`.
+
+    If none is near, it lists all names, or is '' with `only_near`. It is '' if there are no names.
+    """
     names = sorted(set(known))
     near = get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return f"; {label} {' or '.join(near)}?"
-    if not names:
+    if not names or only_near:
         return ""
     shown = ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
     return f"; known are {shown}"

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 
 
@@ -57,7 +58,7 @@ class Git:
         from ci_compiler.process import find_program  # not at the top: `head_branch` alone must import little
 
         self.root = root
-        self.program = find_program("git", install="on Debian: `apt-get install git`", code="git-missing")
+        self.program = find_program("git", install="on Debian: `apt-get install git`", code=Code.GIT_MISSING)
         self._run("rev-parse", "--git-dir")
 
     def _start(self, arguments: Sequence[str], stdin: str, extra: Mapping[str, str]) -> bytes:
@@ -70,7 +71,7 @@ class Git:
             if ended.status:
                 said = ended.err.strip().splitlines()
                 reason = said[0].removeprefix("fatal: ") if said else f"git {arguments[0]} ended with {ended.status}"
-                raise wrong(self.root, "git", reason + _remedy(reason))
+                raise wrong(self.root, Code.GIT, reason + _remedy(reason))
             out.seek(0)
             return out.read()
 
@@ -83,7 +84,7 @@ class Git:
             return self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").strip()
         except InputError:
             message = f"no commit is called {revision!r} here{self.shallow_hint()}"
-            raise wrong(self.root, "unknown-revision", message) from None
+            raise wrong(self.root, Code.UNKNOWN_REVISION, message) from None
 
     def shallow_hint(self) -> str:
         """For the message about a missing commit: that the clone is shallow; '' if it is not."""
@@ -127,7 +128,7 @@ class Git:
             end = answer.index(b"\n", at)
             header = answer[at:end].split()
             if len(header) != 3:
-                raise wrong(self.root, "git", f"{name} is not in the repository")
+                raise wrong(self.root, Code.GIT, f"{name} is not in the repository")
             size = int(header[2])
             contents.append(answer[end + 1 : end + 1 + size])
             at = end + 2 + size

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Never
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.secret import Secret
 
@@ -70,7 +71,7 @@ Background = subprocess.Popen[bytes]
 """A program that `start` started."""
 
 
-def find_program(name: str, *, install: str, code: str = "program-missing", folders: Sequence[str] = ()) -> str:
+def find_program(name: str, *, install: str, code: Code = Code.PROGRAM_MISSING, folders: Sequence[str] = ()) -> str:
     """The path of a program on PATH or in `folders`. Raises InputError (`code`), which says how to `install` it."""
     found = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *folders)))
     if found is None:
@@ -199,7 +200,7 @@ def _spawn(
             command, stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd=folder, start_new_session=group
         )
     except OSError as error:
-        raise wrong(command[0], "cannot-start", f"cannot be started: {error.strerror}") from None
+        raise wrong(command[0], Code.CANNOT_START, f"cannot be started: {error.strerror}") from None
 
 
 @contextmanager

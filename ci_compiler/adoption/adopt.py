@@ -32,6 +32,7 @@ from ci_compiler.adoption.known_pins import KnownPins, known_pins
 from ci_compiler.adoption.named_recipes import Recipe, named
 from ci_compiler.adoption.packages import foreign, on_branches, packages_of
 from ci_compiler.adoption.spec_text import spec_text
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, Severity
 from ci_compiler.hardware import Hardware, tables
 from ci_compiler.plan.pipeline import Plan, plan
@@ -76,7 +77,7 @@ def adopt(folders: Sequence[Path]) -> Adopted:
     findings.sort(key=lambda finding: (finding.place, finding.code, finding.message))
     if not fleet.recipes:
         nothing = Finding(
-            place=Place(file=str(folders[0])), code="nothing-to-adopt", message="no recipe can be adopted"
+            place=Place(file=str(folders[0])), code=Code.NOTHING_TO_ADOPT, message="no recipe can be adopted"
         )
         raise InputError([*findings, nothing])
     text, compiled, more = _compiled(fleet, hardware)
@@ -197,7 +198,7 @@ def _compiled(fleet: _Fleet, hardware: Hardware) -> tuple[str, Plan, list[Findin
         raise RuntimeError(message)
     message = f"the shorter exclusions came out different, so {len(exclude)} variants are excluded by name"
     place = Place(file=str(fleet.recipes[0].evaluation.path))
-    return text, compiled, [Finding(place=place, code="long-exclusions", message=message, severity=Severity.WARNING)]
+    return text, compiled, [Finding(place=place, code=Code.LONG_EXCLUSIONS, message=message)]
 
 
 def _compile(fleet: _Fleet, matrix: Matrix, hardware: Hardware) -> tuple[str, Plan]:

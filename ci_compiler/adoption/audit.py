@@ -1,7 +1,7 @@
 """What is wrong with recipes that exist, judged by what they evaluate to.
 
-Each recipe of a checkout is evaluated, and so is the recipe that the spec wants in its place; what differs is told by
-the kind of error that it is, once, at its place. The kinds are those that hand-copied recipes showed (CODES).
+Each recipe of a checkout is evaluated, and so is the recipe that the spec compiles to in its place. Each difference is
+one finding, at its place, whose code says what kind of error it is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from ci_compiler.adoption.audit_text import wrong_counts, wrong_gpu_in_text
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, nearest
 from ci_compiler.hardware import CPU, Gpu
 from ci_compiler.plan.matrix import Cell
@@ -22,34 +23,8 @@ from ci_compiler.plan.rules import RULES, Judged, judge
 from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.model import Branch, Spec
 
-CODES: Mapping[str, str] = {
-    "pname-differs": "file name and pname differ",
-    "dotted-name": "a dot in a name, which no Flox attribute path holds",
-    "gpu-target-notation": "gpuTargets in another notation than 9.0, which torch does not build",
-    "gpu-needs-newer-cuda": "a GPU that the CUDA toolkit does not know yet",
-    "gpu-dropped-by-cuda": "a GPU that the CUDA toolkit knows no more",
-    "gpu-host": "a GPU with a host CPU that it does not come with",
-    "wrong-pin": "another nixpkgs than the branch is pinned to",
-    "overlay-missing": "an overlay that the branch's other recipes have is missing",
-    "wrong-cpu-flags": "compiler flags of another instruction set",
-    "big-parallel-missing": "big-parallel is not asked for, so that heavy builds run beside each other",
-    "wrong-platforms": "meta.platforms is not exactly the one system",
-    "pytorch-alias": "python3Packages.pytorch, which is an alias; the package is torch",
-    "unknown-recipe": "a recipe that the spec does not know: a one-off left behind",
-    "cuda-in-cpu-recipe": "CUDA is turned on in a CPU recipe",
-    "text-names-another-gpu": "a comment or description names another GPU than the recipe builds for",
-    "differs-from-spec": "an edit that this recipe missed, or that only it has",
-    "wrong-count": "a count of variants in a document that is not the count",
-    "cuda-in-name": "the name says another CUDA version than the branch has",
-    "wrong-gpu": "it builds for another GPU than its name says",
-    "cuda-off": "CUDA is off in a GPU recipe",
-    "another-torch": "it is built with another torch than the torch recipe's",
-    "missing-recipe": "the spec wants a recipe that is not there",
-}
-"""Every code that an audit gives, with what it means."""
-
-_ABOUT_THE_GPU = {"cuda-off", "wrong-gpu", "unknown-recipe", *(rule.code for rule in RULES)}
-"""Codes of recipes that build for the wrong GPU, or nobody knows for which: what they say is no news then."""
+_ABOUT_THE_GPU = {Code.CUDA_OFF, Code.WRONG_GPU, Code.UNKNOWN_RECIPE, *(rule.code for rule in RULES)}
+"""The codes after which the text of a recipe is not checked, since it is unclear which GPU is the right one."""
 
 _NOTATION = re.compile(r"\d+\.\d+[a-z]?(\+PTX)?")
 _NAME = re.compile(r"[A-Za-z0-9_]+-python3\d+-(?:cpu|cuda(?P<cuda>\d+_\d+)-[^-]+)-[^-]+")
@@ -107,7 +82,7 @@ def _missing(this: Audit, root: Path, paths: tuple[Path, ...]) -> Iterator[Findi
             message = (
                 f"{name} is in the spec and has no recipe; `ci-compile recipes --branch {this.branch.name}` writes it"
             )
-            yield Finding(place=Place(file=str(root)), code="missing-recipe", message=message)
+            yield Finding(place=Place(file=str(root)), code=Code.MISSING_RECIPE, message=message)
 
 
 def undotted(spec: Spec, name: str) -> str:
@@ -127,15 +102,15 @@ def _unknown(this: Audit, name: str, one: Evaluation) -> Iterator[Finding]:
     tag = this.branch.cuda.replace(".", "_")
     if right != name:
         message = f"{name!r} holds a dot, which no Flox attribute path does; call it {right}"
-        yield _at(one, "", "dotted-name", message)
+        yield _at(one, "", Code.DOTTED_NAME, message)
     elif parts and parts["cuda"] not in {None, tag}:
         message = f"its name says CUDA {parts['cuda'].replace('_', '.')}, and {this.branch.name} has {this.branch.cuda}"
-        yield _at(one, "pname", "cuda-in-name", message)
+        yield _at(one, "pname", Code.CUDA_IN_NAME, message)
     elif impossible := list(_impossible(this, one)):
         yield from impossible
     else:
         message = f"{name} is not in the spec{nearest(name, this.cells)}"
-        yield _at(one, "", "unknown-recipe", message)
+        yield _at(one, "", Code.UNKNOWN_RECIPE, message)
 
 
 def _impossible(this: Audit, one: Evaluation) -> Iterator[Finding]:
@@ -146,7 +121,7 @@ def _impossible(this: Audit, one: Evaluation) -> Iterator[Finding]:
     system = one.platforms[0] if len(one.platforms) == 1 else ""
     for gpu in _gpus(this, one):
         for rule in RULES:
-            about_host = rule.code == "gpu-host"
+            about_host = rule.code is Code.GPU_HOST
             problem = rule.problem(gpu, toolkit, system) if system or not about_host else ""
             if problem:
                 yield _at(one, "meta.platforms" if about_host else "override.gpuTargets", rule.code, problem)
@@ -167,7 +142,9 @@ def _gpus(this: Audit, one: Evaluation) -> list[Gpu]:
 def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluation]) -> Iterator[Finding]:
     cell, want = this.cells[name], this.wanted[name]
     if one.pname != want.pname:
-        yield _at(one, "pname", "pname-differs", f"pname is {one.pname!r}, and the recipe of {name} has {want.pname!r}")
+        yield _at(
+            one, "pname", Code.PNAME_DIFFERS, f"pname is {one.pname!r}, and the recipe of {name} has {want.pname!r}"
+        )
     yield from _check_nixpkgs(this, one, want)
     yield from _check_hardware(this, cell, one, want)
     own_torch = one.torch if one.torch and one.torch.path == one.path else None
@@ -176,10 +153,10 @@ def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluat
             continue
         if "big-parallel" not in part.required_system_features:
             message = f'{whose}requiredSystemFeatures lacks "big-parallel"'
-            yield _at(part, "requiredSystemFeatures", "big-parallel-missing", message)
+            yield _at(part, "requiredSystemFeatures", Code.BIG_PARALLEL_MISSING, message)
         if part.attribute.endswith(".pytorch"):
             yield _at(
-                part, "", "pytorch-alias", f"{whose}{part.attribute} is an alias; take {part.attribute[:-7]}torch"
+                part, "", Code.PYTORCH_ALIAS, f"{whose}{part.attribute} is an alias; take {part.attribute[:-7]}torch"
             )
     yield from _check_torch(this, cell, one, others)
     yield from _check_rest(one, want)
@@ -188,51 +165,53 @@ def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluat
 def _check_nixpkgs(this: Audit, one: Evaluation, want: Evaluation) -> Iterator[Finding]:
     if one.pin != want.pin:
         taken = f"takes nixpkgs {one.pin}" if one.pin else "takes whatever nixpkgs it is handed"
-        yield _at(one, "nixpkgs", "wrong-pin", f"{taken}; {this.branch.name} is pinned to {want.pin}")
+        yield _at(one, "nixpkgs", Code.WRONG_PIN, f"{taken}; {this.branch.name} is pinned to {want.pin}")
     here = {attribute for overlay in one.overlays for attribute in overlay}
     for overlay in want.overlays:
         for attribute in overlay:
             if attribute not in here and one.pin:
                 message = f"no overlay sets {attribute}, as the recipes of {this.branch.name} do"
-                yield _at(one, "nixpkgs.overlays", "overlay-missing", message)
+                yield _at(one, "nixpkgs.overlays", Code.OVERLAY_MISSING, message)
     for attribute in sorted(here & want.overlaid.keys()):
         if one.overlaid.get(attribute) != want.overlaid[attribute]:
             message = f"its overlay makes another {attribute} than the recipes of {this.branch.name}"
-            yield _at(one, "nixpkgs.overlays", "overlay-missing", message)
+            yield _at(one, "nixpkgs.overlays", Code.OVERLAY_MISSING, message)
 
 
 def _check_hardware(this: Audit, cell: Cell, one: Evaluation, want: Evaluation) -> Iterator[Finding]:
     if one.platforms != (cell.system,):
         shown = ", ".join(one.platforms) or "none"
         yield _at(
-            one, "meta.platforms", "wrong-platforms", f"meta.platforms is {shown}, and it is built for {cell.system}"
+            one, "meta.platforms", Code.WRONG_PLATFORMS, f"meta.platforms is {shown}, and it is built for {cell.system}"
         )
     for name in ("CXXFLAGS", "CFLAGS"):
         yield from _check_flags(one, want, name)
     if cell.gpu == CPU:
         if one.cuda_support or one.config.get("cudaSupport") or one.gpu_targets:
             where = "override.cudaSupport" if one.override.get("cudaSupport") else "config.cudaSupport"
-            yield _at(one, where, "cuda-in-cpu-recipe", "CUDA is turned on, and the recipe is for CPUs alone")
+            yield _at(one, where, Code.CUDA_IN_CPU_RECIPE, "CUDA is turned on, and the recipe is for CPUs alone")
         return
     if one.package == "torch":
         yield from _check_targets(this, cell, one)
     if one.pin and not one.config.get("cudaSupport"):
-        yield _at(one, "config.cudaSupport", "cuda-off", "config.cudaSupport is not set, and the recipe is for a GPU")
+        yield _at(
+            one, "config.cudaSupport", Code.CUDA_OFF, "config.cudaSupport is not set, and the recipe is for a GPU"
+        )
 
 
 def _check_targets(this: Audit, cell: Cell, one: Evaluation) -> Iterator[Finding]:
     wrong = [target for target in one.gpu_targets if not _NOTATION.fullmatch(target)]
     want = str(this.spec.hardware.gpu(cell.gpu).capability)
     if not one.cuda_support:
-        yield _at(one, "override.cudaSupport", "cuda-off", "CUDA is turned off, and the recipe is for a GPU")
+        yield _at(one, "override.cudaSupport", Code.CUDA_OFF, "CUDA is turned off, and the recipe is for a GPU")
     elif wrong:
         message = f"gpuTargets holds {wrong[0]!r}; torch takes {want!r}"
-        yield _at(one, "override.gpuTargets", "gpu-target-notation", message)
+        yield _at(one, "override.gpuTargets", Code.GPU_TARGET_NOTATION, message)
     elif impossible := list(_impossible(this, one)):
         yield from impossible
     elif one.gpu_targets != (want,):
         message = f"gpuTargets is {', '.join(one.gpu_targets) or 'not set'}, and {cell.gpu} is {want}"
-        yield _at(one, "override.gpuTargets", "wrong-gpu", message)
+        yield _at(one, "override.gpuTargets", Code.WRONG_GPU, message)
 
 
 def _check_flags(one: Evaluation, want: Evaluation, name: str) -> Iterator[Finding]:
@@ -241,7 +220,7 @@ def _check_flags(one: Evaluation, want: Evaluation, name: str) -> Iterator[Findi
     lacking = sorted(flag for flag in wanted - here if flag.startswith("-m"))
     if extra or lacking:
         parts = [f"holds {' '.join(extra)}"] * bool(extra) + [f"lacks {' '.join(lacking)}"] * bool(lacking)
-        yield _at(one, "preConfigure", "wrong-cpu-flags", f"{name} {' and '.join(parts)}")
+        yield _at(one, "preConfigure", Code.WRONG_CPU_FLAGS, f"{name} {' and '.join(parts)}")
 
 
 def _check_torch(this: Audit, cell: Cell, one: Evaluation, others: Mapping[str, Evaluation]) -> Iterator[Finding]:
@@ -253,7 +232,7 @@ def _check_torch(this: Audit, cell: Cell, one: Evaluation, others: Mapping[str, 
         is_torch = this.spec.packages[variant.package].attribute == "torch"
         if is_torch and other is not None and one.torch.drv_path != other.drv_path:
             message = f"its torch is not the derivation that {variant.name} builds; import that recipe"
-            yield _at(one, "override.torch", "another-torch", message)
+            yield _at(one, "override.torch", Code.ANOTHER_TORCH, message)
 
 
 _REST = ("ninja_flags", "max_jobs", "cmake_flags", "python", "sources", "patches")
@@ -276,12 +255,12 @@ def _check_rest(one: Evaluation, want: Evaluation) -> Iterator[Finding]:
                 yield _differs(one, f"{kind}.{key}", mine.get(key), theirs.get(key))
     for phase in ("postPatch",):
         if one.attributes.get(phase) != want.attributes.get(phase):
-            yield _at(one, phase, "differs-from-spec", f"{phase} is not as in the spec's recipe")
+            yield _at(one, phase, Code.DIFFERS_FROM_SPEC, f"{phase} is not as in the spec's recipe")
 
 
 def _differs(one: Evaluation, name: str, here: object, wanted: object) -> Finding:
     message = f"{name} is {_shown(here)}, and {_shown(wanted)} in the spec's recipe"
-    return _at(one, _PLACES.get(name, name), "differs-from-spec", message)
+    return _at(one, _PLACES.get(name, name), Code.DIFFERS_FROM_SPEC, message)
 
 
 _PLACES = {"ninja_flags": "ninjaFlags", "cmake_flags": "cmakeFlags", "max_jobs": "preConfigure", "sources": "src"}
@@ -294,6 +273,6 @@ def _shown(value: object) -> str:
     return text if len(text) <= 100 else text[:97] + "…"
 
 
-def _at(one: Evaluation, where: str, code: str, message: str) -> Finding:
+def _at(one: Evaluation, where: str, code: Code, message: str) -> Finding:
     place = one.places.get(where) or Place(file=str(one.path), line=1, column=1)
     return Finding(place=place, code=code, message=message)

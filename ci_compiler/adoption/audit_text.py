@@ -10,6 +10,7 @@ from itertools import combinations
 from pathlib import Path
 
 from ci_compiler.adoption.evaluation import Evaluation
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import Gpu, Hardware, tables
 from ci_compiler.plan.rules import Judged
@@ -41,7 +42,9 @@ def wrong_gpu_in_text(spec: Spec, one: Evaluation, targets: Sequence[Gpu]) -> It
 
 def _finding(place: Place, what: str, named: str, mine: set[str]) -> Finding:
     built = f"builds for {', '.join(sorted(mine))}" if mine else "builds for no GPU"
-    return Finding(place=place, code="text-names-another-gpu", message=f"{what} names {named}, and the recipe {built}")
+    return Finding(
+        place=place, code=Code.TEXT_NAMES_ANOTHER_GPU, message=f"{what} names {named}, and the recipe {built}"
+    )
 
 
 def _gpus_in(hardware: Hardware, text: str) -> list[str]:
@@ -75,7 +78,7 @@ def wrong_counts(root: Path, judged: Judged) -> Iterator[Finding]:
                 place = Place(file=str(path), line=line, column=match.start() - text.rfind("\n", 0, match.start()))
                 total = max(right)
                 message = f"says {match[1]} variants; the matrix has {total} in all, and nothing in it is {match[1]}"
-                yield Finding(place=place, code="wrong-count", message=message)
+                yield Finding(place=place, code=Code.WRONG_COUNT, message=message)
 
 
 def counts(judged: Judged) -> set[int]:

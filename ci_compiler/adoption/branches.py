@@ -16,6 +16,7 @@ from ci_compiler.adoption.known_pins import KnownPins
 from ci_compiler.adoption.named_recipes import Recipe
 from ci_compiler.adoption.spec_forms import fits, sri
 from ci_compiler.adoption.work_arounds import work_arounds_of
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.spec.model import Branch, Source
@@ -116,13 +117,15 @@ def _pin(
         by_attribute = {one.identity.attribute: versions[one.package] for one in recipes if one.package in versions}
         guess = pins.like(by_attribute)
         message = f"no recipe of {name} says which nixpkgs it is of; {guess} stands in the spec for now"
-        findings.append(at(recipes[0].evaluation, "no-pin", message, warn=True))
+        findings.append(at(recipes[0].evaluation, Code.NO_PIN, message))
         return guess
     for recipe in recipes:
         pin = recipe.evaluation.pin
         if pin != most:
             taken = f"takes nixpkgs {pin}" if pin else "takes whatever nixpkgs it is handed"
-            findings.append(at(recipe.evaluation, "wrong-pin", f"{taken}; most of {name} takes {most}", warn=True))
+            findings.append(
+                at(recipe.evaluation, Code.WRONG_PIN, f"{taken}; most of {name} takes {most}", tolerated=True)
+            )
     return most
 
 
@@ -141,7 +144,7 @@ def _allows_broken(recipe: Recipe) -> str:
 
 def _broken_differs(recipe: Recipe, value: str, most: str) -> Finding:
     message = f"it {value} broken packages, and most of {recipe.branch} {most} them"
-    return at(recipe.evaluation, "allow-broken-differs", message, "config.allowBroken", warn=True)
+    return at(recipe.evaluation, Code.ALLOW_BROKEN_DIFFERS, message, "config.allowBroken")
 
 
 # Packages on the branch.
@@ -162,7 +165,7 @@ def _versions(
             remarks[package] = FROM_PIN if known else GUESSED
             if not known:
                 message = f"no recipe of {name} says the version of {package}; {versions[package]} stands in the spec"
-                findings.append(at(mine[0].evaluation, "no-version", message, warn=True))
+                findings.append(at(mine[0].evaluation, Code.NO_VERSION, message))
     return versions, remarks
 
 
@@ -172,7 +175,7 @@ def _version(recipe: Recipe) -> str:
 
 def _version_differs(recipe: Recipe, value: str, most: str) -> Finding:
     message = f"its version is {value}, and {recipe.package} is {most} on {recipe.branch}"
-    return at(recipe.evaluation, "version-differs", message, "version", warn=True)
+    return at(recipe.evaluation, Code.VERSION_DIFFERS, message, "version")
 
 
 def _sources(recipes: Sequence[Recipe], findings: list[Finding]) -> dict[str, Source]:
@@ -194,14 +197,14 @@ def _source(recipe: Recipe, findings: list[Finding]) -> tuple[Source, ...]:
             return (Source(repository=repository, tag=given.rev, hash=digest, submodules=given.submodules),)
         shown = f"{given.fetcher} of {given.url or given.name} at {given.rev or 'no tag'}"
         message = f"its source ({shown}) is not a tag of a GitHub repository with its SHA-256; left out"
-        findings.append(at(recipe.evaluation, "source-left-out", message, "src", warn=True))
+        findings.append(at(recipe.evaluation, Code.SOURCE_LEFT_OUT, message, "src"))
     return ()
 
 
 def _source_differs(recipe: Recipe, value: tuple[Source, ...], most: tuple[Source, ...]) -> Finding:
     shown, other = (f"{one[0].repository} {one[0].tag}" if one else "nixpkgs' own" for one in (value, most))
     message = f"its source is {shown}, and most of {recipe.package} on {recipe.branch} have {other}"
-    return at(recipe.evaluation, "source-differs", message, "src", warn=True)
+    return at(recipe.evaluation, Code.SOURCE_DIFFERS, message, "src")
 
 
 def _pnames(recipes: Sequence[Recipe], findings: list[Finding]) -> dict[str, str]:
@@ -214,7 +217,7 @@ def _pnames(recipes: Sequence[Recipe], findings: list[Finding]) -> dict[str, str
                 message = (
                     f"pname is {recipe.evaluation.pname!r}, and {most or package}-{recipe.identity.suffix} of most"
                 )
-                findings.append(at(recipe.evaluation, "pname-differs", message, "pname", warn=True))
+                findings.append(at(recipe.evaluation, Code.PNAME_DIFFERS, message, "pname", tolerated=True))
         if most not in {None, package}:
             found[package] = most
     return found

@@ -16,6 +16,7 @@ from pathlib import Path
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, recipe_folder, text_of
 from ci_compiler.adoption.spec_forms import fits
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, wrong
 from ci_compiler.git import head_branch
 from ci_compiler.hardware import Hardware
@@ -63,7 +64,7 @@ def _branch(folder: Path) -> str:
     name = head_branch(root) or root.name
     if folder.is_dir() and not fits("branch-name", name):
         message = f"{name!r} is no branch's name; check a branch out there, or call the folder by its name"
-        raise wrong(folder, "unknown-branch", message)
+        raise wrong(folder, Code.UNKNOWN_BRANCH, message)
     return name
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ci_compiler.adoption.exclusions import Key
 from ci_compiler.adoption.identity import at
 from ci_compiler.adoption.named_recipes import Recipe
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.rules import RULES
@@ -25,7 +26,7 @@ def possible(
             kept.append(recipe)
         elif is_.cuda != cuda:
             message = f"it builds with CUDA {is_.cuda}, and {recipe.branch} is of {cuda}"
-            findings.append(at(recipe.evaluation, "branch-cuda", message, "nixpkgs.overlays"))
+            findings.append(at(recipe.evaluation, Code.BRANCH_CUDA, message, "nixpkgs.overlays"))
         elif (told := _impossible(recipe, hardware)) is not None:
             findings.append(told)
         else:
@@ -58,7 +59,7 @@ def apart(recipes: Sequence[Recipe], branches: Mapping[str, Branch]) -> tuple[li
             kept[recipe.branch, recipe.name] = recipe
             continue
         message = f"{recipe.name} is of version {version} on {holder} too; publishing one would overwrite the other"
-        findings.append(at(recipe.evaluation, "same-name-same-version", message, "version"))
+        findings.append(at(recipe.evaluation, Code.SAME_NAME_SAME_VERSION, message, "version"))
     return list(kept.values()), findings
 
 
@@ -73,7 +74,7 @@ def served(recipes: Sequence[Recipe], packages: Mapping[str, Package]) -> tuple[
             return kept, findings
         for recipe, need in lacking:
             message = f"it needs {need}-{recipe.identity.suffix}, which {recipe.branch} does not build"
-            findings.append(at(recipe.evaluation, "needs-missing-variant", message, "override.torch"))
+            findings.append(at(recipe.evaluation, Code.NEEDS_MISSING_VARIANT, message, "override.torch"))
         gone = {recipe.key for recipe, _ in lacking}
         kept = [recipe for recipe in kept if recipe.key not in gone]
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.adoption.evaluation import EvaluatedSource, Evaluation, Fetch, Folders, Overlaid, Patch, read
 from ci_compiler.adoption.nix_instantiate import Ending, parse
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
 from ci_compiler.recipes.identifiers import Mentions, mentions
 from ci_compiler.variant import RECIPES
@@ -227,7 +228,7 @@ class _Evaluator:
             return results | {number: self._late(number, watch.recipe) for number in rest}, []
         if watch.recipe is None:
             told = nix.failure(watch.message, []).message
-            raise wrong(nix.PROGRAM, "nix-failed", told)
+            raise wrong(nix.PROGRAM, Code.NIX_FAILED, told)
         # One that is done is not to blame, whatever ended the process.
         culprit = rest[0] if watch.recipe in results else watch.recipe
         results[culprit] = self._finding(self.recipes[culprit], watch.message, ending)
@@ -249,19 +250,19 @@ class _Evaluator:
         if ending is Ending.STALLED:
             limit, self.patience = self.patience, max(1.0, self.patience / 2)
             message = f"evaluating it did not end within {limit:g} s: is it endless?"
-            return _wrong(recipe, message, code="recipe-timeout")
+            return _wrong(recipe, message, code=Code.RECIPE_TIMEOUT)
         problem = nix.failure(said, list(self.folders.named))
         file = self.folders.name(problem.file) if problem.file else None
         if file is None or problem.file is None:
             return _wrong(recipe, problem.message)
         elsewhere = "" if problem.file == recipe.resolve() else f" (evaluating {recipe})"
         place = Place(file=str(file if elsewhere else recipe), line=problem.line, column=problem.column)
-        return Finding(place=place, code="recipe-evaluation", message=problem.message + elsewhere)
+        return Finding(place=place, code=Code.RECIPE_EVALUATION, message=problem.message + elsewhere)
 
     def _late(self, number: int, at_work: int | None) -> Finding:
         did = "was not done" if number == at_work else "was not reached"
         message = f"it {did} when the {self.timeout:g} s for {len(self.recipes)} recipes were over"
-        return _wrong(self.recipes[number], message, code="recipe-timeout")
+        return _wrong(self.recipes[number], message, code=Code.RECIPE_TIMEOUT)
 
     def _evaluation(self, recipe: Path, told: Mapping[str, Any], events: list[dict[str, Any]]) -> Evaluation:
         """A recipe's evaluation with what it did on the way."""
@@ -304,10 +305,10 @@ class _Evaluator:
 
 
 def _missing(folder: Path, message: str) -> InputError:
-    return wrong(folder, "recipes-missing", message)
+    return wrong(folder, Code.RECIPES_MISSING, message)
 
 
-def _wrong(recipe: Path, message: str, code: str = "recipe-evaluation") -> Finding:
+def _wrong(recipe: Path, message: str, code: Code = Code.RECIPE_EVALUATION) -> Finding:
     return Finding(place=Place(file=str(recipe)), code=code, message=message)
 
 

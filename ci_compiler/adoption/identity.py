@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ci_compiler.adoption.evaluation import Evaluation, texts
-from ci_compiler.errors import Finding, Place, Severity
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import CPU, Gpu, Hardware, Isa, Version
 from ci_compiler.plan.matrix import suffix
 
@@ -72,7 +73,9 @@ def identify(recipe: Evaluation, name: str, hardware: Hardware, pins: Iterable[s
             by_name.add("cuda")
         if cuda not in hardware.toolkits:
             known = ", ".join(hardware.toolkits)
-            raise misfit(recipe, "unknown-cuda", f"it builds with CUDA {cuda}; known are {known}", "nixpkgs.overlays")
+            raise misfit(
+                recipe, Code.UNKNOWN_CUDA, f"it builds with CUDA {cuda}; known are {known}", "nixpkgs.overlays"
+            )
     python = recipe.python
     plain = recipe.attribute.startswith(("python3Packages.", "pythonPackages."))
     if plain and recipe.pin not in pins and (named := _NAMED_PYTHON.search(name)):
@@ -90,15 +93,15 @@ def identify(recipe: Evaluation, name: str, hardware: Hardware, pins: Iterable[s
     )
 
 
-def misfit(recipe: Evaluation, code: str, message: str, where: str = "") -> MisfitError:
+def misfit(recipe: Evaluation, code: Code, message: str, where: str = "") -> MisfitError:
     """The refusal of `recipe`, at the place where its attribute `where` is written."""
     return MisfitError(at(recipe, code, message, where))
 
 
-def at(recipe: Evaluation, code: str, message: str, where: str = "", *, warn: bool = False) -> Finding:
+def at(recipe: Evaluation, code: Code, message: str, where: str = "", *, tolerated: bool = False) -> Finding:
     """A finding about `recipe`, at the place where its attribute `where` is written."""
     place = recipe.places.get(where) or Place(file=str(recipe.path))
-    return Finding(place=place, code=code, message=message, severity=Severity.WARNING if warn else Severity.ERROR)
+    return Finding(place=place, code=code, message=message, tolerated=tolerated)
 
 
 def _attribute(recipe: Evaluation) -> str:
@@ -108,7 +111,7 @@ def _attribute(recipe: Evaluation) -> str:
     found = _PACKAGE.fullmatch(recipe.attribute)
     if found is None or found["name"] in _BUILDERS or not recipe.python:
         made = f"made with {recipe.attribute}" if recipe.attribute else "not a package of nixpkgs"
-        raise misfit(recipe, "one-off", f"it is {made}; a spec's packages are nixpkgs' Python packages, overridden")
+        raise misfit(recipe, Code.ONE_OFF, f"it is {made}; a spec's packages are nixpkgs' Python packages, overridden")
     return found["name"]
 
 
@@ -122,20 +125,20 @@ def _gpu(recipe: Evaluation, hardware: Hardware) -> tuple[Gpu, tuple[Finding, ..
     if len(targets) != 1:
         several = f"for {len(targets)} GPUs ({', '.join(targets)})" if targets else "for whatever GPUs nixpkgs chooses"
         message = f"CUDA is on and it builds {several}; a variant is for one (gpuTargets)"
-        raise misfit(torch or recipe, "gpu-targets", message, "override.gpuTargets")
+        raise misfit(torch or recipe, Code.GPU_TARGETS, message, "override.gpuTargets")
     gpu = _gpu_of(targets[0], hardware)
     if gpu is None:
         known = ", ".join(str(one.capability) for one in hardware.gpus.values())
         message = f"no known GPU has the compute capability {targets[0]}; known are {known}"
-        raise misfit(torch or recipe, "unknown-gpu", message, "override.gpuTargets")
+        raise misfit(torch or recipe, Code.UNKNOWN_GPU, message, "override.gpuTargets")
     own = _list(recipe.exports.get("TORCH_CUDA_ARCH_LIST", ""))
     if torch is not None and any(_gpu_of(target, hardware) not in {None, gpu} for target in own):
         message = f"its own kernels are for {', '.join(own)}, and its torch is for {targets[0]}"
-        raise misfit(recipe, "torch-differs", message, "preConfigure")
+        raise misfit(recipe, Code.TORCH_DIFFERS, message, "preConfigure")
     if targets[0] == str(gpu.capability):
         return gpu, ()
     message = f"gpuTargets is {targets[0]}, taken for {gpu.name}; a compiled recipe has {gpu.capability}"
-    return gpu, (at(torch or recipe, "gpu-target-notation", message, "override.gpuTargets", warn=True),)
+    return gpu, (at(torch or recipe, Code.GPU_TARGET_NOTATION, message, "override.gpuTargets", tolerated=True),)
 
 
 def _targets(recipe: Evaluation) -> tuple[str, ...]:
@@ -165,18 +168,20 @@ def _isa(recipe: Evaluation, hardware: Hardware) -> Isa:
     torch = _machine_flags(recipe.torch) if recipe.torch else frozenset()
     flags = own or torch
     if not flags:
-        raise misfit(recipe, "unknown-isa", "no compiler flag of it says what CPUs it is for", "preConfigure")
+        raise misfit(recipe, Code.UNKNOWN_ISA, "no compiler flag of it says what CPUs it is for", "preConfigure")
     isa = min(hardware.isas.values(), key=lambda one: (-len(flags & set(one.flags)), len(flags ^ set(one.flags))))
     if flags != set(isa.flags):
         differs = _difference(isa.flags, flags)
         message = f"its compiler flags are of no known ISA; {isa.name}'s, the nearest, {differs}"
-        raise misfit(recipe if own else recipe.torch or recipe, "unknown-isa", message, "preConfigure")
+        raise misfit(recipe if own else recipe.torch or recipe, Code.UNKNOWN_ISA, message, "preConfigure")
     if own and torch and own != torch:
-        raise misfit(recipe, "torch-differs", f"it is for {isa.name}, and its torch is for {' '.join(sorted(torch))}")
+        raise misfit(
+            recipe, Code.TORCH_DIFFERS, f"it is for {isa.name}, and its torch is for {' '.join(sorted(torch))}"
+        )
     if recipe.platforms and isa.system not in recipe.platforms:
         shown = ", ".join(recipe.platforms)
         message = f"its compiler flags are {isa.name}'s, of {isa.system}, and meta.platforms is {shown}"
-        raise misfit(recipe, "isa-system", message, "meta.platforms")
+        raise misfit(recipe, Code.ISA_SYSTEM, message, "meta.platforms")
     return isa
 
 
@@ -188,7 +193,7 @@ def _machine_flags(recipe: Evaluation) -> frozenset[str]:
     told = {flags: name for name, flags in found.items() if flags}
     if len(told) > 1:
         names = " and ".join(told.values())
-        raise misfit(recipe, "unknown-isa", f"{names} choose different instructions", "preConfigure")
+        raise misfit(recipe, Code.UNKNOWN_ISA, f"{names} choose different instructions", "preConfigure")
     return next(iter(told), frozenset())
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ci_compiler.adoption import nix_instantiate as nix
+from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.process import ask
 
@@ -42,7 +43,7 @@ def known_pins() -> KnownPins:
     with tempfile.TemporaryDirectory(prefix="ci-compiler-") as home:
         ended = ask(argv, seconds=_SECONDS, env=nix.environment(Path(home)))
     if ended.status:
-        raise wrong(nix.PROGRAM, "nix-failed", ended.said)
+        raise wrong(nix.PROGRAM, Code.NIX_FAILED, ended.said)
     table = json.loads(ended.out)
     versions = {pin: row["versions"] for pin, row in table["revisions"].items()}
     return KnownPins(newest=table["newest"], versions=versions)

@@ -16,6 +16,7 @@ from ci_compiler.adoption.evaluator import name_of
 from ci_compiler.adoption.exclusions import Key
 from ci_compiler.adoption.identity import Identity, MisfitError, at, identify
 from ci_compiler.adoption.spec_forms import fits
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import Hardware
 from ci_compiler.spec.build import bundled_spec
@@ -50,7 +51,7 @@ def named(
         finding = _misnamed(recipe, attributes)
         if finding is None and first is not None:
             message = f"{recipe.branch} has {recipe.name} twice: {first.evaluation.path} is the one that counts"
-            finding = at(recipe.evaluation, "duplicate-recipe", message, warn=True)
+            finding = at(recipe.evaluation, Code.DUPLICATE_RECIPE, message)
         if finding is None:
             recipes[recipe.branch, recipe.name] = recipe
         else:
@@ -96,7 +97,7 @@ def _misnamed(recipe: Recipe, attributes: dict[str, str]) -> Finding | None:
         if is_.attribute == right:
             return None
         message = f"it is nixpkgs' {is_.attribute}, and the other recipes of {recipe.package} are {right}"
-        return at(recipe.evaluation, "package-attribute", message)
+        return at(recipe.evaluation, Code.PACKAGE_ATTRIBUTE, message)
     usual = {package.name: package.attribute for package in bundled_spec().packages.values()}
     called = (package for package, attribute in {**attributes, **usual}.items() if attribute == is_.attribute)
     right = f"{next(called, is_.attribute)}-{is_.suffix}"
@@ -106,4 +107,4 @@ def _misnamed(recipe: Recipe, attributes: dict[str, str]) -> Finding | None:
         message = f"a variant's name ends with its ISA; it builds {right}: call it that, or keep it out of the fleet"
     else:
         message = f"it builds {right}, and its name says another"
-    return at(recipe.evaluation, "wrong-name", message)
+    return at(recipe.evaluation, Code.WRONG_NAME, message)

@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.process import PAST_LIMIT, find_program, follow_errors
 
@@ -71,7 +72,7 @@ def command(*arguments: str, readable: Sequence[Path] = ()) -> list[str]:
     Raises InputError, which says how to install Nix, if the program is missing.
     """
     install = "`apt install nix-bin` on Debian or Ubuntu, or see https://nixos.org/download"
-    program = find_program(PROGRAM, install=install, code="nix-missing")
+    program = find_program(PROGRAM, install=install, code=Code.NIX_MISSING)
     options = {"restrict-eval": "true", "allow-import-from-derivation": "false", "system": _SYSTEM}
     return [
         program,
@@ -147,14 +148,14 @@ def parse(paths: Sequence[Path], *, timeout: float = 60.0) -> tuple[Finding, ...
 def _parse_until_wrong(batch: Sequence[Path], home: Path, deadline: float) -> tuple[int, Finding | None]:
     """Parses files up to the first that is wrong: how many were parsed, and what is wrong with the last of them."""
 
-    def wrong(index: int, code: str, message: str, line: int = 0, column: int = 0) -> tuple[int, Finding]:
+    def wrong(index: int, code: Code, message: str, line: int = 0, column: int = 0) -> tuple[int, Finding]:
         place = Place(file=str(batch[index]), line=line, column=column)
         return index + 1, Finding(place=place, code=code, message=message)
 
     real = [path.resolve() for path in batch]
     missing = next((index for index, path in enumerate(real) if not path.is_file()), len(batch))
     if missing == 0:
-        return wrong(0, "recipe-syntax", "there is no such file")
+        return wrong(0, Code.RECIPE_SYNTAX, "there is no such file")
     real = real[:missing]
     said: list[str] = []
 
@@ -167,11 +168,11 @@ def _parse_until_wrong(batch: Sequence[Path], home: Path, deadline: float) -> tu
     if ending is Ending.DONE:
         return len(real), None
     if ending is not Ending.FAILED:
-        return wrong(0, "recipe-timeout", "parsing took too long")
+        return wrong(0, Code.RECIPE_TIMEOUT, "parsing took too long")
     problem = failure("\n".join(said), real)
     if problem.file in real:
         index = real.index(problem.file)
-        return wrong(index, "recipe-syntax", problem.message, problem.line, problem.column)
+        return wrong(index, Code.RECIPE_SYNTAX, problem.message, problem.line, problem.column)
     if len(real) > 1:  # Nix does not name the file: bisect
         return _parse_until_wrong(batch[: len(real) // 2], home, deadline)
-    return wrong(0, "recipe-syntax", problem.message)
+    return wrong(0, Code.RECIPE_SYNTAX, problem.message)

@@ -16,6 +16,7 @@ from ci_compiler.adoption.evaluator import name_of
 from ci_compiler.adoption.identity import TORCH, at
 from ci_compiler.adoption.named_recipes import Recipe
 from ci_compiler.adoption.spec_forms import fits, sri
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Package, Repository, in_build_order
@@ -58,7 +59,7 @@ def foreign(recipes: Sequence[Recipe]) -> tuple[Imports, list[Recipe], list[Find
         package = name_of(Path(address)).removesuffix(f"-{recipe.identity.suffix}")
         made = _import(recipe, address, package) if address and package not in here else None
         if isinstance(made, str):
-            findings.append(at(recipe.evaluation, "foreign-torch", made, "override.torch"))
+            findings.append(at(recipe.evaluation, Code.FOREIGN_TORCH, made, "override.torch"))
             continue
         if made is not None:
             imports[recipe.branch, recipe.name] = made
@@ -98,7 +99,7 @@ def packages_of(recipes: Sequence[Recipe], imports: Imports) -> tuple[dict[str, 
                 f"{package} is built with a torch of its own making, and no recipe builds that; give the checkout "
                 "that does as a further DIR, or a spec's `repository`"
             )
-            findings.append(at(mine[0].evaluation, "needs-torch", message, "override.torch", warn=True))
+            findings.append(at(mine[0].evaluation, Code.NEEDS_TORCH, message, "override.torch"))
         made = replace(_usual(package, attributes[package]), needs=needs)
         found[package] = replace(made, jobs=_jobs(mine, made.jobs, findings))
     return {one.name: one for one in in_build_order(dict(sorted(found.items(), key=_order)))}, findings
@@ -169,7 +170,7 @@ def _imports_differ(recipes: Sequence[Recipe], imports: Imports, package: str, t
         most = (there.name, there.rev.get(recipe.branch, ""))
         if one is not None and one.package == package and (one.repository, one.rev) != most:
             message = f"its {package} is {one.repository}'s at {one.rev}, and of most {most[0]}'s at {most[1]}"
-            yield at(recipe.evaluation, "foreign-torch-differs", message, "override.torch", warn=True)
+            yield at(recipe.evaluation, Code.FOREIGN_TORCH_DIFFERS, message, "override.torch")
 
 
 def _needs(package: str, recipes: Sequence[Recipe], attributes: Mapping[str, str], imports: Imports) -> Iterator[str]:
@@ -203,7 +204,7 @@ def _jobs(recipes: Sequence[Recipe], usual: int, findings: list[Finding]) -> int
         jobs = told.get((recipe.branch, recipe.name), most)
         if jobs != most:
             message = f"it builds with {jobs} jobs, and most of {recipe.package} with {most}"
-            findings.append(at(recipe.evaluation, "jobs-differ", message, "ninjaFlags", warn=True))
+            findings.append(at(recipe.evaluation, Code.JOBS_DIFFER, message, "ninjaFlags"))
     return most
 
 

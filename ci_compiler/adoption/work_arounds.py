@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from ci_compiler.adoption.evaluation import PHASES, Evaluation
 from ci_compiler.adoption.identity import TORCH, at
 from ci_compiler.adoption.named_recipes import Recipe
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU
 from ci_compiler.recipes.work_arounds import Piece, pieces
@@ -34,12 +35,7 @@ def work_arounds_of(recipes: Sequence[Recipe]) -> tuple[tuple[str, ...], list[Fi
         found += [piece] * usual
         said = "lacks the work-around" if usual else "has the work-around"
         findings += [
-            at(
-                recipe.evaluation,
-                "work-around-differs",
-                f"it {said} {piece.name}, unlike most of its branch",
-                warn=True,
-            )
+            at(recipe.evaluation, Code.WORK_AROUND_DIFFERS, f"it {said} {piece.name}, unlike most of its branch")
             for recipe, has in have
             if has is not usual
         ]
@@ -81,4 +77,4 @@ def _left_out(subjects: Sequence[tuple[Recipe, Evaluation]], found: Sequence[Pie
     for attribute, mine in sorted(counts.items()):
         more = f", as do {len(mine) - 1} more recipes" if len(mine) > 1 else ""
         message = f"its overlay changes {attribute}{more}; no work-around does that, so it is left out"
-        yield at(mine[0].evaluation, "overlay-left-out", message, "nixpkgs.overlays", warn=True)
+        yield at(mine[0].evaluation, Code.OVERLAY_LEFT_OUT, message, "nixpkgs.overlays")

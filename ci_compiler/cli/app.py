@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Never, Protocol, cast
 
 from ci_compiler import __version__
+from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, InputError, wrong
 
 
@@ -97,7 +98,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
         from ci_compiler.cli.console import print_findings
 
         _close_output()
-        print_findings(wrong(str(error.filename or program.name), "system", error.strerror or str(error)).findings)
+        print_findings(wrong(str(error.filename or program.name), Code.SYSTEM, error.strerror or str(error)).findings)
         return 2
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

@@ -45,13 +45,24 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def print_markdown(text: str) -> None:
+    """Prints Markdown: formatted on a terminal, as it is in a pipe."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(text))
+    else:
+        print(text, end="")
+
+
 def print_findings(findings: Iterable[Finding]) -> None:
-    """One line a finding on standard error; a warning says that it is one."""
+    """Prints one line per finding on standard error, with `warning:` before a warning."""
     for finding in findings:
         warning = "warning: " if finding.severity is Severity.WARNING else ""
         print(f"{warning}{finding}", file=sys.stderr)
 
 
 def note(text: str) -> None:
-    """A line for people on standard error, which no pipe carries on."""
+    """Prints a line for people on standard error, so that a pipe does not carry it."""
     print(text, file=sys.stderr)

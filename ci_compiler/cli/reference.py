@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,8 +15,10 @@ PROGRAMS = (COMPILE, RUNNER)
 
 
 def main() -> None:
-    """Writes the pages into the folder that is named."""
+    """Writes the pages into the folder that is named, and removes the pages of findings that are gone."""
     folder = Path(sys.argv[1])
+    shutil.rmtree(folder / "findings", ignore_errors=True)
+    (folder / "findings").mkdir(parents=True)
     for name, text in pages(PROGRAMS).items():
         (folder / name).write_text(text, "utf-8")
 

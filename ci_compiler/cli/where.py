@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
         message = f"{what}; give --branch{nearest('', spec.branches)}"
     else:
         message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
-    raise wrong("--branch", "unknown-branch", message)
+    raise wrong("--branch", Code.UNKNOWN_BRANCH, message)
 
 
 def root_of(arguments: argparse.Namespace) -> Path:
@@ -64,7 +65,7 @@ def root_of(arguments: argparse.Namespace) -> Path:
     given: Path | None = getattr(arguments, "root", None)
     if given is not None:
         if not given.is_dir():
-            raise wrong(given, "root-missing", "no such folder")
+            raise wrong(given, Code.ROOT_MISSING, "no such folder")
         return given
     return checkout_around(Path.cwd())
 
@@ -88,9 +89,9 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
         return load_spec(own, shown=SPEC.as_posix())
     other = SPEC.with_suffix(".yml")
     if (root / other).exists():
-        raise wrong(other, "spec-missing", f"a spec is called {SPEC.name}; rename the file, or give --spec")
+        raise wrong(other, Code.SPEC_MISSING, f"a spec is called {SPEC.name}; rename the file, or give --spec")
     if _compiled_from_own(root):
-        raise wrong(SPEC, "spec-missing", "the files here are compiled from it; bring it back, or give --spec")
+        raise wrong(SPEC, Code.SPEC_MISSING, "the files here are compiled from it; bring it back, or give --spec")
     return bundled_spec()
 
 

@@ -1,4 +1,4 @@
-"""The reference pages: the commands from their parsers, the spec from its JSON Schema.
+"""The reference pages: the commands from their parsers, the spec from its JSON Schema, findings from their register.
 
 `ci_compiler.cli.reference` writes them; a test compares them with the code.
 """
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from ci_compiler.errors import ExitCode
 from ci_compiler.files.drift import MARK
+from ci_compiler.register import index, page, register
 from ci_compiler.spec.schema import schema
 
 NOTE = f"<!-- {MARK}'s own code: `python -m ci_compiler.cli.reference .github/docs/reference`. Do not edit. -->"
@@ -41,8 +42,11 @@ class CommandLine(Protocol):
 
 
 def pages(programs: Iterable[CommandLine]) -> dict[str, str]:
-    """The pages by file name."""
-    return {"commands.md": commands(programs), "spec.md": spec()}
+    """The pages by their path in the folder of the reference."""
+    findings = {f"findings/{code}.md": page(entry) for code, entry in register().items()}
+    texts = {"findings/README.md": index(), **findings}
+    made = {path: f"{NOTE}\n\n{text}" for path, text in texts.items()}
+    return {"commands.md": commands(programs), "spec.md": spec(), **made}
 
 
 def commands(programs: Iterable[CommandLine]) -> str:

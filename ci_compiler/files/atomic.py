@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 
 _STAGING = ".ci-compile-"
@@ -65,7 +66,7 @@ def sweep(path: Path) -> None:
 def cannot_write(file: str | os.PathLike[str], error: OSError) -> InputError:
     """The error that a user is told, in the kernel's words; of those that copying a folder collected, the first."""
     why = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
-    return wrong(file, "cannot-write", f"cannot be written: {why}")
+    return wrong(file, Code.CANNOT_WRITE, f"cannot be written: {why}")
 
 
 @contextmanager

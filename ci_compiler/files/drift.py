@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 
 MARK = "Compiled by ci-compile"
@@ -170,7 +171,7 @@ def _against(root: Path, path: str, text: str, findings: list[Finding]) -> FileC
     """The change that `text` makes at `path`, None for none; a finding where something foreign stands there."""
     target = root / path
     if problem := obstacle(root, path):
-        findings.append(Finding(place=Place(file=path), code="in-the-way", message=problem))
+        findings.append(Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=problem))
         return None
     try:
         data = target.read_bytes()
@@ -178,12 +179,12 @@ def _against(root: Path, path: str, text: str, findings: list[Finding]) -> FileC
         return FileChange(path=path, before=None, after=text)
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
-        findings.append(Finding(place=Place(file=path), code="in-the-way", message=message))
+        findings.append(Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=message))
         return None
     if data == text.encode():
         return None
     if not marked(data):
-        findings.append(Finding(place=Place(file=path), code="in-the-way", message=FOREIGN))
+        findings.append(Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=FOREIGN))
         return None
     return FileChange(path=path, before=data.decode(errors="replace"), after=text)
 
@@ -221,7 +222,7 @@ def _still_due(
     now = _compare(root, mine, [territory])
     message = "was changed while this compile was at work; run it again"
     if other := [change.path for change in now if change not in changes]:
-        raise InputError(Finding(place=Place(file=path), code="in-the-way", message=message) for path in other)
+        raise InputError(Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=message) for path in other)
     return now
 
 

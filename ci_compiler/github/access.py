@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.secret import Secret
 
@@ -77,7 +78,7 @@ def access(environment: Mapping[str, str], root: Path, repository: str = "") -> 
     name = repository or environment.get("GITHUB_REPOSITORY", "") or _of_checkout(root, _web_host(api))
     if not _REPOSITORY.fullmatch(name):
         whence = "--repository" if repository else "GITHUB_REPOSITORY"
-        raise wrong(whence, "wrong-repository", f"{name!r} is not OWNER/NAME")
+        raise wrong(whence, Code.WRONG_REPOSITORY, f"{name!r} is not OWNER/NAME")
     return Access(api=api, repository=name, credential=_credential(environment, _web_host(api)))
 
 
@@ -88,9 +89,9 @@ def _api(environment: Mapping[str, str]) -> str:
     url = environment.get("GITHUB_API_URL", "").rstrip("/") or API
     parts = _parts(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query:
-        raise wrong("GITHUB_API_URL", "wrong-address", f"{url!r} is not the address of an API, as {API}")
+        raise wrong("GITHUB_API_URL", Code.WRONG_ADDRESS, f"{url!r} is not the address of an API, as {API}")
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-        raise wrong("GITHUB_API_URL", "wrong-address", f"{url!r} would send the token unencrypted; use https")
+        raise wrong("GITHUB_API_URL", Code.WRONG_ADDRESS, f"{url!r} would send the token unencrypted; use https")
     return url
 
 
@@ -116,15 +117,15 @@ def _of_checkout(root: Path, host: str) -> str:
         remotes = dict(_remotes(config.read_text("utf-8", errors="replace")))
     except OSError:
         message = "no GITHUB_REPOSITORY in the environment and no git checkout here; give --repository OWNER/NAME"
-        raise wrong(root, "no-repository", message) from None
+        raise wrong(root, Code.NO_REPOSITORY, message) from None
     url = remotes.get("origin") or next(iter(remotes.values()), "")
     if not url:
-        raise wrong(config, "no-repository", "the checkout has no remote; give --repository OWNER/NAME")
+        raise wrong(config, Code.NO_REPOSITORY, "the checkout has no remote; give --repository OWNER/NAME")
     theirs, path = _host_and_path(url)
     if not theirs or ("." in theirs and theirs.removeprefix("ssh.") != host):
         where = theirs or "this machine"
         message = f"the remote lies on {where}, not on {host}; set GITHUB_API_URL, or give --repository OWNER/NAME"
-        raise wrong(config, "foreign-remote", message)
+        raise wrong(config, Code.FOREIGN_REMOTE, message)
     return "/".join(path.removesuffix("/").removesuffix(".git").split("/")[-2:])
 
 
@@ -176,14 +177,14 @@ def _credential(environment: Mapping[str, str], host: str) -> Token | AppKey:
         return _token(text, str(file))
     if login:
         message = f"gh keeps its token for {host} in the keyring; run with GITHUB_TOKEN=$(gh auth token)"
-        raise wrong(file, "no-token", message)
+        raise wrong(file, Code.NO_TOKEN, message)
     message = f"no {' or '.join(TOKENS)} in the environment and no login of gh; set one, or run `gh auth login`"
-    raise wrong("GITHUB_TOKEN", "no-token", message)
+    raise wrong("GITHUB_TOKEN", Code.NO_TOKEN, message)
 
 
 def _token(text: str, whence: str) -> Token:
     if not text.isascii() or not text.isprintable() or " " in text:
-        raise wrong(whence, "wrong-token", "what it holds is no token: it has blanks or control characters")
+        raise wrong(whence, Code.WRONG_TOKEN, "what it holds is no token: it has blanks or control characters")
     return Token(secret=Secret(text))
 
 
@@ -193,12 +194,12 @@ def _app_key(environment: Mapping[str, str]) -> Secret:
     name = environment.get("GITHUB_APP_PRIVATE_KEY_FILE", "")
     if not name:
         message = "GITHUB_APP_ID is set, and neither GITHUB_APP_PRIVATE_KEY nor GITHUB_APP_PRIVATE_KEY_FILE"
-        raise wrong("GITHUB_APP_PRIVATE_KEY", "no-token", message)
+        raise wrong("GITHUB_APP_PRIVATE_KEY", Code.NO_TOKEN, message)
     try:
         return Secret(Path(name).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", "not text")
-        raise wrong(name, "no-token", f"the App's private key cannot be read: {why}") from None
+        raise wrong(name, Code.NO_TOKEN, f"the App's private key cannot be read: {why}") from None
 
 
 def _gh_folder(environment: Mapping[str, str]) -> Path:
@@ -220,6 +221,6 @@ def _gh_login(file: Path, host: str) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, YAMLError):
-        raise wrong(file, "no-token", "gh's logins cannot be read") from None
+        raise wrong(file, Code.NO_TOKEN, "gh's logins cannot be read") from None
     entry = hosts.get(host) if isinstance(hosts, Mapping) else None
     return entry if isinstance(entry, Mapping) else {}

@@ -18,6 +18,7 @@ from jwt import PyJWTError
 
 from ci_compiler import __version__
 from ci_compiler.clock import Clock, SystemClock, back_off, span, time_of_day
+from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.github.access import Access, AppKey
 from ci_compiler.github.errors import PASSING, TROUBLES, GitHubError, Trouble, understood
@@ -75,7 +76,7 @@ class Client:
             app.create_jwt()
         except (ValueError, TypeError, PyJWTError) as error:
             message = f"is no private key that a GitHub App signs with ({type(error).__name__})"
-            raise wrong("GITHUB_APP_PRIVATE_KEY", "no-token", message) from None
+            raise wrong("GITHUB_APP_PRIVATE_KEY", Code.NO_TOKEN, message) from None
         owner, _, name = self.access.repository.partition("/")
         integration = GithubIntegration(auth=app, **self._settings())
         what = f"find the App's installation for {self.access.repository}"

@@ -11,6 +11,7 @@ from github.Workflow import Workflow
 from github.WorkflowRun import WorkflowRun
 
 from ci_compiler.clock import span
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest, wrong
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
@@ -75,10 +76,10 @@ def targets(plan: Plan, names: Iterable[str], branch: str | None = None) -> tupl
         found += here
         if not here:
             said = _why_not(known.unknown or "; ".join(one.reason for one in known.absent), known.built, name, branch)
-            findings.append(Finding(place=Place(file="NAME"), code="unknown-variant", message=said))
+            findings.append(Finding(place=Place(file="NAME"), code=Code.UNKNOWN_VARIANT, message=said))
     if branch is not None and branch not in plan.spec.branches:
         message = f"unknown branch {branch!r}{nearest(branch, plan.spec.branches)}"
-        findings = [Finding(place=Place(file="--branch"), code="unknown-branch", message=message)]
+        findings = [Finding(place=Place(file="--branch"), code=Code.UNKNOWN_BRANCH, message=message)]
     if findings:
         raise InputError(findings)
     return tuple(found)
@@ -100,7 +101,7 @@ def start(client: Client, wanted: Iterable[BuiltVariant], *, publish: bool, agai
     missing = dict.fromkeys(target.workflow for target in wanted if target.workflow not in client.workflows)
     if missing:
         message = f"{client.access.repository} has no such workflow; push the compiled files to its default branch"
-        raise InputError(Finding(place=Place(file=path), code="no-workflow", message=message) for path in missing)
+        raise InputError(Finding(place=Place(file=path), code=Code.NO_WORKFLOW, message=message) for path in missing)
     for target in wanted:
         yield _start(client, client.workflows[target.workflow], target, chosen)
 
@@ -125,7 +126,7 @@ def _start(client: Client, workflow: Workflow, target: BuiltVariant, chosen: Map
     if (found := _appeared(client, workflow, target, since)) is not None:
         return found
     message = f"{what}: GitHub took it, and shows no run after {span(_APPEARS)}; look at its Actions page"
-    raise wrong(client.access.host, "no-run", message)
+    raise wrong(client.access.host, Code.NO_RUN, message)
 
 
 def _dispatch(

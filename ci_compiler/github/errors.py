@@ -16,6 +16,7 @@ from github import BadAttributeException, GithubException, IncompletableObject
 from github.Requester import Requester
 
 from ci_compiler.clock import span, time_of_day
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 
 NOT_UNDERSTOOD = (
@@ -39,17 +40,17 @@ SECONDARY_WAIT = 60.0
 
 
 class Trouble(StrEnum):
-    """What kind of trouble it is; also the finding's code."""
+    """The kinds of trouble, by the codes of their findings."""
 
-    TOKEN = "github-token"  # noqa: S105  (a finding's code)
-    RATE = "github-rate-limit"
-    FORBIDDEN = "github-forbidden"
-    MISSING = "github-not-found"
-    CONFLICT = "github-conflict"
-    REFUSED = "github-refused"
-    SERVER = "github-server"
-    CONNECTION = "github-unreachable"
-    GARBLED = "github-garbled"
+    TOKEN = Code.GITHUB_TOKEN
+    RATE = Code.GITHUB_RATE_LIMIT
+    FORBIDDEN = Code.GITHUB_FORBIDDEN
+    MISSING = Code.GITHUB_NOT_FOUND
+    CONFLICT = Code.GITHUB_CONFLICT
+    REFUSED = Code.GITHUB_REFUSED
+    SERVER = Code.GITHUB_SERVER
+    CONNECTION = Code.GITHUB_UNREACHABLE
+    GARBLED = Code.GITHUB_GARBLED
 
 
 PASSING = frozenset({Trouble.RATE, Trouble.SERVER, Trouble.CONNECTION, Trouble.GARBLED})
@@ -88,7 +89,7 @@ def understood(error: Exception, *, what: str, host: str, now: float) -> GitHubE
         trouble, said = Trouble.GARBLED, " ".join(str(error).split())[:120]
         message = f"{what}: {host} gave an answer that is not GitHub's ({said or type(error).__name__})"
         uncertain = True
-    finding = Finding(place=Place(file=host), code=trouble, message=message)
+    finding = Finding(place=Place(file=host), code=Code(trouble), message=message)
     return GitHubError(finding, trouble=trouble, said=said, uncertain=uncertain)
 
 
@@ -105,7 +106,9 @@ def _answered(error: GithubException, what: str, host: str, now: float) -> GitHu
         Trouble.CONFLICT: "GitHub is in a state that this conflicts with",
         Trouble.SERVER: f"GitHub is in trouble itself ({error.status})",
     }.get(trouble, f"GitHub refused it ({error.status})")
-    finding = Finding(place=Place(file=host), code=trouble, message=f"{what}: {hint}" + (f": {said}" if said else ""))
+    finding = Finding(
+        place=Place(file=host), code=Code(trouble), message=f"{what}: {hint}" + (f": {said}" if said else "")
+    )
     return GitHubError(finding, trouble=trouble, said=said, wait=wait, uncertain=trouble is Trouble.SERVER)
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
@@ -59,7 +60,7 @@ class Registrar:
             if group.name.lower() == name.lower() or (not name and group.default):
                 return group.id
         message = f"{self.scope} has no runner group {name!r}{nearest(name, (group.name for group in groups))}"
-        raise wrong(self.scope, "unknown-group", message)
+        raise wrong(self.scope, Code.UNKNOWN_GROUP, message)
 
     def register(self, name: str, labels: tuple[str, ...], group: int) -> Registration:
         """A new runner called `name`, which bears exactly `labels`: GitHub adds none of its own. Raises GitHubError."""

@@ -13,17 +13,27 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
 
 CPU = "cpu"
 """The GPU axis' value of a variant that is built for no GPU."""
 
 
+_UNKNOWN = {
+    "GPU": Code.UNKNOWN_GPU,
+    "CPU": Code.UNKNOWN_CPU,
+    "CUDA toolkit": Code.UNKNOWN_TOOLKIT,
+    "ISA": Code.UNKNOWN_ISA,
+}
+
+
 class UnknownHardwareError(LookupError):
-    """A GPU, CUDA toolkit, ISA or system that the tables do not hold; the text names the nearest that they do."""
+    """A GPU, CPU, CUDA toolkit or ISA that the tables do not hold. The text names the nearest that they do."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind = kind
+        self.code = _UNKNOWN[kind]
         super().__init__(f"unknown {kind} {name!r}{nearest(name, known)}")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.matrix import Cell
@@ -104,9 +105,18 @@ class _Router:
     def _told(self, stage: Stage, cell: Cell, reason: str) -> str:
         if self.spec.tests.get(stage) in {None, TestPolicy.REQUIRED}:
             whose = f"{cell.variants[0].name} on {cell.branch}"
-            finding = self.spec.finding(("runners",), f"no-pool-for-{stage}", f"{reason} ({whose})", key=True)
+            finding = self.spec.finding(("runners",), _NO_POOL[stage], f"{reason} ({whose})", key=True)
             self.lacks.setdefault(reason, finding)
         return reason
+
+
+_NO_POOL = {
+    Stage.BUILD: Code.NO_POOL_FOR_BUILD,
+    Stage.CPU_TEST: Code.NO_POOL_FOR_CPU_TEST,
+    Stage.GPU_TEST: Code.NO_POOL_FOR_GPU_TEST,
+    Stage.PUBLISH: Code.NO_POOL_FOR_PUBLISH,
+}
+"""The finding for each stage that no pool runs."""
 
 
 def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:
@@ -131,7 +141,7 @@ def _stealing_pools(spec: Spec) -> Iterator[Finding]:
                 f"jobs for {pool.name} would run on {other.name} as well, whose machines bear all of its labels; "
                 f"give {pool.name} a label that {other.name} lacks"
             )
-            yield spec.finding(("runners", pool.name, "runs-on"), "pool-steals", message)
+            yield spec.finding(("runners", pool.name, "runs-on"), Code.POOL_STEALS, message)
 
 
 def _serves(machines: RunsOn, job: RunsOn) -> bool:
@@ -148,7 +158,7 @@ def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]
         return
     if spec.backend is Backend.NIX:
         message = "backend nix publishes into a binary cache: without a `cache` publishing fails"
-        yield spec.finding(("backend",), "no-cache", message, warn=True)
+        yield spec.finding(("backend",), Code.NO_CACHE, message)
         return
     for pools in {id(route): route.pools for route in routes}.values():
         build = pools.get(Stage.BUILD)
@@ -158,7 +168,7 @@ def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]
                 f"what {build.name} builds, {other.name} tests or publishes: without a `cache` to bring it there, "
                 "this fails where they share no store"
             )
-            yield spec.finding(("runners", other.name), "no-cache", message, key=True, warn=True)
+            yield spec.finding(("runners", other.name), Code.NO_CACHE, message, key=True)
             return
 
 
@@ -166,6 +176,4 @@ def _unused_pools(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
     used = {pool.name for known in {id(route): route for route in routes}.values() for pool in known.pools.values()}
     for pool in spec.pools:
         if pool.name not in used:
-            yield spec.finding(
-                ("runners", pool.name), "unused-pool", f"no job goes to {pool.name}", key=True, warn=True
-            )
+            yield spec.finding(("runners", pool.name), Code.UNUSED_POOL, f"no job goes to {pool.name}", key=True)

@@ -2,7 +2,7 @@
 
 `judge` sorts the candidates of the matrix into cells that are built and cells that are left out, each with a reason.
 An impossible cell that the spec names explicitly is an error; one that comes from multiplying the axes is left out and
-recorded. Each rule has a code and the source of its fact.
+recorded. The register has the source of each rule's fact.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Severity
 from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit
 from ci_compiler.plan.matrix import Candidate, Cell, candidates, cells_of
@@ -32,7 +33,7 @@ class LeftOut:
     isa: str
     python: str = ""
     package: str = ""
-    code: str
+    code: Code
     reason: str
     path: Path_
 
@@ -51,11 +52,10 @@ class Rule:
     """A reason why a GPU variant cannot exist.
 
     `problem` takes a GPU, the branch's toolkit and a Nix system, and returns the reason, or '' if they go together.
-    `named` says whether the spec names the impossible pair of a candidate explicitly. `source` is the fact's source.
+    `named` says whether the spec names the impossible pair of a candidate explicitly.
     """
 
-    code: str
-    source: str
+    code: Code
     problem: Callable[[Gpu, Toolkit, str], str]
     named: Callable[[Candidate], bool]
 
@@ -80,20 +80,17 @@ def _host(gpu: Gpu, _: Toolkit, system: str) -> str:
 
 RULES = (
     Rule(
-        code="gpu-needs-newer-cuda",
-        source="nixpkgs _cuda/db/bootstrap/cuda.nix, minCudaMajorMinorVersion; CUDA release notes",
+        code=Code.GPU_NEEDS_NEWER_CUDA,
         problem=_too_new,
         named=lambda candidate: candidate.gpu_on_branch,
     ),
     Rule(
-        code="gpu-dropped-by-cuda",
-        source="nixpkgs _cuda/db/bootstrap/cuda.nix, maxCudaMajorMinorVersion; CUDA 13.0 release notes",
+        code=Code.GPU_DROPPED_BY_CUDA,
         problem=_too_old,
         named=lambda candidate: candidate.gpu_on_branch,
     ),
     Rule(
-        code="gpu-host",
-        source="NVIDIA's product pages: Jetson and DRIVE Orin and Thor and DGX Spark are modules with an ARM CPU",
+        code=Code.GPU_HOST,
         problem=_host,
         named=lambda candidate: candidate.isa_on_gpu,
     ),
@@ -135,7 +132,7 @@ def _pair(candidate: Candidate) -> str:
     return f"{candidate.gpu} with {candidate.isa} on {candidate.branch}"
 
 
-def _left_out(candidate: Candidate, code: str, reason: str) -> LeftOut:
+def _left_out(candidate: Candidate, code: Code, reason: str) -> LeftOut:
     return LeftOut(
         branch=candidate.branch,
         gpu=candidate.gpu,
@@ -172,7 +169,7 @@ def _exclude(spec: Spec, cells: list[Cell]) -> tuple[list[Cell], list[LeftOut], 
                     isa=cell.isa,
                     python=cell.python,
                     package=variant.package,
-                    code="excluded",
+                    code=Code.EXCLUDED,
                     reason=exclusion.because,
                     path=path,
                 )
@@ -183,7 +180,7 @@ def _exclude(spec: Spec, cells: list[Cell]) -> tuple[list[Cell], list[LeftOut], 
                 kept.append(replace(cell, variants=rest) if out else cell)
         if len(left_out) == before:
             message = f"the exclusion {exclusion.pattern!r} matches no variant"
-            unused.append(spec.finding((*path, "variants"), "unused-exclusion", message))
+            unused.append(spec.finding((*path, "variants"), Code.UNUSED_EXCLUSION, message))
         cells = kept
     return cells, left_out, unused
 
@@ -193,7 +190,7 @@ def _exclude(spec: Spec, cells: list[Cell]) -> tuple[list[Cell], list[LeftOut], 
 
 def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     if not cells:
-        yield spec.finding(("matrix",), "empty-matrix", "no variant is left; nothing would be built")
+        yield spec.finding(("matrix",), Code.EMPTY_MATRIX, "no variant is left; nothing would be built")
     seen: set[tuple[str, str, str]] = set()
     for cell in cells:
         held = {variant.package for variant in cell.variants}
@@ -204,11 +201,11 @@ def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
                 if need not in held and not elsewhere and key not in seen:
                     seen.add(key)
                     message = f"{variant.name} needs {need}-{cell.suffix}, which {cell.branch} does not build"
-                    yield spec.finding(("packages", variant.package, "needs"), "needs-missing-variant", message)
+                    yield spec.finding(("packages", variant.package, "needs"), Code.NEEDS_MISSING_VARIANT, message)
         odd = next((v.name for v in cell.variants if not ATTRIBUTE_PATH.fullmatch(v.name)), None)
         if odd is not None:
             message = f"{odd!r} cannot stand in a Flox attribute path (letters, digits, _ and -)"
-            yield spec.finding(("matrix",), "name-attribute-path", message)
+            yield spec.finding(("matrix",), Code.NAME_ATTRIBUTE_PATH, message)
     yield from _check_versions_apart(spec, cells)
 
 
@@ -228,7 +225,7 @@ def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
                     f"{both[0]}{more} would have version {one.versions[package]} on {one.name} and on {other.name}; "
                     "publishing one overwrites the other"
                 )
-                yield spec.finding(("branches", other.name, "versions", package), "same-name-same-version", message)
+                yield spec.finding(("branches", other.name, "versions", package), Code.SAME_NAME_SAME_VERSION, message)
 
 
 def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) -> Iterator[Finding]:
@@ -241,11 +238,11 @@ def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) 
         if not any(gpu == axis.name for _, gpu in used):
             reasons = dict.fromkeys(one.reason for one in left_out if one.gpu == axis.name)
             why = "; ".join(reasons) or "everything of it is excluded"
-            yield spec.finding(path, "unused-gpu", f"{axis.name}: nothing of it is built: {why}", key=True)
+            yield spec.finding(path, Code.UNUSED_GPU, f"{axis.name}: nothing of it is built: {why}", key=True)
     branches = {branch for branch, _ in used}
     for name in spec.branches:
         if name not in branches:
-            yield spec.finding(("branches", name), "unused-branch", f"{name} has no variant", key=True)
+            yield spec.finding(("branches", name), Code.UNUSED_BRANCH, f"{name} has no variant", key=True)
 
 
 def errors_among(findings: Iterable[Finding]) -> list[Finding]:

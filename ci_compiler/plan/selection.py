@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
@@ -70,7 +71,7 @@ def of_shard(
             everything = plan.spec.schedule is None or plan.spec.schedule.build == "all"
             wanted = [name for name in shard.variants if everything or not published(name)]
         case _:
-            raise wrong("event", "unknown-event", f"no shard runs on {event.name!r}")
+            raise wrong("event", Code.UNKNOWN_EVENT, f"no shard runs on {event.name!r}")
     return _choice(shard.branch, shard.cells, set(wanted))
 
 
@@ -78,7 +79,7 @@ def of_pull_request(plan: Plan, event: GitHubEvent, affected: Affected) -> RunSe
     """What a pull request builds: the cells that it affects, or representatives of them. Raises InputError."""
     request = event.payload.get("pull_request")
     if not isinstance(request, Mapping):
-        raise wrong("event", "unknown-event", f"{event.name!r} is not a pull request")
+        raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is not a pull request")
     branch = str(request["base"]["ref"])
     if branch not in plan.spec.branches:
         return RunSelection(branch=branch, variants=(), cells=())
@@ -131,7 +132,9 @@ def _dispatched(shard: Shard, variant: str) -> Sequence[str]:
     if variant == ALL:
         return shard.variants
     if variant not in shard.variants:
-        raise wrong("event", "unknown-variant", f"{variant!r} is not in {shard.name}{nearest(variant, shard.variants)}")
+        raise wrong(
+            "event", Code.UNKNOWN_VARIANT, f"{variant!r} is not in {shard.name}{nearest(variant, shard.variants)}"
+        )
     return [variant]
 
 

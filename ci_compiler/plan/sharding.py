@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.limits import limit
@@ -116,4 +117,4 @@ def _too_large(spec: Spec, shard: Shard) -> Finding:
         f"{shard.name}.yml would have {shard.jobs} jobs for the {len(shard.variants)} packages of one cell; a file can "
         f"have {limit('jobs').gate}; split the packages between two specs"
     )
-    return spec.finding(("packages",), "too-many-jobs", message, key=True)
+    return spec.finding(("packages",), Code.TOO_MANY_JOBS, message, key=True)

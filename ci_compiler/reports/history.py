@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from statistics import median
 from typing import Any
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
 from ci_compiler.workflows.variant import MANIFEST
 
@@ -29,7 +30,7 @@ class History:
 def read_history(folder: Path) -> History:
     """The manifests in `folder` and below. Raises InputError where there are none, or one is broken."""
     if not folder.is_dir():
-        raise wrong(folder, "history-missing", "no such folder")
+        raise wrong(folder, Code.HISTORY_MISSING, "no such folder")
     found: dict[tuple[str, str], list[float]] = {}
     findings: list[Finding] = []
     paths = list(_manifests(folder))
@@ -42,7 +43,7 @@ def read_history(folder: Path) -> History:
             findings.append(error.finding)
     if not paths:
         message = f"no {NAME} in it or below; builds leave them in their artifacts"
-        findings.append(Finding(place=Place(file=str(folder)), code="history-empty", message=message))
+        findings.append(Finding(place=Place(file=str(folder)), code=Code.HISTORY_EMPTY, message=message))
     if findings:
         raise InputError(findings)
     return History(seconds={key: round(median(times)) for key, times in sorted(found.items())}, manifests=len(paths))
@@ -53,7 +54,7 @@ class _BrokenError(Exception):
 
     def __init__(self, path: Path, message: str, line: int = 0, column: int = 0) -> None:
         place = Place(file=str(path), line=line, column=column)
-        self.finding = Finding(place=place, code="broken-manifest", message=message)
+        self.finding = Finding(place=place, code=Code.BROKEN_MANIFEST, message=message)
         super().__init__(message)
 
 

@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 
 Path_ = tuple[str | int, ...]
@@ -54,13 +55,13 @@ def read_document(path: Path, *, shown: str) -> Document:
     try:
         data = path.read_bytes() if path.stat().st_size <= LARGEST_FILE else None
     except FileNotFoundError:
-        _refuse(Place(file=shown), "spec-missing", "no such file; `ci-compile init` writes a first one")
+        _refuse(Place(file=shown), Code.SPEC_MISSING, "no such file; `ci-compile init` writes a first one")
     except IsADirectoryError:
-        _refuse(Place(file=shown), "spec-unreadable", "is a directory; a spec is a YAML file")
+        _refuse(Place(file=shown), Code.SPEC_UNREADABLE, "is a directory; a spec is a YAML file")
     except OSError as error:
-        _refuse(Place(file=shown), "spec-unreadable", f"cannot be read: {error.strerror}")
+        _refuse(Place(file=shown), Code.SPEC_UNREADABLE, f"cannot be read: {error.strerror}")
     if data is None:
-        _refuse(Place(file=shown), "spec-too-large", f"larger than {LARGEST_FILE:,} bytes, which no spec is")
+        _refuse(Place(file=shown), Code.SPEC_TOO_LARGE, f"larger than {LARGEST_FILE:,} bytes, which no spec is")
     return parse_document(data, shown=shown)
 
 
@@ -72,13 +73,15 @@ def parse_document(data: bytes, *, shown: str) -> Document:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         place = Place(file=shown, line=line, column=column)
-        _refuse(place, "spec-not-utf8", f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8")
+        _refuse(place, Code.SPEC_NOT_UTF8, f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8")
     if directive := _DIRECTIVE.search(text):
         place = Place(file=shown, line=text.count("\n", 0, directive.start()) + 1, column=1)
-        _refuse(place, "spec-syntax", f"{directive[0]} is a directive; a spec is YAML 1.2 without any")
+        _refuse(place, Code.SPEC_SYNTAX, f"{directive[0]} is a directive; a spec is YAML 1.2 without any")
     root = _compose(text, shown)
     if root is None:
-        _refuse(Place(file=shown), "spec-empty", "holds nothing; delete it, and `ci-compile init` writes a first one")
+        _refuse(
+            Place(file=shown), Code.SPEC_EMPTY, "holds nothing; delete it, and `ci-compile init` writes a first one"
+        )
     _Tree(shown).check(root)
     builder = _Builder(shown)
     value = builder.build(root, ())
@@ -95,16 +98,16 @@ def _compose(text: str, shown: str) -> Node | None:
         problem = (error.problem or error.context or "cannot be parsed").strip()
         if "'\\t'" in problem:
             problem = "a tab; YAML is indented with spaces"
-        _refuse(place, "spec-syntax", f"not YAML: {problem}")
+        _refuse(place, Code.SPEC_SYNTAX, f"not YAML: {problem}")
     except YAMLError as error:
         position = getattr(error, "position", 0)
         before = text[:position]
         place = Place(file=shown, line=before.count("\n") + 1, column=position - before.rfind("\n"))
-        _refuse(place, "spec-syntax", f"not YAML: {str(error).splitlines()[0]}")
+        _refuse(place, Code.SPEC_SYNTAX, f"not YAML: {str(error).splitlines()[0]}")
     except RecursionError:
-        _refuse(Place(file=shown), "spec-syntax", "nested deeper than any spec is")
+        _refuse(Place(file=shown), Code.SPEC_SYNTAX, "nested deeper than any spec is")
     except ValueError as error:
-        _refuse(Place(file=shown), "spec-syntax", f"not YAML: {error}")
+        _refuse(Place(file=shown), Code.SPEC_SYNTAX, f"not YAML: {error}")
     return node
 
 
@@ -118,14 +121,14 @@ class _Tree:
 
     def check(self, node: Node) -> int:
         if id(node) in self.open:
-            _refuse(_place(self.shown, node), "spec-alias", "an alias of something that holds it")
+            _refuse(_place(self.shown, node), Code.SPEC_ALIAS, "an alias of something that holds it")
         if id(node) not in self.sizes:
             self.open.add(id(node))
             self.sizes[id(node)] = 1 + sum(map(self.check, _children(node)))
             self.open.remove(id(node))
             if self.sizes[id(node)] > LARGEST_TREE:
                 message = f"aliases expand to more than {LARGEST_TREE:,} values, which no spec has"
-                _refuse(_place(self.shown, node), "spec-alias", message)
+                _refuse(_place(self.shown, node), Code.SPEC_ALIAS, message)
         return self.sizes[id(node)]
 
 
@@ -145,7 +148,7 @@ class _Builder:
         if isinstance(node, SequenceNode) and node.tag == _CORE + "seq":
             return [self.build(item, (*path, index)) for index, item in enumerate(node.value)]
         if not isinstance(node, ScalarNode):
-            _refuse(_place(self.shown, node), "spec-tag", f"the tag {node.tag} means nothing in a spec")
+            _refuse(_place(self.shown, node), Code.SPEC_TAG, f"the tag {node.tag} means nothing in a spec")
         return self._scalar(node, path)
 
     def _mapping(self, node: MappingNode, path: Path_) -> dict[str, Any]:
@@ -153,13 +156,13 @@ class _Builder:
         for key_node, value_node in node.value:
             place = _place(self.shown, key_node)
             if not isinstance(key_node, ScalarNode):
-                _refuse(place, "spec-key", "a key is a plain word")
+                _refuse(place, Code.SPEC_KEY, "a key is a plain word")
             key = self._text(key_node)
             if key_node.tag == _CORE + "merge":
-                _refuse(place, "spec-merge", "merge keys (<<) are not part of YAML 1.2; write the keys out")
+                _refuse(place, Code.SPEC_MERGE, "merge keys (<<) are not part of YAML 1.2; write the keys out")
             if key in result:
                 first = self.keys[(*path, key)].line
-                _refuse(place, "spec-duplicate-key", f"{key!r} stands here twice, first on line {first}")
+                _refuse(place, Code.SPEC_DUPLICATE_KEY, f"{key!r} stands here twice, first on line {first}")
             self.keys[(*path, key)] = place
             result[key] = self.build(value_node, (*path, key))
         return result
@@ -177,14 +180,14 @@ class _Builder:
                 self.typed[path] = text
                 return _number(text, whole=kind == "int")
             case _:
-                return _refuse(_place(self.shown, node), "spec-tag", f"the tag {node.tag} means nothing in a spec")
+                return _refuse(_place(self.shown, node), Code.SPEC_TAG, f"the tag {node.tag} means nothing in a spec")
 
     def _text(self, node: ScalarNode) -> str:
         """The scalar's text. Line breaks and invisible characters are rejected: they could only mislead a reader."""
         text: str = node.value
         if odd := next((char for char in text if not char.isprintable()), None):
             name = odd.encode("unicode_escape").decode()
-            _refuse(_place(self.shown, node), "spec-character", f"holds the invisible character {name}; take it out")
+            _refuse(_place(self.shown, node), Code.SPEC_CHARACTER, f"holds the invisible character {name}; take it out")
         return text
 
 
@@ -207,5 +210,5 @@ def _place(shown: str, node: Node) -> Place:
     return Place(file=shown, line=mark.line + 1, column=mark.column + 1)
 
 
-def _refuse(place: Place, code: str, message: str) -> Never:
+def _refuse(place: Place, code: Code, message: str) -> Never:
     raise InputError([Finding(place=place, code=code, message=message)])

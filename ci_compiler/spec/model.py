@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from ci_compiler import __version__
-from ci_compiler.errors import Finding, Place, Severity
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import Hardware
 from ci_compiler.spec.axes import Exclusion, GpuAxis, Matrix
 from ci_compiler.spec.declare import declared, entries, form, key
@@ -311,7 +312,6 @@ class Spec:
         full: Path_ = path
         return self.document.place(full, key=key)
 
-    def finding(self, path: Path_, code: str, message: str, *, key: bool = False, warn: bool = False) -> Finding:
+    def finding(self, path: Path_, code: Code, message: str, *, key: bool = False, tolerated: bool = False) -> Finding:
         """A finding about the value (or the key) at `path`."""
-        severity = Severity.WARNING if warn else Severity.ERROR
-        return Finding(place=self.place(*path, key=key), code=code, message=message, severity=severity)
+        return Finding(place=self.place(*path, key=key), code=code, message=message, tolerated=tolerated)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
 from ci_compiler.spec.load import Path_
@@ -37,15 +38,15 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
             for name in table:
                 if name not in spec.packages:
                     message = f"unknown package {name!r}{nearest(name, spec.packages)}"
-                    yield spec.finding((*path, key, name), "unknown-package", message, key=True)
+                    yield spec.finding((*path, key, name), Code.UNKNOWN_PACKAGE, message, key=True)
         for index, name in enumerate(branch.work_arounds):
             if name not in work_arounds():
                 message = f"unknown work-around {name!r}{nearest(name, work_arounds())}"
-                yield spec.finding((*path, "work-arounds", index), "unknown-work-around", message)
+                yield spec.finding((*path, "work-arounds", index), Code.UNKNOWN_WORK_AROUND, message)
         for package in spec.packages.values():
             if package.on(branch.name) and package.name not in branch.versions:
                 message = f"branch {branch.name} gives no version of {package.name}"
-                yield spec.finding((*path, "versions"), "missing-version", message)
+                yield spec.finding((*path, "versions"), Code.MISSING_VERSION, message)
 
 
 def _check_packages(spec: Spec) -> Iterator[Finding]:
@@ -54,14 +55,14 @@ def _check_packages(spec: Spec) -> Iterator[Finding]:
         for index, need in enumerate(package.needs):
             if need not in spec.packages:
                 message = f"unknown package {need!r}{nearest(need, spec.packages)}"
-                yield spec.finding((*path, "needs", index), "unknown-package", message)
+                yield spec.finding((*path, "needs", index), Code.UNKNOWN_PACKAGE, message)
         yield from _known_branches(spec, (*path, "branches"), package.branches)
         yield from _check_repository(spec, package)
     try:
         in_build_order(spec.packages)
     except ValueError as error:
         if all(need in spec.packages for package in spec.packages.values() for need in package.needs):
-            yield spec.finding(("packages",), "needs-circle", str(error))
+            yield spec.finding(("packages",), Code.NEEDS_CIRCLE, str(error))
 
 
 def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:
@@ -69,11 +70,14 @@ def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:
     if package.repository is None:
         return
     path: Path_ = ("packages", package.name, "repository")
-    for key, table in (("rev", package.repository.rev), ("hash", package.repository.hash)):
+    for key, code, table in (
+        ("rev", Code.MISSING_REV, package.repository.rev),
+        ("hash", Code.MISSING_HASH, package.repository.hash),
+    ):
         yield from _known_branches(spec, (*path, key), table, key=True)
         for branch in spec.branches:
             if package.on(branch) and branch not in table:
-                yield spec.finding((*path, key), f"missing-{key}", f"no {key} for branch {branch}")
+                yield spec.finding((*path, key), code, f"no {key} for branch {branch}")
 
 
 def _check_axes(spec: Spec) -> Iterator[Finding]:
@@ -81,7 +85,7 @@ def _check_axes(spec: Spec) -> Iterator[Finding]:
         path: Path_ = ("matrix", "isas", system)
         if system not in spec.hardware.systems:
             message = f"unknown system {system!r}{nearest(system, spec.hardware.systems)}"
-            yield spec.finding(path, "unknown-system", message, key=True)
+            yield spec.finding(path, Code.UNKNOWN_SYSTEM, message, key=True)
         for index, isa in enumerate(isas):
             yield from _check_isa_of_system(spec, (*path, index), isa, system)
     for axis in spec.matrix.gpus:
@@ -96,7 +100,7 @@ def _check_axes(spec: Spec) -> Iterator[Finding]:
             yield from _known_branches(spec, path, (branch,), key=True)
             if axis.branches and branch in spec.branches and branch not in axis.branches:
                 message = f"{axis.name} is not built on {branch}, so `also` adds nothing there"
-                yield spec.finding(path, "unused-also", message, key=True)
+                yield spec.finding(path, Code.UNUSED_ALSO, message, key=True)
             for index, isa in enumerate(isas):
                 yield from _look_up(spec, (*path, index), spec.hardware.isa, isa)
 
@@ -106,7 +110,7 @@ def _check_isa_of_system(spec: Spec, path: Path_, isa: str, system: str) -> Iter
     yield from unknown
     if not unknown and spec.hardware.isa(isa).system != system and system in spec.hardware.systems:
         message = f"{isa} is an ISA of {spec.hardware.isa(isa).system}, not of {system}"
-        yield spec.finding(path, "isa-system", message)
+        yield spec.finding(path, Code.ISA_SYSTEM, message)
 
 
 def _check_exclusions(spec: Spec) -> Iterator[Finding]:
@@ -116,7 +120,7 @@ def _check_exclusions(spec: Spec) -> Iterator[Finding]:
         try:
             matcher(exclusion.pattern)
         except (ValueError, re.error) as error:
-            yield spec.finding((*path, "variants"), "wrong-pattern", str(error))
+            yield spec.finding((*path, "variants"), Code.WRONG_PATTERN, str(error))
 
 
 def _check_pools(spec: Spec) -> Iterator[Finding]:
@@ -124,10 +128,10 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
         path: Path_ = ("runners", pool.name)
         if not pool.system:
             message = f"{pool.name}: no label tells x64 or arm64; give its `system`"
-            yield spec.finding(path, "missing-system", message, key=True)
+            yield spec.finding(path, Code.MISSING_SYSTEM, message, key=True)
         elif pool.system not in spec.hardware.systems:
             message = f"unknown system {pool.system!r}{nearest(pool.system, spec.hardware.systems)}"
-            yield spec.finding((*path, "system"), "unknown-system", message)
+            yield spec.finding((*path, "system"), Code.UNKNOWN_SYSTEM, message)
         for index, isa in enumerate(pool.cpu):
             yield from _check_isa_of_system(spec, (*path, "cpu", index), isa, pool.system)
         if pool.gpu:
@@ -135,10 +139,10 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
             yield from unknown
             if not unknown and pool.system not in spec.hardware.gpu(pool.gpu).systems:
                 message = f"{pool.gpu} does not come with {pool.system} hosts"
-                yield spec.finding((*path, "gpu"), "gpu-host", message)
+                yield spec.finding((*path, "gpu"), Code.GPU_HOST, message)
         elif Stage.GPU_TEST in pool.stages:
             message = f"{pool.name} runs gpu-test but names no GPU"
-            yield spec.finding((*path, "stages"), "missing-gpu", message)
+            yield spec.finding((*path, "stages"), Code.MISSING_GPU, message)
 
 
 def _check_publish(spec: Spec) -> Iterator[Finding]:
@@ -146,7 +150,7 @@ def _check_publish(spec: Spec) -> Iterator[Finding]:
     for index, stage in enumerate(spec.publish.after):
         if spec.tests[stage] is TestPolicy.NEVER and ("publish", "after") in spec.document.values:
             message = f"publishing waits for {stage}, which `tests` switches off"
-            yield spec.finding(("publish", "after", index), "test-never-runs", message)
+            yield spec.finding(("publish", "after", index), Code.TEST_NEVER_RUNS, message)
 
 
 def _check_alike(spec: Spec) -> Iterator[Finding]:
@@ -157,7 +161,7 @@ def _check_alike(spec: Spec) -> Iterator[Finding]:
             key = name.replace("/", "-").casefold()
             if key in seen:
                 message = f"the {kind} {name!r} and {seen[key]!r} cannot be told apart in file names"
-                yield spec.finding((path, name), "duplicate-name", message, key=True)
+                yield spec.finding((path, name), Code.DUPLICATE_NAME, message, key=True)
             seen[key] = name
 
 
@@ -165,7 +169,7 @@ def _known_branches(spec: Spec, path: Path_, names: Iterable[str], *, key: bool 
     for index, name in enumerate(names):
         if name not in spec.branches:
             message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
-            yield spec.finding(path if key else (*path, index), "unknown-branch", message, key=key)
+            yield spec.finding(path if key else (*path, index), Code.UNKNOWN_BRANCH, message, key=key)
 
 
 def _look_up(
@@ -176,8 +180,7 @@ def _look_up(
         table(name)
     except UnknownHardwareError as error:
         message = f"{error} (or {extra})" if extra else str(error)
-        code = "unknown-" + error.kind.split()[-1].lower()
-        yield spec.finding(path, code, _of_product(spec, name) or message, key=key)
+        yield spec.finding(path, error.code, _of_product(spec, name) or message, key=key)
 
 
 def _of_product(spec: Spec, name: str) -> str:

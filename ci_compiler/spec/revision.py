@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.git import Git
 from ci_compiler.spec.build import bundled_spec, load_spec, parse_spec
@@ -24,14 +25,14 @@ def base_spec(root: Path, base: str, path: str, *, required: bool = False) -> Sp
         if file is not None:
             return load_spec(file, shown=base)
         why = f"{error.findings[0].message}; give a spec file, or a revision where there is a repository"
-        raise wrong(base, "no-repository", why) from None
+        raise wrong(base, Code.NO_REPOSITORY, why) from None
     try:
         commit = git.resolve(base)
     except InputError:
         if file is not None:
             return load_spec(file, shown=base)
         message = f"is no revision of this repository, and no spec file{git.shallow_hint()}"
-        raise wrong(base or "BASE", "unknown-base", message) from None
+        raise wrong(base or "BASE", Code.UNKNOWN_BASE, message) from None
     return _spec_at(git, commit, path, shown=f"{base}:{path}", required=required)
 
 
@@ -48,11 +49,11 @@ def _spec_at(git: Git, commit: str, path: str, *, shown: str, required: bool) ->
     entry = git.entry(commit, path)
     if entry is None:
         if required:
-            raise wrong(shown, "spec-missing", "no such file at that revision")
+            raise wrong(shown, Code.SPEC_MISSING, "no such file at that revision")
         return bundled_spec()
     if not entry.plain:
-        raise wrong(shown, "spec-unreadable", "is no plain file at that revision; a spec is a YAML file")
+        raise wrong(shown, Code.SPEC_UNREADABLE, "is no plain file at that revision; a spec is a YAML file")
     if entry.size > LARGEST_FILE:
-        raise wrong(shown, "spec-too-large", f"larger than {LARGEST_FILE:,} bytes, which no spec is")
+        raise wrong(shown, Code.SPEC_TOO_LARGE, f"larger than {LARGEST_FILE:,} bytes, which no spec is")
     (content,) = git.blobs([entry.name])
     return parse_spec(content, shown=shown)

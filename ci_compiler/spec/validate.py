@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.schema import schema
@@ -32,12 +33,12 @@ def _findings(document: Document, error: Any) -> Iterator[Finding]:
                 if key not in known:
                     place = document.place((*path, key), key=True)
                     message = f"{_where(path)} has no key {key!r}{nearest(key, known)}"
-                    yield Finding(place=place, code="unknown-key", message=message)
+                    yield Finding(place=place, code=Code.UNKNOWN_KEY, message=message)
         case "required":
             for key in error.validator_value:
                 if key not in error.instance:
                     message = f"{_where(path)} lacks the key {key!r}"
-                    yield Finding(place=document.place(path), code="missing-key", message=message)
+                    yield Finding(place=document.place(path), code=Code.MISSING_KEY, message=message)
         case "anyOf" if near := [one for one in error.context if len(one.absolute_path) > len(path)]:
             yield from _findings(document, near[0])
         case _:
@@ -47,8 +48,8 @@ def _findings(document: Document, error: Any) -> Iterator[Finding]:
             yield Finding(place=place, code=_code(error), message=_message(document, path, error))
 
 
-def _code(error: Any) -> str:
-    return "wrong-type" if error.validator == "type" else "wrong-value"
+def _code(error: Any) -> Code:
+    return Code.WRONG_TYPE if error.validator == "type" else Code.WRONG_VALUE
 
 
 def _message(document: Document, path: Path_, error: Any) -> str:

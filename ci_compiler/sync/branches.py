@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
 from ci_compiler.files.drift import FLOX, GITHUB, marked
 from ci_compiler.git import Git
@@ -76,7 +77,7 @@ def check_push(git: Git, remote: str, plans: tuple[BranchPlan, ...]) -> None:
     findings = [
         Finding(
             place=Place(file=plan.branch),
-            code="not-a-fast-forward",
+            code=Code.NOT_A_FAST_FORWARD,
             message=f"{remote} has commits of {plan.branch} that are not here; pull them first",
         )
         for plan in plans
@@ -104,13 +105,13 @@ def write(git: Git, plans: tuple[BranchPlan, ...], message: str, *, remote: str 
 
 def _missing(spec: Spec, branch: str, heads: Mapping[str, str]) -> Finding:
     message = f"the repository has no branch {branch!r}{nearest(branch, heads)}"
-    return spec.finding(("branches", branch), "missing-branch", message, key=True)
+    return spec.finding(("branches", branch), Code.MISSING_BRANCH, message, key=True)
 
 
 def _in_the_way(branch: str, path: str) -> Finding:
     recipe = "; `--adopt` takes it over" if path.startswith(f"{FLOX.folder}/") else ""
     message = f"was not written by ci-compile and is in the way{recipe}"
-    return Finding(place=Place(file=f"{branch}:{path}"), code="in-the-way", message=message)
+    return Finding(place=Place(file=f"{branch}:{path}"), code=Code.IN_THE_WAY, message=message)
 
 
 def summary(plans: tuple[BranchPlan, ...]) -> Iterator[tuple[str, int, int, int]]:

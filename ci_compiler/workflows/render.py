@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.drift import MARK
 from ci_compiler.plan.limits import limit
@@ -65,4 +66,4 @@ def _too_large(files: Mapping[str, str]) -> Iterable[Finding]:
                 f"{count:,} bytes, above the gate of {size.gate:,}: GitHub silently ignores a workflow of more than "
                 f"{size.limit:,}"
             )
-            yield Finding(place=Place(file=path), code="workflow-too-large", message=message)
+            yield Finding(place=Place(file=path), code=Code.WORKFLOW_TOO_LARGE, message=message)

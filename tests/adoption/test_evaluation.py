@@ -22,6 +22,7 @@ def test_parse(tmp_path: Path) -> None:
         (str(tmp_path / "e.nix"), 1, 2, "syntax error, unexpected end of file"),
         (str(tmp_path / "missing.nix"), 0, 0, "there is no such file"),
     ]
+    assert {finding.code for finding in parse(files)} == {"recipe-syntax"}
 
 
 @needs_nix

@@ -219,6 +219,5 @@ def test_a_name_that_flox_cannot_address_is_an_error_whoever_made_the_spec() -> 
     assert finding.message.startswith("'py.torch-python313-cpu-avx2' cannot stand in a Flox attribute path (letters")
 
 
-def test_every_rule_names_its_source() -> None:
+def test_every_rule_has_a_code_of_its_own() -> None:
     assert len({rule.code for rule in RULES}) == len(RULES)
-    assert all(len(rule.source) > 20 for rule in RULES)

@@ -338,8 +338,8 @@ def test_labels_and_doctor_end_with_1_where_nothing_fits_and_tell_all(
     assert run(PROGRAM, ["doctor", *root, "--for", "gpu-test", name]) == 1
     out, err = capsys.readouterr()
     assert "gpu" in out
-    assert "this machine: gpu nvidia-smi: No devices were found" in err
-    assert all("; to mend it: " in line for line in err.splitlines())
+    assert "this machine: check-failed gpu: nvidia-smi: No devices were found" in err
+    assert all("; to fix it: " in line for line in err.splitlines())
     assert run(PROGRAM, ["doctor", *root, "--for", "gpu-test", name, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["ok"] is False
 

@@ -11,7 +11,7 @@ PROGRAM = Program(
     default="build",
     commands={
         "variants": "list the variants of the matrix",
-        "explain": "tell all about one variant: why it exists or may not, its shard, job and pools",
+        "explain": "explain a variant (why it exists or cannot, its shard, job and pools) or a finding's code",
         "select": "choose the variant for a machine, this one or another, and tell how to install it",
         "site": "write the finder page: one static file that chooses in the browser",
         "diff": "tell what a change of the spec means and costs, as Markdown",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ci_compiler.codes import Code
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the folders and `-o`."""
@@ -38,7 +40,7 @@ def _refuse_to_overwrite(path: Path) -> None:
 
     if path.exists() or path.is_symlink():
         message = "stands here already; move it away first, or name another file"
-        raise wrong(path, "in-the-way", message)
+        raise wrong(path, Code.IN_THE_WAY, message)
 
 
 def _write(path: Path, text: str) -> None:

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from ci_compiler.cli.where import add_branch, add_spec, branch_of, checkout_around, spec_of
-from ci_compiler.errors import wrong
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, wrong
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,15 +26,20 @@ def run(arguments: argparse.Namespace) -> int:
 
     spec = spec_of(arguments)
     if not arguments.folder.is_dir():
-        raise wrong(arguments.folder, "recipes-missing", "there is no such folder")
+        raise wrong(arguments.folder, Code.RECIPES_MISSING, "there is no such folder")
     branch = branch_of(arguments, spec, checkout_around(arguments.folder))
     findings = audit(arguments.folder, spec, branch, timeout=arguments.timeout)
     if arguments.json:
-        rows = [{"file": f.place.file, "line": f.place.line, "column": f.place.column} for f in findings]
-        said = [{"code": f.code, "message": f.message} for f in findings]
-        print_json([row | what for row, what in zip(rows, said, strict=True)])
+        print_json([_as_json(finding) for finding in findings])
     else:
         print_findings(findings)
     if findings and not arguments.json:
         note(f"{len(findings)} finding{'s' if len(findings) > 1 else ''}")
     return 1 if findings else 0
+
+
+def _as_json(finding: Finding) -> dict[str, object]:
+    from ci_compiler.register import url
+
+    place = {"file": finding.place.file, "line": finding.place.line, "column": finding.place.column}
+    return {**place, "code": finding.code, "message": finding.message, "url": url(finding.code)}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import SPEC, add_spec, root_of, spec_of
+from ci_compiler.codes import Code
 
 if TYPE_CHECKING:
     from ci_compiler.git import Git
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         shards = {shard.name: shard for shard in decided.shards}
         if arguments.shard not in shards:
             message = f"unknown shard {arguments.shard!r}{nearest(arguments.shard, shards)}"
-            raise wrong("--shard", "unknown-shard", message)
+            raise wrong("--shard", Code.UNKNOWN_SHARD, message)
         shard = shards[arguments.shard]
         choice = of_shard(decided, shard, event, affected, lambda name: _published(decided, root, shard.branch, name))
     outputs = {
@@ -69,7 +70,7 @@ def _event() -> GitHubEvent:
         payload = json.loads(Path(path).read_text("utf-8"))
     except (OSError, ValueError) as error:
         message = f"GITHUB_EVENT_PATH names no event ({error}); `choose` runs in a GitHub Actions job"
-        raise wrong("event", "no-event", message) from None
+        raise wrong("event", Code.NO_EVENT, message) from None
     return GitHubEvent(name=name, payload=payload)
 
 

@@ -1,4 +1,4 @@
-"""`ci-compile explain NAME`: all about one variant."""
+"""`ci-compile explain NAME`: everything about one variant, or the documentation of a finding's code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.codes import Code
 
 if TYPE_CHECKING:
     from ci_compiler.plan.lookup import BuiltVariant
@@ -13,21 +14,46 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the name."""
-    parser.add_argument("name", metavar="NAME", help="a variant's name")
+    parser.add_argument("name", metavar="NAME", help="a variant's name, or the code of a finding")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explains; 0 for a variant that is built, 1 for one that is not, 2 for a name that is none."""
+    """Explains; returns 0 for a code and for a variant that is built, 1 for a variant that is not.
+
+    Raises InputError for a name that is neither.
+    """
+    if arguments.name in set(Code):
+        return _explain_code(Code(arguments.name), as_json=arguments.json)
+    return _explain_variant(arguments)
+
+
+def _explain_code(code: Code, *, as_json: bool) -> int:
+    from dataclasses import asdict
+
+    from ci_compiler.cli.console import print_json, print_markdown
+    from ci_compiler.register import page, register, url
+
+    entry = register()[code]
+    if as_json:
+        shown = {key: value for key, value in asdict(entry).items() if value and key != "tested"}
+        print_json(shown | {"url": url(code)})
+    else:
+        print_markdown(page(entry))
+    return 0
+
+
+def _explain_variant(arguments: argparse.Namespace) -> int:
     from ci_compiler.cli.console import print_json
-    from ci_compiler.errors import wrong
+    from ci_compiler.errors import nearest, wrong
     from ci_compiler.plan.lookup import explain
     from ci_compiler.plan.pipeline import plan
 
     found = explain(plan(spec_of(arguments)), arguments.name)
     if found.unknown:
-        raise wrong("NAME", "unknown-variant", found.unknown)
+        near = nearest(arguments.name, Code, label="did you mean the finding", only_near=True)
+        raise wrong("NAME", Code.UNKNOWN_VARIANT, found.unknown + near)
     if arguments.json:
         absent = [{"reason": one.reason, "place": str(one.place)} for one in found.absent]
         print_json({"name": found.name, "built": [dict(_lines(one)) for one in found.built], "absent": absent})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, add_root, root_of
+from ci_compiler.codes import Code
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +25,9 @@ def run(arguments: argparse.Namespace) -> int:
     root = root_of(arguments)
     if (root / SPEC).exists() or (root / SPEC).is_symlink():
         message = "stands here already; edit it, or move it away first"
-        raise wrong(SPEC.as_posix(), "in-the-way", message)
+        raise wrong(SPEC.as_posix(), Code.IN_THE_WAY, message)
     if problem := obstacle(root, SCHEMA_BESIDE.as_posix()):
-        raise wrong(SCHEMA_BESIDE.as_posix(), "in-the-way", problem)
+        raise wrong(SCHEMA_BESIDE.as_posix(), Code.IN_THE_WAY, problem)
     text = FIRST.read_text("utf-8")
     if arguments.owner is not None:
         text = text.replace("owner: my-org", f"owner: {arguments.owner}")

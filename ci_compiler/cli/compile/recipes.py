@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
+from ci_compiler.codes import Code
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         root, folder = output.parent, output.name
         if not folder:
             message = f"{output} cannot change in one step; name a folder below it"
-            raise wrong("--output", "wrong-value", message)
+            raise wrong("--output", Code.WRONG_VALUE, message)
         files = {f"{folder}/{Path(path).name}": text for path, text in files.items()}
         territory = Territory(folder=folder, patterns=FLOX.patterns)
     changes = compare(root, files, [territory])

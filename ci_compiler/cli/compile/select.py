@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.hardware.workloads import Workload
 
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     machine = _machine(arguments)
     choice = select(spec, judge(spec).cells, machine, wishes)
     if choice.impossible:
-        raise wrong("--cpu", "impossible-machine", "; ".join(choice.problems))
+        raise wrong("--cpu", Code.IMPOSSIBLE_MACHINE, "; ".join(choice.problems))
     if arguments.json:
         print_json({"machine": _machine_json(machine)} | choice.as_json())
     else:
@@ -59,13 +60,13 @@ def _wishes(spec: Spec, arguments: argparse.Namespace) -> Wishes:
 
     here = [package.name for package in spec.packages.values() if package.repository is None]
     package = arguments.package or here[0]
-    for option, name, known in (
-        ("package", package, here),
-        ("branch", arguments.branch, list(spec.branches)),
-        ("python", arguments.python, list(spec.matrix.pythons)),
+    for option, code, name, known in (
+        ("package", Code.UNKNOWN_PACKAGE, package, here),
+        ("branch", Code.UNKNOWN_BRANCH, arguments.branch, list(spec.branches)),
+        ("python", Code.UNKNOWN_PYTHON, arguments.python, list(spec.matrix.pythons)),
     ):
         if name is not None and name not in known:
-            raise wrong(f"--{option}", f"unknown-{option}", f"unknown {option} {name!r}{nearest(name, known)}")
+            raise wrong(f"--{option}", code, f"unknown {option} {name!r}{nearest(name, known)}")
     return Wishes(
         package=package,
         workload=Workload(arguments.workload),
@@ -81,7 +82,7 @@ def _machine(arguments: argparse.Namespace) -> Machine:
 
     if arguments.driver and not driver_number(arguments.driver):
         raise wrong(
-            "--driver", "wrong-driver", f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06"
+            "--driver", Code.WRONG_DRIVER, f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06"
         )
     try:
         return products.machine(
@@ -92,9 +93,9 @@ def _machine(arguments: argparse.Namespace) -> Machine:
         )
     except UnknownHardwareError as error:
         option = "--gpu" if error.kind == "GPU" else "--cpu"
-        raise wrong(option, f"unknown-{error.kind.lower()}", str(error)) from None
+        raise wrong(option, error.code, str(error)) from None
     except ValueError as error:
-        raise wrong("--gpu/--cpu", "wrong-hardware", str(error)) from None
+        raise wrong("--gpu/--cpu", Code.WRONG_HARDWARE, str(error)) from None
 
 
 def _print(machine: Machine, choice: Recommendation) -> None:

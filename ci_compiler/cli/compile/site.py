@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.codes import Code
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,11 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
     repository: str = arguments.repository
     if repository and not re.fullmatch(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+", repository):
         message = f"{repository!r} is not a GitHub repository such as my-org/build-pytorch"
-        raise wrong("--repository", "wrong-repository", message)
+        raise wrong("--repository", Code.WRONG_REPOSITORY, message)
     text = page(plan(spec_of(arguments)), repository)
     file: Path = arguments.folder / NAME
     if file.is_symlink() or (file.exists() and not is_ours(file)):
-        raise wrong(file, "in-the-way", FOREIGN)
+        raise wrong(file, Code.IN_THE_WAY, FOREIGN)
     try:
         arguments.folder.mkdir(parents=True, exist_ok=True)
         write_file(file, text)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, root_of, spec_of
+from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     spec = spec_of(arguments)
     if arguments.branch is not None and arguments.branch not in spec.branches:
         message = f"unknown branch {arguments.branch!r}{nearest(arguments.branch, spec.branches)}"
-        raise wrong("--branch", "unknown-branch", message)
+        raise wrong("--branch", Code.UNKNOWN_BRANCH, message)
     decided = plan(spec)
     client = client_of(arguments, root_of(arguments))
     shards = sum(arguments.branch in {None, shard.branch} for shard in decided.shards)

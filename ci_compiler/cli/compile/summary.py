@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
+from ci_compiler.codes import Code
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
         chosen = None
     if not (isinstance(chosen, list) and all(isinstance(name, str) for name in chosen)):
         message = "is no JSON list of names"
-        raise wrong("--chosen", "wrong-value", message)
+        raise wrong("--chosen", Code.WRONG_VALUE, message)
     circumstances = SummarisedRun(
         event=os.environ.get("GITHUB_EVENT_NAME", ""),
         ref=os.environ.get("GITHUB_REF_NAME", ""),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.plan.rules import judge
 
     spec = spec_of(arguments)
-    _known("branch", arguments.branch, spec.branches)
-    _known("package", arguments.package, spec.packages)
+    _known("branch", Code.UNKNOWN_BRANCH, arguments.branch, spec.branches)
+    _known("package", Code.UNKNOWN_PACKAGE, arguments.package, spec.packages)
     judged = judge(spec)
     if arguments.left_out:
         return _left_out(spec, judged, arguments)
@@ -73,7 +74,7 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
     try:
         matches = matcher_of_any(arguments.patterns or ["*"])
     except ValueError as error:
-        raise wrong("PATTERN", "wrong-pattern", str(error)) from None
+        raise wrong("PATTERN", Code.WRONG_PATTERN, str(error)) from None
     for cell in judged.cells:
         if arguments.branch in {None, cell.branch}:
             for variant in cell.variants:
@@ -83,6 +84,7 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
 
 def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
     from ci_compiler.cli.console import print_json, table
+    from ci_compiler.register import url
 
     rows = [
         {
@@ -92,6 +94,7 @@ def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
             "python": one.python or "all",
             "package": one.package or "all",
             "code": one.code,
+            "url": url(one.code),
             "reason": one.reason,
             "place": str(spec.place(*one.path)),
         }
@@ -106,8 +109,8 @@ def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _known(kind: str, name: str | None, known: Iterable[str]) -> None:
+def _known(kind: str, code: Code, name: str | None, known: Iterable[str]) -> None:
     names = list(known)
     if name is not None and name not in names:
         message = f"unknown {kind} {name!r}{nearest(name, names)}"
-        raise wrong(f"--{kind}", f"unknown-{kind}", message)
+        raise wrong(f"--{kind}", code, message)

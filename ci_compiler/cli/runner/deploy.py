@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.codes import Code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +70,6 @@ def _deployment(spec: Spec, arguments: argparse.Namespace) -> Deployment:
         return arc.deployment(spec, scale_set_labels=arguments.scale_set_labels)
     if arguments.scale_set_labels:
         message = f"means something to arc alone, not to {arguments.target}"
-        raise wrong("--scale-set-labels", "wrong-option", message)
+        raise wrong("--scale-set-labels", Code.WRONG_OPTION, message)
     made: dict[str, Callable[[Spec], Deployment]] = {one.TARGET: one.deployment for one in (systemd, quadlet, nixos)}
     return made[arguments.target](spec)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.codes import Code
 
 if TYPE_CHECKING:
     from ci_compiler.errors import Finding
@@ -25,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints every check; a failure also goes to standard error with the way to mend it, and makes it return 1."""
+    """Prints every check; one that failed is also a finding on standard error with its fix. Returns 1 if any failed."""
     from ci_compiler.cli.console import print_findings, print_json, table
     from ci_compiler.runner.doctor.diagnosis import as_json, examine, work_of
     from ci_compiler.runner.doctor.probes import gather
@@ -48,5 +49,5 @@ def _failures(results: tuple[CheckResult, ...]) -> Iterator[Finding]:
 
     for one in results:
         if one.failed:
-            message = f"{one.judgement.message}; to mend it: {one.judgement.mend}"
-            yield Finding(place=Place(file="this machine"), code=one.check, message=message)
+            message = f"{one.check}: {one.judgement.message}; to fix it: {one.judgement.mend}"
+            yield Finding(place=Place(file="this machine"), code=Code.CHECK_FAILED, message=message)

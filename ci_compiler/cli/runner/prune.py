@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, root_of, spec_of
+from ci_compiler.codes import Code
 
 if TYPE_CHECKING:
     from ci_compiler.github.registration import Registrar
@@ -76,4 +77,4 @@ def found(
         now = SystemClock().now()
         return find(spec, engine, github, host=host, now=now, everywhere=everywhere, stores=stores)
     except EngineError as error:
-        raise wrong("--engine", "engine-fails", str(error)) from None
+        raise wrong("--engine", Code.ENGINE_FAILS, str(error)) from None

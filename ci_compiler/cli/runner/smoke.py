@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.codes import Code
 
 if TYPE_CHECKING:
     from ci_compiler.errors import Finding
@@ -40,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints every check; a failure also goes to standard error, and makes it return 1."""
+    """Prints every check; one that failed is also a finding on standard error. Returns 1 if any failed."""
     from ci_compiler.cli.console import print_findings, table
     from ci_compiler.cli.runner.stage import reported
     from ci_compiler.runner.doctor.evidence import CheckVerdict
@@ -77,4 +78,4 @@ def _findings(name: str, failed: list[TestResult]) -> Iterator[Finding]:
     from ci_compiler.errors import Finding, Place
 
     for one in failed:
-        yield Finding(place=Place(file=name), code=one.check, message=one.message)
+        yield Finding(place=Place(file=name), code=Code.TEST_FAILED, message=f"{one.check}: {one.message}")

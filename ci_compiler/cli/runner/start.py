@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, root_of, spec_of
+from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, nearest, wrong
 
 if TYPE_CHECKING:
@@ -68,12 +69,14 @@ def _pool(spec: Spec, arguments: argparse.Namespace) -> Pool:
     pools = {pool.name: pool for pool in spec.pools}
     pool = pools.get(arguments.pool)
     if pool is None:
-        raise wrong("POOL", "unknown-pool", f"unknown pool {arguments.pool!r}{nearest(arguments.pool, pools)}")
+        raise wrong("POOL", Code.UNKNOWN_POOL, f"unknown pool {arguments.pool!r}{nearest(arguments.pool, pools)}")
     if pool.runs_on.scale_set:
-        raise wrong("POOL", "scale-set", f"{pool.name} is a runner scale set: `ci-runner deploy arc` makes its files")
+        raise wrong(
+            "POOL", Code.SCALE_SET, f"{pool.name} is a runner scale set: `ci-runner deploy arc` makes its files"
+        )
     if arguments.count < 1 or (arguments.host and arguments.count > 1):
         right = "--host runs one runner a folder" if arguments.host else "at least 1"
-        raise wrong("--count", "wrong-count", f"{arguments.count} runners: {right}")
+        raise wrong("--count", Code.RUNNER_COUNT, f"{arguments.count} runners: {right}")
     return pool
 
 
@@ -108,12 +111,12 @@ def only_one(pool: str) -> Iterator[None]:
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise wrong(path, "cannot-write", f"the lock cannot be made: {error.strerror}") from None
+        raise wrong(path, Code.CANNOT_WRITE, f"the lock cannot be made: {error.strerror}") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(file)
-        raise wrong("POOL", "runs-already", f"a controller of {pool} runs here already; stop it first") from None
+        raise wrong("POOL", Code.RUNS_ALREADY, f"a controller of {pool} runs here already; stop it first") from None
     try:
         yield
     finally:

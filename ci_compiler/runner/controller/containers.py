@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import PAST_LIMIT, Ended, ask
@@ -136,12 +137,12 @@ def find_engine(name: str | None) -> ContainerEngine:
     """The container engine called `name`, or the first that is installed. Raises InputError."""
     if name is not None and name not in ENGINES:
         message = f"unknown engine {name!r}{nearest(name, ENGINES)}"
-        raise wrong("--engine", "unknown-engine", message)
+        raise wrong("--engine", Code.UNKNOWN_ENGINE, message)
     wanted = (name,) if name else ENGINES
     program = next((found for one in wanted if (found := shutil.which(one))), None)
     if program is None:
         message = f"{' and '.join(wanted)} not installed; install one, or run without containers (--host DIR)"
-        raise wrong("--engine", "no-engine", message)
+        raise wrong("--engine", Code.NO_ENGINE, message)
     return ContainerEngine(Path(program))
 
 

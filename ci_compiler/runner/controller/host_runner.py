@@ -13,6 +13,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.process import Background, ask, start
 from ci_compiler.runner.controller.containers import (
@@ -55,9 +56,9 @@ class ProcessEngine:
         self._store = store
         self._child: Background | None = None
         if not os.access(self._script, os.X_OK):
-            raise wrong(folder, "no-runner", "holds no run.sh; unpack the archive of actions/runner there")
+            raise wrong(folder, Code.NO_RUNNER, "holds no run.sh; unpack the archive of actions/runner there")
         if not os.access(self._folder, os.W_OK):
-            raise wrong(folder, "cannot-write", "cannot be written, and a runner writes its configuration there")
+            raise wrong(folder, Code.CANNOT_WRITE, "cannot be written, and a runner writes its configuration there")
 
     @property
     def folder(self) -> Path:

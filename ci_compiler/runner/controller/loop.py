@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Never, Protocol
 
 from ci_compiler.clock import Clock, back_off, span
+from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, Place, wrong
 from ci_compiler.github.errors import PASSING, GitHubError, Trouble
 from ci_compiler.github.inventory import Runner
@@ -108,7 +109,9 @@ class Controller:
             raise self._refused
         if self._outdated:
             message = "GitHub no longer serves this version of the runner; take a newer image (or archive)"
-            return Finding(place=Place(file=self.work.image or self.work.pool), code="runner-outdated", message=message)
+            return Finding(
+                place=Place(file=self.work.image or self.work.pool), code=Code.RUNNER_OUTDATED, message=message
+            )
         return None
 
     def adopt(self) -> None:
@@ -116,7 +119,7 @@ class Controller:
         try:
             machines = [machine for machine in self._engine.machines() if machine.pool == self.work.pool]
         except EngineError as error:
-            self._cannot("engine-fails", str(error))
+            self._cannot(Code.ENGINE_FAILS, str(error))
         free = {slot.number: slot for slot in self.slots}
         for machine in machines:
             if machine.scope in {"", self.work.scope}:
@@ -126,9 +129,9 @@ class Controller:
                 slot.since = self._clock.passed()
                 self._say(f"{machine.name}: taken over from an earlier controller")
             elif machine.status is InstanceStatus.RUNNING:
-                self._cannot("runs-already", f"{machine.name} runs here for {machine.scope}; let it finish first")
+                self._cannot(Code.RUNS_ALREADY, f"{machine.name} runs here for {machine.scope}; let it finish first")
 
-    def _cannot(self, code: str, message: str) -> Never:
+    def _cannot(self, code: Code, message: str) -> Never:
         raise wrong(self.work.pool, code, message)
 
     def step(self) -> None:

@@ -8,6 +8,7 @@ alone.
 
 from __future__ import annotations
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, pins
 from ci_compiler.runner.deployment.service import INSTALL, USER, Deployment, heading, longest, most_disk, page, title
@@ -37,7 +38,7 @@ def deployment(spec: Spec, *, scale_set_labels: bool = False) -> Deployment:
         message = (
             "no pool is a runner scale set; give one `runs-on: NAME`, or deploy the label sets with --scale-set-labels"
         )
-        raise InputError([spec.finding(("runners",), "no-scale-set", message, key=True)])
+        raise InputError([spec.finding(("runners",), Code.NO_SCALE_SET, message, key=True)])
     head = (heading(spec, TARGET), f"Chart: {pins().scale_set_chart} {pins().chart_version}")
     files = {f"{pool.name}.yaml": dump(values(spec, pool), header=(*head, *_remarks(pool))) for pool in pools}
     files[INSTALL] = page(spec, TARGET, _page(spec, pools))
@@ -185,7 +186,7 @@ def _remarks(pool: Pool) -> tuple[str, ...]:
 
 def _left_out(spec: Spec, pool: Pool) -> Finding:
     message = f"{pool.name} is addressed by labels and left out; give it `runs-on: NAME`, or use --scale-set-labels"
-    return spec.finding(("runners", pool.name, "runs-on"), "label-set", message, warn=True)
+    return spec.finding(("runners", pool.name, "runs-on"), Code.LABEL_SET, message)
 
 
 def _page(spec: Spec, pools: tuple[Pool, ...]) -> str:

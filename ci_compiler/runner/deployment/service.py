@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ci_compiler import __version__
+from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, InputError
 from ci_compiler.files.drift import MARK
 from ci_compiler.runner.deployment.release_pins import pins
@@ -62,10 +63,12 @@ def listed(spec: Spec, target: str) -> tuple[tuple[Pool, ...], tuple[Finding, ..
     pools = tuple(pool for pool in spec.pools if not pool.runs_on.scale_set)
     if not pools:
         message = "every pool is a runner scale set; `ci-runner deploy arc` makes their files"
-        raise InputError([spec.finding(("runners",), "no-label-set", message, key=True)])
+        raise InputError([spec.finding(("runners",), Code.NO_LABEL_SET, message, key=True)])
     message = "{0} is a runner scale set and left out of {1}; `ci-runner deploy arc` makes its files"
     left_out = tuple(
-        spec.finding(("runners", pool.name, "runs-on"), "scale-set", message.format(pool.name, target), warn=True)
+        spec.finding(
+            ("runners", pool.name, "runs-on"), Code.SCALE_SET, message.format(pool.name, target), tolerated=True
+        )
         for pool in spec.pools
         if pool not in pools
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import CPU
 from ci_compiler.hardware.machine import Machine, fit
@@ -50,7 +51,7 @@ def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "") -> Assign
     cells = judge(spec).cells
     subject = _subject(spec, cells, name) if name else None
     if subject and stage is Stage.GPU_TEST and subject.cell.gpu == CPU:
-        raise wrong("NAME", "stage-missing", f"{name} is built for no GPU and has no {stage}")
+        raise wrong("NAME", Code.STAGE_MISSING, f"{name} is built for no GPU and has no {stage}")
     return Assignment(spec=spec, cells=cells, stage=stage, subject=subject)
 
 
@@ -102,5 +103,5 @@ def _subject(spec: Spec, cells: tuple[Cell, ...], name: str) -> AssignedVariant:
                 return AssignedVariant(name=name, package=spec.packages[variant.package], cell=cell, toolkit=cuda)
     told = explain(plan(spec), name)
     if told.unknown:
-        raise wrong("NAME", "unknown-variant", told.unknown)
-    raise wrong("NAME", "variant-not-built", f"{name} is not built: {'; '.join(one.reason for one in told.absent)}")
+        raise wrong("NAME", Code.UNKNOWN_VARIANT, told.unknown)
+    raise wrong("NAME", Code.VARIANT_NOT_BUILT, f"{name} is not built: {'; '.join(one.reason for one in told.absent)}")

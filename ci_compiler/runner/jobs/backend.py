@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.process import Ended, ask, find_program, follow
 from ci_compiler.runner.jobs.checkout import JobCheckout
@@ -89,7 +90,7 @@ class Flox:
         ended = follow(command, _print, seconds=seconds, env=self._environment(), folder=self._root, secret=token)
         if ended.status != 0:
             message = f"flox publish ended with {ended.status} after {ended.seconds:.0f} s: {ended.said}"
-            raise failure(manifest.name, "publish-failed", message)
+            raise failure(manifest.name, Code.PUBLISH_FAILED, message)
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, **({TOKEN[Backend.FLOX]: self._token.reveal()} if self._token else {})}
@@ -122,15 +123,15 @@ class Nix:
         hold(self._store, cache, manifest, manifest.outputs)
         ended = self._store.push(cache, manifest.outputs, key)
         if ended.status != 0:
-            raise failure(manifest.name, "publish-failed", f"it cannot be copied to {cache.url}: {ended.said}")
+            raise failure(manifest.name, Code.PUBLISH_FAILED, f"it cannot be copied to {cache.url}: {ended.said}")
         if not self._store.signed(cache, manifest.outputs):
             message = f"{cache.url} holds it, but not signed by {_key_name(cache)}; {TOKEN[Backend.NIX]} is another key"
-            raise failure(manifest.name, "publish-unsigned", message)
+            raise failure(manifest.name, Code.PUBLISH_UNSIGNED, message)
 
     def _the_cache(self) -> Cache:
         if self._cache is None:
             message = "the backend nix publishes to a binary cache, and the spec has no `cache`"
-            raise wrong("cache", "cache-missing", message)
+            raise wrong("cache", Code.CACHE_MISSING, message)
         return self._cache
 
 
@@ -146,10 +147,10 @@ def hold(store: Store, cache: Cache | None, manifest: Manifest, paths: tuple[str
     lacks = f"{missing[0]} is not in this machine's store"
     if cache is None:
         message = f"{lacks}, and the spec names no `cache` to fetch it from"
-        raise failure(name, "closure-missing", message)
+        raise failure(name, Code.CLOSURE_MISSING, message)
     ended = store.fetch(cache, missing, proved=_is_as_built(store, cache, manifest))
     if ended.status != 0 or store.lacks(missing):
-        raise failure(name, "closure-missing", f"{lacks}, and cannot be fetched from {cache.url}: {ended.said}")
+        raise failure(name, Code.CLOSURE_MISSING, f"{lacks}, and cannot be fetched from {cache.url}: {ended.said}")
     return True
 
 
@@ -163,7 +164,7 @@ def _is_as_built(store: Store, cache: Cache, manifest: Manifest) -> bool:
 def _given(secret: Secret | None, backend: Backend) -> Secret:
     if secret is None:
         message = "is not set; the secret of GitHub's environment goes into the step that publishes"
-        raise wrong(TOKEN[backend], "secret-missing", message)
+        raise wrong(TOKEN[backend], Code.SECRET_MISSING, message)
     return secret
 
 

@@ -6,6 +6,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.process import PAST_LIMIT, Ended
@@ -69,7 +70,7 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, log: Path, secrets: Secr
     if spec.cache is not None:
         pushed = store.push(spec.cache, outputs, secrets.get(Backend.NIX))
         if pushed.status != 0:
-            raise failure(name, "push-failed", f"{path} cannot be copied to {spec.cache.url}: {pushed.said}")
+            raise failure(name, Code.PUSH_FAILED, f"{path} cannot be copied to {spec.cache.url}: {pushed.said}")
     machine = this_machine(spec.hardware, trial=False)
     return Manifest(
         name=name,
@@ -103,12 +104,12 @@ def _commit(root: Path, built: BuiltVariant) -> str:
     """The commit that holds the recipe. Raises InputError where the recipe is not there as committed."""
     if not (root / built.recipe).is_file():
         message = f"there is no such recipe; `ci-compile recipes --branch {built.cell.branch}` writes it"
-        raise wrong(built.recipe, "recipe-missing", message)
+        raise wrong(built.recipe, Code.RECIPE_MISSING, message)
     checkout = JobCheckout(root)
     if changed := checkout.changed(RECIPES):
         more = f" (nor are {len(changed) - 1} others)" if len(changed) > 1 else ""
         message = f"is not as in the commit that is checked out{more}; a build is of a commit: commit it first"
-        raise wrong(changed[0], "recipe-changed", message)
+        raise wrong(changed[0], Code.RECIPE_CHANGED, message)
     return checkout.commit()
 
 
@@ -119,7 +120,7 @@ def _run(backend: Adapter, root: Path, name: str, limit: float, log: Path) -> En
     if ended.status != 0:
         how = "took too long and was ended" if ended.status == PAST_LIMIT else f"ended with {ended.status}"
         message = f"the build {how} after {ended.seconds:.0f} s; the end of {log}:"
-        raise failure(name, "build-failed", message, tail=ended.out.splitlines())
+        raise failure(name, Code.BUILD_FAILED, message, tail=ended.out.splitlines())
     return ended
 
 
@@ -127,8 +128,8 @@ def _result(root: Path, name: str, store: Store) -> str:
     """The store path that the build's link leads to."""
     link = root / LINK.format(name=name)
     if not link.is_symlink():
-        raise failure(name, "result-missing", f"the build succeeded, but left no link {link.name}")
+        raise failure(name, Code.RESULT_MISSING, f"the build succeeded, but left no link {link.name}")
     path = os.fspath(link.readlink())
     if store.lacks([path]):
-        raise failure(name, "result-missing", f"{link.name} leads to {path}, which is not valid in the store")
+        raise failure(name, Code.RESULT_MISSING, f"{link.name} leads to {path}, which is not valid in the store")
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ci_compiler.codes import Code
 from ci_compiler.git import Git, head_branch
 from ci_compiler.process import ask
 from ci_compiler.runner.jobs.failure import failure
@@ -38,11 +39,11 @@ class JobCheckout:
             message = (
                 "the clone is shallow, and publishing wants all history: fetch-depth: 0, or `git fetch --unshallow`"
             )
-            raise failure(os.fspath(self._root), "shallow-clone", message)
+            raise failure(os.fspath(self._root), Code.SHALLOW_CLONE, message)
         tip = self._git.resolve(f"refs/remotes/{REMOTE}/{branch}")
         if not self._git.has_ancestor(self._git.resolve(commit), tip):
             message = f"{commit} is not on {REMOTE}/{branch} (which is at {tip}); push it first"
-            raise failure(branch, "commit-not-on-branch", message)
+            raise failure(branch, Code.COMMIT_NOT_ON_BRANCH, message)
 
     def put_on(self, branch: str, commit: str) -> None:
         """Checks out `branch`, moved to `commit`, with the remote's as its upstream; nothing is lost by it.
@@ -51,11 +52,13 @@ class JobCheckout:
         """
         if changed := self.changed():
             more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-            raise failure(changed[0], "tree-changed", f"is not as in the commit{more}; publishing wants a clean tree")
+            raise failure(
+                changed[0], Code.TREE_CHANGED, f"is not as in the commit{more}; publishing wants a clean tree"
+            )
         upstream = f"{REMOTE}/{branch}"
         own = self._git.heads().get(branch)
         if own and not self._git.has_ancestor(own, self._git.resolve(f"refs/remotes/{upstream}")):
-            raise failure(branch, "branch-ahead", f"has commits that {upstream} lacks; push them first")
+            raise failure(branch, Code.BRANCH_AHEAD, f"has commits that {upstream} lacks; push them first")
         if head_branch(self._root) != branch or self.commit() != commit:
             self._run("checkout", "--quiet", "-B", branch, commit)
         self._run("branch", "--quiet", f"--set-upstream-to={upstream}", branch)
@@ -64,5 +67,5 @@ class JobCheckout:
         env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
         ended = ask([self._git.program, *arguments], seconds=_SECONDS, env=env, folder=self._root)
         if ended.status != 0:
-            raise failure(os.fspath(self._root), "git", f"git {arguments[0]}: {ended.said}")
+            raise failure(os.fspath(self._root), Code.GIT, f"git {arguments[0]}: {ended.said}")
         return ended.out

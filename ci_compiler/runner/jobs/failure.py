@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, wrong
 
 
@@ -17,7 +18,7 @@ class StageError(Exception):
         super().__init__("\n".join(map(str, self.findings)))
 
 
-def failure(what: str, code: str, message: str, *, tail: Sequence[str] = ()) -> StageError:
+def failure(what: str, code: Code, message: str, *, tail: Sequence[str] = ()) -> StageError:
     """The error of one finding about `what`: a variant, a file, a store path."""
     return StageError([Finding(place=Place(file=what), code=code, message=message)], tail=tail)
 
@@ -30,4 +31,4 @@ def output_folder(folder: Path, stale: Iterable[str]) -> None:
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
         message = f"cannot be written to: {error.strerror}"
-        raise wrong(folder, "cannot-write", message) from None
+        raise wrong(folder, Code.CANNOT_WRITE, message) from None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci_compiler.codes import Code
 from ci_compiler.runner.jobs.failure import failure
 from ci_compiler.runner.jobs.nix_store import Store
 
@@ -30,13 +31,13 @@ def interpreter_of(store: Store, path: str) -> Interpreter:
     """
     own = sorted(Path(path).glob("lib/python3.*/site-packages"))
     if not own:
-        raise failure(path, "no-python-package", "holds no lib/python3.X/site-packages to import from")
+        raise failure(path, Code.NO_PYTHON_PACKAGE, "holds no lib/python3.X/site-packages to import from")
     inside, name = own[0].relative_to(path), own[0].parent.name
     paths = tuple(dict.fromkeys((*propagated(path), *reversed(store.closure(path)))))
     programs = (Path(one, "bin", name) for one in paths)
     program = next((file for file in programs if os.access(file, os.X_OK)), None)
     if program is None:
-        raise failure(path, "no-python", f"has no {name} in its closure")
+        raise failure(path, Code.NO_PYTHON, f"has no {name} in its closure")
     folders = (Path(one) / inside for one in paths)
     return Interpreter(program=str(program), paths=tuple(str(folder) for folder in folders if folder.is_dir()))
 

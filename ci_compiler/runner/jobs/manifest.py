@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
 from ci_compiler.spec.model import Backend, Stage
 
@@ -111,7 +112,7 @@ def expect(manifest: Manifest, path: Path, **wanted: str) -> None:
 
 def _broken(path: Path, *problems: str) -> InputError:
     place = Place(file=str(path))
-    return InputError([Finding(place=place, code="broken-manifest", message=problem) for problem in problems])
+    return InputError([Finding(place=place, code=Code.BROKEN_MANIFEST, message=problem) for problem in problems])
 
 
 # Readers of one value each. They raise ValueError, TypeError or KeyError.

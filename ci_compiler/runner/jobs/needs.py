@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ci_compiler.codes import Code
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Variant
 from ci_compiler.recipes import nix_text as nix
@@ -24,7 +25,7 @@ def supply(spec: Spec, root: Path, store: Store, built: BuiltVariant, derivation
         own = _derivation(spec, root, store, built, need)
         if own not in store.closure(derivation):
             message = f"is not built with {need.name} as that one's own recipe has it, but with another derivation"
-            raise failure(built.variant.name, "needs-other", message)
+            raise failure(built.variant.name, Code.NEEDS_OTHER, message)
         if own in store.to_build(derivation):
             if spec.cache is not None:
                 for path in store.lacks(store.outputs(own)):  # one by one: not every output need be in the cache
@@ -32,7 +33,7 @@ def supply(spec: Spec, root: Path, store: Store, built: BuiltVariant, derivation
             if spec.cache is None or own in store.to_build(derivation):
                 where = f"in {spec.cache.url}" if spec.cache else "in a cache, for the spec names none"
                 message = f"needs {need.name}, which is neither in this machine's store nor {where}; build it first"
-                raise failure(built.variant.name, "needs-missing", message)
+                raise failure(built.variant.name, Code.NEEDS_MISSING, message)
 
 
 def _derivation(spec: Spec, root: Path, store: Store, built: BuiltVariant, need: Variant) -> str:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from ci_compiler.codes import Code
 from ci_compiler.process import Ended, ask, find_program
 from ci_compiler.runner.jobs.failure import failure
 from ci_compiler.secret import Secret
@@ -56,7 +57,7 @@ class Store:
         with evaluation() as env:
             ended = self._ask("nix-instantiate", *arguments, env=env)
         if ended.status != 0 or len(ended.out.split()) != 1:
-            raise failure(what, "recipe-evaluation", ended.said if ended.status != 0 else "it is not one derivation")
+            raise failure(what, Code.RECIPE_EVALUATION, ended.said if ended.status != 0 else "it is not one derivation")
         return ended.out.strip().split("!")[0]
 
     def outputs(self, derivation: str) -> tuple[str, ...]:
@@ -67,7 +68,7 @@ class Store:
         """The derivations that realising `derivation` would build here, for want of them in store and substituters."""
         ended = self._ask("nix-store", "--realise", "--dry-run", derivation)
         if ended.status != 0:
-            raise failure(derivation, "nix", ended.said)
+            raise failure(derivation, Code.NIX, ended.said)
         return frozenset(re.findall(r"^ +(/\S+\.drv)$", ended.err, re.MULTILINE))
 
     def deriver(self, path: str) -> str:
@@ -81,7 +82,7 @@ class Store:
         """Those of `paths` that are not valid in the store."""
         ended = self._ask("nix-store", "--check-validity", "--print-invalid", *paths)
         if ended.status != 0:
-            raise failure(paths[0], "nix", ended.said)
+            raise failure(paths[0], Code.NIX, ended.said)
         return tuple(ended.out.split())
 
     def closure(self, *paths: str) -> tuple[str, ...]:
@@ -153,12 +154,12 @@ class Store:
         """Raises StageError where the cache does not answer, or not without credentials."""
         ended = self._ask("nix", *_NEW_COMMANDS, "store", "ping", "--store", cache.url)
         if ended.status != 0:
-            raise failure(cache.url, "cache-unreachable", f"it does not answer here: {ended.said}")
+            raise failure(cache.url, Code.CACHE_UNREACHABLE, f"it does not answer here: {ended.said}")
 
     def _query(self, *arguments: str) -> str:
         ended = self._ask("nix-store", "--query", *arguments)
         if ended.status != 0:
-            raise failure(arguments[-1], "nix", ended.said)
+            raise failure(arguments[-1], Code.NIX, ended.said)
         return ended.out
 
     def _ask(

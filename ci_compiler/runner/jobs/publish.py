@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import InputError
 from ci_compiler.runner.jobs.backend import adapter
 from ci_compiler.runner.jobs.checkout import JobCheckout
@@ -56,7 +57,7 @@ def _publish(spec: Spec, root: Path, manifest: Manifest, secrets: Secrets, *, ag
     version = spec.branches[manifest.branch].versions[manifest.package]
     if manifest.version != version:
         message = f"was built as version {manifest.version}, and {manifest.branch} is at {version}; build it again"
-        raise failure(manifest.name, "other-version", message)
+        raise failure(manifest.name, Code.OTHER_VERSION, message)
     JobCheckout(root).require(manifest.branch, manifest.commit)
     limit = job_seconds(spec.timeouts[Stage.PUBLISH])
     backend = adapter(spec, root, Store(seconds=limit), secrets)

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.codes import Code
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.detect.this_machine import this_machine
@@ -88,7 +89,7 @@ def of_manifest(spec: Spec, name: str, branch: str, stage: Stage, path: Path, ov
     store = Store(seconds=job_seconds(spec.timeouts[stage]))
     if store.lacks([manifest.store_path]):
         message = f"{manifest.store_path} is not in this machine's store; `ci-runner fetch {path}` brings it there"
-        raise failure(name, "closure-missing", message)
+        raise failure(name, Code.CLOSURE_MISSING, message)
     interpreter = interpreter_of(store, manifest.store_path)
     return SmokeSubject(
         spec=spec,
@@ -104,7 +105,7 @@ def of_python(spec: Spec, name: str, branch: str, stage: Stage, given: Path, ove
     """The package that the interpreter `given` has, whoever built it. Raises InputError and StageError."""
     program = shutil.which(given)
     if program is None:
-        raise failure(str(given), "no-python", "is no program that can be started")
+        raise failure(str(given), Code.NO_PYTHON, "is no program that can be started")
     # As it is called: a virtual environment is known by its link.
     interpreter = Interpreter(program=os.path.abspath(program))  # noqa: PTH100
     built = find(spec, name, branch)

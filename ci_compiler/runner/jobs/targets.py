@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.matrix import Variant
@@ -16,16 +17,16 @@ def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
     """
     told = explain(plan(spec), name)
     if told.unknown:
-        raise wrong("NAME", "unknown-variant", told.unknown)
+        raise wrong("NAME", Code.UNKNOWN_VARIANT, told.unknown)
     if not told.built:
         reasons = "; ".join(one.reason for one in told.absent)
-        raise wrong("NAME", "variant-not-built", f"{name} is not built: {reasons}")
+        raise wrong("NAME", Code.VARIANT_NOT_BUILT, f"{name} is not built: {reasons}")
     found = [one for one in told.built if branch in {"", one.cell.branch}]
     branches = " and ".join(one.cell.branch for one in told.built)
     if not found:
-        raise wrong("--branch", "variant-not-built", f"{name} is not built on {branch}, but on {branches}")
+        raise wrong("--branch", Code.VARIANT_NOT_BUILT, f"{name} is not built on {branch}, but on {branches}")
     if len(found) > 1:
-        raise wrong("--branch", "which-branch", f"{name} is built on {branches}; name one")
+        raise wrong("--branch", Code.WHICH_BRANCH, f"{name} is built on {branches}; name one")
     return found[0]
 
 

@@ -169,7 +169,7 @@ def test_a_package_whose_tests_are_unknown_is_imported_and_its_version_looked_at
         (AUDIO, "resample-cpu", {"height": 0.9}, "its energy is 0.8100 of what it was"),
     ],
 )
-def test_what_is_not_as_it_shall_be_is_one_line(
+def test_each_failure_is_one_line(
     interpreter: Callable[..., Path],
     capsys: pytest.CaptureFixture[str],
     name: str,
@@ -182,7 +182,7 @@ def test_what_is_not_as_it_shall_be_is_one_line(
     code, verdicts, messages = outcome(name, python, *(["--stage", "gpu-test"] if on_gpu else []))
     assert (code, verdicts[check]) == (1, "failed")
     assert messages[check].startswith(message)
-    assert f"{name}: {check} {message}" in capsys.readouterr().err
+    assert f"{name}: test-failed {check}: {message}" in capsys.readouterr().err
     suite = ET.parse("test-output/junit.xml").getroot()[0]  # noqa: S314  (our own)
     failed = [case.get("name") for case in suite if case.find("failure") is not None]
     assert check in failed

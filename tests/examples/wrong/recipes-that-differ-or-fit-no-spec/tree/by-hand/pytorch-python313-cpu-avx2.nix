@@ -1,0 +1,8 @@
+{ python313Packages, lib, cudaPackages_12_6 }:
+let cpuFlags = [ "-mavx2" "-mfma" "-mf16c" ]; in
+(python313Packages.torch.override { cudaSupport = false; }).overrideAttrs (old: {
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="$CXXFLAGS ${lib.concatStringsSep " " cpuFlags}"
+    export CFLAGS="$CFLAGS ${lib.concatStringsSep " " cpuFlags}"
+  '';
+})

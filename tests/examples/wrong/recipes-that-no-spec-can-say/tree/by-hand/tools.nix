@@ -1,0 +1,1 @@
+{ symlinkJoin }: symlinkJoin { name = "tools"; paths = [ ]; }
