@@ -1,8 +1,7 @@
-"""Findings: what is wrong, and where.
+"""Findings: what is wrong, where, and the line that reports it.
 
-A `Finding` is one problem at one place. An `InputError` carries the findings that stop a command. Nothing else in the
-package prints or exits: the commands in `ci_compiler.cli` turn these into lines on standard error and into exit codes
-(0 done, 1 findings or drift, 2 the input is wrong).
+A `Finding` is one problem at one place; an `InputError` carries the findings that stop a command. Only the commands in
+`ci_compiler.cli` print and exit: they turn findings into lines on standard error and into an `ExitCode`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ci_compiler.codes import WARNINGS, Code
 
 
 class ExitCode(IntEnum):
-    """How a command ends, with what the reference says of it."""
+    """The exit code of a command, with its meaning in the reference."""
 
     meaning: str
 
@@ -33,9 +32,9 @@ class ExitCode(IntEnum):
     FINDINGS = 1, "findings, or drift"
     WRONG_INPUT = 2, "the input is wrong; nothing was written"
     RUNNER_DEPRECATED = 7, "`ci-runner start`: GitHub no longer serves the runner's version"
-    """The exit code of actions/runner itself in that case."""
+    """The exit code of actions/runner itself in this case."""
     INTERRUPTED = 130, "interrupted from the keyboard"
-    """As shells have it: 128 and the number of SIGINT."""
+    """As in shells: 128 plus the number of SIGINT."""
 
 
 class Severity(StrEnum):
@@ -47,7 +46,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Place:
-    """A position in a text: `file` as the user would name it, `line` and `column` from 1 (0: the file as a whole)."""
+    """A position in a text: `file` as the user would name it, `line` and `column` from 1 (0: the whole file)."""
 
     file: str
     line: int = 0

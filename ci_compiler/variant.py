@@ -1,6 +1,110 @@
-"""Variants by name: where the recipe of a variant is."""
+"""The grammar of a variant's name, made and parsed here alone, and the path of its recipe.
+
+    {package}-{python}-cuda{major}_{minor}-{gpu}-{isa}    flash-attn-python313-cuda12_8-sm90-avx2
+    {package}-{python}-cpu-{isa}                          pytorch-python313-cpu-avx2
+
+What follows the package is the *suffix*, which all variants of a cell share. Only the package may contain a dash, so
+that a name is parsed from its end.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from ci_compiler.hardware import CPU, Hardware
+
 RECIPES = ".flox/pkgs"
 """The folder of the recipes, from the root of the repository (Flox' own convention)."""
+
+ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+"""One step of a Flox attribute path without quotes: a Nix identifier (Nix manual, lexical structure)."""
+
+EXAMPLE = "PACKAGE-python313-cuda12_8-sm90-avx2"
+
+# An ISA may contain a dot, so that a message can say how to spell `armv8.2`.
+_NAME = re.compile(
+    r"(?P<package>[A-Za-z0-9_][A-Za-z0-9_-]*)-python(?P<major>[0-9])(?P<minor>[0-9]+)"
+    r"-(?:cpu|cuda(?P<cuda>[0-9]+_[0-9]+)-(?P<gpu>(?!cpu-)[A-Za-z0-9_]+))-(?P<isa>[A-Za-z0-9_.]+)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantName:
+    """The parts of a variant's name: `python` as `3.13`, `cuda` as `12.8` ('' for a CPU variant), `gpu` as `sm90`."""
+
+    package: str
+    python: str
+    cuda: str
+    gpu: str
+    isa: str
+
+    def __str__(self) -> str:
+        return variant_name(self.package, self.suffix)
+
+    @property
+    def suffix(self) -> str:
+        """What follows the package."""
+        return cell_suffix(python=self.python, cuda=self.cuda, gpu=self.gpu, isa=self.isa)
+
+    @classmethod
+    def parse(cls, text: str) -> VariantName | None:
+        """The parts of `text`; None if it is not a variant's name. Whether the parts exist is not checked."""
+        found = _NAME.fullmatch(text)
+        if found is None:
+            return None
+        return cls(
+            package=found["package"],
+            python=f"{found['major']}.{found['minor']}",
+            cuda=(found["cuda"] or "").replace("_", "."),
+            gpu=found["gpu"] or CPU,
+            isa=found["isa"],
+        )
+
+    @classmethod
+    def parse_start(cls, text: str) -> VariantName | None:
+        """The longest name that `text` starts with, up to a dash or its end (`NAME-patched`); None if there is none."""
+        starts = list(accumulate(text.split("-"), "{}-{}".format))
+        return next(filter(None, map(cls.parse, reversed(starts))), None)
+
+    def spelled(self, hardware: Hardware) -> VariantName:
+        """The same variant, with the ISA spelled as in the tables (`armv8_2` for `armv8.2`)."""
+        return replace(self, isa=hardware.aliases.get(self.isa, self.isa))
+
+
+def variant_name(package: str, suffix: str) -> str:
+    """The name of the variant of `package` in the cell with `suffix`."""
+    return f"{package}-{suffix}"
+
+
+def package_of(name: str, suffix: str) -> str:
+    """The package of the variant `name` in the cell with `suffix`; '' if `name` is not of that cell."""
+    package = name.removesuffix(f"-{suffix}")
+    return "" if package == name else package
+
+
+def cell_suffix(*, python: str, cuda: str, gpu: str, isa: str) -> str:
+    """What the names of a cell's variants share: `python313-cuda12_8-sm90-avx2`, or `python313-cpu-avx2`."""
+    return "-".join([python_tag(python), *([gpu] if gpu == CPU else [cuda_tag(cuda), gpu]), isa])
+
+
+def python_tag(python: str) -> str:
+    """`3.13` as names spell it, and nixpkgs: `python313`."""
+    return f"python{python.replace('.', '')}"
+
+
+def cuda_tag(cuda: str) -> str:
+    """`12.8` as names spell it: `cuda12_8`."""
+    return f"cuda{cuda.replace('.', '_')}"
+
+
+def recipe_path(name: str) -> str:
+    """The path of the recipe of the variant `name`, from the root of the repository."""
+    return f"{RECIPES}/{name}.nix"
+
+
+def recipe_name(path: str) -> str:
+    """The variant whose recipe is at `path`: `NAME.nix` or `NAME/default.nix` (Flox); '' if it is not a recipe."""
+    inner = path.removeprefix(f"{RECIPES}/").removesuffix("/default.nix").removesuffix(".nix")
+    return "" if "/" in inner else inner

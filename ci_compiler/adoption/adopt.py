@@ -1,13 +1,13 @@
-"""A spec out of recipes that exist: the reverse of compiling.
+"""A spec made from existing recipes: the reverse of compiling.
 
     checkouts  ->  evaluations  ->  recipes   ->  fleet      ->  matrix     ->  text
-    folders        Nix              by name       that can be    shortened      YAML
+    folders        Nix              by name       compatible     shortened      YAML
 
-1. `read`: whose branch each folder is, and what its recipes evaluate to.
-2. `names`: each recipe by what it evaluates to; its name must say the same.
-3. `sort`, `branches`, `packages`: what may stand in one spec, and what branches and packages share.
-4. `matrix`, `cover`: the variants as products with exceptions.
-5. `text`: the YAML; it is compiled, and gives the same names back.
+1. `checkouts`: the branch of each folder, and what its recipes evaluate to.
+2. `identity`, `named_recipes`: the variant that each recipe builds; the recipe's name must match it.
+3. `compatible`, `branches`, `packages`: what can be in one spec, and what branches and packages have in common.
+4. `axes`, `exclusions`: the variants as products with exceptions.
+5. `spec_text`: the YAML. It is compiled, and must give the same names.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SHOWN = "the adopted spec"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopted:
-    """A spec's text and what it compiles to, out of `read` recipes; what was left out (errors) or is odd (warnings)."""
+    """A spec's text and plan, made from `read` recipes; `findings` are recipes left out (errors) or odd (warnings)."""
 
     text: str
     plan: Plan
@@ -63,9 +63,9 @@ class Adopted:
 
 
 def adopt(folders: Sequence[Path]) -> Adopted:
-    """The spec of the recipes in `folders`, a checkout of one branch each.
+    """The spec of the recipes in `folders`, each a checkout of one branch.
 
-    Raises InputError where a folder has no recipes, Nix is missing, or nothing of it all can stand in a spec.
+    Raises InputError if a folder has no recipes, Nix is missing, or no recipe can be adopted.
     """
     checkouts = read_checkouts(folders)
     hardware, pins = tables(), known_pins()
@@ -93,12 +93,12 @@ def names_of(compiled: Plan) -> dict[str, frozenset[str]]:
     }
 
 
-# What may stand in one spec.
+# What can be in one spec.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fleet:
-    """Recipes that a spec can say together, and what it says of their branches and packages."""
+    """Recipes that can be in one spec, and what it states about their branches and packages."""
 
     recipes: tuple[Recipe, ...]
     branches: tuple[BranchFacts, ...]
@@ -106,7 +106,7 @@ class _Fleet:
 
 
 def _fleet(recipes: Sequence[Recipe], hardware: Hardware, pins: KnownPins) -> tuple[_Fleet, list[Finding]]:
-    """The fleet, and why recipes are not in it."""
+    """The fleet, and why each other recipe is not in it."""
     order = list(dict.fromkeys(recipe.branch for recipe in recipes))
     cudas = {branch: branch_cuda(_of(recipes, branch), hardware) for branch in order}
     recipes, findings = possible(recipes, cudas, hardware)
@@ -135,7 +135,7 @@ def _of(recipes: Sequence[Recipe], branch: str) -> list[Recipe]:
 
 
 def _held(recipes: Sequence[Recipe], packages: Mapping[str, Package], branches: Sequence[str]) -> list[Package]:
-    """The packages that have recipes, and what those need from other repositories, each with its branches."""
+    """The packages that have recipes, and those they need from other repositories, each with its branches."""
     built = {recipe.package for recipe in recipes}
     wanted = built.union(*(packages[package].needs for package in built))
     return [on_branches(package, recipes, branches) for package in packages.values() if package.name in wanted]
@@ -144,7 +144,7 @@ def _held(recipes: Sequence[Recipe], packages: Mapping[str, Package], branches: 
 def _trimmed(
     facts: BranchFacts, packages: Sequence[Package], recipes: Sequence[Recipe], pins: KnownPins
 ) -> BranchFacts:
-    """What is said of a branch, of the packages that are on it alone; with the versions of other repositories'."""
+    """The facts about a branch reduced to its own packages, with versions for those from other repositories."""
     branch, remarks = facts.branch, dict(facts.version_remarks)
     on = [package for package in packages if not package.branches or branch.name in package.branches]
     versions = dict(branch.versions)
@@ -168,9 +168,9 @@ def _trimmed(
 
 
 def _compiled(fleet: _Fleet, hardware: Hardware) -> tuple[str, Plan, list[Finding]]:
-    """The spec's text and what it compiles to: the names of the fleet's recipes, no more and no fewer.
+    """The spec's text and plan. The plan holds exactly the names of the fleet's recipes.
 
-    Raises RuntimeError where no exclusions make it so, which would be a mistake of ours.
+    Raises RuntimeError if no exclusions achieve that, which would be a bug.
     """
     wanted = {
         facts.branch.name: frozenset(recipe.name for recipe in _of(fleet.recipes, facts.branch.name))
@@ -194,9 +194,9 @@ def _compiled(fleet: _Fleet, hardware: Hardware) -> tuple[str, Plan, list[Findin
     )
     text, compiled = _compile(fleet, replace(matrix, exclude=exclude), hardware)
     if names_of(compiled) != wanted:
-        message = "an adopted spec does not compile to the recipes it was made of"
+        message = "an adopted spec does not compile to the recipes that it was made from"
         raise RuntimeError(message)
-    message = f"the shorter exclusions came out different, so {len(exclude)} variants are excluded by name"
+    message = f"no short patterns exclude exactly the missing variants, so {len(exclude)} variants are excluded by name"
     place = Place(file=str(fleet.recipes[0].evaluation.path))
     return text, compiled, [Finding(place=place, code=Code.LONG_EXCLUSIONS, message=message)]
 

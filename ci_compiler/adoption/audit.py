@@ -1,4 +1,4 @@
-"""What is wrong with recipes that exist, judged by what they evaluate to.
+"""Errors in existing recipes, found by what the recipes evaluate to.
 
 Each recipe of a checkout is evaluated, and so is the recipe that the spec compiles to in its place. Each difference is
 one finding, at its place, whose code says what kind of error it is.
@@ -22,17 +22,17 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import RULES, Judged, judge
 from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.model import Branch, Spec
+from ci_compiler.variant import VariantName
 
 _ABOUT_THE_GPU = {Code.CUDA_OFF, Code.WRONG_GPU, Code.UNKNOWN_RECIPE, *(rule.code for rule in RULES)}
 """The codes after which the text of a recipe is not checked, since it is unclear which GPU is the right one."""
 
 _NOTATION = re.compile(r"\d+\.\d+[a-z]?(\+PTX)?")
-_NAME = re.compile(r"[A-Za-z0-9_]+-python3\d+-(?:cpu|cuda(?P<cuda>\d+_\d+)-[^-]+)-[^-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """An audit of one branch: its spec, the cells and names that the spec wants, what each wanted recipe is."""
+    """An audit of one branch: the spec, its cells by variant name, and the evaluations of the compiled recipes."""
 
     spec: Spec
     branch: Branch
@@ -47,25 +47,25 @@ def audit(root: Path, spec: Spec, branch: str, *, timeout: float = 120.0) -> tup
     """
     paths = find_recipes(root)
     judged = judge(spec)
-    found, findings = evaluate(root, paths, timeout=timeout)
+    found, failed = evaluate(root, paths, timeout=timeout)
     this = Audit(
         spec=spec,
         branch=spec.branches[branch],
         cells={v.name: cell for cell in judged.cells if cell.branch == branch for v in cell.variants},
         wanted=_wanted(spec, judged, branch, timeout),
     )
-    told = [*findings, *wrong_counts(root, judged), *_missing(this, root, paths)]
+    findings = [*failed, *wrong_counts(root, judged), *_missing(this, root, paths)]
     by_name = {name_of(one.path): one for one in found}
     for name, one in by_name.items():
         mine = list(_known(this, name, one, by_name) if name in this.cells else _unknown(this, name, one))
         if not any(finding.code in _ABOUT_THE_GPU for finding in mine):
             mine += wrong_gpu_in_text(spec, one, _gpus(this, one))
-        told += mine
-    return tuple(sorted(set(told), key=lambda finding: (finding.place, finding.code, finding.message)))
+        findings += mine
+    return tuple(sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message)))
 
 
 def _wanted(spec: Spec, judged: Judged, branch: str, timeout: float) -> dict[str, Evaluation]:
-    """What the spec's own recipes evaluate to."""
+    """The evaluations of the recipes that the spec compiles to, by name."""
     with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
         texts = {Path(path).name: text for path, text in recipes(spec, judged, branch).items() if path.endswith(".nix")}
         for name, text in texts.items():
@@ -76,7 +76,7 @@ def _wanted(spec: Spec, judged: Judged, branch: str, timeout: float) -> dict[str
 
 def _missing(this: Audit, root: Path, paths: tuple[Path, ...]) -> Iterator[Finding]:
     here = {name_of(path) for path in paths}
-    here |= {undotted(this.spec, name) for name in here}
+    here |= {str(parts.spelled(this.spec.hardware)) for parts in map(VariantName.parse, here) if parts}
     for name in this.cells:
         if name not in here:
             message = (
@@ -85,26 +85,18 @@ def _missing(this: Audit, root: Path, paths: tuple[Path, ...]) -> Iterator[Findi
             yield Finding(place=Place(file=str(root)), code=Code.MISSING_RECIPE, message=message)
 
 
-def undotted(spec: Spec, name: str) -> str:
-    """`name` with the spellings of ISAs that people type (`armv8.2`) as they must be."""
-    for alias, isa in spec.hardware.aliases.items():
-        name = name.replace(f"-{alias}", f"-{isa}")
-    return name
-
-
 # Recipes that the spec does not know.
 
 
 def _unknown(this: Audit, name: str, one: Evaluation) -> Iterator[Finding]:
-    """The reason why the spec does not know a recipe; its name alone where there is no better one."""
-    right = undotted(this.spec, name)
-    parts = _NAME.fullmatch(right)
-    tag = this.branch.cuda.replace(".", "_")
-    if right != name:
-        message = f"{name!r} holds a dot, which no Flox attribute path does; call it {right}"
+    """Why the spec does not know a recipe."""
+    parts = VariantName.parse(name)
+    right = parts and parts.spelled(this.spec.hardware)
+    if right != parts:
+        message = f"{name!r} contains a dot, and a Flox attribute path contains none; call it {right}"
         yield _at(one, "", Code.DOTTED_NAME, message)
-    elif parts and parts["cuda"] not in {None, tag}:
-        message = f"its name says CUDA {parts['cuda'].replace('_', '.')}, and {this.branch.name} has {this.branch.cuda}"
+    elif parts and parts.cuda not in {"", this.branch.cuda}:
+        message = f"its name says CUDA {parts.cuda}; {this.branch.name} has {this.branch.cuda}"
         yield _at(one, "pname", Code.CUDA_IN_NAME, message)
     elif impossible := list(_impossible(this, one)):
         yield from impossible
@@ -114,7 +106,7 @@ def _unknown(this: Audit, name: str, one: Evaluation) -> Iterator[Finding]:
 
 
 def _impossible(this: Audit, one: Evaluation) -> Iterator[Finding]:
-    """The rules that forbid what a recipe builds: its GPUs with its toolkit and, where it says one, its system."""
+    """The first rule that a recipe breaks, with its GPUs, its toolkit and, if it states one, its system."""
     toolkit = this.spec.hardware.toolkits.get(one.cuda_version)
     if toolkit is None or not one.cuda_support:
         return
@@ -129,7 +121,7 @@ def _impossible(this: Audit, one: Evaluation) -> Iterator[Finding]:
 
 
 def _gpus(this: Audit, one: Evaluation) -> list[Gpu]:
-    """The GPU architectures that a recipe builds for, in whatever notation it says so."""
+    """The GPU architectures that a recipe builds for, in any notation."""
     own = one.gpu_targets or tuple(re.split(r"[; ]+", one.exports.get("TORCH_CUDA_ARCH_LIST", "")))
     targets = own if any(own) else one.torch.gpu_targets if one.torch else ()
     digits = {re.sub(r"\D", "", target.split("+")[0]) for target in targets}
@@ -142,9 +134,7 @@ def _gpus(this: Audit, one: Evaluation) -> list[Gpu]:
 def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluation]) -> Iterator[Finding]:
     cell, want = this.cells[name], this.wanted[name]
     if one.pname != want.pname:
-        yield _at(
-            one, "pname", Code.PNAME_DIFFERS, f"pname is {one.pname!r}, and the recipe of {name} has {want.pname!r}"
-        )
+        yield _at(one, "pname", Code.PNAME_DIFFERS, f"pname is {one.pname!r}; the recipe of {name} has {want.pname!r}")
     yield from _check_nixpkgs(this, one, want)
     yield from _check_hardware(this, cell, one, want)
     own_torch = one.torch if one.torch and one.torch.path == one.path else None
@@ -164,7 +154,7 @@ def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluat
 
 def _check_nixpkgs(this: Audit, one: Evaluation, want: Evaluation) -> Iterator[Finding]:
     if one.pin != want.pin:
-        taken = f"takes nixpkgs {one.pin}" if one.pin else "takes whatever nixpkgs it is handed"
+        taken = f"takes nixpkgs {one.pin}" if one.pin else "takes the nixpkgs that it is called with"
         yield _at(one, "nixpkgs", Code.WRONG_PIN, f"{taken}; {this.branch.name} is pinned to {want.pin}")
     here = {attribute for overlay in one.overlays for attribute in overlay}
     for overlay in want.overlays:
@@ -174,7 +164,7 @@ def _check_nixpkgs(this: Audit, one: Evaluation, want: Evaluation) -> Iterator[F
                 yield _at(one, "nixpkgs.overlays", Code.OVERLAY_MISSING, message)
     for attribute in sorted(here & want.overlaid.keys()):
         if one.overlaid.get(attribute) != want.overlaid[attribute]:
-            message = f"its overlay makes another {attribute} than the recipes of {this.branch.name}"
+            message = f"its overlay changes {attribute} in another way than the recipes of {this.branch.name}"
             yield _at(one, "nixpkgs.overlays", Code.OVERLAY_MISSING, message)
 
 
@@ -182,20 +172,20 @@ def _check_hardware(this: Audit, cell: Cell, one: Evaluation, want: Evaluation) 
     if one.platforms != (cell.system,):
         shown = ", ".join(one.platforms) or "none"
         yield _at(
-            one, "meta.platforms", Code.WRONG_PLATFORMS, f"meta.platforms is {shown}, and it is built for {cell.system}"
+            one, "meta.platforms", Code.WRONG_PLATFORMS, f"meta.platforms is {shown}, but it is built for {cell.system}"
         )
     for name in ("CXXFLAGS", "CFLAGS"):
         yield from _check_flags(one, want, name)
     if cell.gpu == CPU:
         if one.cuda_support or one.config.get("cudaSupport") or one.gpu_targets:
             where = "override.cudaSupport" if one.override.get("cudaSupport") else "config.cudaSupport"
-            yield _at(one, where, Code.CUDA_IN_CPU_RECIPE, "CUDA is turned on, and the recipe is for CPUs alone")
+            yield _at(one, where, Code.CUDA_IN_CPU_RECIPE, "CUDA is turned on, but the recipe is for CPUs only")
         return
     if one.package == "torch":
         yield from _check_targets(this, cell, one)
     if one.pin and not one.config.get("cudaSupport"):
         yield _at(
-            one, "config.cudaSupport", Code.CUDA_OFF, "config.cudaSupport is not set, and the recipe is for a GPU"
+            one, "config.cudaSupport", Code.CUDA_OFF, "config.cudaSupport is not set, but the recipe is for a GPU"
         )
 
 
@@ -203,9 +193,9 @@ def _check_targets(this: Audit, cell: Cell, one: Evaluation) -> Iterator[Finding
     wrong = [target for target in one.gpu_targets if not _NOTATION.fullmatch(target)]
     want = str(this.spec.hardware.gpu(cell.gpu).capability)
     if not one.cuda_support:
-        yield _at(one, "override.cudaSupport", Code.CUDA_OFF, "CUDA is turned off, and the recipe is for a GPU")
+        yield _at(one, "override.cudaSupport", Code.CUDA_OFF, "CUDA is turned off, but the recipe is for a GPU")
     elif wrong:
-        message = f"gpuTargets holds {wrong[0]!r}; torch takes {want!r}"
+        message = f"gpuTargets contains {wrong[0]!r}; torch takes {want!r}"
         yield _at(one, "override.gpuTargets", Code.GPU_TARGET_NOTATION, message)
     elif impossible := list(_impossible(this, one)):
         yield from impossible
@@ -219,12 +209,12 @@ def _check_flags(one: Evaluation, want: Evaluation, name: str) -> Iterator[Findi
     extra = sorted(flag for flag in here - wanted if flag.startswith("-m"))
     lacking = sorted(flag for flag in wanted - here if flag.startswith("-m"))
     if extra or lacking:
-        parts = [f"holds {' '.join(extra)}"] * bool(extra) + [f"lacks {' '.join(lacking)}"] * bool(lacking)
+        parts = [f"contains {' '.join(extra)}"] * bool(extra) + [f"lacks {' '.join(lacking)}"] * bool(lacking)
         yield _at(one, "preConfigure", Code.WRONG_CPU_FLAGS, f"{name} {' and '.join(parts)}")
 
 
 def _check_torch(this: Audit, cell: Cell, one: Evaluation, others: Mapping[str, Evaluation]) -> Iterator[Finding]:
-    """Whether a package is built with the torch that its cell's torch recipe builds."""
+    """A finding if a package is not built with the torch that its cell's torch recipe builds."""
     if one.torch is None:
         return
     for variant in cell.variants:
@@ -239,7 +229,7 @@ _REST = ("ninja_flags", "max_jobs", "cmake_flags", "python", "sources", "patches
 
 
 def _check_rest(one: Evaluation, want: Evaluation) -> Iterator[Finding]:
-    """What no other check looks at and is not as in the spec's recipe."""
+    """Differences from the compiled recipe that no other check reports."""
     for name in _REST:
         here, wanted = getattr(one, name), getattr(want, name)
         if here != wanted:
@@ -255,11 +245,11 @@ def _check_rest(one: Evaluation, want: Evaluation) -> Iterator[Finding]:
                 yield _differs(one, f"{kind}.{key}", mine.get(key), theirs.get(key))
     for phase in ("postPatch",):
         if one.attributes.get(phase) != want.attributes.get(phase):
-            yield _at(one, phase, Code.DIFFERS_FROM_SPEC, f"{phase} is not as in the spec's recipe")
+            yield _at(one, phase, Code.DIFFERS_FROM_SPEC, f"{phase} differs from the spec's recipe")
 
 
 def _differs(one: Evaluation, name: str, here: object, wanted: object) -> Finding:
-    message = f"{name} is {_shown(here)}, and {_shown(wanted)} in the spec's recipe"
+    message = f"{name} is {_shown(here)}; the spec's recipe has {_shown(wanted)}"
     return _at(one, _PLACES.get(name, name), Code.DIFFERS_FROM_SPEC, message)
 
 

@@ -1,4 +1,4 @@
-"""What recipes and documents say in words: GPUs that a recipe does not build for, counts that nobody counted."""
+"""Prose in recipes and documents: GPUs that a recipe does not build for, and wrong counts of variants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST_DOCUMENT = 1_000_000
 
 
 def wrong_gpu_in_text(spec: Spec, one: Evaluation, targets: Sequence[Gpu]) -> Iterator[Finding]:
-    """The GPUs that a recipe's comments and descriptions name, and that it does not build for."""
+    """The GPUs that a recipe's comments and descriptions name but that it does not build for."""
     text = one.path.read_text("utf-8", errors="replace")
     mine = {gpu.name for gpu in targets}
     for match in _COMMENT.finditer(text):
@@ -43,12 +43,12 @@ def wrong_gpu_in_text(spec: Spec, one: Evaluation, targets: Sequence[Gpu]) -> It
 def _finding(place: Place, what: str, named: str, mine: set[str]) -> Finding:
     built = f"builds for {', '.join(sorted(mine))}" if mine else "builds for no GPU"
     return Finding(
-        place=place, code=Code.TEXT_NAMES_ANOTHER_GPU, message=f"{what} names {named}, and the recipe {built}"
+        place=place, code=Code.TEXT_NAMES_ANOTHER_GPU, message=f"{what} names {named}, but the recipe {built}"
     )
 
 
 def _gpus_in(hardware: Hardware, text: str) -> list[str]:
-    """The GPU architectures that `text` names, by number or by product; what it says of host CPUs does not count."""
+    """The GPU architectures that `text` names, by number or product, leaving out descriptions of CPUs."""
     for isa in hardware.isas.values():
         text = text.replace(isa.cpus, "")
     found = {f"sm{match[1]}" for match in _SM.finditer(text)} & hardware.gpus.keys()
@@ -59,14 +59,14 @@ def _gpus_in(hardware: Hardware, text: str) -> list[str]:
 
 @cache
 def _products() -> tuple[re.Pattern[str], dict[str, str]]:
-    """A pattern of every product's name, the longest first, and whose each is."""
+    """A pattern that matches every product's name, the longest first, and the GPU of each product."""
     owner = {product.lower(): gpu.name for gpu in tables().gpus.values() for product in gpu.products}
     names = sorted(owner, key=len, reverse=True)
     return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w-])", re.IGNORECASE), owner
 
 
 def wrong_counts(root: Path, judged: Judged) -> Iterator[Finding]:
-    """Counts of variants in the Markdown files of `root` that are the count of nothing in the matrix."""
+    """Counts of variants in the Markdown files of `root` that match no count in the matrix."""
     right = counts(judged)
     for path in sorted([*root.glob("*.md"), *root.glob("docs/*.md")]):
         if path.is_symlink() or path.stat().st_size > LARGEST_DOCUMENT:
@@ -82,7 +82,7 @@ def wrong_counts(root: Path, judged: Judged) -> Iterator[Finding]:
 
 
 def counts(judged: Judged) -> set[int]:
-    """Every number of variants that a document may truly state: in all and by any axes of the matrix together."""
+    """Every correct count of variants: the total, and the counts by up to three axes of the matrix together."""
     axes = ("branch", "package", "python", "gpu", "isa", "system")
     keys = [
         (cell.branch, variant.package, cell.python, cell.gpu, cell.isa, cell.system)

@@ -1,8 +1,8 @@
-"""The matrix that says a set of variants in the fewest characters: products, and their exceptions.
+"""The matrix that states a set of variants in the fewest characters: products and their exceptions.
 
-Each GPU's entry has a few forms that hold its variants: empty, with branches, with ISAs of its own, with further ISAs
-by branch; what an entry holds too much is for the exclusions, which GPUs share. The forms are chosen for their length
-together with the exclusions', entry by entry until no other choice is shorter.
+Each GPU's entry has a few possible forms: empty, with branches, with its own ISAs, with further ISAs by branch. All
+GPUs share the exclusions, which take out what the entries hold in excess. The forms are chosen so that entries and
+exclusions together are shortest: one entry is changed at a time, until no change makes the text shorter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ci_compiler.plan.rules import RULES
 from ci_compiler.spec.model import Exclusion, GpuAxis, Matrix
 
 MOST_STEPS = 6000
-"""Exclusions sought before the search for shorter entries ends: a few seconds, for a fleet full of holes."""
+"""The exclusions to try before the search for shorter entries ends: a few seconds for an irregular fleet."""
 
 Usual = tuple[str, ...]
 
@@ -27,7 +27,7 @@ Usual = tuple[str, ...]
 def matrix_of(
     variants: Sequence[Key], cudas: Mapping[str, str], packages: Mapping[str, tuple[str, ...]], hardware: Hardware
 ) -> Matrix:
-    """The matrix of `variants`, which the rules allow.
+    """The matrix of `variants`, all of which the rules allow.
 
     cudas: the CUDA version of each branch, in the spec's order. packages: the branches that each package is on.
     """
@@ -51,7 +51,7 @@ def _by_system(usual: Usual, hardware: Hardware) -> dict[str, tuple[str, ...]]:
 
 
 def entry_of(axis: GpuAxis) -> dict[str, object]:
-    """A GPU's entry as the spec's document has it."""
+    """A GPU's entry as in the spec's document."""
     row = {"branches": axis.branches, "isas": axis.isas, "also": axis.also}
     return {key: value for key, value in row.items() if value}
 
@@ -104,7 +104,7 @@ class _Search:
     # The search.
 
     def best(self) -> tuple[Usual, list[GpuAxis]]:
-        """The usual ISAs and the entries that are shortest with their exclusions."""
+        """The usual ISAs and the entries that, with their exclusions, are shortest."""
         guesses = sorted((self._guess(usual) for usual in self._usuals()), key=lambda guess: guess[0])
         found: list[tuple[int, int, Usual, list[_Form]]] = []
         for rank, (_, usual, forms, chosen) in enumerate(guesses[:2]):
@@ -115,7 +115,7 @@ class _Search:
         return usual, [form.axis for form in entries]
 
     def _starts(self, forms: Sequence[Sequence[_Form]], chosen: list[_Form]) -> Iterator[list[_Form]]:
-        """Where to begin: each GPU's best by itself, its best with the usual ISAs, and nothing said of any."""
+        """Starting points: each GPU's best form alone, its best with the usual ISAs, its plainest."""
         yield chosen
         yield [
             min((form for form in options if not form.axis.isas), key=self._alone, default=options[0])
@@ -131,7 +131,7 @@ class _Search:
         return self.cover.lines(holds, self.wanted)
 
     def _guess(self, usual: Usual) -> tuple[tuple[int, Usual], Usual, list[list[_Form]], list[_Form]]:
-        """Every GPU's forms, and each GPU's best by itself."""
+        """The forms of every GPU, and each GPU's best form alone, with their size."""
         forms = [list(self._forms(gpu, usual)) for gpu in self.gpus]
         chosen = [min(options, key=self._alone) for options in forms]
         size = self._usual_size(usual) + sum(map(self._alone, chosen))
@@ -144,7 +144,7 @@ class _Search:
     def _descend(
         self, usual: Usual, forms: Sequence[Sequence[_Form]], start: Sequence[_Form]
     ) -> tuple[list[_Form], int]:
-        """From `start`, another form for one GPU, or for all that have the same recipes, while that is shorter."""
+        """From `start`, changes the form of one GPU, or of all with the same forms, while the text gets shorter."""
         chosen, size = list(start), self._size(usual, start)
         moves = [(group, option) for group in _groups(forms) for option in range(len(forms[group[0]]))]
         shorter = True
@@ -159,7 +159,7 @@ class _Search:
         return chosen, size
 
     def _size(self, usual: Usual, forms: Sequence[_Form]) -> int:
-        """The characters of the usual ISAs, the entries and their exclusions."""
+        """The number of characters of the usual ISAs, the entries and their exclusions."""
         holds = 0
         for form in forms:
             holds |= form.holds
@@ -172,7 +172,7 @@ class _Search:
     # The forms.
 
     def _usuals(self) -> Iterator[Usual]:
-        """Sets of usual ISAs to try: by system, what most GPUs have, what comes next, all, none."""
+        """Sets of usual ISAs to try: for each system the three most common sets, all ISAs, and none."""
         choices: list[list[frozenset[str]]] = []
         for system in self.hardware.systems:
             here = {isa for isa in self.all_isas if self.hardware.isa(isa).system == system}
@@ -207,7 +207,7 @@ class _Search:
 
 
 def _groups(forms: Sequence[Sequence[_Form]]) -> list[tuple[int, ...]]:
-    """Each GPU by its position, and all together that can be said in the same words."""
+    """The position of each GPU, and the positions of all GPUs with the same forms together."""
     alike: dict[str, list[int]] = {}
     for at, options in enumerate(forms):
         alike.setdefault(str([entry_of(form.axis) for form in options]), []).append(at)

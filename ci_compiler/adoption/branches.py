@@ -1,6 +1,6 @@
-"""What the recipes of a branch have in common, which is what a spec says of the branch; and which of them differ.
+"""What the recipes of a branch have in common, which the spec states for the branch, and which of them differ.
 
-Most recipes win. A recipe that differs keeps its name, and is told of.
+The majority decides. A recipe that differs is adopted too, with a warning.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.spec.model import Branch, Source
+from ci_compiler.variant import package_of, variant_name
 
 FROM_PIN = "from the pin"
-GUESSED = "a guess, no recipe says it"
-NAMED = "by the recipes' names alone"
+GUESSED = "a guess: no recipe states it"
+NAMED = "only the recipes' names state it"
 NO_GPU = "no recipe is for a GPU"
 NO_VERSION = "0"
-"""The version of a package of which nothing tells one."""
+"""The version of a package whose version nothing states."""
 
 _PIN = re.compile(r"[0-9a-f]{40}")
 Value = TypeVar("Value")
@@ -34,7 +35,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchFacts:
-    """A branch as the spec says it, and remarks where recipes do not: on `cuda`, `nixpkgs`, a version (by package)."""
+    """A branch of the spec, with remarks on what no recipe states: `cuda`, `nixpkgs`, versions (by package)."""
 
     branch: Branch
     remarks: Mapping[str, str]
@@ -42,14 +43,14 @@ class BranchFacts:
 
 
 def branch_cuda(recipes: Sequence[Recipe], hardware: Hardware) -> str:
-    """The CUDA version of a branch: of most of its GPU recipes; of the nixpkgs of most, where it has none."""
-    told = [recipe.identity.cuda for recipe in recipes if recipe.identity.gpu != CPU]
+    """The CUDA version of most GPU recipes of a branch; without GPU recipes, that of most recipes' nixpkgs."""
+    gpus = [recipe.identity.cuda for recipe in recipes if recipe.identity.gpu != CPU]
     others = [e.cuda_version for e in (recipe.evaluation for recipe in recipes) if e.cuda_version in hardware.toolkits]
-    return most_common(told or others) or min(hardware.toolkits, key=lambda name: hardware.toolkit(name).version)
+    return most_common(gpus or others) or min(hardware.toolkits, key=lambda name: hardware.toolkit(name).version)
 
 
 def branch_facts(name: str, recipes: Sequence[Recipe], cuda: str, pins: KnownPins) -> tuple[BranchFacts, list[Finding]]:
-    """What a spec says of the branch `name`, and the recipes that differ."""
+    """What a spec states about the branch `name`, and a warning for each recipe that differs."""
     findings: list[Finding] = []
     remarks: dict[str, str] = {}
     versions, version_remarks = _versions(name, recipes, pins, findings)
@@ -77,7 +78,7 @@ def branch_facts(name: str, recipes: Sequence[Recipe], cuda: str, pins: KnownPin
 
 
 def most_common(values: Sequence[Value]) -> Value | None:
-    """The most common of `values`; among equals one that says something, and the first of those. None for none."""
+    """The most common of `values`; among equals, the first that is not empty. None if there are no values."""
     counts = Counter(values)
     return max(counts, key=lambda value: (counts[value], bool(value)), default=None)
 
@@ -96,7 +97,7 @@ def _agreed(
     findings: list[Finding],
     differs: Callable[[Recipe, Value, Value], Finding],
 ) -> Value | None:
-    """What most recipes have; a finding is added for each that has something else."""
+    """The value that most recipes have; a finding is added for each that has another."""
     values = [value_of(recipe) for recipe in recipes]
     most = most_common(values)
     if most is not None:
@@ -116,21 +117,21 @@ def _pin(
     if most is None:
         by_attribute = {one.identity.attribute: versions[one.package] for one in recipes if one.package in versions}
         guess = pins.like(by_attribute)
-        message = f"no recipe of {name} says which nixpkgs it is of; {guess} stands in the spec for now"
+        message = f"no recipe of {name} pins nixpkgs; the spec has {guess} for now"
         findings.append(at(recipes[0].evaluation, Code.NO_PIN, message))
         return guess
     for recipe in recipes:
         pin = recipe.evaluation.pin
         if pin != most:
-            taken = f"takes nixpkgs {pin}" if pin else "takes whatever nixpkgs it is handed"
+            taken = f"takes nixpkgs {pin}" if pin else "takes the nixpkgs that it is called with"
             findings.append(
-                at(recipe.evaluation, Code.WRONG_PIN, f"{taken}; most of {name} takes {most}", tolerated=True)
+                at(recipe.evaluation, Code.WRONG_PIN, f"{taken}; most recipes of {name} take {most}", tolerated=True)
             )
     return most
 
 
 def _pin_hash(recipes: Sequence[Recipe], pin: str) -> str:
-    """The hash of the pin's archive, where most recipes give it."""
+    """The hash of the pin's archive, if most recipes give it."""
     given = [
         next((sri(fetch.hash) for fetch in recipe.evaluation.fetched if fetch.revision == pin), "")
         for recipe in recipes
@@ -143,7 +144,7 @@ def _allows_broken(recipe: Recipe) -> str:
 
 
 def _broken_differs(recipe: Recipe, value: str, most: str) -> Finding:
-    message = f"it {value} broken packages, and most of {recipe.branch} {most} them"
+    message = f"it {value} broken packages; the majority of {recipe.branch} {most} them"
     return at(recipe.evaluation, Code.ALLOW_BROKEN_DIFFERS, message, "config.allowBroken")
 
 
@@ -153,18 +154,18 @@ def _broken_differs(recipe: Recipe, value: str, most: str) -> Finding:
 def _versions(
     name: str, recipes: Sequence[Recipe], pins: KnownPins, findings: list[Finding]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The version of each package, and a remark on those that no recipe sets."""
+    """The version of each package, and a remark on each that no recipe sets."""
     versions: dict[str, str] = {}
     remarks: dict[str, str] = {}
     for package, mine in by_package(recipes).items():
         valid = [recipe for recipe in mine if fits("version", recipe.evaluation.version)]
         versions[package] = _agreed(valid, _version, findings, _version_differs) or NO_VERSION
-        told = [recipe for recipe in valid if _version(recipe) == versions[package]]
-        if not any("version" in recipe.evaluation.sets for recipe in told):
-            known = any(recipe.evaluation.pin in pins.versions for recipe in told)
+        usual = [recipe for recipe in valid if _version(recipe) == versions[package]]
+        if not any("version" in recipe.evaluation.sets for recipe in usual):
+            known = any(recipe.evaluation.pin in pins.versions for recipe in usual)
             remarks[package] = FROM_PIN if known else GUESSED
             if not known:
-                message = f"no recipe of {name} says the version of {package}; {versions[package]} stands in the spec"
+                message = f"no recipe of {name} states the version of {package}; the spec has {versions[package]}"
                 findings.append(at(mine[0].evaluation, Code.NO_VERSION, message))
     return versions, remarks
 
@@ -174,12 +175,12 @@ def _version(recipe: Recipe) -> str:
 
 
 def _version_differs(recipe: Recipe, value: str, most: str) -> Finding:
-    message = f"its version is {value}, and {recipe.package} is {most} on {recipe.branch}"
+    message = f"its version is {value}; most recipes of {recipe.package} on {recipe.branch} have {most}"
     return at(recipe.evaluation, Code.VERSION_DIFFERS, message, "version")
 
 
 def _sources(recipes: Sequence[Recipe], findings: list[Finding]) -> dict[str, Source]:
-    """The sources that recipes take in place of nixpkgs' own."""
+    """The sources that replace nixpkgs' own, by package."""
     found: dict[str, Source] = {}
     for package, mine in by_package(recipes).items():
         source = _agreed(mine, lambda recipe: _source(recipe, findings), findings, _source_differs)
@@ -189,7 +190,7 @@ def _sources(recipes: Sequence[Recipe], findings: list[Finding]) -> dict[str, So
 
 
 def _source(recipe: Recipe, findings: list[Finding]) -> tuple[Source, ...]:
-    """The recipe's own source, as a spec says it; nothing where it has none, or none that a spec can say."""
+    """The recipe's own source as a spec states it; () if it has none, or one that no spec can express."""
     for given in recipe.evaluation.sources[:1]:
         repository, digest = f"{given.owner}/{given.repo}", sri(given.hash)
         is_tag = fits("source", given.rev, "tag") and not _PIN.fullmatch(given.rev)
@@ -203,20 +204,19 @@ def _source(recipe: Recipe, findings: list[Finding]) -> tuple[Source, ...]:
 
 def _source_differs(recipe: Recipe, value: tuple[Source, ...], most: tuple[Source, ...]) -> Finding:
     shown, other = (f"{one[0].repository} {one[0].tag}" if one else "nixpkgs' own" for one in (value, most))
-    message = f"its source is {shown}, and most of {recipe.package} on {recipe.branch} have {other}"
+    message = f"its source is {shown}; most recipes of {recipe.package} on {recipe.branch} have {other}"
     return at(recipe.evaluation, Code.SOURCE_DIFFERS, message, "src")
 
 
 def _pnames(recipes: Sequence[Recipe], findings: list[Finding]) -> dict[str, str]:
-    """What `pname` begins with, where that is not the package's name."""
+    """What `pname` starts with, for each package where that is not the package's name."""
     found: dict[str, str] = {}
     for package, mine in by_package(recipes).items():
         most = most_common([start for recipe in mine if fits("package-name", start := _pname(recipe))])
         for recipe in mine:
             if _pname(recipe) != (most or package):
-                message = (
-                    f"pname is {recipe.evaluation.pname!r}, and {most or package}-{recipe.identity.suffix} of most"
-                )
+                usual = variant_name(most or package, recipe.identity.suffix)
+                message = f"pname is {recipe.evaluation.pname!r}; most recipes of {package} have {usual}"
                 findings.append(at(recipe.evaluation, Code.PNAME_DIFFERS, message, "pname", tolerated=True))
         if most not in {None, package}:
             found[package] = most
@@ -224,6 +224,5 @@ def _pnames(recipes: Sequence[Recipe], findings: list[Finding]) -> dict[str, str
 
 
 def _pname(recipe: Recipe) -> str:
-    """What stands in the `pname` before the cell; '' where the cell is not in it."""
-    pname, tail = recipe.evaluation.pname, f"-{recipe.identity.suffix}"
-    return pname.removesuffix(tail) if pname.endswith(tail) else ""
+    """What the `pname` has before the cell; '' if it does not end with the cell."""
+    return package_of(recipe.evaluation.pname, recipe.identity.suffix)

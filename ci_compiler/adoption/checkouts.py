@@ -1,7 +1,7 @@
-"""The checkouts that are adopted: whose branch each is, and what its recipes evaluate to.
+"""The checkouts that are adopted: the branch of each, and what its recipes evaluate to.
 
-A recipe may take its torch from another repository's archive. Where that repository is among the checkouts, its folder
-stands in for the archive; else a stand-in is made of what the imported file's name says, since nothing is fetched.
+A recipe may import its torch from another repository's archive. Nothing is fetched: if that repository is among the
+checkouts, its folder replaces the archive; otherwise a substitute is made from the imported file's name.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, wrong
 from ci_compiler.git import head_branch
-from ci_compiler.hardware import Hardware
+from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.recipes import nix_text as nix
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import RECIPES, VariantName, python_tag
 
 SECONDS, SECONDS_A_RECIPE = 60.0, 0.1
-"""How long a checkout's recipes may take: a thousand take a few seconds."""
+"""The time limit of a checkout's recipes. A thousand recipes take a few seconds."""
 PROCESSES = 4
-"""How many checkouts are evaluated at a time, at half a gigabyte each."""
+"""The checkouts that are evaluated at a time. Each takes half a gigabyte."""
 
 _ARCHIVE = re.compile(r"https://github\.com/(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)/(?:archive|tarball)/")
-_FILE = re.compile(r"(?P<stem>[A-Za-z]\w*-python3\d+-(?:cpu|cuda\d+_\d+-sm\d+)-\w+)\.nix")
-_STEM = re.compile(r"\w+-python3(?P<python>\d+)-(?:cpu|cuda(?P<cuda>\d+_\d+)-(?P<gpu>sm\d+))-(?P<isa>\w+)")
+_FILE = re.compile(r"(?P<stem>[\w.-]+)\.nix")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptedCheckout:
-    """A folder of recipes as the user named it, the branch that they are of, and their paths."""
+    """A folder of recipes as the user named it, their branch and their paths."""
 
     folder: Path
     branch: str
@@ -43,7 +42,7 @@ class AdoptedCheckout:
 
 
 def read_checkouts(folders: Sequence[Path]) -> tuple[AdoptedCheckout, ...]:
-    """The checkouts in `folders`, each once. Raises InputError for every one without recipes or a branch."""
+    """The checkouts in `folders`, each once. Raises InputError with every folder that has no recipes or no branch."""
     found: dict[Path, AdoptedCheckout] = {}
     findings: list[Finding] = []
     for folder in folders:
@@ -58,12 +57,12 @@ def read_checkouts(folders: Sequence[Path]) -> tuple[AdoptedCheckout, ...]:
 
 
 def _branch(folder: Path) -> str:
-    """The branch that is checked out in `folder`; its name where git knows nothing of it, or no branch is."""
+    """The branch that is checked out in `folder`; the folder's name if it is no git checkout, or on no branch."""
     full = folder.resolve()
     root = full.parents[1] if full.parts[-2:] == Path(RECIPES).parts else full
     name = head_branch(root) or root.name
     if folder.is_dir() and not fits("branch-name", name):
-        message = f"{name!r} is no branch's name; check a branch out there, or call the folder by its name"
+        message = f"{name!r} is not a branch name; check out a branch there, or name the folder after its branch"
         raise wrong(folder, Code.UNKNOWN_BRANCH, message)
     return name
 
@@ -71,7 +70,7 @@ def _branch(folder: Path) -> str:
 def evaluate_all(
     checkouts: Sequence[AdoptedCheckout], hardware: Hardware
 ) -> tuple[list[tuple[AdoptedCheckout, Evaluation]], list[Finding]]:
-    """What the recipes of all checkouts evaluate to, in order, and what of them cannot be evaluated."""
+    """The evaluations of all recipes, in order, and a finding for each recipe that cannot be evaluated."""
     with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch, ThreadPoolExecutor(PROCESSES) as threads:
         archives = [
             dict(_archives(one, checkouts, hardware, Path(scratch) / str(index))) for index, one in enumerate(checkouts)
@@ -88,15 +87,16 @@ def _evaluate(
     return evaluate(checkout.folder, checkout.recipes, timeout=timeout, tarballs=archives)
 
 
-# Other repositories' archives.
+# The archives of other repositories.
 
 
 def _archives(
     checkout: AdoptedCheckout, checkouts: Sequence[AdoptedCheckout], hardware: Hardware, scratch: Path
 ) -> Iterator[tuple[str, Path]]:
-    """A folder for every archive that the recipes of `checkout` may fetch, by the beginning of its address."""
+    """A folder for each archive that the recipes of `checkout` may fetch, by the start of its address."""
     text = "\n".join(map(text_of, _files(checkout)))
-    imported = sorted({found["stem"] for found in _FILE.finditer(text)} - _stems(checkout))
+    stems = {found["stem"] for found in _FILE.finditer(text)}
+    imported = sorted(filter(VariantName.parse, stems - _stems(checkout)))
     others = [one for one in checkouts if one.branch == checkout.branch and one is not checkout]
     for address, name in sorted({(found[0], found["name"]) for found in _ARCHIVE.finditer(text)}):
         if name.lower() == "nixpkgs":
@@ -119,7 +119,7 @@ def _stems(checkout: AdoptedCheckout) -> set[str]:
 
 
 def _stand_in(folder: Path, stems: Sequence[str], hardware: Hardware) -> Path:
-    """A repository in `folder` with a torch for each of `stems` that is a variant's name."""
+    """A repository in `folder` with a torch recipe for each of `stems` whose hardware is known."""
     pkgs = folder / RECIPES
     pkgs.mkdir(parents=True)
     for stem in stems:
@@ -129,12 +129,12 @@ def _stand_in(folder: Path, stems: Sequence[str], hardware: Hardware) -> Path:
 
 
 def _torch(stem: str, hardware: Hardware) -> str:
-    """A recipe for what the name `stem` says; '' where the tables do not know it."""
-    parts = _STEM.fullmatch(stem)
-    isa = hardware.isas.get(parts["isa"]) if parts else None
-    gpu = hardware.gpus.get(parts["gpu"] or "") if parts else None
-    toolkit = hardware.toolkits.get((parts["cuda"] or "").replace("_", ".")) if parts else None
-    if parts is None or isa is None or bool(parts["gpu"]) != bool(gpu and toolkit):
+    """A recipe that builds what the name `stem` says; '' if the tables lack its hardware."""
+    parts = VariantName.parse(stem)
+    isa = hardware.isas.get(parts.isa) if parts else None
+    gpu = hardware.gpus.get(parts.gpu) if parts else None
+    toolkit = hardware.toolkits.get(parts.cuda) if parts else None
+    if parts is None or isa is None or (parts.gpu != CPU and not (gpu and toolkit)):
         return ""
     arguments, override = "{ }", "{ cudaSupport = false; }"
     if gpu and toolkit:
@@ -142,7 +142,7 @@ def _torch(stem: str, hardware: Hardware) -> str:
         arguments = f"{{ config.cudaSupport = true; overlays = [ {overlay} ]; }}"
         override = f"{{ cudaSupport = true; gpuTargets = [ {nix.string(str(gpu.capability))} ]; }}"
     flags = nix.string(f"export CXXFLAGS='{' '.join(isa.flags)}'")
-    package = f"(import <nixpkgs> {arguments}).python3{parts['python']}Packages.torch"
+    package = f"(import <nixpkgs> {arguments}).{python_tag(parts.python)}Packages.torch"
     made = f"({package}.override {override}).overrideAttrs {{ pname = {nix.string(stem)}; preConfigure = {flags}; }}"
-    # Some import a recipe as it is, some call it.
+    # A recipe that imports this one may call it or use it as it is.
     return f"let torch = {made}; in torch // {{ __functor = _: _: torch; }}\n"

@@ -1,4 +1,4 @@
-"""Which variants may stand in one fleet, by the compiler's own rules, and why the others may not."""
+"""Which variants can be in one fleet by the compiler's rules, and why the others cannot."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.rules import RULES
 from ci_compiler.spec.model import Branch, Package
+from ci_compiler.variant import variant_name
 
 
 def possible(
     recipes: Sequence[Recipe], cudas: Mapping[str, str], hardware: Hardware
 ) -> tuple[list[Recipe], list[Finding]]:
-    """The recipes of each branch's CUDA that the rules allow."""
+    """The recipes that use their branch's CUDA version and that the rules allow, and why the others are left out."""
     kept: list[Recipe] = []
     findings: list[Finding] = []
     for recipe in recipes:
@@ -25,10 +26,10 @@ def possible(
         if is_.gpu == CPU:
             kept.append(recipe)
         elif is_.cuda != cuda:
-            message = f"it builds with CUDA {is_.cuda}, and {recipe.branch} is of {cuda}"
+            message = f"it builds with CUDA {is_.cuda}; {recipe.branch} has {cuda}"
             findings.append(at(recipe.evaluation, Code.BRANCH_CUDA, message, "nixpkgs.overlays"))
-        elif (told := _impossible(recipe, hardware)) is not None:
-            findings.append(told)
+        elif (impossible := _impossible(recipe, hardware)) is not None:
+            findings.append(impossible)
         else:
             kept.append(recipe)
     return kept, findings
@@ -44,9 +45,9 @@ def _impossible(recipe: Recipe, hardware: Hardware) -> Finding | None:
 
 
 def apart(recipes: Sequence[Recipe], branches: Mapping[str, Branch]) -> tuple[list[Recipe], list[Finding]]:
-    """The recipes without those that would overwrite another branch's when they are published: same name and version.
+    """The recipes, less those that would overwrite another branch's when published: same name and same version.
 
-    The first branch keeps the name.
+    The first branch keeps its recipe.
     """
     order = list(branches)
     first: dict[tuple[str, str], str] = {}
@@ -58,13 +59,13 @@ def apart(recipes: Sequence[Recipe], branches: Mapping[str, Branch]) -> tuple[li
         if holder == recipe.branch:
             kept[recipe.branch, recipe.name] = recipe
             continue
-        message = f"{recipe.name} is of version {version} on {holder} too; publishing one would overwrite the other"
+        message = f"{recipe.name} also has version {version} on {holder}; publishing one would overwrite the other"
         findings.append(at(recipe.evaluation, Code.SAME_NAME_SAME_VERSION, message, "version"))
     return list(kept.values()), findings
 
 
 def served(recipes: Sequence[Recipe], packages: Mapping[str, Package]) -> tuple[list[Recipe], list[Finding]]:
-    """The recipes whose cells hold what they are built with, or have it from another repository."""
+    """The recipes whose needs are built in the same cell or come from another repository, and why the others go."""
     kept = list(recipes)
     findings: list[Finding] = []
     while True:
@@ -73,14 +74,14 @@ def served(recipes: Sequence[Recipe], packages: Mapping[str, Package]) -> tuple[
         if not lacking:
             return kept, findings
         for recipe, need in lacking:
-            message = f"it needs {need}-{recipe.identity.suffix}, which {recipe.branch} does not build"
+            message = f"it needs {variant_name(need, recipe.identity.suffix)}, which {recipe.branch} does not build"
             findings.append(at(recipe.evaluation, Code.NEEDS_MISSING_VARIANT, message, "override.torch"))
         gone = {recipe.key for recipe, _ in lacking}
         kept = [recipe for recipe in kept if recipe.key not in gone]
 
 
 def _lacks(recipe: Recipe, keys: set[Key], packages: Mapping[str, Package]) -> str:
-    """The first package that `recipe` needs and its cell does not hold; '' where it has them all."""
+    """The first package that `recipe` needs and its cell lacks; '' if it has them all."""
     for need in packages[recipe.package].needs:
         repository = packages[need].repository
         has = recipe.branch in repository.rev if repository else recipe.key._replace(package=need) in keys

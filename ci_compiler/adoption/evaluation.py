@@ -1,8 +1,8 @@
-"""What a recipe evaluates to: the record that `standin/record.nix` gives, as typed values.
+"""What a recipe evaluates to: the record that `standin/record.nix` makes, as typed values.
 
-Text is as the recipe gives it; nothing is judged here. What depends on the real nixpkgs (a version that the recipe
-does not set, the CUDA behind plain `cudaPackages`) is what the stand-in takes it for; `sets` says which attributes are
-the recipe's own.
+Texts are as in the recipe; nothing is judged here. What depends on the real nixpkgs (a version that the recipe does not
+set, the CUDA version of plain `cudaPackages`) is what the stand-in has for it; `sets` lists the attributes that the
+recipe sets itself.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from ci_compiler.adoption import shell_variables as shell
 from ci_compiler.errors import Place
 
-# Hooks and phases in the order in which a build runs them, in one shell: what is exported in one holds in the next.
+# Hooks and phases in the order in which a build runs them. They share a shell, so exports last.
 PHASES = (
     "postUnpack", "prePatch", "patchPhase", "postPatch", "preConfigure", "configurePhase", "postConfigure", "preBuild",
     "buildPhase",
 )  # fmt: skip
 _ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-# Attributes that have a field of their own; `Evaluation.attributes` holds the others that a recipe sets.
+# Attributes with a field of their own; `Evaluation.attributes` has the others that a recipe sets.
 _WITH_A_FIELD = frozenset({
     "name", "pname", "version", "ninjaFlags", "requiredSystemFeatures", "cmakeFlags", "preConfigure", "env", "src",
     "srcs", "patches", "meta", "passthru",
@@ -32,7 +32,7 @@ _WITH_A_FIELD = frozenset({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedSource:
-    """A source that a fetcher of nixpkgs was asked for; '' where the recipe does not say."""
+    """The arguments of a nixpkgs fetcher; '' where the recipe gives none."""
 
     name: str
     fetcher: str  # the function's name: "fetchFromGitHub"
@@ -56,18 +56,18 @@ class Patch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """An archive that a recipe takes Nix code from, by `fetchTarball` or the like; `hash` is '' where none is given."""
+    """An archive that a recipe imports Nix code from, by `fetchTarball` or the like; `hash` is '' if none is given."""
 
     url: str
     hash: str = ""
-    revision: str = ""  # the nixpkgs revision or channel, where it is a nixpkgs
+    revision: str = ""  # the revision or channel, if it is a nixpkgs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlaid:
-    """A top-level attribute that an overlay sets, as it is once all overlays are laid."""
+    """A top-level attribute that an overlay sets, after all overlays."""
 
-    cuda: str = ""  # for a CUDA package set: the attribute that it is, as "cudaPackages_13"
+    cuda: str = ""  # for a CUDA package set: its attribute, such as "cudaPackages_13"
     version: str = ""
     sources: tuple[EvaluatedSource, ...] = ()
     patches: tuple[Patch, ...] = ()
@@ -75,7 +75,7 @@ class Overlaid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """One recipe, evaluated; or the torch that one uses (`torch`), whose `path` is where its name is set."""
+    """An evaluated recipe, or the torch that it uses (`torch`), whose `path` is the file that sets its name."""
 
     path: Path
     name: str  # pname and version
@@ -89,16 +89,16 @@ class Evaluation:
     meta: Mapping[str, object] = field(default_factory=dict)
 
     package: str = "other"  # "torch", "torchvision", "torchaudio", "other"
-    attribute: str = ""  # where in nixpkgs it was taken from: "python3Packages.torch"
+    attribute: str = ""  # its attribute in nixpkgs: "python3Packages.torch"
     python: str = ""  # the Python of that package set: "3.13"
-    pin: str = ""  # the nixpkgs revision that the package is of; '' for the nixpkgs that the recipe is handed
+    pin: str = ""  # the nixpkgs revision of the package; '' for the nixpkgs that the recipe is called with
     pins: tuple[str, ...] = ()  # every nixpkgs revision that the recipe imports, '' for `<nixpkgs>`
     config: Mapping[str, object] = field(default_factory=dict)  # as given to `import nixpkgs`
     overlays: tuple[tuple[str, ...], ...] = ()  # the top-level attributes that each overlay sets
     overlaid: Mapping[str, Overlaid] = field(default_factory=dict)
     cuda_attribute: str = ""  # the CUDA package set in effect: "cudaPackages_13"
     cuda_version: str = ""  # "13.0"
-    cuda_support: bool = False  # what is in effect: the override, else the configuration
+    cuda_support: bool = False  # in effect: by the override, else by the configuration
 
     override: Mapping[str, object] = field(default_factory=dict)  # what `override` was given
     ninja_flags: tuple[str, ...] = ()
@@ -115,28 +115,28 @@ class Evaluation:
     sets: tuple[str, ...] = ()  # the names of all attributes that the recipe sets
 
     torch: Evaluation | None = None  # the torch that a torchvision or torchaudio is built with
-    propagated_torch: tuple[str, ...] = ()  # the derivation paths of the torches that it hands on
-    imports: tuple[Path, ...] = ()  # Nix files of the folder that the recipe imports, through others too
-    reads: tuple[Path, ...] = ()  # other files or folders of the folder that the recipe, or one of its imports, names
+    propagated_torch: tuple[str, ...] = ()  # the derivation paths of the torches that it propagates
+    imports: tuple[Path, ...] = ()  # Nix files of the folder that the recipe imports, directly or not
+    reads: tuple[Path, ...] = ()  # other paths in the folder that the recipe or its imports name
     fetched: tuple[Fetch, ...] = ()
-    foreign_imports: tuple[str, ...] = ()  # Nix files of fetched archives: the archive's address, "/", the path
-    # Where things were written: "pname", "override.gpuTargets", "meta.platforms", "env.X", "config.cudaSupport",
+    foreign_imports: tuple[str, ...] = ()  # Nix files in fetched archives: the archive's address, "/", the path
+    # Where things are written: "pname", "override.gpuTargets", "meta.platforms", "env.X", "config.cudaSupport",
     # "passthru.gpuArch", "nixpkgs.overlays".
     places: Mapping[str, Place] = field(default_factory=dict)
 
     @property
     def gpu_targets(self) -> tuple[str, ...]:
-        """The `gpuTargets` that `override` was given, exactly as they stand there."""
+        """The `gpuTargets` that `override` was given, as written."""
         return texts(self.override.get("gpuTargets"))
 
     @property
     def max_jobs(self) -> str:
-        """The `MAX_JOBS` of the build's environment; '' where none is set."""
+        """The `MAX_JOBS` of the build's environment; '' if it is not set."""
         return self.exports.get("MAX_JOBS", "")
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """A Nix list of strings, or the words of a string; () for neither."""
+    """The strings of a Nix list, or the words of a string; () for anything else."""
     if isinstance(value, str):
         return tuple(value.split())
     if isinstance(value, Sequence):
@@ -145,7 +145,7 @@ def texts(value: object) -> tuple[str, ...]:
 
 
 def _text(value: object) -> str:
-    """A value as a build's environment would hold it."""
+    """A value as in a build's environment."""
     if isinstance(value, bool):
         return "1" if value else ""
     if isinstance(value, Mapping):
@@ -161,25 +161,25 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
-    """The folders that an evaluation may read, resolved, and how the user names each."""
+    """The folders that an evaluation may read, resolved, and the user's name for each."""
 
     named: Mapping[Path, Path]
 
     def name(self, file: str | Path) -> Path | None:
-        """A file that Nix speaks of as the user would name it; None outside of the folders."""
+        """The user's name for a file that Nix reports; None outside the folders."""
         for real, named in self.named.items():
             if Path(file).is_relative_to(real):
                 return named / Path(file).relative_to(real)
         return None
 
     def place(self, at: Sequence[Any]) -> Place | None:
-        """The place of Nix's [file, line, column]; None outside of the folders."""
+        """The place of Nix's [file, line, column]; None outside the folders."""
         file = self.name(at[0])
         return None if file is None else Place(file=str(file), line=at[1], column=at[2])
 
 
 def read(data: Mapping[str, Any], *, path: Path, folders: Folders) -> Evaluation:
-    """The evaluation of the recipe `path` that `record.nix` describes by `data`."""
+    """The evaluation of the recipe `path`, from the record `data` of `record.nix`."""
     record = _mapping(data["record"])
     written = sorted(_mapping(record.get("places")).items())
     places = {name: place for name, at in written if (place := folders.place(at))}
@@ -204,7 +204,7 @@ def read(data: Mapping[str, Any], *, path: Path, folders: Folders) -> Evaluation
 
 
 def _nested(data: Mapping[str, Any], path: Path, folders: Folders) -> Evaluation:
-    """The torch of a recipe: of the file where its name, or else its arguments, are set."""
+    """The torch of a recipe; its file is where its name, or else its arguments, are set."""
     written = _mapping(_mapping(data["record"]).get("places"))
     names = ("pname", "override.gpuTargets", "preConfigure")
     places = (folders.place(written[name]) for name in names if name in written)
@@ -213,7 +213,7 @@ def _nested(data: Mapping[str, Any], path: Path, folders: Folders) -> Evaluation
 
 
 def _nixpkgs_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, Any]:
-    """The fields that say where a package comes from."""
+    """The fields about where a package comes from."""
     if not record:
         return {}
     return {
@@ -234,17 +234,17 @@ def _nixpkgs_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, An
 
 
 def _overlaid(value: object, folders: Folders) -> Overlaid:
-    told = _mapping(value)
+    data = _mapping(value)
     return Overlaid(
-        cuda=_text(told.get("cuda")),
-        version=_text(told.get("version")),
-        sources=_sources(told),
-        patches=_patches(told.get("patches"), folders),
+        cuda=_text(data.get("cuda")),
+        version=_text(data.get("version")),
+        sources=_sources(data),
+        patches=_patches(data.get("patches"), folders),
     )
 
 
 def _attribute_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, Any]:
-    """The fields that say how it is built."""
+    """The fields about how it is built."""
     attributes = _mapping(record.get("attributes"))
     names = tuple(record.get("set", ()))
     env = _mapping(attributes.get("env"))
@@ -287,11 +287,11 @@ def _sources(attributes: Mapping[str, Any]) -> tuple[EvaluatedSource, ...]:
     return tuple(_source(_mapping(value)["source"]) for value in values if "source" in _mapping(value))
 
 
-def _source(told: Mapping[str, Any]) -> EvaluatedSource:
-    given = _mapping(told["arguments"])
+def _source(data: Mapping[str, Any]) -> EvaluatedSource:
+    given = _mapping(data["arguments"])
     return EvaluatedSource(
-        name=told["name"],
-        fetcher=told["fetcher"],
+        name=data["name"],
+        fetcher=data["fetcher"],
         url=_text(given.get("url")),
         owner=_text(given.get("owner")),
         repo=_text(given.get("repo")),
@@ -306,10 +306,10 @@ def _patches(values: object, folders: Folders) -> tuple[Patch, ...]:
 
 
 def _patch(value: object, folders: Folders) -> Patch:
-    told = _mapping(value)
-    if "source" in told:
-        source = _source(told["source"])
+    data = _mapping(value)
+    if "source" in data:
+        source = _source(data["source"])
         return Patch(name=source.name, url=source.url, hash=source.hash)
-    if "path" in told:
-        return Patch(name=PurePosixPath(told["path"]).name, path=folders.name(told["path"]))
+    if "path" in data:
+        return Patch(name=PurePosixPath(data["path"]).name, path=folders.name(data["path"]))
     return Patch(name=_text(value))

@@ -1,10 +1,9 @@
-"""Evaluating recipes with the real Nix, against a stand-in for nixpkgs.
+"""Evaluates recipes with the real Nix and a stand-in for nixpkgs.
 
-A recipe is run as it is: `nix-instantiate` reads it, and in place of nixpkgs it gets `standin/`, which builds real
-derivations that remember how they were asked for. Nothing is fetched, nothing outside the recipes' folder is read, and
-nothing is written. All recipes go through one process, one after the other, each announcing itself; so when Nix stops,
-at an error that cannot be caught or for good, the recipe begun last is the one to blame, its finding is written down,
-and a new process goes on behind it.
+`nix-instantiate` reads a recipe as it is. In place of nixpkgs, the recipe gets `standin/`, whose derivations record how
+they were requested. Nothing is fetched, nothing outside the recipes' folder is read, and nothing is written. One
+process evaluates all recipes, one after the other, and announces each. If Nix stops at an error that cannot be caught,
+or hangs, the recipe announced last is the cause: it becomes a finding, and a new process continues with the next one.
 """
 
 from __future__ import annotations
@@ -44,18 +43,18 @@ __all__ = [
 
 _STANDIN = Path(__file__).resolve().parent / "standin"
 _TAG = "ci-compiler-event"
-_KEPT_LINES = 2000  # of an error message's beginning, and of its end
+_KEPT_LINES = 2000  # of the start of an error message, and of its end
 _UNSEEN_FOLDERS = frozenset({".git", "node_modules", "__pycache__"})
 
 
 def find_recipes(root: Path) -> tuple[Path, ...]:
-    """The recipes of a repository (`.flox/pkgs/`), or of a folder of recipes, by Flox's rule, sorted by path.
+    """The recipes of a repository (`.flox/pkgs/`) or of a folder of recipes, by Flox's rule, sorted by path.
 
-    `NAME.nix` and `NAME/default.nix` are recipes; what lies in `lib/` is what recipes share. A git repository is not
-    needed. Raises InputError where there is no such folder or no recipe in it.
+    `NAME.nix` and `NAME/default.nix` are recipes; files in `lib/` are shared by recipes. A git repository is not
+    needed. Raises InputError if the folder does not exist or has no recipe.
     """
     if not root.is_dir():
-        raise _missing(root, "there is no such folder")
+        raise _missing(root, "the folder does not exist")
     recipes = _listed(root)
     if not recipes:
         raise _missing(recipe_folder(root), "there are no recipes here, neither NAME.nix nor NAME/default.nix")
@@ -68,7 +67,7 @@ def name_of(recipe: Path) -> str:
 
 
 def recipe_folder(root: Path) -> Path:
-    """Where the recipes of a repository stand; `root` itself where it is a folder of recipes."""
+    """The folder of a repository's recipes; `root` itself if it is a folder of recipes."""
     pkgs = root / RECIPES
     return pkgs if pkgs.is_dir() else root
 
@@ -87,20 +86,20 @@ def _listed(root: Path) -> tuple[Path, ...]:
 def evaluate(
     root: Path, recipes: Sequence[Path], *, timeout: float = 60.0, tarballs: Mapping[str, Path] | None = None
 ) -> tuple[tuple[Evaluation, ...], tuple[Finding, ...]]:
-    """Evaluate recipes; those that cannot be are findings, and the others go on. Both come in the order of `recipes`.
+    """Evaluates recipes: the evaluations, and a finding for each that fails. Both are in the order of `recipes`.
 
-    root: the folder that the recipes may read, with everything in it.
-    recipes: Nix files in it. A function is given its arguments as by `callPackage`.
-    timeout: seconds for everything together. A recipe that takes a quarter of it alone is given up
-        (`recipe-timeout`), the next such one sooner; what time is not left for is a finding, too.
-    tarballs: folders that stand in for other repositories' archives, by the beginning of the archive's address. The
-        recipes may read them.
+    root: the folder that the recipes may read.
+    recipes: Nix files in it. A function gets its arguments as from `callPackage`.
+    timeout: seconds for all recipes together. A recipe that takes a quarter of that is given up (`recipe-timeout`),
+        the next slow one sooner. A recipe for which no time is left is a finding, too.
+    tarballs: folders to use for other repositories' archives, by the start of the archive's address. The recipes may
+        read them.
 
-    Findings are `recipe-evaluation`, with Nix's own message and place, and `recipe-timeout`. Raises InputError where
-    Nix or the folder is missing.
+    Findings are `recipe-evaluation`, with Nix's own message and place, and `recipe-timeout`. Raises InputError if Nix
+    or the folder is missing.
     """
     if not root.is_dir():
-        raise _missing(root, "there is no such folder")
+        raise _missing(root, "the folder does not exist")
     archives = {prefix: folder.resolve() for prefix, folder in (tarballs or {}).items()}
     folders = Folders(named={root.resolve(): root} | {path.resolve(): path for path in (tarballs or {}).values()})
     with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch:
@@ -121,7 +120,7 @@ def evaluate(
 
 @dataclass(kw_only=True)
 class _Watch:
-    """What a process says while it runs: the recipe at work, what that one has done so far, and those that are done."""
+    """The progress of a process: the current recipe and its events so far, and the recipes that are done."""
 
     recipe: int | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -130,7 +129,7 @@ class _Watch:
     done: dict[int, tuple[dict[str, Any], list[dict[str, Any]]]] = field(default_factory=dict)
 
     def line(self, line: str) -> bool:
-        """Take a line of standard error; whether it begins or ends a recipe."""
+        """Takes a line of standard error. Returns whether it begins or ends a recipe."""
         event = _event(line)
         if event is None:
             (self.head if len(self.head) < _KEPT_LINES else self.tail).append(line)
@@ -148,24 +147,24 @@ class _Watch:
 
     @property
     def message(self) -> str:
-        """What Nix said of the recipe at work, in its own words."""
+        """What Nix printed about the current recipe."""
         return "\n".join([*self.head, *self.tail])
 
 
 def _event(line: str) -> dict[str, Any] | None:
-    """What main.nix says in a line; None for Nix's own words, and for a line that a crash has cut off."""
+    """The event that main.nix prints in a line; None for Nix's own output, and for a line that a crash cut off."""
     start = f"trace: {_TAG} "
     if not line.startswith(start):
         return None
     try:
-        told: dict[str, Any] = json.loads(line[len(start) :])
+        event: dict[str, Any] = json.loads(line[len(start) :])
     except ValueError:
         return None
-    return told
+    return event
 
 
 class _Evaluator:
-    """One call of `evaluate`: the recipes by number, what they mention, and the limits that remain."""
+    """One call of `evaluate`: the recipes by number, what they mention, and the remaining time."""
 
     def __init__(
         self, *, root: Path, folders: Folders, archives: Mapping[str, Path], scratch: Path, timeout: float
@@ -179,18 +178,18 @@ class _Evaluator:
         self.siblings: dict[str, str] = {}
 
     def run(self, recipes: Sequence[Path]) -> dict[Path, Evaluation | Finding]:
-        """What becomes of each recipe."""
+        """The outcome of each recipe."""
         outcomes: dict[Path, Evaluation | Finding] = {}
         for number, path in enumerate(dict.fromkeys(recipes)):
             if path.resolve().is_relative_to(self.root):
                 self.recipes[number] = path
             else:
-                outcomes[path] = _wrong(path, f"it lies outside of the folder {self.folders.named[self.root]}")
+                outcomes[path] = _wrong(path, f"it is outside the folder {self.folders.named[self.root]}")
         self.siblings = {name_of(path): str(path.resolve()) for path in (*_listed(self.root), *self.recipes.values())}
         work = list(self.recipes)
         results, rest = self._until_wrong(work)
         if rest:
-            # Something is wrong, and may be with many: two at a time from here on.
+            # Many recipes may be wrong: continue with two processes.
             halves = [rest[: (len(rest) + 1) // 2], rest[(len(rest) + 1) // 2 :]]
             with ThreadPoolExecutor(len(halves)) as pool:
                 for more in pool.map(self._to_the_end, halves):
@@ -205,7 +204,7 @@ class _Evaluator:
         return results
 
     def _until_wrong(self, numbers: list[int]) -> tuple[dict[int, Evaluation | Finding], list[int]]:
-        """Evaluate in one process up to the first recipe that is wrong: what became of them, and which remain."""
+        """Evaluates in one process up to the first wrong recipe. Returns the outcomes and the remaining recipes."""
         if not numbers:
             return {}, []
         watch = _Watch()
@@ -219,7 +218,7 @@ class _Evaluator:
             env = nix.environment(self.scratch)
             ending = nix.stream(argv, env=env, on_line=watch.line, patience=self.patience, deadline=self.deadline)
         results: dict[int, Evaluation | Finding] = {
-            number: self._evaluation(self.recipes[number], *told) for number, told in watch.done.items()
+            number: self._evaluation(self.recipes[number], *done) for number, done in watch.done.items()
         }
         rest = [number for number in numbers if number not in results]
         if not rest:
@@ -227,15 +226,14 @@ class _Evaluator:
         if ending is Ending.LATE:
             return results | {number: self._late(number, watch.recipe) for number in rest}, []
         if watch.recipe is None:
-            told = nix.failure(watch.message, []).message
-            raise wrong(nix.PROGRAM, Code.NIX_FAILED, told)
-        # One that is done is not to blame, whatever ended the process.
+            raise wrong(nix.PROGRAM, Code.NIX_FAILED, nix.failure(watch.message, []).message)
+        # A recipe that is done is not the cause, whatever ended the process.
         culprit = rest[0] if watch.recipe in results else watch.recipe
         results[culprit] = self._finding(self.recipes[culprit], watch.message, ending)
         return results, [number for number in rest if number != culprit]
 
     def _batch(self, numbers: list[int]) -> dict[str, Any]:
-        """What main.nix asks for."""
+        """The input of main.nix."""
         return {
             "tag": _TAG,
             "recipes": [{"number": number, "path": str(self.recipes[number].resolve())} for number in numbers],
@@ -246,10 +244,10 @@ class _Evaluator:
         }
 
     def _finding(self, recipe: Path, said: str, ending: Ending) -> Finding:
-        """What is wrong with the recipe that a process ended at, by what Nix said."""
+        """The finding for the recipe at which a process ended, from what Nix printed."""
         if ending is Ending.STALLED:
             limit, self.patience = self.patience, max(1.0, self.patience / 2)
-            message = f"evaluating it did not end within {limit:g} s: is it endless?"
+            message = f"its evaluation did not end within {limit:g} s; it may be endless"
             return _wrong(recipe, message, code=Code.RECIPE_TIMEOUT)
         problem = nix.failure(said, list(self.folders.named))
         file = self.folders.name(problem.file) if problem.file else None
@@ -260,12 +258,12 @@ class _Evaluator:
         return Finding(place=place, code=Code.RECIPE_EVALUATION, message=problem.message + elsewhere)
 
     def _late(self, number: int, at_work: int | None) -> Finding:
-        did = "was not done" if number == at_work else "was not reached"
-        message = f"it {did} when the {self.timeout:g} s for {len(self.recipes)} recipes were over"
+        state = "was not finished" if number == at_work else "was not started"
+        message = f"it {state} when the {self.timeout:g} s for {len(self.recipes)} recipes were over"
         return _wrong(self.recipes[number], message, code=Code.RECIPE_TIMEOUT)
 
-    def _evaluation(self, recipe: Path, told: Mapping[str, Any], events: list[dict[str, Any]]) -> Evaluation:
-        """A recipe's evaluation with what it did on the way."""
+    def _evaluation(self, recipe: Path, data: Mapping[str, Any], events: list[dict[str, Any]]) -> Evaluation:
+        """A recipe's evaluation, with what it imported and fetched."""
         imported = list(dict.fromkeys(_imported(event["path"]) for event in events if event["event"] == "import"))
         fetched = tuple(dict.fromkeys(
             Fetch(url=event["url"], hash=event["hash"] or "", revision=event["revision"] or "")
@@ -274,7 +272,7 @@ class _Evaluator:
         ))  # fmt: skip
         local = [path for path in imported if path.is_relative_to(self.root)]
         return replace(
-            read(told, path=recipe, folders=self.folders),
+            read(data, path=recipe, folders=self.folders),
             pins=tuple(dict.fromkeys(event["pin"] for event in events if event["event"] == "nixpkgs")),
             imports=self._named(path for path in local if path != recipe.resolve()),
             reads=self._named(self._read(local, events)),
@@ -286,7 +284,7 @@ class _Evaluator:
         return tuple(sorted(filter(None, (self.folders.name(path) for path in set(files)))))
 
     def _read(self, imported: list[Path], events: list[dict[str, Any]]) -> Iterator[Path]:
-        """The files that a recipe and its imports name or read, less those that are imported."""
+        """The files that a recipe and its imports name or read, without those that are imported."""
         yield from (Path(event["path"]) for event in events if event["event"] == "read")
         for file in imported:
             for literal in self.mentions[file].paths if file in self.mentions else ():
@@ -296,7 +294,7 @@ class _Evaluator:
                     yield path
 
     def _foreign(self, file: Path, fetched: tuple[Fetch, ...]) -> str | None:
-        """A file of a fetched archive, by the archive's address; None for a file of the recipes' folder."""
+        """The address of a file in a fetched archive; None for a file of the recipes' folder."""
         for prefix, folder in self.archives.items():
             url = next((fetch.url for fetch in fetched if fetch.url.startswith(prefix)), None)
             if url and file.is_relative_to(folder) and not file.is_relative_to(self.root):
@@ -319,7 +317,7 @@ def _imported(path: str) -> Path:
 
 
 def text_of(path: Path) -> str:
-    """A file's text; '' for one that may not be read, which is Nix's to say."""
+    """A file's text; '' if it cannot be read, which Nix reports."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -327,7 +325,7 @@ def text_of(path: Path) -> str:
 
 
 def _nix_files(folders: Mapping[Path, Path]) -> Iterator[Path]:
-    """The Nix files of folders, each once, without following links to folders."""
+    """The Nix files of folders, each once. Links to folders are not followed."""
     for folder in folders:
         for parent, below, files in os.walk(folder):
             below[:] = sorted(set(below) - _UNSEEN_FOLDERS)

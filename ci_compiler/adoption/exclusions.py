@@ -1,8 +1,9 @@
-"""Exclusions: the fewest and shortest patterns of names that take out exactly what nobody has a recipe for.
+"""Exclusions: few and short name patterns that take out exactly the variants without a recipe.
 
-A pattern with its branches is a box: some values of each axis. Boxes are grown from a variant without a recipe, axis
-after axis in every order, as far as no recipe stands in the way; the boxes that take out most a character are kept.
-Sets of variants are the bits of a number, so that growing a box is a few operations.
+A pattern with its branches is a box: some values of each axis. A box starts at a variant without a recipe and grows
+along one axis after another, in every order, as long as it takes in no variant with a recipe. The boxes that take out
+most variants per character are kept. Sets of variants are the bits of an integer, so growing a box takes a few
+operations.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from os.path import commonprefix
 from typing import NamedTuple
 
 from ci_compiler.hardware import CPU
+from ci_compiler.variant import cuda_tag, python_tag
 
 BECAUSE = "no recipe"
 """The reason that an exclusion gives."""
 
 
 class Key(NamedTuple):
-    """A variant by its axes."""
+    """A variant, as its value on each axis."""
 
     branch: str
     package: str
@@ -44,7 +46,7 @@ class Line:
 
     @property
     def text(self) -> str:
-        """The line as it stands in a spec."""
+        """The line as written in a spec."""
         branches = f", branches: [{', '.join(self.branches)}]" if self.branches else ""
         return f'    - {{variants: "{self.pattern}"{branches}, because: {BECAUSE}}}'
 
@@ -54,7 +56,7 @@ _Masks = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Box:
-    """Values of each axis, whether any value would do there, and the variants that have them as bits."""
+    """The values on each axis, whether any value matches there, and the variants with these values, as bits."""
 
     values: tuple[tuple[str, ...], ...]
     free: tuple[bool, ...]
@@ -81,7 +83,7 @@ class Cover:
         return reduce(or_, map(self.bits.__getitem__, keys), 0)
 
     def lines(self, product: int, wanted: int) -> tuple[Line, ...]:
-        """Exclusions that leave `wanted` of `product`, each needed, by pattern."""
+        """Exclusions that leave `wanted` of `product`, none superfluous, sorted by pattern."""
         if (product, wanted) not in self._known:
             self._known[product, wanted] = tuple(self._lines(product, wanted))
         return self._known[product, wanted]
@@ -102,16 +104,16 @@ class Cover:
         return sorted(found, key=lambda line: (line.pattern, line.branches))
 
     def _through(self, seed: Key, product: int, wanted: int) -> Iterator[Line]:
-        """Lines that take out `seed` and nothing of `wanted`."""
+        """Lines that take out `seed` and none of `wanted`."""
         for masks in self._grown(seed, product, wanted):
             yield from self._said(self._box(masks, product), product, wanted)
 
     # Boxes, by their masks on each axis.
 
     def _grown(self, seed: Key, product: int, wanted: int) -> Iterable[_Masks]:
-        """The boxes that `seed` grows into: along the axes in every order, then once more as one makes room on another.
+        """The boxes that `seed` grows into: along the axes in every order, then along each once more.
 
-        Orders that have come to the same box go on as one.
+        Orders that lead to the same box are followed once.
         """
         several = frozenset(axis for axis in _AXES if len(self.axes[axis]) > 1)
         first = tuple(self.masks[axis][seed[axis]] if axis in several else self.everything for axis in _AXES)
@@ -129,7 +131,7 @@ class Cover:
             yield masks
 
     def _along(self, masks: _Masks, axis: int, product: int, wanted: int) -> _Masks:
-        """A box grown as far as it can be along one axis."""
+        """A box grown as far as possible along one axis."""
         there = self._others(masks, axis, product)
         grown = self.everything
         if there & wanted:
@@ -138,7 +140,7 @@ class Cover:
         return (*masks[:axis], grown, *masks[axis + 1 :])
 
     def _box(self, masks: _Masks, product: int) -> _Box:
-        """The values of a box; the one GPU or ISA that there is says more than `*`."""
+        """The values of a box. If only one GPU or ISA is possible, it is named, since it says more than `*`."""
         free = [mask == self.everything for mask in masks]
         for axis in (_GPU, _ISA):
             there = self._others(masks, axis, product)
@@ -151,18 +153,23 @@ class Cover:
         return _Box(values=tuple(values), free=tuple(free), masks=masks)
 
     def _others(self, masks: _Masks, axis: int, product: int) -> int:
-        """What of `product` the box holds on every axis but one."""
+        """The part of `product` that the box holds on every axis but one."""
         for other in _AXES:
             if other != axis:
                 product &= masks[other]
         return product
 
-    # Boxes in words.
+    # Boxes as text.
 
     def _said(self, box: _Box, product: int, wanted: int) -> Iterator[Line]:
-        """The ways to say a box, each as much as it takes out of `product`; none that takes out `wanted`."""
+        """The ways to write a box, with what each takes out of `product`; none takes out any of `wanted`."""
         packages = "" if box.free[_PACKAGE] else _braces(box.values[_PACKAGE])
-        pythons = "" if box.free[_PYTHON] else _braces([_tag(value) for value in box.values[_PYTHON]], "python")
+        if not box.free[_PYTHON]:
+            pythons = _braces([python_tag(value) for value in box.values[_PYTHON]], "python")
+        else:  # `torch-*` would take out `torch-audio` as well
+            starts = tuple(f"{value}-" for value in box.values[_PACKAGE])
+            ambiguous = packages and any(value.startswith(starts) for value in self.axes[_PACKAGE])
+            pythons = python_tag("*") if ambiguous else ""
         rest = product & box.masks[_PACKAGE] & box.masks[_PYTHON]
         for branches, cuda, on_branch in self._branches(box):
             for any_cuda, gpu, on_gpu in self._gpus(box):
@@ -173,7 +180,7 @@ class Cover:
                         yield Line(pattern=pattern, branches=branches, takes=takes)
 
     def _branches(self, box: _Box) -> Iterator[tuple[tuple[str, ...], str, int]]:
-        """Branches by name; or by the CUDA version that the names of their GPU variants hold."""
+        """Branches by name, or by the CUDA version in the names of their GPU variants."""
         if box.free[_BRANCH]:
             yield (), "", box.masks[_BRANCH]
             return
@@ -182,11 +189,11 @@ class Cover:
         cudas = dict.fromkeys(self.cudas[branch] for branch in named)
         alike = [branch for branch in self.axes[_BRANCH] if self.cudas[branch] in cudas]
         if box.free[_GPU] or CPU not in box.values[_GPU]:
-            tags = _braces([f"cuda{cuda.replace('.', '_')}" for cuda in cudas], "cuda")
+            tags = _braces(list(map(cuda_tag, cudas)), "cuda")
             yield (), tags, self._any(_BRANCH, alike) & ~self._any(_GPU, [CPU])
 
     def _gpus(self, box: _Box) -> Iterator[tuple[str, str, int]]:
-        """GPUs by name, or all of them and no CPU variant."""
+        """GPUs by name, or as all GPUs without the CPU variants."""
         if box.free[_GPU]:
             yield "", "", box.masks[_GPU]
             return
@@ -195,13 +202,13 @@ class Cover:
             yield "cuda*", "", ~self._any(_GPU, [CPU])
 
     def _isas(self, box: _Box) -> Iterator[tuple[str, int]]:
-        """ISAs by name, or by what their names begin with."""
+        """ISAs by name, or by a common prefix."""
         if box.free[_ISA]:
             yield "", box.masks[_ISA]
             return
         values = box.values[_ISA]
         yield _braces(values), box.masks[_ISA]
-        start = commonprefix(values)  # noqa: RUF071 - of names, not of paths
+        start = commonprefix(values)  # noqa: RUF071 - names, not paths
         if start and len(values) > 1:
             yield f"{start}*", self._any(_ISA, [isa for isa in self.axes[_ISA] if isa.startswith(start)])
 
@@ -209,18 +216,14 @@ class Cover:
         return reduce(or_, (self.masks[axis].get(value, 0) for value in values), 0)
 
 
-def _tag(python: str) -> str:
-    return f"python{python.replace('.', '')}"
-
-
 def _rank(line: Line, left: int) -> tuple[float, int, str]:
-    """The order in which lines are taken: most variants a character, then the shortest."""
+    """Sort key of lines: most variants per character first, then the shortest."""
     size = len(line.text)
     return (-(line.takes & left).bit_count() / size, size, line.text)
 
 
 def _braces(values: Sequence[str], start: str = "") -> str:
-    """`values` as a shell's braces; what all begin with, `start`, stands before them."""
+    """`values` in shell braces, after `start` if all begin with it."""
     if len(values) == 1:
         return values[0]
     if start and all(value.startswith(start) for value in values):
@@ -229,7 +232,7 @@ def _braces(values: Sequence[str], start: str = "") -> str:
 
 
 def _pattern(package: str, python: str, cuda: str, gpu: str, isa: str) -> str:
-    """A pattern of names from the texts of their parts, '' for any. A CPU variant's name has no CUDA version."""
+    """A name pattern from patterns of its parts, '' for any. A CPU variant's name has no CUDA version."""
     pattern = package or "*"
     parts = [python, cuda, gpu, isa]
     if not cuda and gpu.startswith(("cpu", "{cpu")):

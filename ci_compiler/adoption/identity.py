@@ -1,7 +1,7 @@
-"""What a recipe is: the cell that it builds for, read off what it evaluates to.
+"""The identity of a recipe: its package and the cell that it builds for, as it evaluates.
 
-A name decides nothing that a recipe says. Only what depends on the nixpkgs that a recipe is handed (the Python behind
-plain `python3Packages`, the CUDA behind plain `cudaPackages`) is taken from the name, since nothing else tells it.
+The recipe's name is used only for what depends on the nixpkgs that the recipe is called with (the Python of plain
+`python3Packages`, the CUDA of plain `cudaPackages`), since nothing else states it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,19 @@ from ci_compiler.adoption.evaluation import Evaluation, texts
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import CPU, Gpu, Hardware, Isa, Version
-from ci_compiler.plan.matrix import suffix
+from ci_compiler.variant import VariantName, cell_suffix
 
 TORCH = "torch"
-"""The attribute of PyTorch in nixpkgs' Python set, which is what the other packages are built with."""
+"""The attribute of PyTorch in nixpkgs' Python package set. The other packages are built with it."""
 
 _PACKAGE = re.compile(r"python3?\d*Packages\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)")
 _BUILDERS = frozenset({"buildPythonPackage", "buildPythonApplication", "buildEnv", "withPackages"})
 _TARGET = re.compile(r"(?:sm_|compute_)?(?P<major>\d{1,2})\.?(?P<minor>\d)[af]?(?:\+PTX)?")
 _FLAGS = ("CXXFLAGS", "CFLAGS", "NIX_CFLAGS_COMPILE")
-_NAMED_PYTHON = re.compile(r"-python3(\d+)-")
-_NAMED_CUDA = re.compile(r"-cuda(\d+)_(\d+)-")
 
 
 class MisfitError(Exception):
-    """A recipe that no spec can say; `finding` is why."""
+    """A recipe that no spec can express; `finding` says why."""
 
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
@@ -39,7 +37,7 @@ class MisfitError(Exception):
 class Identity:
     """A package's attribute and the cell that it is built for; `cuda` is '' for a CPU variant.
 
-    `by_name` holds which of "python" and "cuda" only the recipe's name tells; `warnings` what is odd and adopted.
+    `by_name` holds "python" and "cuda" where only the recipe's name states them; `warnings` what is odd but adopted.
     """
 
     attribute: str
@@ -53,8 +51,8 @@ class Identity:
 
     @property
     def suffix(self) -> str:
-        """What stands behind the package in its canonical name."""
-        return suffix(python=self.python, cuda=self.cuda, gpu=self.gpu, isa=self.isa)
+        """What follows the package in the recipe's right name."""
+        return cell_suffix(python=self.python, cuda=self.cuda, gpu=self.gpu, isa=self.isa)
 
 
 def identify(recipe: Evaluation, name: str, hardware: Hardware, pins: Iterable[str]) -> Identity:
@@ -65,11 +63,12 @@ def identify(recipe: Evaluation, name: str, hardware: Hardware, pins: Iterable[s
     warnings: tuple[Finding, ...] = ()
     cuda, gpu = "", CPU
     subject = recipe.torch or recipe
+    named = VariantName.parse_start(name)
     if subject.cuda_support:
         target, warnings = _gpu(recipe, hardware)
         gpu, cuda = target.name, subject.cuda_version
-        if subject.cuda_attribute == "cudaPackages" and subject.pin not in pins and (named := _NAMED_CUDA.search(name)):
-            cuda = f"{int(named[1])}.{int(named[2])}"
+        if subject.cuda_attribute == "cudaPackages" and subject.pin not in pins and named and named.cuda:
+            cuda = named.cuda
             by_name.add("cuda")
         if cuda not in hardware.toolkits:
             known = ", ".join(hardware.toolkits)
@@ -78,8 +77,8 @@ def identify(recipe: Evaluation, name: str, hardware: Hardware, pins: Iterable[s
             )
     python = recipe.python
     plain = recipe.attribute.startswith(("python3Packages.", "pythonPackages."))
-    if plain and recipe.pin not in pins and (named := _NAMED_PYTHON.search(name)):
-        python = f"3.{int(named[1])}"
+    if plain and recipe.pin not in pins and named:
+        python = named.python
         by_name.add("python")
     return Identity(
         attribute=attribute,
@@ -94,12 +93,12 @@ def identify(recipe: Evaluation, name: str, hardware: Hardware, pins: Iterable[s
 
 
 def misfit(recipe: Evaluation, code: Code, message: str, where: str = "") -> MisfitError:
-    """The refusal of `recipe`, at the place where its attribute `where` is written."""
+    """The error that refuses `recipe`, at the place of its attribute `where`."""
     return MisfitError(at(recipe, code, message, where))
 
 
 def at(recipe: Evaluation, code: Code, message: str, where: str = "", *, tolerated: bool = False) -> Finding:
-    """A finding about `recipe`, at the place where its attribute `where` is written."""
+    """A finding about `recipe`, at the place of its attribute `where`."""
     place = recipe.places.get(where) or Place(file=str(recipe.path))
     return Finding(place=place, code=code, message=message, tolerated=tolerated)
 
@@ -111,7 +110,7 @@ def _attribute(recipe: Evaluation) -> str:
     found = _PACKAGE.fullmatch(recipe.attribute)
     if found is None or found["name"] in _BUILDERS or not recipe.python:
         made = f"made with {recipe.attribute}" if recipe.attribute else "not a package of nixpkgs"
-        raise misfit(recipe, Code.ONE_OFF, f"it is {made}; a spec's packages are nixpkgs' Python packages, overridden")
+        raise misfit(recipe, Code.ONE_OFF, f"it is {made}; a spec's packages are overrides of nixpkgs' Python packages")
     return found["name"]
 
 
@@ -119,12 +118,12 @@ def _attribute(recipe: Evaluation) -> str:
 
 
 def _gpu(recipe: Evaluation, hardware: Hardware) -> tuple[Gpu, tuple[Finding, ...]]:
-    """The one GPU that a recipe builds for; torch's, for a package that is built with torch."""
+    """The one GPU that a recipe builds for; for a package that is built with torch, the GPU of its torch."""
     torch = recipe.torch
     targets = _targets(torch or recipe)
     if len(targets) != 1:
         several = f"for {len(targets)} GPUs ({', '.join(targets)})" if targets else "for whatever GPUs nixpkgs chooses"
-        message = f"CUDA is on and it builds {several}; a variant is for one (gpuTargets)"
+        message = f"CUDA is on, and it builds {several}; a variant is for one GPU (gpuTargets)"
         raise misfit(torch or recipe, Code.GPU_TARGETS, message, "override.gpuTargets")
     gpu = _gpu_of(targets[0], hardware)
     if gpu is None:
@@ -133,16 +132,16 @@ def _gpu(recipe: Evaluation, hardware: Hardware) -> tuple[Gpu, tuple[Finding, ..
         raise misfit(torch or recipe, Code.UNKNOWN_GPU, message, "override.gpuTargets")
     own = _list(recipe.exports.get("TORCH_CUDA_ARCH_LIST", ""))
     if torch is not None and any(_gpu_of(target, hardware) not in {None, gpu} for target in own):
-        message = f"its own kernels are for {', '.join(own)}, and its torch is for {targets[0]}"
+        message = f"its own kernels are for {', '.join(own)}, but its torch is for {targets[0]}"
         raise misfit(recipe, Code.TORCH_DIFFERS, message, "preConfigure")
     if targets[0] == str(gpu.capability):
         return gpu, ()
-    message = f"gpuTargets is {targets[0]}, taken for {gpu.name}; a compiled recipe has {gpu.capability}"
+    message = f"gpuTargets is {targets[0]}, read as {gpu.name}; a compiled recipe has {gpu.capability}"
     return gpu, (at(torch or recipe, Code.GPU_TARGET_NOTATION, message, "override.gpuTargets", tolerated=True),)
 
 
 def _targets(recipe: Evaluation) -> tuple[str, ...]:
-    """The GPUs that a recipe asks for, as it writes them: by override, by nixpkgs' configuration, in the build."""
+    """The GPUs that a recipe asks for, as written: in the override, the configuration or the build."""
     wanted = recipe.gpu_targets or texts(recipe.config.get("cudaCapabilities"))
     return wanted or _list(recipe.exports.get("TORCH_CUDA_ARCH_LIST", ""))
 
@@ -163,38 +162,38 @@ def _gpu_of(target: str, hardware: Hardware) -> Gpu | None:
 
 
 def _isa(recipe: Evaluation, hardware: Hardware) -> Isa:
-    """The instruction set that the compiler flags are of; torch's, where a package that is built with it has none."""
+    """The instruction set of the compiler flags; those of its torch, if the recipe has none of its own."""
     own = _machine_flags(recipe)
     torch = _machine_flags(recipe.torch) if recipe.torch else frozenset()
     flags = own or torch
     if not flags:
-        raise misfit(recipe, Code.UNKNOWN_ISA, "no compiler flag of it says what CPUs it is for", "preConfigure")
+        raise misfit(recipe, Code.UNKNOWN_ISA, "no compiler flag says which CPUs it is for", "preConfigure")
     isa = min(hardware.isas.values(), key=lambda one: (-len(flags & set(one.flags)), len(flags ^ set(one.flags))))
     if flags != set(isa.flags):
         differs = _difference(isa.flags, flags)
-        message = f"its compiler flags are of no known ISA; {isa.name}'s, the nearest, {differs}"
+        message = f"its compiler flags match no known ISA; the nearest is {isa.name}, {differs}"
         raise misfit(recipe if own else recipe.torch or recipe, Code.UNKNOWN_ISA, message, "preConfigure")
     if own and torch and own != torch:
         raise misfit(
-            recipe, Code.TORCH_DIFFERS, f"it is for {isa.name}, and its torch is for {' '.join(sorted(torch))}"
+            recipe, Code.TORCH_DIFFERS, f"it is for {isa.name}, but its torch is for {' '.join(sorted(torch))}"
         )
     if recipe.platforms and isa.system not in recipe.platforms:
         shown = ", ".join(recipe.platforms)
-        message = f"its compiler flags are {isa.name}'s, of {isa.system}, and meta.platforms is {shown}"
+        message = f"its compiler flags are {isa.name}'s, of {isa.system}, but meta.platforms is {shown}"
         raise misfit(recipe, Code.ISA_SYSTEM, message, "meta.platforms")
     return isa
 
 
 def _machine_flags(recipe: Evaluation) -> frozenset[str]:
-    """The flags of a build that choose instructions, the same for every language. Raises MisfitError."""
+    """The flags that choose instructions. Raises MisfitError if they differ from language to language."""
     found = {
         name: frozenset(flag for flag in recipe.flags.get(name, ()) if _chooses_instructions(flag)) for name in _FLAGS
     }
-    told = {flags: name for name, flags in found.items() if flags}
-    if len(told) > 1:
-        names = " and ".join(told.values())
+    distinct = {flags: name for name, flags in found.items() if flags}
+    if len(distinct) > 1:
+        names = " and ".join(distinct.values())
         raise misfit(recipe, Code.UNKNOWN_ISA, f"{names} choose different instructions", "preConfigure")
-    return next(iter(told), frozenset())
+    return next(iter(distinct), frozenset())
 
 
 def _chooses_instructions(flag: str) -> bool:
@@ -203,5 +202,5 @@ def _chooses_instructions(flag: str) -> bool:
 
 def _difference(right: Sequence[str], found: Iterable[str]) -> str:
     extra, lacking = sorted(set(found) - set(right)), [flag for flag in right if flag not in set(found)]
-    parts = [f"are without {' '.join(extra)}"] * bool(extra) + [f"have {' '.join(lacking)}"] * bool(lacking)
+    parts = [f"without {' '.join(extra)}"] * bool(extra) + [f"with {' '.join(lacking)}"] * bool(lacking)
     return " and ".join(parts)

@@ -1,7 +1,7 @@
-"""Recipes by their right names: which package each is of, and which a spec can name at all.
+"""Recipes by name: the package of each recipe, and the recipes whose names do not match what they build.
 
-A recipe's package is what its name begins with, once the rest of the name is what it evaluates to. A package is one
-attribute of nixpkgs, on every branch.
+A recipe's package is the start of its name, provided that the rest of the name matches what the recipe evaluates to.
+A package is the same attribute of nixpkgs on every branch.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import Hardware
 from ci_compiler.spec.build import bundled_spec
+from ci_compiler.variant import package_of, variant_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A recipe that a spec can say: its branch, name and package, what it evaluates to and so is."""
+    """A recipe that a spec can express: its branch, name and package, its evaluation and identity."""
 
     branch: str
     name: str
@@ -34,7 +35,7 @@ class Recipe:
 
     @property
     def key(self) -> Key:
-        """The variant that it is."""
+        """The variant that it builds."""
         is_ = self.identity
         return Key(branch=self.branch, package=self.package, python=is_.python, gpu=is_.gpu, isa=is_.isa)
 
@@ -42,7 +43,7 @@ class Recipe:
 def named(
     evaluations: Iterable[tuple[AdoptedCheckout, Evaluation]], hardware: Hardware, pins: Iterable[str]
 ) -> tuple[list[Recipe], list[Finding]]:
-    """The recipes whose names are what they evaluate to, and what is wrong with the others."""
+    """The recipes whose names match what they evaluate to, and a finding for each of the others."""
     known, findings = _identified(evaluations, hardware, frozenset(pins))
     attributes = _attributes(known)
     recipes: dict[tuple[str, str], Recipe] = {}
@@ -50,7 +51,7 @@ def named(
         first = recipes.get((recipe.branch, recipe.name))
         finding = _misnamed(recipe, attributes)
         if finding is None and first is not None:
-            message = f"{recipe.branch} has {recipe.name} twice: {first.evaluation.path} is the one that counts"
+            message = f"{recipe.branch} has {recipe.name} twice; {first.evaluation.path} is used"
             finding = at(recipe.evaluation, Code.DUPLICATE_RECIPE, message)
         if finding is None:
             recipes[recipe.branch, recipe.name] = recipe
@@ -62,7 +63,7 @@ def named(
 def _identified(
     evaluations: Iterable[tuple[AdoptedCheckout, Evaluation]], hardware: Hardware, pins: frozenset[str]
 ) -> tuple[list[Recipe], list[Finding]]:
-    """The recipes that build a variant, with the package that their names claim ('' for none)."""
+    """The recipes that build a variant, with the package in their names ('' for none), and findings."""
     recipes: list[Recipe] = []
     findings: list[Finding] = []
     for checkout, evaluation in evaluations:
@@ -72,8 +73,8 @@ def _identified(
         except MisfitError as error:
             findings.append(error.finding)
             continue
-        package = name.removesuffix(f"-{identity.suffix}")
-        claimed = package if package != name and fits("package-name", package) else ""
+        claimed = package_of(name, identity.suffix)
+        claimed = claimed if fits("package-name", claimed) else ""
         recipes.append(
             Recipe(branch=checkout.branch, name=name, package=claimed, evaluation=evaluation, identity=identity)
         )
@@ -81,7 +82,7 @@ def _identified(
 
 
 def _attributes(recipes: Sequence[Recipe]) -> dict[str, str]:
-    """The attribute of each package: what most of its recipes are."""
+    """The attribute of each package: the one that most of its recipes override."""
     counts = Counter((recipe.package, recipe.identity.attribute) for recipe in recipes if recipe.package)
     found: dict[str, str] = {}
     for (package, attribute), _ in counts.most_common():
@@ -90,21 +91,21 @@ def _attributes(recipes: Sequence[Recipe]) -> dict[str, str]:
 
 
 def _misnamed(recipe: Recipe, attributes: dict[str, str]) -> Finding | None:
-    """Why the name of a recipe cannot stand; None where it can."""
+    """Why a recipe cannot keep its name; None if it can."""
     is_ = recipe.identity
     if recipe.package:
         right = attributes[recipe.package]
         if is_.attribute == right:
             return None
-        message = f"it is nixpkgs' {is_.attribute}, and the other recipes of {recipe.package} are {right}"
+        message = f"it overrides {is_.attribute} of nixpkgs; the other recipes of {recipe.package} override {right}"
         return at(recipe.evaluation, Code.PACKAGE_ATTRIBUTE, message)
     usual = {package.name: package.attribute for package in bundled_spec().packages.values()}
     called = (package for package, attribute in {**attributes, **usual}.items() if attribute == is_.attribute)
-    right = f"{next(called, is_.attribute)}-{is_.suffix}"
+    right = variant_name(next(called, is_.attribute), is_.suffix)
     if "." in recipe.name:
-        message = f"a dot cannot stand in a Flox attribute path; call it {right}"
+        message = f"a Flox attribute path contains no dot; call it {right}"
     elif recipe.name.startswith(f"{right}-"):
         message = f"a variant's name ends with its ISA; it builds {right}: call it that, or keep it out of the fleet"
     else:
-        message = f"it builds {right}, and its name says another"
+        message = f"it builds {right}; call it that"
     return at(recipe.evaluation, Code.WRONG_NAME, message)

@@ -1,6 +1,6 @@
-"""What a spec says of the packages: their attribute, what they are built with and how, where else they come from.
+"""What a spec states about packages: attribute, needs, compile jobs, and the repository of those built elsewhere.
 
-What recipes cannot tell (titles, minutes, disk) is the bundled stack's for a package that it has.
+What recipes do not state (title, minutes, disk) is taken from the bundled stack, for a package that it has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ci_compiler.errors import Finding
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Package, Repository, in_build_order
 from ci_compiler.spec.schema import schema, with_defaults
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import RECIPES, package_of
 
 _IMPORTED = re.compile(
     r"https://github\.com/(?P<repository>[^/]+/[^/]+)/(?:archive|tarball)/(?P<rev>[0-9a-f]{40})(?:\.\w+)*/"
@@ -42,13 +42,13 @@ class Import:
 
 
 Imports = Mapping[tuple[str, str], Import]
-"""What recipes import from other repositories, by their branch and name."""
+"""What recipes import from other repositories, by branch and recipe name."""
 
 
 def foreign(recipes: Sequence[Recipe]) -> tuple[Imports, list[Recipe], list[Finding]]:
-    """What recipes import from repositories that are not here, the recipes that a spec can say, and why not the others.
+    """What recipes import from repositories that are not given, the recipes that a spec can express, and findings.
 
-    A spec needs the commit and its hash, and the torch of the very same cell.
+    A spec needs the commit and its hash, and the torch of the same cell.
     """
     here = {recipe.package for recipe in recipes}
     imports: dict[tuple[str, str], Import] = {}
@@ -56,7 +56,7 @@ def foreign(recipes: Sequence[Recipe]) -> tuple[Imports, list[Recipe], list[Find
     findings: list[Finding] = []
     for recipe in recipes:
         address = next(iter(recipe.evaluation.foreign_imports), "")
-        package = name_of(Path(address)).removesuffix(f"-{recipe.identity.suffix}")
+        package = package_of(name_of(Path(address)), recipe.identity.suffix)
         made = _import(recipe, address, package) if address and package not in here else None
         if isinstance(made, str):
             findings.append(at(recipe.evaluation, Code.FOREIGN_TORCH, made, "override.torch"))
@@ -68,21 +68,21 @@ def foreign(recipes: Sequence[Recipe]) -> tuple[Imports, list[Recipe], list[Find
 
 
 def _import(recipe: Recipe, address: str, package: str) -> Import | str:
-    """What `recipe` imports from `address`, another repository's recipe; or why no spec can say it."""
+    """What `recipe` imports from `address`, another repository's recipe; or why no spec can express it."""
     found = _IMPORTED.fullmatch(address)
     if found is None or not fits("repository-name", found["repository"]):
-        return f"it imports {address}, which is no recipe of a GitHub repository at a commit"
+        return f"it imports {address}, which is not a recipe in a GitHub repository at a commit"
     if not fits("package-name", package):
-        return f"it imports {name_of(Path(address))}, which is no torch of its own cell (…-{recipe.identity.suffix})"
+        return f"it imports {name_of(Path(address))}, which is not its cell's torch (…-{recipe.identity.suffix})"
     given = (fetch.hash for fetch in recipe.evaluation.fetched if address.startswith(f"{fetch.url}/"))
     digest = next(filter(None, map(sri, given)), "")
     if not digest:
-        return f"it fetches {found['repository']} without a SHA-256; give one, or that checkout as a further DIR"
+        return f"it fetches {found['repository']} without a SHA-256; add it, or pass its checkout as another DIR"
     return Import(package=package, repository=found["repository"], rev=found["rev"], hash=digest)
 
 
 def packages_of(recipes: Sequence[Recipe], imports: Imports) -> tuple[dict[str, Package], list[Finding]]:
-    """The packages in build order, without the branches that each is on (`on_branches`), and what is odd about them."""
+    """The packages in build order, without their branches (see `on_branches`), and what is odd about them."""
     findings: list[Finding] = []
     found: dict[str, Package] = {}
     for package in sorted({one.package for one in imports.values()}):
@@ -96,8 +96,8 @@ def packages_of(recipes: Sequence[Recipe], imports: Imports) -> tuple[dict[str, 
         needs = tuple(sorted(_needs(package, recipes, attributes, imports)))
         if not needs and any(recipe.evaluation.torch for recipe in mine):
             message = (
-                f"{package} is built with a torch of its own making, and no recipe builds that; give the checkout "
-                "that does as a further DIR, or a spec's `repository`"
+                f"no recipe builds the torch that {package} is built with; pass a checkout that does as another DIR, "
+                "or set `repository` in the spec"
             )
             findings.append(at(mine[0].evaluation, Code.NEEDS_TORCH, message, "override.torch"))
         made = replace(_usual(package, attributes[package]), needs=needs)
@@ -106,7 +106,7 @@ def packages_of(recipes: Sequence[Recipe], imports: Imports) -> tuple[dict[str, 
 
 
 def on_branches(package: Package, recipes: Sequence[Recipe], branches: Sequence[str]) -> Package:
-    """`package` with those of `branches` that have a recipe of it, or none named where all have."""
+    """`package` on those of `branches` that have a recipe for it; none are named if all have one."""
     there = package.repository
     has = set(there.rev) if there else {one.branch for one in recipes if one.package == package.name}
     on = [branch for branch in branches if branch in has]
@@ -116,7 +116,7 @@ def on_branches(package: Package, recipes: Sequence[Recipe], branches: Sequence[
 
 
 def _usual(package: str, attribute: str) -> Package:
-    """A package as the bundled stack has it, by its attribute; with the schema's defaults, where it has none such."""
+    """The bundled stack's package of the same attribute; if there is none, one with the schema's defaults."""
     for bundled in bundled_spec().packages.values():
         if bundled.attribute == attribute:
             return replace(bundled, name=package, needs=(), branches=(), repository=None)
@@ -136,20 +136,20 @@ def _usual(package: str, attribute: str) -> Package:
 
 
 def package_defaults() -> Mapping[str, Any]:
-    """What the schema says of a package of which nothing is said."""
+    """The schema's defaults for a package."""
     defaults: dict[str, Any] = with_defaults({}, schema()["$defs"]["package"])
     return defaults
 
 
 def _order(entry: tuple[str, Package]) -> tuple[int, str]:
-    """Packages of the bundled stack first, as it has them, then the others by name."""
+    """Sort key: the bundled stack's packages first, in its order, then the others by name."""
     attributes = [package.attribute for package in bundled_spec().packages.values()]
     attribute = entry[1].attribute
     return attributes.index(attribute) if attribute in attributes else len(attributes), entry[0]
 
 
 def _repository(imports: Sequence[tuple[str, Import]]) -> Repository:
-    """The repository that most import from, at the commit that most of each branch take."""
+    """The repository that most recipes import from, at the commit that most recipes of each branch import."""
     name = most_common([one.repository for _, one in imports]) or ""
     pinned: dict[str, list[tuple[str, str]]] = {}
     for branch, one in imports:
@@ -164,17 +164,17 @@ def _repository(imports: Sequence[tuple[str, Import]]) -> Repository:
 
 
 def _imports_differ(recipes: Sequence[Recipe], imports: Imports, package: str, there: Repository) -> Iterator[Finding]:
-    """A finding for each recipe that imports `package` from elsewhere than most."""
+    """A finding for each recipe that does not import `package` from where most do."""
     for recipe in recipes:
         one = imports.get((recipe.branch, recipe.name))
         most = (there.name, there.rev.get(recipe.branch, ""))
         if one is not None and one.package == package and (one.repository, one.rev) != most:
-            message = f"its {package} is {one.repository}'s at {one.rev}, and of most {most[0]}'s at {most[1]}"
+            message = f"its {package} is from {one.repository} at {one.rev}; most recipes take {most[0]} at {most[1]}"
             yield at(recipe.evaluation, Code.FOREIGN_TORCH_DIFFERS, message, "override.torch")
 
 
 def _needs(package: str, recipes: Sequence[Recipe], attributes: Mapping[str, str], imports: Imports) -> Iterator[str]:
-    """The packages that one is built with: those whose derivations it is given, and torch's where it has any torch."""
+    """The packages that `package` is built with: those whose derivations it gets, and torch if it uses one."""
     builds = {(recipe.branch, recipe.evaluation.drv_path): recipe.package for recipe in recipes}
     mine = [recipe for recipe in recipes if recipe.package == package]
     given = {
@@ -195,21 +195,21 @@ def _needs(package: str, recipes: Sequence[Recipe], attributes: Mapping[str, str
 
 
 def _jobs(recipes: Sequence[Recipe], usual: int, findings: list[Finding]) -> int:
-    """The compilers at a time of most recipes; `usual` where none says."""
-    told = {(recipe.branch, recipe.name): jobs for recipe in recipes if (jobs := _jobs_of(recipe))}
-    most = most_common(list(told.values()))
+    """The compile jobs of most recipes; `usual` if none states them."""
+    stated = {(recipe.branch, recipe.name): jobs for recipe in recipes if (jobs := _jobs_of(recipe))}
+    most = most_common(list(stated.values()))
     if most is None:
         return usual
     for recipe in recipes:
-        jobs = told.get((recipe.branch, recipe.name), most)
+        jobs = stated.get((recipe.branch, recipe.name), most)
         if jobs != most:
-            message = f"it builds with {jobs} jobs, and most of {recipe.package} with {most}"
+            message = f"it builds with {jobs} jobs; most recipes of {recipe.package} build with {most}"
             findings.append(at(recipe.evaluation, Code.JOBS_DIFFER, message, "ninjaFlags"))
     return most
 
 
 def _jobs_of(recipe: Recipe) -> int:
-    """How many compilers a recipe lets run at a time; 0 where it does not say, or nothing that a spec can."""
+    """The compile jobs of a recipe; 0 if it does not state them, or states more than a spec can."""
     found = _JOBS.search(" ".join(recipe.evaluation.ninja_flags))
     text = found[1] if found else recipe.evaluation.max_jobs
     jobs = int(text) if text.isascii() and text.isdigit() else 0

@@ -1,9 +1,9 @@
-"""Which variables a build's shell text sets, read without running it.
+"""The variables that a build's shell code sets, read without running it.
 
-Recipes put compiler flags and switches into hooks such as `preConfigure`, as `export CXXFLAGS="$CXXFLAGS -mavx2"`. What
-counts is what the compiler sees at the end, so assignments are followed in order; a variable that nothing has set yet
-stays as `$NAME` in the text, which shows what came before it and what after. Conditions are not decided: a line inside
-of an `if` counts.
+Recipes put compiler flags and switches into hooks such as `preConfigure`, as `export CXXFLAGS="$CXXFLAGS -mavx2"`. The
+values are those that the compiler sees in the end, so assignments are followed in order. A variable that is not set yet
+stays as `$NAME` in the value, which shows what was put before and after it. Conditions are not evaluated: a line inside
+an `if` counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 
 
 def exported(text: str, before: Mapping[str, str]) -> dict[str, str]:
-    """The variables in the environment after `text`, given those that were in it `before`, by name."""
+    """The environment after `text`, by variable, given the environment `before` it."""
     known, visible = dict(before), set(before)
     for line in _commands(text):
         command = list(itertools.dropwhile(_LEADING.__contains__, line))
@@ -54,7 +54,7 @@ def exported(text: str, before: Mapping[str, str]) -> dict[str, str]:
         declares = command[0] in _DECLARING
         assigned = [(word, _ASSIGNMENT.fullmatch(word)) for word in (command[1:] if declares else command)]
         if not declares and not all(match for _, match in assigned):
-            continue  # a command, with variables for itself alone at most
+            continue  # a command, perhaps with variables for itself only
         exports = command[0] == "export" or (declares and "-x" in command)
         for word, match in assigned:
             name = match[1] if match else word
@@ -66,14 +66,14 @@ def exported(text: str, before: Mapping[str, str]) -> dict[str, str]:
 
 
 def _add(command: list[str], known: dict[str, str]) -> None:
-    """`appendToVar NAME WORD…` and its like, from nixpkgs' setup script."""
+    """`appendToVar NAME WORD…` and `prependToVar`, from nixpkgs' setup script."""
     name, before = command[1], known.get(command[1], "")
     added = " ".join(_expanded(word, known) for word in command[2:])
     known[name] = (f"{added} {before}" if command[0] == "prependToVar" else f"{before} {added}").strip()
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a variable's value such as a list of compiler flags, less what is only `$NAME`."""
+    """The words of a variable's value, such as a list of compiler flags, without those that are just `$NAME`."""
     try:
         split = shlex.split(text)
     except ValueError:  # a quote that is never closed
@@ -82,9 +82,9 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def _commands(text: str) -> Iterator[list[str]]:
-    """The simple commands of a text, each a list of words with their quotes still on."""
+    """The simple commands of a text, each a list of words that still have their quotes."""
     command: list[str] = []
-    awaited: list[str] = []  # the ends of here-documents that begin on the next line
+    awaited: list[str] = []  # delimiters of here-documents that begin on the next line
     position = 0
     while position < len(text):
         found = _TOKEN.match(text, position)
@@ -105,13 +105,13 @@ def _commands(text: str) -> Iterator[list[str]]:
 
 
 def _after_document(text: str, position: int, end: str) -> int:
-    """Where the here-document that begins at `position` is over."""
+    """Where the here-document that begins at `position` ends."""
     found = re.compile(rf"^\t*{re.escape(end)}[ \t]*$\n?", re.MULTILINE).search(text, position)
     return found.end() if found else len(text)
 
 
 def _expanded(raw: str, known: Mapping[str, str]) -> str:
-    """A word's value: quotes off, known variables put in."""
+    """A word's value: without quotes, with known variables substituted."""
     value = ""
     for found in _QUOTED.finditer(raw):
         if found["escaped"] is not None:

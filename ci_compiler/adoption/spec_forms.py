@@ -1,4 +1,4 @@
-"""What a spec can hold, by its schema, and hashes in the form that it holds them in."""
+"""Whether a spec can hold a text, by its schema; hashes in the form that a spec has them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NIX_DIGITS = "0123456789abcdfghijklmnpqrsvwxyz"
 
 
 def fits(definition: str, text: str, *keys: str) -> bool:
-    """Whether the schema's `definition` of a text takes `text`; `keys` lead to one within it."""
+    """Whether `text` matches the schema's `definition`; `keys` lead to a property within it."""
     rule = schema()["$defs"][definition]
     for key in keys:
         rule = rule["properties"][key]
@@ -34,7 +34,7 @@ def sri(text: str) -> str:
 
 
 def _from_base32(text: str) -> bytes:
-    """Nix's base 32 (nix/src/libutil/hash.cc): five bits a digit, the last digit first. Raises ValueError."""
+    """Nix's base 32 (nix/src/libutil/hash.cc): five bits per digit, the last digit first. Raises ValueError."""
     number = 0
     for digit in text:
         number = number << 5 | _NIX_DIGITS.index(digit)

@@ -1,4 +1,4 @@
-"""The text of an adopted spec, laid out as one that a person wrote."""
+"""The text of an adopted spec, laid out as a person would write it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def spec_text(
     systems: Sequence[str],
     hardware: Hardware,
 ) -> str:
-    """The YAML of a spec of these branches, packages and matrix, with a pool to build on for each of `systems`."""
+    """The YAML of a spec with these branches, packages and matrix, and a build pool for each of `systems`."""
     lines = [
         f"# yaml-language-server: $schema={ADDRESS}",
-        "# Made from recipes that exist, by `ci-compile adopt`. It is yours now: what it says is what is built.",
+        "# Made from existing recipes by `ci-compile adopt`. It is yours now: edit it, and what it states is built.",
         "version: 1",
         f"owner: {OWNER}  # edit: the FloxHub organisation that the variants are published to",
         "",
@@ -39,7 +39,7 @@ def spec_text(
         "matrix:  # a variant is a package x branch x Python x GPU x ISA",
         *_matrix(matrix, hardware),
         "",
-        "runners:  # edit: recipes do not say what machines there are; `ci-runner labels` tells what one may be called",
+        "runners:  # edit: recipes do not state your machines; `ci-runner labels` shows the labels for one",
         *(line for system in systems for line in _pool(system, hardware)),
     ]
     return "\n".join(lines) + "\n"
@@ -68,7 +68,7 @@ def _branch(facts: BranchFacts) -> Iterator[str]:
 
 
 def _of_versions(facts: BranchFacts) -> str:
-    """The remark on the versions: of all together, or package by package."""
+    """The remark on the versions: one for all packages, or one per package."""
     remarks = facts.version_remarks
     if len(set(remarks.values())) == 1 and len(remarks) == len(facts.branch.versions):
         return next(iter(remarks.values()))
@@ -117,12 +117,12 @@ def _matrix(matrix: Matrix, hardware: Hardware) -> Iterator[str]:
 
 
 def _pool(system: str, hardware: Hardware) -> Iterator[str]:
-    """A pool to build on, as large as the bundled stack's."""
+    """A build pool of the same size as the bundled stack's."""
     label = hardware.systems[system].label.lower()
     pool = _bundled_pool(system)
     yield f"  {label}-builder:"
     yield from entry("runs-on", ["self-hosted", "linux", label, "nix-builder"], "    ")
-    yield from entry("cpu", [], "    ", "the ISAs that its CPUs have; variants are tested where a pool has theirs")
+    yield from entry("cpu", [], "    ", "the ISAs of its CPUs; a variant is tested where a pool has its ISA")
     for key in ("cores", "memory", "disk"):
         yield from entry(key, getattr(pool, key), "    ")
 

@@ -1,4 +1,4 @@
-"""YAML as people write specs: short mappings and lists in one line, the others a line an entry, remarks behind them."""
+"""YAML as people write specs: short mappings and lists on one line, others one entry per line, remarks at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READ_AS_ANOTHER = re.compile(r"[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|0[xob
 
 
 def scalar(value: str | int) -> str:
-    """A value in one line, in quotes where YAML 1.1 or 1.2 would read another type."""
+    """A scalar, quoted where YAML 1.1 or 1.2 would read another type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -25,19 +25,19 @@ def scalar(value: str | int) -> str:
 
 
 def flow(value: object) -> str:
-    """Any value in one line."""
+    """Any value on one line."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{scalar(key)}: {flow(item)}' for key, item in value.items())}}}" if value else ""
     if isinstance(value, str | int):
         return scalar(value)
     if isinstance(value, Sequence):
         return f"[{', '.join(map(flow, value))}]"
-    message = f"{value!r} is nothing that a spec holds"
+    message = f"{value!r} is not a value of a spec"
     raise TypeError(message)
 
 
 def entry(key: str, value: object, indent: str = "", remark: str = "") -> Iterator[str]:
-    """The lines of `key: value`: one where it fits, else a line an entry."""
+    """The lines of `key: value`: one line if it fits, else one per entry."""
     said = f"  # {remark}" if remark else ""
     head = f"{indent}{scalar(key)}:"
     line = f"{head} {flow(value)}".rstrip()

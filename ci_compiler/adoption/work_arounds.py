@@ -1,7 +1,7 @@
-"""Which of the named work-arounds recipes have, recognised by what they evaluate to.
+"""The named work-arounds that recipes have, recognised by what the recipes evaluate to.
 
 A work-around is recognised by the patches of its overlay, else by its CMake flags, else by the files that its shell
-writes: what of it must be the same in any recipe that does the same.
+code writes: the parts that any recipe with the same effect must share.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OVERLAID_ANYWAY = re.compile(r"cudaPackages|python\w*")
 
 
 def work_arounds_of(recipes: Sequence[Recipe]) -> tuple[tuple[str, ...], list[Finding]]:
-    """The work-arounds that most torches of a branch's GPU recipes have; who differs; overlays that are none."""
+    """The work-arounds that most torches of GPU recipes have; warnings for recipes that differ and unknown overlays."""
     subjects = list(_torches(recipes))
     found: list[Piece] = []
     findings: list[Finding] = []
@@ -35,7 +35,11 @@ def work_arounds_of(recipes: Sequence[Recipe]) -> tuple[tuple[str, ...], list[Fi
         found += [piece] * usual
         said = "lacks the work-around" if usual else "has the work-around"
         findings += [
-            at(recipe.evaluation, Code.WORK_AROUND_DIFFERS, f"it {said} {piece.name}, unlike most of its branch")
+            at(
+                recipe.evaluation,
+                Code.WORK_AROUND_DIFFERS,
+                f"it {said} {piece.name}, unlike most recipes of its branch",
+            )
             for recipe, has in have
             if has is not usual
         ]
@@ -43,7 +47,7 @@ def work_arounds_of(recipes: Sequence[Recipe]) -> tuple[tuple[str, ...], list[Fi
 
 
 def _torches(recipes: Sequence[Recipe]) -> Iterator[tuple[Recipe, Evaluation]]:
-    """The torches of GPU recipes: those that are built, else those that the others are built with."""
+    """The torches of GPU recipes: the torch recipes, or, without any, those that the others are built with."""
     gpus = [recipe for recipe in recipes if recipe.identity.gpu != CPU]
     own = [recipe for recipe in gpus if recipe.identity.attribute == TORCH]
     for recipe in own or gpus:
@@ -67,7 +71,7 @@ def _has(torch: Evaluation, piece: Piece) -> bool:
 
 
 def _left_out(subjects: Sequence[tuple[Recipe, Evaluation]], found: Sequence[Piece]) -> Iterator[Finding]:
-    """A finding for each attribute that overlays change in a way that no work-around does."""
+    """A finding for each attribute that overlays change and no work-around does."""
     known = {attribute for piece in found for attribute in _OVERLAID.findall(piece.overlay)}
     counts: dict[str, list[Recipe]] = {}
     for recipe, torch in subjects:

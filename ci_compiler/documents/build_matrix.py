@@ -17,7 +17,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.spec.model import TESTS, Spec, Stage, TestPolicy, in_build_order
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.render import header
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def _overview(plan: Plan) -> Iterator[str]:
     example = next((cell for cell in cells if cell.gpu != CPU), cells[0]).variants[0].name
     yield (
         f"A variant is named by its package, Python, CUDA toolkit, GPU and instruction set, as `{example}`. Its recipe "
-        f"is `{RECIPES}/NAME.nix` on its branch. One for the CPU alone has the same name on every branch, and is told "
-        "apart by its version."
+        f"is `{recipe_path('NAME')}` on its branch. One for the CPU alone has the same name on every branch, and "
+        "is told apart by its version."
     )
 
 
@@ -211,8 +211,8 @@ def _holds(shard: Shard, python: str) -> bool:
 
 
 def _recipes(cell: Cell) -> str:
-    folder = f"{_REPOSITORY}/blob/{cell.branch}/{RECIPES}"
-    return "<br>".join(_link(variant.package, f"{folder}/{variant.name}.nix") for variant in cell.variants)
+    root = f"{_REPOSITORY}/blob/{cell.branch}"
+    return "<br>".join(_link(variant.package, f"{root}/{recipe_path(variant.name)}") for variant in cell.variants)
 
 
 def _workflow(shard: Shard) -> str:

@@ -1,9 +1,9 @@
-"""Changing a file or a folder in one step, so that whoever is killed leaves the old or the new.
+"""Changes a file or a folder in one step, so that a process that is killed leaves the old version or the new one.
 
-A copy of the folder is made beside it, with the files that do not change linked, not copied, and the two are exchanged
-by one system call; then the old folder is brought up to date too, and gets its place back, since people stand in it. A
-file system that cannot exchange gets the files one by one, each in one step. What is made lies in a folder whose name
-tells the process that makes it, so that the next one removes what a dead one has left.
+A copy of the folder is made next to it, in which files that do not change are hard links. One system call exchanges the
+two. Then the old folder is updated as well and exchanged back, since it may be the working directory of a shell. On a
+file system that cannot exchange folders, the files change one by one, each in one step. The copy is in a folder whose
+name contains the process id, so that a later process can remove what a dead one left.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _STAGING = ".ci-compile-"
 
 
 def change_folder(folder: Path, texts: Mapping[str, str | None]) -> None:
-    """Gives the files of `folder` their `texts` (None: removed), by path below it, in one step. Raises OSError.
+    """Writes `texts` (None: removes the file), by path below `folder`, in one step. Raises OSError.
 
-    The folder may be new; what else lies in it, and what somebody puts there meanwhile, stays.
+    The folder may be new. Other files in it, and files that somebody puts there meanwhile, stay.
     """
     if not texts:
         return
@@ -41,7 +41,7 @@ def change_folder(folder: Path, texts: Mapping[str, str | None]) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Writes the file `path`, in a folder that exists, in one step: it is what it was, or the whole new one.
+    """Writes the file `path`, in a folder that exists, in one step: the old file or the whole new one.
 
     Raises OSError. A symbolic link there is replaced, never written through.
     """
@@ -51,7 +51,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Removes what a compile that was killed left beside `path`; one that still runs keeps its own."""
+    """Removes what killed compiles left next to `path`. What a running compile uses stays."""
     mine = f"{_STAGING}{path.name}-"
     try:
         left = [one for one in path.parent.iterdir() if one.name.startswith(mine)]
@@ -64,14 +64,14 @@ def sweep(path: Path) -> None:
 
 
 def cannot_write(file: str | os.PathLike[str], error: OSError) -> InputError:
-    """The error that a user is told, in the kernel's words; of those that copying a folder collected, the first."""
+    """The error for the user, with the system's message; of the errors in copying a folder, the first."""
     why = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
     return wrong(file, Code.CANNOT_WRITE, f"cannot be written: {why}")
 
 
 @contextmanager
 def _staging(path: Path) -> Iterator[Path]:
-    """A new folder beside `path` to make what it shall be; `sweep` knows it by its name."""
+    """A new folder next to `path` for its new version; `sweep` knows it by its name."""
     made = Path(tempfile.mkdtemp(prefix=f"{_STAGING}{path.name}-{os.getpid()}-", dir=path.parent))
     try:
         yield made
@@ -80,7 +80,7 @@ def _staging(path: Path) -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """Removes `folder`, and what lies in folders that may not be written as well."""
+    """Removes `folder`, including what is in read-only folders."""
     for parent, _, _ in os.walk(folder):
         with suppress(OSError):
             Path(parent).chmod(0o700)
@@ -114,7 +114,7 @@ def _change_together(copy: Path, folder: Path, texts: Mapping[str, str | None]) 
         for name, text in texts.items():
             _move(copy / name, folder / name, gone=text is None)
         return
-    # The change is made. The folder that was there gets it as well and its place back: shells stand in it.
+    # The change is made. The old folder gets it as well and is exchanged back: shells may be in it.
     with suppress(OSError):
         _put(texts, copy)
         _exchange(copy, folder)
@@ -122,7 +122,7 @@ def _change_together(copy: Path, folder: Path, texts: Mapping[str, str | None]) 
 
 
 def _may_write(target: Path) -> None:
-    """Raises PermissionError where the folder that holds `target`, or shall, may not be written."""
+    """Raises PermissionError if the folder that has, or will have, `target` is not writable."""
     folder = next(parent for parent in target.parents if parent.exists())
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(folder))
@@ -137,7 +137,7 @@ def _move(fresh: Path, target: Path, *, gone: bool) -> None:
 
 
 def _put(texts: Mapping[str, str | None], folder: Path) -> None:
-    """Gives the files of `folder`, which nobody sees, their `texts`; a folder whose last file goes, goes with it."""
+    """Writes `texts` to `folder`, which is not visible yet; a folder whose last file is removed is removed too."""
     for name, text in texts.items():
         target = folder / name
         target.unlink(missing_ok=True)
@@ -157,7 +157,7 @@ def _link(source: str, target: str) -> str:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchanges two folders in one step; False where the kernel or the file system cannot (Linux' renameat2 can)."""
+    """Exchanges two folders in one step (renameat2 of Linux); False if the kernel or the file system cannot."""
     if sys.platform != "linux":
         return False
     libc = ctypes.CDLL(None, use_errno=True)
@@ -177,7 +177,7 @@ def _files(folder: Path) -> dict[Path, int]:
 
 
 def _keep_late(left: Path, folder: Path, texts: Mapping[str, str | None], made: Collection[int]) -> None:
-    """Moves to `folder` what somebody put into `left` while that had its place: whatever has an inode not `made`."""
+    """Moves to `folder` what somebody put into `left` while it was in place: every file with an inode not in `made`."""
     for late, inode in _files(left).items():
         path = late.relative_to(left)
         if inode not in made and path.as_posix() not in texts:

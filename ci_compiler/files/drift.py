@@ -1,8 +1,8 @@
-"""Compiled files against the tree: what would change, what stands in the way, and changing it all at once.
+"""Compares compiled files with the tree and writes what differs, all at once.
 
-A file is ours when its first line says so. Files that are not ours are never touched: where one stands in the way, the
-compile stops before it writes. Files that are ours and no longer made are removed. Nothing is written while anything is
-wrong, and the files of a territory change in one step (`disk`). Compiles of one folder wait for one another.
+The first line of a compiled file marks it as such. Files without the mark are never touched: if one is in the way, the
+compile stops before it writes. Marked files that are no longer compiled are removed. Nothing is written if anything is
+wrong, and the files of a territory change in one step (`files.atomic`). Compiles of one folder wait for each other.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 
 MARK = "Compiled by ci-compile"
-"""What the first line of every file of ours says, behind the comment sign of its kind."""
+"""The mark in the first line of every compiled file, after the comment sign of its format."""
 
 FOREIGN = "was not written by ci-compile and is in the way; move it, or delete it"
-"""What is said of a file that is not ours and stands where one of ours shall."""
+"""The message for a file without the mark at the path of a compiled file."""
 
 _OURS = re.compile(rb"(?:#|//|;|<!--) " + re.escape(MARK.encode()) + rb"\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Territory:
-    """A folder from the root of the repository that changes in one step, and patterns of the files of ours in it."""
+    """A folder, from the root of the repository, that changes in one step, and the patterns of compiled files in it."""
 
     folder: str
     patterns: tuple[str, ...]
 
     def may_hold(self, path: str) -> bool:
-        """Whether `path`, from the repository's root, is of the form of a file of ours."""
+        """Whether `path`, from the repository's root, can be a compiled file."""
         pure = PurePosixPath(path)
         own = (PurePosixPath(self.folder) / pattern for pattern in self.patterns)
         return any(len(pure.parts) == len(one.parts) and pure.match(str(one)) for one in own)
@@ -60,7 +60,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """One file that differs: its path from the root, its text before and after (None: no such file)."""
+    """One file that differs: its path from the root and its text before and after (None: no file)."""
 
     path: str
     before: str | None
@@ -75,9 +75,9 @@ class FileChange:
 
 
 def compare(root: Path, files: Mapping[str, str], territories: Sequence[Territory]) -> tuple[FileChange, ...]:
-    """What writing `files` under `root` would change, by path. Raises InputError where something is in the way.
+    """What writing `files` under `root` would change, sorted by path. Raises InputError if something is in the way.
 
-    Waits until no compile writes there, so that each territory is seen before one or behind it.
+    Waits until no compile writes there, so that each territory is seen as it is before or after a compile.
     """
     with ExitStack() as locks:
         for folder in sorted({(root / territory.folder).parent for territory in territories}):
@@ -97,9 +97,9 @@ def differences(changes: Iterable[FileChange]) -> Iterator[str]:
 def apply(
     root: Path, files: Mapping[str, str], changes: Sequence[FileChange], territories: Sequence[Territory]
 ) -> None:
-    """Makes the `changes` by which `files` differ from `root`, each territory's in one step.
+    """Makes the `changes` by which `files` differ from `root`, those of each territory in one step.
 
-    Raises InputError where that cannot be, or somebody else changed the files since they were compared.
+    Raises InputError if a file cannot be written, or was changed by somebody else since the comparison.
     """
     from ci_compiler.files.atomic import cannot_write, sweep
 
@@ -114,19 +114,19 @@ def apply(
 
 
 def holds_ours(root: Path, territory: Territory) -> bool:
-    """Whether any file of ours stands in `territory`."""
+    """Whether `territory` has any compiled file."""
     return next(_ours(root, territory), None) is not None
 
 
 def marked(data: bytes) -> bool:
-    """Whether a file of this content is ours."""
+    """Whether a file with this content has the mark."""
     return _OURS.match(data) is not None
 
 
 def is_ours(path: Path) -> bool:
-    """Whether the file at `path` says in its first line that it is compiled."""
+    """Whether the first line of the file at `path` has the mark."""
     try:
-        if not path.is_file():  # opening a pipe would wait for ever
+        if not path.is_file():  # opening a pipe would block
             return False
         with path.open("rb") as file:
             return marked(file.read(256))
@@ -135,7 +135,7 @@ def is_ours(path: Path) -> bool:
 
 
 def obstacle(root: Path, path: str) -> str:
-    """What about `path` or the folders above it keeps a file from being written there; '' for nothing."""
+    """Why no file can be written at `path`, because of what is there or in a folder above; '' if one can."""
     for parent in reversed(PurePosixPath(path).parents[:-1]):
         folder = root / parent
         if folder.is_symlink():
@@ -147,7 +147,7 @@ def obstacle(root: Path, path: str) -> str:
         return "is a symbolic link, which ci-compile does not write through"
     if target.is_dir():
         return "is a directory"
-    return "is no plain file" if target.exists() and not target.is_file() else ""
+    return "is not a regular file" if target.exists() and not target.is_file() else ""
 
 
 # Comparing.
@@ -168,7 +168,7 @@ def _compare(root: Path, files: Mapping[str, str], territories: Sequence[Territo
 
 
 def _against(root: Path, path: str, text: str, findings: list[Finding]) -> FileChange | None:
-    """The change that `text` makes at `path`, None for none; a finding where something foreign stands there."""
+    """The change that `text` makes at `path`, None for none. Adds a finding if something else is there."""
     target = root / path
     if problem := obstacle(root, path):
         findings.append(Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=problem))
@@ -190,7 +190,7 @@ def _against(root: Path, path: str, text: str, findings: list[Finding]) -> FileC
 
 
 def _ours(root: Path, territory: Territory) -> Iterator[tuple[str, str]]:
-    """The files of ours in `territory`, with their text."""
+    """The compiled files in `territory`, with their text."""
     for pattern in territory.patterns:
         for file in sorted((root / territory.folder).glob(pattern)):
             path = file.relative_to(root).as_posix()
@@ -202,7 +202,7 @@ def _ours(root: Path, territory: Territory) -> Iterator[tuple[str, str]]:
 
 
 def _apply(root: Path, files: Mapping[str, str], territory: Territory, changes: Sequence[FileChange]) -> None:
-    from ci_compiler.files.atomic import change_folder  # which a check does not need
+    from ci_compiler.files.atomic import change_folder  # a check does not need it
 
     folder = root / territory.folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -214,13 +214,13 @@ def _apply(root: Path, files: Mapping[str, str], territory: Territory, changes: 
 def _still_due(
     root: Path, files: Mapping[str, str], territory: Territory, changes: Sequence[FileChange]
 ) -> tuple[FileChange, ...]:
-    """The `changes` that no other compile has made meanwhile. Raises InputError where one changed anything else.
+    """The `changes` that no other compile has made meanwhile. Raises InputError if one changed anything else.
 
-    All is compared anew, behind the lock: the changes are those of a tree that may be gone.
+    Compares again while it holds the lock, since the tree may have changed.
     """
     mine = {path: text for path, text in files.items() if path.startswith(f"{territory.folder}/")}
     now = _compare(root, mine, [territory])
-    message = "was changed while this compile was at work; run it again"
+    message = "was changed during this compile; run it again"
     if other := [change.path for change in now if change not in changes]:
         raise InputError(Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=message) for path in other)
     return now
@@ -228,12 +228,12 @@ def _still_due(
 
 @contextmanager
 def _locked(folder: Path, kind: int) -> Iterator[None]:
-    """Waits for a lock on `folder`: LOCK_SH to read what lies in it, LOCK_EX to write.
+    """Waits for a lock on `folder`: LOCK_SH to read its files, LOCK_EX to write them.
 
-    The kernel takes it back from a process that is killed.
+    The kernel releases the lock of a process that is killed.
     """
     handle = None
-    with suppress(OSError):  # no such folder, or none that may be read; a file system without locks
+    with suppress(OSError):  # the folder is missing or unreadable, or its file system has no locks
         handle = os.open(folder, os.O_RDONLY)
         fcntl.flock(handle, kind)
     try:

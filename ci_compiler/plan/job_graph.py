@@ -16,6 +16,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.plan.simulation import TimedJob, tails
 from ci_compiler.spec.model import TESTS, Pool, Spec, Stage
+from ci_compiler.variant import variant_name
 
 BUILDER_CORES = 32
 """The cores of the builder whose minutes the spec gives."""
@@ -122,7 +123,7 @@ class _Jobs:
     def _build_seconds(self, cell: Cell, package: str, pool: Pool) -> int:
         """A recorded build's time as it is; else the spec's minutes, by the compilers that the pool's cores allow."""
         if self.recorded:
-            seconds = self.recorded.get((cell.branch, f"{package}-{cell.suffix}"))
+            seconds = self.recorded.get((cell.branch, variant_name(package, cell.suffix)))
             if seconds is not None:
                 return seconds
         found = self.spec.packages[package]

@@ -5,7 +5,6 @@ The answers come from the plan; nothing is decided here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,11 +16,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import FOLDER, Shard, job_id
 from ci_compiler.spec.model import Spec, Stage
-from ci_compiler.variant import RECIPES
-
-_NAME = re.compile(
-    r"(?P<package>[A-Za-z0-9_]+)-python3(?P<python>\d+)-(?:cpu|cuda(?P<cuda>\d+_\d+)-(?P<gpu>[^-]+))-(?P<isa>[^-]+)"
-)
+from ci_compiler.variant import EXAMPLE, VariantName, recipe_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +33,7 @@ class BuiltVariant:
     @property
     def recipe(self) -> str:
         """Its recipe's path."""
-        return f"{RECIPES}/{self.variant.name}.nix"
+        return recipe_path(self.variant.name)
 
     @property
     def workflow(self) -> str:
@@ -89,9 +84,13 @@ def explain(plan: Plan, name: str) -> Explanation:
     built = tuple(_built(plan, name))
     if built:
         return Explanation(name=name, built=built, absent=(), unknown="")
-    parts = _NAME.fullmatch(name)
-    problem = _unknown(plan, name, parts)
-    absent = () if problem or parts is None else tuple(_absent(plan, parts))
+    wanted = VariantName.parse(name)
+    if wanted is None:
+        names = {variant.name for cell in plan.judged.cells for variant in cell.variants}
+        problem = f"{name!r} is not a variant's name ({EXAMPLE}){nearest(name, names)}"
+    else:
+        problem = _unknown(plan.spec, wanted)
+    absent = () if problem or wanted is None else tuple(_absent(plan, wanted))
     return Explanation(name=name, built=(), absent=absent, unknown=problem)
 
 
@@ -124,53 +123,47 @@ def _selected_by(spec: Spec, cell: Cell) -> Place:
     )
 
 
-def _unknown(plan: Plan, name: str, parts: re.Match[str] | None) -> str:
-    """Why `name` is no variant's name at all; '' where it is one."""
-    spec = plan.spec
-    right = name
-    for alias, isa in spec.hardware.aliases.items():
-        right = right.removesuffix(alias) + isa if right.endswith(f"-{alias}") else right
-    if right != name:
-        return f"{name!r} is no name that a Flox attribute path can hold; write {right}"
-    names = {variant.name for cell in plan.judged.cells for variant in cell.variants}
-    if parts is None:
-        return f"{name!r} is not a variant's name (PACKAGE-python313-cuda12_8-sm90-avx2){nearest(name, names)}"
-    if parts["package"] not in spec.packages:
-        return f"unknown package {parts['package']!r}{nearest(parts['package'], spec.packages)}"
+def _unknown(spec: Spec, wanted: VariantName) -> str:
+    """Which part of the name `wanted` is unknown, with the right spelling or the nearest names; '' if all are known."""
+    right = wanted.spelled(spec.hardware)
+    if right != wanted:
+        return f"'{wanted}' is not a Flox attribute path; write {right}"
+    if wanted.package not in spec.packages:
+        return f"unknown package {wanted.package!r}{nearest(wanted.package, spec.packages)}"
     try:
-        spec.hardware.isa(parts["isa"])
-        if parts["gpu"] is not None:
-            spec.hardware.gpu(parts["gpu"])
+        spec.hardware.isa(wanted.isa)
+        if wanted.gpu != CPU:
+            spec.hardware.gpu(wanted.gpu)
     except UnknownHardwareError as error:
         return str(error)
-    toolkits = {branch.cuda.replace(".", "_") for branch in spec.branches.values()}
-    if parts["cuda"] is not None and parts["cuda"] not in toolkits:
-        return f"no branch builds with CUDA {parts['cuda'].replace('_', '.')}{nearest(parts['cuda'], toolkits)}"
+    toolkits = {branch.cuda for branch in spec.branches.values()}
+    if wanted.cuda not in {"", *toolkits}:
+        return f"no branch builds with CUDA {wanted.cuda}{nearest(wanted.cuda, toolkits)}"
     return ""
 
 
-def _absent(plan: Plan, parts: re.Match[str]) -> Iterator[AbsentVariant]:
+def _absent(plan: Plan, wanted: VariantName) -> Iterator[AbsentVariant]:
     spec = plan.spec
-    gpu, python = parts["gpu"] or CPU, f"3.{parts['python']}"
     for branch in spec.branches.values():
-        if parts["cuda"] not in {None, branch.cuda.replace(".", "_")}:
+        if wanted.cuda not in {"", branch.cuda}:
             continue
-        out = next((one for one in plan.judged.left_out if _is(one, branch.name, gpu, parts, python)), None)
+        out = next((one for one in plan.judged.left_out if _is(one, branch.name, wanted)), None)
         if out is not None:
             yield AbsentVariant(
                 reason=f"left out on {branch.name}: {out.reason} ({out.code})", place=spec.place(*out.path)
             )
         else:
-            yield _not_selected(spec, branch.name, gpu, parts["isa"], python)
+            yield _not_selected(spec, branch.name, wanted)
 
 
-def _is(one: LeftOut, branch: str, gpu: str, parts: re.Match[str], python: str) -> bool:
-    same = (one.branch, one.gpu, one.isa) == (branch, gpu, parts["isa"])
-    return same and one.python in {"", python} and one.package in {"", parts["package"]}
+def _is(one: LeftOut, branch: str, wanted: VariantName) -> bool:
+    same = (one.branch, one.gpu, one.isa) == (branch, wanted.gpu, wanted.isa)
+    return same and one.python in {"", wanted.python} and one.package in {"", wanted.package}
 
 
-def _not_selected(spec: Spec, branch: str, gpu: str, isa: str, python: str) -> AbsentVariant:
+def _not_selected(spec: Spec, branch: str, wanted: VariantName) -> AbsentVariant:
     """The first axis of the spec that does not hold the variant's value."""
+    gpu, python = wanted.gpu, wanted.python
     if python not in spec.matrix.pythons:
         return AbsentVariant(reason=f"Python {python} is not in the matrix", place=spec.place("matrix", "python"))
     axis = next((axis for axis in spec.matrix.gpus if axis.name == gpu), None)
@@ -179,4 +172,4 @@ def _not_selected(spec: Spec, branch: str, gpu: str, isa: str, python: str) -> A
     place = spec.place("matrix", "gpus", gpu, key=True)
     if axis.branches and branch not in axis.branches:
         return AbsentVariant(reason=f"{gpu} is not selected on {branch}", place=place)
-    return AbsentVariant(reason=f"{isa} is not selected for {gpu} on {branch}", place=place)
+    return AbsentVariant(reason=f"{wanted.isa} is not selected for {gpu} on {branch}", place=place)

@@ -1,8 +1,7 @@
 """The axes multiplied out: every cell that the spec selects, possible or not, and the variants of each cell.
 
-A *cell* is a branch x Python x GPU x ISA; its *variants* are the builds of the packages for it. `plan.rules`
-decides whether a cell can exist. For that, a candidate records whether the spec names it explicitly or it comes from
-multiplying the axes.
+A *cell* is a branch x Python x toolkit x GPU x ISA; its *variants* are its packages' builds. `plan.rules`
+decides whether a cell can exist; a candidate says for that whether the spec names it or only multiplies to it.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from ci_compiler.hardware import CPU
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import GpuAxis, Package, Spec
+from ci_compiler.variant import cell_suffix, variant_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,18 +25,23 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A branch x Python (`3.13`) x GPU (`sm90`, `cpu`) x ISA, on one Nix system, with its variants in build order.
+    """A branch x Python (`3.13`) x toolkit (`12.8`) x GPU x ISA, on one Nix system, with its variants in build order.
 
-    `suffix` is common to the names of its variants: `python313-cuda12_8-sm90-avx2`.
+    In a CPU cell, `gpu` is `cpu` and `cuda` is ''.
     """
 
     branch: str
     python: str
+    cuda: str
     gpu: str
     isa: str
     system: str
-    suffix: str
     variants: tuple[Variant, ...]
+
+    @property
+    def suffix(self) -> str:
+        """What its variants' names share: `python313-cuda12_8-sm90-avx2`."""
+        return cell_suffix(python=self.python, cuda=self.cuda, gpu=self.gpu, isa=self.isa)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,23 +92,18 @@ def _of_axis(spec: Spec, branch: str, axis: GpuAxis, usual: list[tuple[str, str]
             yield Candidate(branch=branch, gpu=axis.name, isa=isa, system=system, path=path, **named)
 
 
-def suffix(*, python: str, cuda: str, gpu: str, isa: str) -> str:
-    """The common suffix of the names of a cell's variants: `python313-cuda12_8-sm90-avx2`, or `python313-cpu-avx2`."""
-    tag = "python" + python.replace(".", "")
-    return f"{tag}-cpu-{isa}" if gpu == CPU else f"{tag}-cuda{cuda.replace('.', '_')}-{gpu}-{isa}"
-
-
 def cells_of(spec: Spec, candidate: Candidate, packages: tuple[Package, ...]) -> Iterator[Cell]:
-    """The cells of one candidate, one for each Python, each with a variant of every package in `packages`."""
-    cuda = spec.branches[candidate.branch].cuda
+    """The cells of one candidate, one per Python, each with a variant of every package of its branch."""
+    gpu, isa = candidate.gpu, candidate.isa
+    cuda = "" if gpu == CPU else spec.branches[candidate.branch].cuda
     for python in spec.matrix.pythons:
-        tail = suffix(python=python, cuda=cuda, gpu=candidate.gpu, isa=candidate.isa)
+        suffix = cell_suffix(python=python, cuda=cuda, gpu=gpu, isa=isa)
         yield Cell(
             branch=candidate.branch,
             python=python,
-            gpu=candidate.gpu,
-            isa=candidate.isa,
+            cuda=cuda,
+            gpu=gpu,
+            isa=isa,
             system=candidate.system,
-            suffix=tail,
-            variants=tuple(Variant(name=f"{package.name}-{tail}", package=package.name) for package in packages),
+            variants=tuple(Variant(name=variant_name(one.name, suffix), package=one.name) for one in packages),
         )

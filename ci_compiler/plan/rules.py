@@ -7,7 +7,6 @@ recorded. The register has the source of each rule's fact.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -15,13 +14,11 @@ from itertools import combinations
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Severity
 from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit
-from ci_compiler.plan.matrix import Candidate, Cell, candidates, cells_of
+from ci_compiler.plan.matrix import Candidate, Cell, Variant, candidates, cells_of
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
-
-ATTRIBUTE_PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-"""An unquoted step of a Flox attribute path: a Nix identifier (Nix manual, lexical structure)."""
+from ci_compiler.variant import ATTRIBUTE, variant_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,25 +197,27 @@ def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
                 elsewhere = spec.packages[need].repository is not None
                 if need not in held and not elsewhere and key not in seen:
                     seen.add(key)
-                    message = f"{variant.name} needs {need}-{cell.suffix}, which {cell.branch} does not build"
+                    message = (
+                        f"{variant.name} needs {variant_name(need, cell.suffix)}, which {cell.branch} does not build"
+                    )
                     yield spec.finding(("packages", variant.package, "needs"), Code.NEEDS_MISSING_VARIANT, message)
-        odd = next((v.name for v in cell.variants if not ATTRIBUTE_PATH.fullmatch(v.name)), None)
+        odd = next((v.name for v in cell.variants if not ATTRIBUTE.fullmatch(v.name)), None)
         if odd is not None:
-            message = f"{odd!r} cannot stand in a Flox attribute path (letters, digits, _ and -)"
+            message = f"{odd!r} is not a Flox attribute; an attribute has letters, digits, _ and - only"
             yield spec.finding(("matrix",), Code.NAME_ATTRIBUTE_PATH, message)
     yield from _check_versions_apart(spec, cells)
 
 
 def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     """Variants with the same name on two branches must differ in version: publishing one overwrites the other."""
-    names: dict[str, set[str]] = {name: set() for name in spec.branches}
+    built: dict[str, set[Variant]] = {name: set() for name in spec.branches}
     for cell in cells:
-        names[cell.branch].update(variant.name for variant in cell.variants)
+        built[cell.branch].update(cell.variants)
     for one, other in combinations(spec.branches.values(), 2):
         same = [p for p in spec.packages if p in one.versions and one.versions[p] == other.versions.get(p)]
-        shared = names[one.name] & names[other.name] if same else set()
+        shared = built[one.name] & built[other.name] if same else set()
         for package in same:
-            both = sorted(name for name in shared if name.startswith(f"{package}-"))
+            both = sorted(variant.name for variant in shared if variant.package == package)
             if both:
                 more = f" and {len(both) - 1} more" if len(both) > 1 else ""
                 message = (

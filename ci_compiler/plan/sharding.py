@@ -17,6 +17,7 @@ from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.spec.model import Spec, Stage, TestPolicy
+from ci_compiler.variant import python_tag
 
 FOLDER = ".github/workflows"
 """The folder of the workflows, from the root of the repository."""
@@ -47,7 +48,7 @@ class Shard:
 
 def job_id(cell: Cell) -> str:
     """The id of a cell's job in its shard, whose branch and GPU are the file's: `python313-avx2`."""
-    return f"{cell.suffix.split('-', 1)[0]}-{cell.isa}"
+    return f"{python_tag(cell.python)}-{cell.isa}"
 
 
 def job_name(cell: Cell) -> str:
@@ -63,8 +64,8 @@ def stages_of(spec: Spec) -> tuple[Stage, ...]:
 Part = tuple[Cell, Route]
 _SPLITS: tuple[Callable[[Cell], tuple[str, ...]], ...] = (
     lambda _: (),
-    lambda cell: (_tag(cell),),
-    lambda cell: (_tag(cell), cell.isa),
+    lambda cell: (python_tag(cell.python),),
+    lambda cell: (python_tag(cell.python), cell.isa),
 )
 
 
@@ -106,10 +107,6 @@ def _shard(spec: Spec, branch: str, gpu: str, key: tuple[str, ...], cells: tuple
         jobs=OWN_JOBS + len(stages_of(spec)) * sum(len(cell.variants) for cell, _ in cells),
         cells=cells,
     )
-
-
-def _tag(cell: Cell) -> str:
-    return cell.suffix.split("-", 1)[0]
 
 
 def _too_large(spec: Spec, shard: Shard) -> Finding:

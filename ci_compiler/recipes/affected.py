@@ -1,7 +1,7 @@
-"""The variants that a change rebuilds: changed recipes, what imports them, and what a changed spec compiles anew.
+"""The variants that a change rebuilds: changed recipes, recipes that import them, and those that the spec changes.
 
-Recipes stand on their own, so a changed file is a changed variant; a recipe that names another file (its torch, a
-builder that several share) changes with that. Paths are found by reading Nix' tokens, not by evaluating.
+Recipes are self-contained, so a changed file is a changed variant. A recipe that names another file (its torch, a
+shared builder) changes with it. Paths are found among the Nix tokens of a file; nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.model import Spec
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import RECIPES, recipe_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Affected:
 
 
 def affected(git: Git, *, base: str, head: str, spec_path: str, spec: Spec, branch: str) -> tuple[Affected, ...]:
-    """The variants of `branch` that the change from `base` to `head` rebuilds, in the matrix' order.
+    """The variants of `branch` that the change from `base` to `head` rebuilds, in the matrix's order.
 
     `spec` is the spec at `head`, `spec_path` its place in the repository. Raises InputError for an unknown revision.
     """
@@ -41,7 +41,7 @@ def affected(git: Git, *, base: str, head: str, spec_path: str, spec: Spec, bran
 
 
 def changed_recipes(git: Git, *, base: str, head: str) -> dict[str, str]:
-    """The recipes at `head` that differ from `base`, or name what does: name -> the path that changed."""
+    """The recipes at `head` that differ from `base`, or name a file that does: name -> the path that changed."""
     changed = git.changed(base, head)
     if not changed:
         return {}
@@ -58,12 +58,6 @@ def changed_recipes(git: Git, *, base: str, head: str) -> dict[str, str]:
     return {name: reasons[path] for path in files if path in reasons and (name := recipe_name(path))}
 
 
-def recipe_name(path: str) -> str:
-    """The variant whose recipe is at `path`: `NAME.nix` or `NAME/default.nix` (Flox); '' where it is none."""
-    inner = path.removeprefix(f"{RECIPES}/").removesuffix("/default.nix").removesuffix(".nix")
-    return "" if "/" in inner else inner
-
-
 def named_paths(path: str, text: str) -> frozenset[str]:
     """The paths, from the repository's root, that the Nix file at `path` names."""
     folder = posixpath.dirname(path)
@@ -73,7 +67,7 @@ def named_paths(path: str, text: str) -> frozenset[str]:
 
 
 def _reason(uses: Iterable[str], reasons: Mapping[str, str]) -> str:
-    """What changed among the `uses` of a file; a folder stands for all that is in it."""
+    """The changed path among the `uses` of a file; a folder counts as everything in it. '' if nothing changed."""
     for used in sorted(uses):
         if used in reasons:
             return reasons[used]
@@ -83,7 +77,7 @@ def _reason(uses: Iterable[str], reasons: Mapping[str, str]) -> str:
 
 
 def _by_spec(git: Git, base: str, spec_path: str, spec: Spec, judged: Judged, branch: str) -> dict[str, str]:
-    """The variants whose recipe the spec at `base` compiled to another text, or not at all."""
+    """The variants whose recipe the spec at `base` compiled to another text or not at all."""
     from ci_compiler.recipes.render import recipes
 
     now = recipes(spec, judged, branch)
@@ -92,7 +86,7 @@ def _by_spec(git: Git, base: str, spec_path: str, spec: Spec, judged: Judged, br
 
 
 def _recipes_of_base(git: Git, base: str, spec_path: str, spec: Spec, branch: str) -> Mapping[str, str]:
-    """What the spec at `base` (the bundled one, where there was none) compiles to; nothing where it is wrong."""
+    """The recipes of the spec at `base` (of the bundled spec, if it had none); empty if that spec is wrong."""
     from ci_compiler.recipes.render import recipes
 
     try:

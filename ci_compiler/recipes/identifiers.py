@@ -1,8 +1,8 @@
-"""What a Nix file mentions: identifiers, members and paths, found by reading its tokens.
+"""The identifiers, members and paths that a Nix file mentions, found among its tokens.
 
-The stand-in for nixpkgs (`standin/`) can answer only for names that it knows beforehand: Nix has no way to catch an
-attribute that does not exist. So the names are read out of the recipes, and each that stands for nothing becomes a
-made-up package. A name too many does no harm; one too few is an evaluation that fails.
+The stand-in for nixpkgs (`standin/`) must know all names beforehand, since Nix cannot catch the use of a missing
+attribute. So the names are read from the recipes, and each unknown name becomes a made-up package. A superfluous name
+does no harm; a missing one makes an evaluation fail.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _NOTHING = _Token("mark", "")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mentions:
-    """What one Nix file, or several, mention.
+    """What one or several Nix files mention.
 
     `names`: identifiers that may be looked up in nixpkgs; `members`: those selected from something, as `b` in `a.b`;
-    `paths`: path literals as written. A name that is only ever asked for (`a ? b`, `a.b or c`) is none of them, since
-    the answer for a package set without it is no.
+    `paths`: path literals as written. A name that is only tested for (`a ? b`, `a.b or c`) is not included: it may be
+    missing.
     """
 
     names: frozenset[str] = frozenset()
@@ -70,7 +70,7 @@ class Mentions:
 
 
 def mentions(text: str) -> Mentions:
-    """Read the text of a Nix file; of text that is not Nix, what can be made out."""
+    """What the text of a Nix file mentions; for text that is not Nix, what can be recognised."""
     names, members, paths = set(), set(), set()
     tokens = [_NOTHING, _NOTHING, _NOTHING, *_tokens(text), _NOTHING]
     inherited = _inherited(tokens)
@@ -80,7 +80,7 @@ def mentions(text: str) -> Mentions:
             paths.add(word)
         elif kind != "mark" and word not in _NOT_LOOKED_UP and _IDENTIFIER.fullmatch(word):
             last = tokens[at - 1].text
-            # `{ a ? b }:` gives a default, where `a ? b` asks.
+            # `{ a ? b }:` gives a default; `a ? b` tests for `b`.
             asked = last == "?" and tokens[at - 3].text not in {"{", ","}
             if asked or (last == "." and tokens[at + 1].text == "or"):
                 continue
@@ -91,7 +91,7 @@ def mentions(text: str) -> Mentions:
 
 
 def _inherited(tokens: list[_Token]) -> set[int]:
-    """Where the names after `inherit (…)` stand: they are selected from what is in the brackets."""
+    """The positions of the names after `inherit (…)`, which are members of what is in the parentheses."""
     found: set[int] = set()
     for start, token in enumerate(tokens[:-1]):
         if token == ("name", "inherit") and tokens[start + 1].text == "(":
@@ -107,8 +107,8 @@ def _inherited(tokens: list[_Token]) -> set[int]:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """The tokens of an expression, with those in the `${…}` of its strings."""
-    inside: list[str] = []  # what each open brace or string is to be closed by
+    """The tokens of an expression, including those in the `${…}` of its strings."""
+    inside: list[str] = []  # what closes each open brace or string
     position = 0
     while position < len(text):
         pattern = {'"': _STRING, "''": _INDENTED}.get(inside[-1] if inside else "", _EXPRESSION)

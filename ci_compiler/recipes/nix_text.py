@@ -1,4 +1,4 @@
-"""Nix text: strings escaped where they are made, lists and sets laid out as a Nix programmer would."""
+"""Nix text: strings, always escaped, and lists and sets in the layout that Nix programmers use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 WIDTH = 80
-"""Columns up to which a list is written in one line."""
+"""The longest list that is written on one line, in columns."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*")
 _KEYWORDS = frozenset({"assert", "else", "if", "in", "inherit", "let", "or", "rec", "then", "with"})
@@ -19,17 +19,17 @@ def string(text: str) -> str:
 
 
 def escape_lines(text: str) -> str:
-    """`text` so that it stands for itself in a string between two single quotes."""
+    """`text` escaped for an indented string (`''…''`)."""
     return text.replace("''", "'''").replace("${", "''${")
 
 
 def comment(text: str) -> str:
-    """`text` as a comment line; a line break in it would end the comment, so there is none."""
+    """`text` as a comment on one line: line breaks, which would end the comment, become spaces."""
     return "# " + " ".join(text.split())
 
 
 def words(items: Sequence[str]) -> str:
-    """A list of strings, in one line or one an entry."""
+    """A list of strings, on one line or one line per entry."""
     if not items:
         return "[ ]"
     line = f"[ {' '.join(map(string, items))} ]"
@@ -42,7 +42,7 @@ def attributes(values: Mapping[str, str]) -> str:
 
 
 def name(text: str) -> str:
-    """`text` as an attribute's name, in quotes where it is no identifier."""
+    """`text` as an attribute's name, quoted unless it is an identifier."""
     return text if _IDENTIFIER.fullmatch(text) and text not in _KEYWORDS else string(text)
 
 
@@ -52,10 +52,10 @@ def block(head: str, entries: Iterable[str], tail: str) -> str:
 
 
 def indent(text: str) -> str:
-    """`text` with every line that holds anything moved right by two."""
+    """`text` with every line that is not empty indented by two."""
     return "\n".join(f"  {line}" if line else line for line in text.split("\n"))
 
 
 def lines(texts: Iterable[str]) -> str:
-    """A string between two single quotes, on lines of its own; `texts` are escaped already."""
+    """An indented string (`''…''`) of `texts`, which are escaped already."""
     return block("''", (text for group in texts for text in group.rstrip("\n").split("\n")), "''")

@@ -1,7 +1,8 @@
-"""A variant's recipe: a Nix expression that stands on its own, as a Nix programmer would want to read it.
+"""A variant's recipe: a self-contained Nix expression in the style of a Nix programmer.
 
-Standalone on purpose: the recipes that a change touches are then exactly the variants that it rebuilds. What differs
-between branches, GPUs and ISAs comes from the spec, the hardware tables and the named pieces; here is only the order.
+Recipes are self-contained so that the recipes that a change touches are exactly the variants that it rebuilds. What
+differs between branches, GPUs and ISAs comes from the spec, the hardware tables and the named pieces; this module puts
+it in order.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import PurePosixPath
 
 from ci_compiler.files.drift import MARK
 from ci_compiler.hardware import CPU, Gpu, Isa, Toolkit
@@ -17,18 +19,18 @@ from ci_compiler.plan.rules import Judged
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.work_arounds import Piece, Traits, fill, pieces
 from ci_compiler.spec.model import Branch, Package, Source, Spec
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import RECIPES, python_tag, recipe_path, variant_name
 
 ARCHIVE = "https://github.com/{repository}/archive/{rev}.tar.gz"
 NIXPKGS = "NixOS/nixpkgs"
 
 BLAS = {True: "cublas", False: "openblas"}
-"""What a build's linear algebra is, with a GPU and without (the recipes' `passthru.blasProvider`)."""
+"""The BLAS of a build with a GPU and without (the recipes' `passthru.blasProvider`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
-    """All that a recipe is made from. `gpu` is None for a CPU variant."""
+    """Everything that a recipe is made from. `gpu` is None for a CPU variant."""
 
     spec: Spec
     branch: Branch
@@ -51,17 +53,16 @@ class _Subject:
 
     @property
     def pname(self) -> str:
-        tail = self.variant.name.removeprefix(self.package.name)
-        return self.branch.pnames.get(self.package.name, self.package.name) + tail
+        return variant_name(self.branch.pnames.get(self.package.name, self.package.name), self.cell.suffix)
 
 
 def recipes(spec: Spec, judged: Judged, branch: str) -> dict[str, str]:
-    """The recipes of `branch` by their paths from the repository's root, and the note that they are generated."""
+    """The recipes of `branch` by path from the repository's root, and their `.gitattributes`."""
     note = f"{nix.comment(MARK)} from {spec.document.file}: GitHub folds these in its view of changes.\n"
     return {
         f"{RECIPES}/.gitattributes": f"{note}*.nix linguist-generated=true\n",
         **{
-            f"{RECIPES}/{variant.name}.nix": recipe(spec, cell, variant)
+            recipe_path(variant.name): recipe(spec, cell, variant)
             for cell in judged.cells
             if cell.branch == branch
             for variant in cell.variants
@@ -134,7 +135,7 @@ def _headline(subject: _Subject) -> str:
 
 
 def _target(subject: _Subject) -> str:
-    """What it is built for, for people: GPU and CPU."""
+    """The GPU and CPU that it is built for, for people."""
     system = subject.spec.hardware.systems[subject.cell.system]
     cpu = f"{system.title} CPUs with {subject.isa.title}"
     if subject.gpu is None:
@@ -182,7 +183,7 @@ def _nixpkgs_arguments(subject: _Subject) -> str:
 
 
 def _binding(subject: _Subject, need: str) -> str:
-    """The name that a needed package has in the recipe: its attribute in nixpkgs, which is what is overridden."""
+    """The name of a needed package in the recipe: its attribute in nixpkgs, which is overridden."""
     return nix.name(subject.spec.packages[need].attribute)
 
 
@@ -192,12 +193,12 @@ def _comment_of_need(subject: _Subject, need: str) -> str:
 
 
 def _import(subject: _Subject, need: str) -> str:
-    file = f"{need}-{subject.cell.suffix}.nix"
+    recipe = recipe_path(variant_name(need, subject.cell.suffix))
     repository = subject.spec.packages[need].repository
     if repository is None:
-        return f"import ./{file} {{ }}"
+        return f"import ./{PurePosixPath(recipe).name} {{ }}"
     tarball = _tarball(repository.name, repository.rev[subject.branch.name], repository.hash[subject.branch.name])
-    return f"import (({tarball}) + {nix.string(f'/{RECIPES}/{file}')}) {{ }}"
+    return f"import (({tarball}) + {nix.string(f'/{recipe}')}) {{ }}"
 
 
 # The body.
@@ -210,7 +211,7 @@ def _body(subject: _Subject) -> str:
 
 
 def _overridden(subject: _Subject) -> str:
-    python = f"python{subject.cell.python.replace('.', '')}Packages"
+    python = f"{python_tag(subject.cell.python)}Packages"
     package = f"pkgs.{python}.{nix.name(subject.package.attribute)}"
     if subject.package.needs:
         needs = " ".join(_binding(subject, need) for need in subject.package.needs)
@@ -253,7 +254,7 @@ def _pre_configure(subject: _Subject) -> Iterator[str]:
 
 
 def _shell(subject: _Subject, piece: Piece, text: str) -> str:
-    """The piece's shell with its reason above it."""
+    """The piece's shell code after a comment with its reason."""
     return f"{nix.escape_lines(nix.comment(fill(piece.why, subject.values)))}\n{fill(text, subject.values)}"
 
 
@@ -289,7 +290,7 @@ def _long_description(subject: _Subject) -> Iterator[str]:
 
 
 def _fetch(source: Source, *, fetcher: str, tag: str) -> str:
-    """The source's fetcher, of the package set called `fetcher`; `tag` is what stands in a Nix string."""
+    """The fetcher call of a source, from the package set `fetcher`; `tag` is the text of a Nix string."""
     owner, repository = source.repository.split("/")
     arguments = {
         "owner": nix.string(owner),

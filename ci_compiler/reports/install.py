@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.spec.model import Backend, Spec, in_build_order
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import VariantName, recipe_path, variant_name
 
 
 def install(spec: Spec, shared: Container[str], *, branch: str, name: str, package: str) -> tuple[str, ...]:
@@ -20,12 +20,14 @@ def install(spec: Spec, shared: Container[str], *, branch: str, name: str, packa
     needs is part of its closure.
     """
     if spec.backend is Backend.NIX:
-        build = " ".join([f"nix-build {RECIPES}/{name}.nix", *_cache_options(spec)])
+        build = " ".join([f"nix-build {recipe_path(name)}", *_cache_options(spec)])
         return (shlex.join(["git", "switch", branch]), build)
-    suffix = name.removeprefix(f"{package}-")
+    parsed = VariantName.parse(name)
+    suffix = parsed.suffix if parsed else ""
     versions = spec.branches[branch].versions
     return tuple(
-        f"flox install {spec.owner}/{needed}-{suffix}" + (f"@{versions[needed]}" if suffix in shared else "")
+        f"flox install {spec.owner}/{variant_name(needed, suffix)}"
+        + (f"@{versions[needed]}" if suffix in shared else "")
         for needed in _with_needs(spec, package)
     )
 

@@ -12,6 +12,7 @@ from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import RunSelection
 from ci_compiler.spec.model import TESTS, Stage
+from ci_compiler.variant import variant_name
 from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
 
 
@@ -60,7 +61,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     built = next(one for one in explain(plan, name).built if one.cell.branch == branch)
     manifest = _manifest(results, name)
     tests = {stage: _read(results / f"{stage}-{name}" / RESULT) for stage in TESTS}
-    needs = [f"{need}-{built.cell.suffix}" for need in plan.spec.packages[built.variant.package].needs]
+    needs = [variant_name(need, built.cell.suffix) for need in plan.spec.packages[built.variant.package].needs]
     waited = any(need in chosen and not _manifest(results, need) for need in needs)
     said = {Stage.BUILD: "passed" if manifest else "not reached" if waited else "**failed**"}
     for stage, result in tests.items():

@@ -25,8 +25,8 @@ PackageName = Annotated[
     str,
     form(
         "package-name",
-        title="a package name (a letter, then letters, digits and _, which a Flox attribute path can hold)",
-        pattern="^[A-Za-z][A-Za-z0-9_]{0,39}$",
+        title="a package name (a letter, then letters, digits, _ and -, up to 40, and no - at the end)",
+        pattern="^[A-Za-z]([A-Za-z0-9_-]{0,38}[A-Za-z0-9_])?$",
     ),
 ]
 

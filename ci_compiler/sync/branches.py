@@ -1,8 +1,8 @@
-"""Every branch brought up to date: its recipes, the workflows and documents, and the spec itself, in one commit each.
+"""Brings every branch up to date with its recipes, the workflows, the documents and the spec, in one commit each.
 
-The plan is made in full before anything is written. Commits are made of git objects in an index of their own; the
-branches are then moved in one transaction, so that a run that is killed leaves each where it was. Checkouts, indexes
-and uncommitted work are never touched.
+The whole plan is made before anything is written. Commits are made with an index of their own; then all branches are
+moved in one transaction, so that a run that is killed leaves each branch where it was. Checkouts, their indexes and
+uncommitted work are never touched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TERRITORIES = (GITHUB, FLOX)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchPlan:
-    """What a branch gets: paths with their new text (None: removed) on top of the commit `parent`."""
+    """The change to a branch: paths with their new text (None: removed), on top of the commit `parent`."""
 
     branch: str
     parent: str
@@ -33,9 +33,9 @@ class BranchPlan:
 
 
 def plan_branch(git: Git, branch: str, parent: str, files: Mapping[str, str], *, adopt: bool) -> BranchPlan:
-    """What `branch` at `parent` lacks of `files`. Raises InputError where something that is not ours is in the way.
+    """What `branch` at `parent` lacks of `files`. Raises InputError if a file that was not compiled is in the way.
 
-    `adopt` takes over recipes that are not ours; any other foreign file stays an obstacle.
+    `adopt` takes over such recipes; any other such file remains an error.
     """
     tree = git.tree(parent, *sorted({territory.folder.split("/")[0] for territory in TERRITORIES}))
     watched = [path for path in tree if path in files or any(one.may_hold(path) for one in TERRITORIES)]
@@ -63,7 +63,7 @@ def plan_branch(git: Git, branch: str, parent: str, files: Mapping[str, str], *,
 
 
 def heads_of(git: Git, spec: Spec) -> dict[str, str]:
-    """The commit of each of the spec's branches. Raises InputError for every branch that is not here."""
+    """The commit of each of the spec's branches. Raises InputError with every branch that is missing."""
     heads = git.heads()
     missing = [branch for branch in spec.branches if branch not in heads]
     if missing:
@@ -72,13 +72,13 @@ def heads_of(git: Git, spec: Spec) -> dict[str, str]:
 
 
 def check_push(git: Git, remote: str, plans: tuple[BranchPlan, ...]) -> None:
-    """Raises InputError where a push would not be a fast-forward of what the remote has now."""
+    """Raises InputError if a push would not be a fast-forward of what the remote has now."""
     theirs = git.list_remote(remote)
     findings = [
         Finding(
             place=Place(file=plan.branch),
             code=Code.NOT_A_FAST_FORWARD,
-            message=f"{remote} has commits of {plan.branch} that are not here; pull them first",
+            message=f"{remote} has commits of {plan.branch} that are not in this repository; pull them first",
         )
         for plan in plans
         if plan.branch in theirs and not git.has_ancestor(theirs[plan.branch], plan.parent)
@@ -88,7 +88,7 @@ def check_push(git: Git, remote: str, plans: tuple[BranchPlan, ...]) -> None:
 
 
 def write(git: Git, plans: tuple[BranchPlan, ...], message: str, *, remote: str = "") -> dict[str, str]:
-    """Commits each plan that changes anything, pushes where asked, moves the branches; branch -> its new commit."""
+    """Commits each plan that changes anything, pushes to `remote` if given, moves the branches; branch -> commit."""
     due = [plan for plan in plans if plan.changes]
     with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
         commits = {
@@ -115,7 +115,7 @@ def _in_the_way(branch: str, path: str) -> Finding:
 
 
 def summary(plans: tuple[BranchPlan, ...]) -> Iterator[tuple[str, int, int, int]]:
-    """A row a branch: how many files are added, changed and removed."""
+    """One row per branch: the numbers of files added, changed and removed."""
     for plan in plans:
         changed = len(plan.changes) - plan.added - plan.removed
         yield plan.branch, plan.added, changed, plan.removed

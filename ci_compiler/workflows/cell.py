@@ -6,6 +6,7 @@ A package that was not chosen is skipped, and the packages that need it still ru
 from __future__ import annotations
 
 from ci_compiler.spec.model import Package, Spec, in_build_order
+from ci_compiler.variant import variant_name
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import VARIANT, expression, local
 from ci_compiler.workflows.model import CallJob, Input, OnCall, Workflow
@@ -34,7 +35,7 @@ def _inputs(spec: Spec) -> dict[str, Input]:
 
 
 def _job(spec: Spec, package: Package) -> CallJob:
-    name = f"format('{package.name}-{{0}}', inputs.cell)"
+    name = f"format('{variant_name(package.name, '{0}')}', inputs.cell)"
     condition = f"contains(fromJSON(inputs.chosen), {name})"
     needs = [need for need in package.needs if spec.packages[need].repository is None]
     if needs:
@@ -47,7 +48,7 @@ def _job(spec: Spec, package: Package) -> CallJob:
         if_=expression(condition),
         uses=local(VARIANT),
         permissions=variant.build_permissions(spec),
-        with_={"name": f"{package.name}-{expression('inputs.cell')}"}
+        with_={"name": variant_name(package.name, expression("inputs.cell"))}
         | {key: expression(f"inputs.{key}") for key in passed},
         secrets=variant.secret_passed(spec),
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ci_compiler.plan.selection import ALL
 from ci_compiler.plan.sharding import Shard, job_id, job_name
 from ci_compiler.spec.model import Backend, Spec
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import recipe_path, variant_name
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VERDICT, expression, local
 from ci_compiler.workflows.model import (
@@ -79,9 +80,9 @@ def _paths(shard: Shard) -> list[str]:
     """One pattern per package and Python, which matches the recipes of this shard and no others."""
     found: dict[str, None] = {}
     for cell, _ in shard.cells:
-        tail = cell.suffix.removesuffix(cell.isa)
+        suffix = replace(cell, isa="*").suffix
         for one in cell.variants:
-            found[f"{RECIPES}/{one.package}-{tail}*.nix"] = None
+            found[recipe_path(variant_name(one.package, suffix))] = None
     return list(found)
 
 

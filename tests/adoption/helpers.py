@@ -1,4 +1,4 @@
-"""What the tests of the evaluation of recipes share."""
+"""Helpers of the tests that evaluate recipes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ needs_nix = pytest.mark.skipif(
 
 
 def the_case(name: str, **options: object) -> dict[str, Evaluation]:
-    """The evaluations of a case's recipes, by the package's name; nothing may be wrong."""
+    """The evaluations of a case's recipes, by name. There must be no findings."""
     root = CASES / name
     evaluations, findings = evaluate(root, find_recipes(root), **options)  # type: ignore[arg-type]
     assert findings == ()
@@ -47,14 +47,14 @@ def write(folder: Path, **recipes: str) -> Path:
 
 
 def one(folder: Path, text: str, **options: object) -> Evaluation:
-    """The evaluation of one recipe that must be sound."""
+    """The evaluation of one recipe, which must succeed."""
     evaluations, findings = evaluate(folder, [write(folder, recipe=text) / "recipe.nix"], **options)  # type: ignore[arg-type]
     assert findings == ()
     return evaluations[0]
 
 
 def problem(folder: Path, text: str, **options: object) -> Finding:
-    """The finding of one recipe that must be wrong, beside another that goes on."""
+    """The finding of one recipe, which must fail; another one next to it must succeed."""
     write(folder, good=GOOD, recipe=text)
     evaluations, findings = evaluate(folder, find_recipes(folder), **options)  # type: ignore[arg-type]
     assert [evaluation.pname for evaluation in evaluations] == ["good"]

@@ -1,4 +1,4 @@
-"""Adopting recipes that exist: the spec of them, short, compiles to the same names; the rest is told."""
+"""Adopting existing recipes: the short spec compiles to the same names, and everything else is reported."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.adoption.helpers import CASES, PIN, needs_nix
 from tests.specs import small, spec_of
 
 STOOD = json.loads((Path(__file__).parents[1] / "data/recipes-2026-02-07.json").read_text("utf-8"))
-"""The recipe files that stood on the maintainers' branches: repository -> branch -> names."""
+"""The recipe files on the maintainers' branches in February 2026: repository -> branch -> names."""
 
 NAME = re.compile(r"(?P<package>\w+)-python3(?P<python>\d+)-(?:cpu|cuda(?P<cuda>\d+_\d+)-(?P<gpu>sm\d+))-(?P<isa>\w+)")
 
@@ -55,9 +55,9 @@ OLD_USER = """
 
 
 def old(name: str, version: str = "1.0", *, plain: bool = False, **changes: str) -> str:
-    """The recipe of `name` as people wrote them, called with the packages of whatever nixpkgs is at hand.
+    """The recipe of `name` as written by hand, called with the packages of an unpinned nixpkgs.
 
-    plain: CUDA is what that nixpkgs has. changes: parts of the name that the recipe shall contradict.
+    plain: CUDA is what that nixpkgs has. changes: parts of the name that the recipe contradicts.
     """
     said = NAME.match(name)
     assert said is not None
@@ -83,7 +83,7 @@ def old(name: str, version: str = "1.0", *, plain: bool = False, **changes: str)
 
 
 def folder_of(root: Path, texts: Mapping[str, str], branch: str = "") -> Path:
-    """A checkout of `branch` at `root` (a folder that git does not know, if '') with recipes by name."""
+    """A checkout of `branch` at `root` (a folder without git, if '') with recipes by name."""
     pkgs = root / ".flox/pkgs"
     pkgs.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -125,13 +125,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Adopted:
 
 
 @needs_nix
-def test_the_bundled_stack_comes_back(stack: Adopted) -> None:
+def test_the_bundled_stack_is_reproduced(stack: Adopted) -> None:
     assert names(stack) == {branch: set(texts) for branch, texts in bundled().items()}
     assert (stack.findings, stack.complete, stack.read) == ((), True, 459)
 
 
 @needs_nix
-def test_its_recipes_come_back_word_for_word(stack: Adopted) -> None:
+def test_the_recipes_of_the_bundled_stack_are_reproduced_exactly(stack: Adopted) -> None:
     for branch, texts in bundled().items():
         assert compiled(stack.plan.spec, branch) == {
             name: text.replace("torch.yaml (bundled)", "the adopted spec") for name, text in texts.items()
@@ -139,7 +139,7 @@ def test_its_recipes_come_back_word_for_word(stack: Adopted) -> None:
 
 
 @needs_nix
-def test_its_matrix_is_no_longer_than_the_one_that_a_person_wrote(stack: Adopted) -> None:
+def test_the_adopted_matrix_is_shorter_than_the_hand_written_one(stack: Adopted) -> None:
     ours, theirs = stack.plan.spec.matrix, bundled_spec().matrix
     assert entries(ours) < entries(theirs)
     assert (ours.pythons, ours.isas) == (theirs.pythons, theirs.isas)
@@ -152,14 +152,14 @@ def test_its_matrix_is_no_longer_than_the_one_that_a_person_wrote(stack: Adopted
 
 
 def entries(matrix: Matrix) -> int:
-    """How much is said of a matrix: axes' entries, and what stands in them."""
+    """The size of a matrix: the number of its axes' entries and of their values."""
     rows = [entry_of(axis) for axis in matrix.gpus]
     words = sum(str(row).count(",") + 1 for row in rows if row)
     return len(matrix.pythons) + sum(map(len, matrix.isas.values())) + len(rows) + words + len(matrix.exclude)
 
 
 @needs_nix
-def test_it_reads_like_a_spec(stack: Adopted) -> None:
+def test_the_adopted_spec_reads_like_a_hand_written_one(stack: Adopted) -> None:
     head, *lines = stack.text.splitlines()
     assert head.startswith("# yaml-language-server: $schema=")
     assert "owner: my-org  # edit: the FloxHub organisation that the variants are published to" in lines
@@ -170,7 +170,7 @@ def test_it_reads_like_a_spec(stack: Adopted) -> None:
 
 
 @needs_nix
-def test_the_order_of_the_folders_is_that_of_the_branches(tmp_path: Path, stack: Adopted) -> None:
+def test_branches_are_in_the_order_of_the_folders(tmp_path: Path, stack: Adopted) -> None:
     folders = [folder_of(tmp_path / branch, texts) for branch, texts in reversed(bundled().items())]
     again = adopt(folders)
     assert list(again.names) == list(reversed(stack.names))
@@ -178,7 +178,7 @@ def test_the_order_of_the_folders_is_that_of_the_branches(tmp_path: Path, stack:
     assert adopt(folders).text == again.text
 
 
-# The fleet that stood, as its maintainers wrote it.
+# The maintainers' fleet, as they wrote it.
 
 VERSIONS = {"main": "2.8.0", "cuda-12_9": "2.9.1", "cuda-13_0": "2.10.0"}
 
@@ -198,7 +198,7 @@ def stood(tmp_path_factory: pytest.TempPathFactory) -> Adopted:
 
 
 @needs_nix
-def test_the_fleet_that_stood(stood: Adopted) -> None:
+def test_the_maintainers_fleet_is_adopted(stood: Adopted) -> None:
     expected = {branch: {n for there in STOOD.values() for n in there[branch]} for branch in VERSIONS}
     expected["main"].remove("torchvision-python313-cuda12_8-sm61-avx")
     assert names(stood) == expected
@@ -210,7 +210,7 @@ def test_the_fleet_that_stood(stood: Adopted) -> None:
 
 
 @needs_nix
-def test_what_the_fleet_holds_that_no_spec_can_say(stood: Adopted) -> None:
+def test_the_findings_about_the_maintainers_fleet(stood: Adopted) -> None:
     assert not stood.complete
     left_out = [finding for finding in stood.findings if finding.severity == "error"]
     assert [finding.code for finding in left_out] == ["wrong-name"]
@@ -222,11 +222,11 @@ def test_what_the_fleet_holds_that_no_spec_can_say(stood: Adopted) -> None:
 
 
 @needs_nix
-def test_what_the_recipes_do_not_say_is_marked(stood: Adopted) -> None:
+def test_values_that_no_recipe_states_are_marked(stood: Adopted) -> None:
     lines = stood.text.splitlines()
-    assert '    cuda: "12.8"  # by the recipes\' names alone' in lines
+    assert '    cuda: "12.8"  # only the recipes\' names state it' in lines
     assert '    cuda: "12.9"' in lines
-    guesses = [line for line in lines if line.endswith("# a guess, no recipe says it")]
+    guesses = [line for line in lines if line.endswith("# a guess: no recipe states it")]
     assert [line.split()[0] for line in guesses] == ["nixpkgs:"] * 3
     assert stood.plan.spec.branches["main"].nixpkgs != PIN  # the one that has PyTorch 2.8.0
 
@@ -249,7 +249,7 @@ SMALL_NAMES = {
 
 
 @needs_nix
-def test_a_recipe_that_nix_cannot_evaluate_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_recipe_that_nix_cannot_evaluate_is_reported_and_the_rest_is_adopted(tmp_path: Path) -> None:
     name = "torchvision-python313-cpu-avx2"
     found = adopt([small_fleet(tmp_path, **{name: "{ ... }: 1 +"})])
     assert names(found) == {"main": SMALL_NAMES - {name}}
@@ -259,14 +259,14 @@ def test_a_recipe_that_nix_cannot_evaluate_is_told_and_the_rest_goes_on(tmp_path
 
 
 @needs_nix
-def test_what_needs_a_variant_that_is_left_out_is_left_out(tmp_path: Path) -> None:
+def test_a_recipe_whose_need_is_left_out_is_left_out(tmp_path: Path) -> None:
     missing = "pytorch-python313-cpu-avx2"
     text = old(missing).replace("-mfma", "-mfma4")
     vision = "torchvision-python313-cpu-avx2"
     found = adopt([small_fleet(tmp_path, **{missing: text, vision: old(vision)})])
     assert names(found) == {"main": SMALL_NAMES - {missing, vision}}
     told = codes(found)
-    assert told[f"{missing} unknown-isa"].endswith("avx2's, the nearest, are without -mfma4 and have -mfma")
+    assert told[f"{missing} unknown-isa"].endswith("the nearest is avx2, without -mfma4 and with -mfma")
     assert told[f"{vision} needs-missing-variant"] == f"it needs {missing}, which main does not build"
 
 
@@ -275,7 +275,7 @@ SM80, VISION = "pytorch-python313-cuda12_8-sm80-avx2", "torchvision-python313-cp
 
 
 def other(name: str, before: str, after: str, **changes: str) -> str:
-    """The recipe of `name` with a text in it replaced, once."""
+    """The recipe of `name` with one text replaced once."""
     text = old(name, **changes)
     assert before in text
     return text.replace(before, after, 1)
@@ -285,39 +285,40 @@ def other(name: str, before: str, after: str, **changes: str) -> str:
 @pytest.mark.parametrize(
     ("name", "text", "code", "message"),
     [
-        # Its name is not what it builds.
-        ("pytorch-python313-cpu-armv8.2", old("pytorch-python313-cpu-armv8_2"), "wrong-name", "a dot cannot"),
-        ("pytorch-python313-cpu-avx512bf16", old(VNNI), "wrong-name", f"it builds {VNNI}, and its name says another"),
+        # The name does not match what the recipe builds.
+        ("pytorch-python313-cpu-armv8.2", old("pytorch-python313-cpu-armv8_2"), "wrong-name", "contains no dot"),
+        ("pytorch-python313-cpu-avx512bf16", old(VNNI), "wrong-name", f"it builds {VNNI}; call it that"),
         (SM80, old(SM80, gpu="sm86"), "wrong-name", "it builds pytorch-python313-cuda12_8-sm86-avx2"),
         (SM80, old(SM80, cuda="13_0"), "wrong-name", "it builds pytorch-python313-cuda13_0-sm80-avx2"),
         (VNNI.replace("313", "312"), old(VNNI.replace("313", "311")), "wrong-name", "it builds pytorch-python311-"),
-        ("pytorch-nightly-python313-cpu-armv9", old(ARM), "wrong-name", f"it builds {ARM}"),
         (f"{ARM}-wrapped", old(ARM), "wrong-name", f"it builds {ARM}: call it that"),
-        (VISION, old(VNNI), "package-attribute", "the other recipes of torchvision are torchvision"),
+        (VISION, old(VNNI), "package-attribute", "the other recipes of torchvision override torchvision"),
         # The rules forbid it.
-        (SM80.replace("12_8", "13_0"), old(SM80.replace("12_8", "13_0")), "branch-cuda", "13.0, and main is of 12.8"),
+        (SM80.replace("12_8", "13_0"), old(SM80.replace("12_8", "13_0")), "branch-cuda", "13.0; main has 12.8"),
         (SM80.replace("80", "103"), old(SM80.replace("80", "103")), "gpu-needs-newer-cuda", "12.9 or newer"),
         (SM80.replace("80", "87"), old(SM80.replace("80", "87")), "gpu-host", "aarch64-linux hosts alone"),
-        # It is no variant.
+        # The recipe is not a variant.
         ("a", '{ symlinkJoin }: symlinkJoin { name = "a"; paths = [ ]; }', "one-off", "made with symlinkJoin"),
         ("a", '{ python3Packages }: python3Packages.buildPythonPackage { pname = "a"; version = ""; }', "one-off", ""),
-        (VNNI, "{ python3Packages }: python3Packages.torch", "unknown-isa", "no compiler flag of it says"),
+        (VNNI, "{ python3Packages }: python3Packages.torch", "unknown-isa", "no compiler flag says"),
         (VNNI, other(VNNI, "= false", "= true"), "gpu-targets", "builds for whatever GPUs nixpkgs chooses"),
         (SM80, other(SM80, '"8.0"', '"8.0" "8.6"'), "gpu-targets", "builds for 2 GPUs (8.0, 8.6)"),
         (SM80, other(SM80, '"8.0"', '"5.2"'), "unknown-gpu", "compute capability 5.2; known are 6.1, "),
         (SM80, other(SM80, "12_8;", "12_6;").replace("12_8,", "12_6,"), "unknown-cuda", "CUDA 12.6; known are 12.8"),
         (VNNI, other(VNNI, "CFLAGS=", "CFLAGS=-mavx"), "unknown-isa", "CXXFLAGS and CFLAGS choose different"),
-        # It contradicts itself.
+        # The recipe contradicts itself.
         (ARM, other(ARM, "preC", 'meta.platforms = [ "x86_64-linux" ]; preC'), "isa-system", "armv9's, of aarch64"),
         (VISION, other(VISION, "meta =", 'preConfigure = "export CFLAGS=-mavx"; meta ='), "unknown-isa", "-mno-fma"),
         (
             SM80.replace("pytorch", "torchvision"),
             other(SM80.replace("pytorch", "torchvision"), "meta =", "TORCH_CUDA_ARCH_LIST = \"9.0\"; meta ="),
-            "torch-differs", "its own kernels are for 9.0, and its torch is for 8.0",
+            "torch-differs", "its own kernels are for 9.0, but its torch is for 8.0",
         ),
     ],
 )  # fmt: skip
-def test_what_no_spec_can_say(tmp_path: Path, name: str, text: str, code: str, message: str) -> None:
+def test_recipes_that_no_spec_can_express_are_left_out(
+    tmp_path: Path, name: str, text: str, code: str, message: str
+) -> None:
     found = adopt([small_fleet(tmp_path, **{name: text})])
     assert names(found) == {"main": SMALL_NAMES}
     ((told, said),) = codes(found).items()
@@ -327,7 +328,7 @@ def test_what_no_spec_can_say(tmp_path: Path, name: str, text: str, code: str, m
 
 
 @needs_nix
-def test_a_name_in_a_folder_of_its_own_counts_once(tmp_path: Path) -> None:
+def test_a_recipe_as_a_file_and_as_a_folder_counts_once(tmp_path: Path) -> None:
     root = small_fleet(tmp_path)
     name = "pytorch-python313-cpu-avx2"
     (root / f".flox/pkgs/{name}").mkdir()
@@ -399,7 +400,7 @@ def test_a_package_on_one_branch_alone(tmp_path: Path) -> None:
 
 
 @needs_nix
-def test_the_branch_is_the_one_that_is_checked_out(tmp_path: Path) -> None:
+def test_the_branch_is_the_checked_out_one(tmp_path: Path) -> None:
     texts = {name: old(name) for name in ("pytorch-python313-cpu-avx2", "pytorch-python313-cpu-avx")}
     checkout = folder_of(tmp_path / "build-pytorch", texts, "release/1.x")
     assert list(adopt([checkout]).names) == ["release/1.x"]
@@ -425,7 +426,7 @@ def test_one_name_and_version_on_two_branches_stays_on_the_first(tmp_path: Path)
 
 
 @needs_nix
-def test_recipes_that_differ_from_most_are_told_and_kept(tmp_path: Path) -> None:
+def test_recipes_that_differ_from_most_are_reported_and_adopted(tmp_path: Path) -> None:
     texts = dict(bundled()["cuda-13_0"])
     name = "pytorch-python313-cuda13_0-sm90-avx2"
     for old_text, new_text in (
@@ -446,12 +447,12 @@ def test_recipes_that_differ_from_most_are_told_and_kept(tmp_path: Path) -> None
         "pname-differs", "jobs-differ", "wrong-pin", "allow-broken-differs", "version-differs", "source-differs",
         "work-around-differs", "overlay-left-out",
     }  # fmt: skip
-    assert told[f"{name} wrong-pin"] == f"takes nixpkgs {'f' * 40}; most of cuda-13_0 takes {PIN}"
+    assert told[f"{name} wrong-pin"] == f"takes nixpkgs {'f' * 40}; most recipes of cuda-13_0 take {PIN}"
     assert found.plan.spec.branches["cuda-13_0"] == bundled_spec().branches["cuda-13_0"]
 
 
 @needs_nix
-def test_work_arounds_are_known_by_what_they_do(tmp_path: Path) -> None:
+def test_work_arounds_are_recognised_by_their_effect(tmp_path: Path) -> None:
     text = (CASES / "cuda-13_0/.flox/pkgs/pytorch-python313-cuda13_0-sm90-avx512.nix").read_text("utf-8")
     found = adopt([folder_of(tmp_path / "x", {"pytorch-python313-cuda13_0-sm90-avx512": text})])
     branch = found.plan.spec.branches["x"]
@@ -462,7 +463,7 @@ def test_work_arounds_are_known_by_what_they_do(tmp_path: Path) -> None:
 
 
 @needs_nix
-def test_a_source_that_no_spec_can_say(tmp_path: Path) -> None:
+def test_a_source_that_no_spec_can_express_is_left_out(tmp_path: Path) -> None:
     name = "pytorch-python313-cpu-avx2"
     source = 'src = pkgs.fetchgit { url = "https://example.org/torch"; rev = "v1"; hash = ""; }; pname'
     text = old(name).replace("pname", source, 1).replace("{ python3Packages", "{ pkgs, python3Packages")
@@ -487,7 +488,7 @@ def importing(document: dict[str, object], **repository: object) -> dict[str, st
 
 
 @needs_nix
-def test_torchvision_alone_takes_its_torch_from_where_it_did(tmp_path: Path) -> None:
+def test_torchvision_alone_keeps_the_repository_of_its_torch(tmp_path: Path) -> None:
     texts = importing(small())
     found = adopt([folder_of(tmp_path / "main", texts)])
     assert names(found) == {"main": set(texts)}
@@ -498,12 +499,12 @@ def test_torchvision_alone_takes_its_torch_from_where_it_did(tmp_path: Path) -> 
     )  # fmt: skip
     assert found.plan.spec.packages["torchvision"].needs == ("pytorch",)
     assert compiled(found.plan.spec, "main").keys() == texts.keys()
-    assert "# pytorch: a guess, no recipe says it; torchvision: from the pin" in found.text
+    assert "# pytorch: a guess: no recipe states it; torchvision: from the pin" in found.text
 
 
 @needs_nix
 @pytest.mark.parametrize("name", ["build-pytorch", "elsewhere"])
-def test_with_that_repository_beside_it_everything_is_built_here(tmp_path: Path, name: str) -> None:
+def test_with_the_torch_checkout_everything_is_built_in_one_repository(tmp_path: Path, name: str) -> None:
     torch = {stem: text for stem, text in compiled(spec_of(small()), "main").items() if stem.startswith("pytorch-")}
     folders = [
         folder_of(tmp_path / "build-torchvision", importing(small()), "main"),
@@ -516,7 +517,7 @@ def test_with_that_repository_beside_it_everything_is_built_here(tmp_path: Path,
 
 
 @needs_nix
-def test_with_that_repository_beside_it_no_hash_is_needed(tmp_path: Path) -> None:
+def test_with_the_torch_checkout_no_hash_is_needed(tmp_path: Path) -> None:
     everything = compiled(spec_of(small()), "main")
     texts = {
         name: "\n".join(line for line in text.splitlines() if "sha256 =" not in line)
@@ -529,7 +530,7 @@ def test_with_that_repository_beside_it_no_hash_is_needed(tmp_path: Path) -> Non
 
 
 @needs_nix
-def test_most_of_a_branch_say_which_commit_of_the_torch(tmp_path: Path) -> None:
+def test_the_commit_of_the_torch_is_that_of_most_recipes_of_a_branch(tmp_path: Path) -> None:
     texts = importing(small())
     name = "torchvision-python313-cpu-avx2"
     texts[name] = texts[name].replace(REV, "f" * 40)
@@ -542,7 +543,7 @@ def test_most_of_a_branch_say_which_commit_of_the_torch(tmp_path: Path) -> None:
 
 
 @needs_nix
-def test_a_torch_that_cannot_be_fetched_again_is_left_out(tmp_path: Path) -> None:
+def test_a_recipe_whose_torch_has_no_hash_is_left_out(tmp_path: Path) -> None:
     texts = importing(small())
     name = "torchvision-python313-cpu-avx2"
     texts[name] = "\n".join(line for line in texts[name].splitlines() if "sha256 =" not in line)
@@ -556,7 +557,7 @@ def test_a_torch_that_cannot_be_fetched_again_is_left_out(tmp_path: Path) -> Non
 
 
 @needs_nix
-def test_torchvision_with_a_torch_of_its_own_making(tmp_path: Path) -> None:
+def test_torchvision_that_makes_its_own_torch(tmp_path: Path) -> None:
     name = "torchvision-python313-cpu-avx2"
     found = adopt([folder_of(tmp_path / "main", {name: old(name)})])
     assert names(found) == {"main": {name}}
@@ -570,7 +571,7 @@ ALL = [(cell, variant) for cell in judge(bundled_spec()).cells for variant in ce
 
 
 def check_matrix(keys: Iterable[Key]) -> None:
-    """Compile the matrix of `keys` alone: it holds them and nothing else, and nothing in it is idle."""
+    """Asserts that the matrix of `keys` compiles to exactly them and that no entry is superfluous."""
     keys = list(keys)
     spec = bundled_spec()
     branches = [branch for branch in spec.branches if any(key.branch == branch for key in keys)]
@@ -614,19 +615,19 @@ KEYS = [Key(branch=c.branch, package=v.package, python=c.python, gpu=c.gpu, isa=
 
 @given(st.sets(st.integers(0, len(KEYS) - 1), max_size=12))
 @settings(max_examples=40, deadline=None)
-def test_a_few_recipes_less(missing: set[int]) -> None:
+def test_the_matrix_is_exact_with_a_few_recipes_missing(missing: set[int]) -> None:
     check_matrix(key for index, key in enumerate(KEYS) if index not in missing)
 
 
 @given(st.sets(st.sampled_from(KEYS), min_size=1, max_size=8), st.sampled_from([("3.13",), ("3.11", "3.12", "3.13")]))
 @settings(max_examples=20, deadline=None)
-def test_a_few_recipes_at_all(keys: set[Key], pythons: tuple[str, ...]) -> None:
+def test_the_matrix_is_exact_with_only_a_few_recipes(keys: set[Key], pythons: tuple[str, ...]) -> None:
     check_matrix(sorted(key._replace(python=pythons[sum(map(ord, key.isa)) % len(pythons)]) for key in keys))
 
 
 @given(st.data())
 @settings(max_examples=40, deadline=None)
-def test_whole_rows_less(data: st.DataObject) -> None:
+def test_the_matrix_is_exact_with_whole_rows_missing(data: st.DataObject) -> None:
     rows = st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from(KEYS))
     lost = data.draw(st.lists(rows, min_size=1, max_size=3))
     kept = [key for key in KEYS if not any(key[a] == row[a] and key[b] == row[b] for a, b, row in lost)]
@@ -637,7 +638,9 @@ def test_whole_rows_less(data: st.DataObject) -> None:
 @needs_nix
 @given(st.sets(st.sampled_from([variant.name for cell, variant in ALL if cell.branch == "main"]), max_size=6))
 @settings(max_examples=5, deadline=None)
-def test_random_recipes_less(tmp_path_factory: pytest.TempPathFactory, missing: set[str]) -> None:
+def test_a_spec_with_random_recipes_missing_is_exact(
+    tmp_path_factory: pytest.TempPathFactory, missing: set[str]
+) -> None:
     texts = {name: text for name, text in bundled()["main"].items() if name not in missing}
     found = adopt([folder_of(tmp_path_factory.mktemp("less") / "main", texts)])
     lost = {name.replace("pytorch", "torchvision") for name in missing if name.startswith("pytorch-")}
@@ -669,7 +672,7 @@ def test_exclusions_are_as_a_person_would_write_them(lost: object, expected: lis
     assert [" ".join([one.pattern, *one.branches]) for one in matrix.exclude] == expected
 
 
-def test_branches_of_one_cuda_are_told_apart_by_name() -> None:
+def test_branches_with_one_cuda_version_are_distinguished_by_name() -> None:
     keys = [Key("one", "p", "3.13", "sm90", "avx2"), Key("two", "p", "3.13", "sm90", "avx512")]
     keys += [
         Key(branch, "p", "3.13", gpu, isa)
@@ -684,11 +687,11 @@ def test_branches_of_one_cuda_are_told_apart_by_name() -> None:
     assert [(one.pattern, one.branches) for one in matrix.exclude] == [("*-sm90-avx2", ("two",))]
 
 
-# Where it may not come out, and how it is written.
+# Inexact exclusions, and how values are written.
 
 
 @needs_nix
-def test_exclusions_that_come_out_different_are_written_name_by_name(
+def test_if_short_exclusions_are_not_exact_variants_are_excluded_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Cover, "lines", lambda *_: ())
@@ -700,7 +703,7 @@ def test_exclusions_that_come_out_different_are_written_name_by_name(
 
 
 @needs_nix
-def test_the_same_recipes_are_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_recipes_give_the_same_bytes(tmp_path: Path) -> None:
     root = small_fleet(tmp_path, **{"torchvision-python313-cpu-avx2": "", SM80: old(SM80)})
     command = [sys.executable, "-m", "ci_compiler", "adopt", str(root)]
     texts = {
@@ -711,7 +714,7 @@ def test_the_same_recipes_are_the_same_bytes(tmp_path: Path) -> None:
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=8) | st.from_regex(r"\A[0-9a-f]{6}\Z"))
-def test_every_text_is_read_back(text: str) -> None:
+def test_every_text_survives_a_round_trip(text: str) -> None:
     line = f"{scalar('key')}: {flow([text, {'a': text}])}\n"
     assert parse_document(line.encode(), shown="y").value == {"key": [text, {"a": text}]}
     assert yaml.safe_load(line) == {"key": [text, {"a": text}]}
@@ -729,12 +732,12 @@ def test_every_text_is_read_back(text: str) -> None:
         "44a8992c70429de32d64a4604c4b96d4aefe2698beb71d7504c5ee4b58c2d714",
     ],
 )
-def test_hashes_in_every_notation(text: str) -> None:
+def test_hashes_are_read_in_every_notation(text: str) -> None:
     assert sri(text) == "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ="
 
 
 @pytest.mark.parametrize("text", ["", "sha512-AAAA", "sha256-AAAA=", "z" * 52, "e" * 52, "AAAA", "ü" * 52])
-def test_what_is_no_hash(text: str) -> None:
+def test_other_texts_are_not_hashes(text: str) -> None:
     assert sri(text) == ""
 
 
@@ -797,7 +800,9 @@ def test_nothing_to_adopt_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @needs_nix
-def test_a_folder_whose_name_is_no_branch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_whose_name_is_not_a_branch_name_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = folder_of(tmp_path / "my recipes", {"a": "1"})
     assert ci(str(root)) == 2
-    assert "'my recipes' is no branch's name" in capsys.readouterr().err
+    assert "'my recipes' is not a branch name" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The audit: silent on compiled recipes, and each kind of error that hands made is found, alone."""
+"""The audit: no finding on compiled recipes, and exactly one kind of finding for each planted error."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def two_platforms(folder: Folder) -> None:
 
 
 def inline_torch(folder: Folder) -> None:
-    """A torchvision that makes its own torch, as the old recipes did, and asks for big-parallel on itself alone."""
+    """A torchvision that makes its own torch, as the old recipes did, and requires big-parallel only for itself."""
     own = "(pkgs.python313Packages.torch.override { cudaSupport = true; gpuTargets = [ gpuArchSM ]; })"
     folder.edit(V90, f"import ./{X90}.nix {{ }}", own)
 
@@ -126,7 +126,7 @@ def no_document_is_counted_by_hand(folder: Folder) -> None:
 
 
 def dotted(folder: Folder) -> None:
-    """The name that the seeds' documents taught, with the import still of the torch that is there."""
+    """The dotted name from the maintainers' documents, while the import still names the existing torch."""
     name, wrong = "torchvision-python313-cpu-armv8_2", "torchvision-python313-cpu-armv8.2"
     folder.rename(name, wrong)
     folder.edit(wrong, "import ./pytorch-python313-cpu-armv8.2.nix", "import ./pytorch-python313-cpu-armv8_2.nix")
@@ -226,7 +226,7 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
 
 
 @pytest.mark.parametrize("planted", PLANTED)
-def test_each_kind_is_found_and_nothing_else(tmp_path: Path, spec: Spec, planted: str) -> None:
+def test_each_planted_error_is_found_and_nothing_else(tmp_path: Path, spec: Spec, planted: str) -> None:
     branch, code, plant = PLANTED[planted]
     plant(write(tmp_path, spec, branch))
     found = audit(tmp_path, spec, branch)
@@ -235,13 +235,13 @@ def test_each_kind_is_found_and_nothing_else(tmp_path: Path, spec: Spec, planted
         assert all(finding.place.line > 0 for finding in found)
 
 
-def test_a_torch_of_its_own_is_told_apart_and_checked_too(tmp_path: Path, spec: Spec) -> None:
+def test_a_recipes_own_torch_is_checked_too(tmp_path: Path, spec: Spec) -> None:
     inline_torch(write(tmp_path, spec, "main"))
     codes = {finding.code for finding in audit(tmp_path, spec, "main")}
     assert codes == {"another-torch", "big-parallel-missing"}
 
 
-def test_what_cannot_be_evaluated_is_a_finding_and_the_rest_goes_on(tmp_path: Path, spec: Spec) -> None:
+def test_a_failed_evaluation_is_a_finding_and_the_rest_is_audited(tmp_path: Path, spec: Spec) -> None:
     folder = write(tmp_path, spec, "main")
     folder.path(CPU).write_text("{ ... }: {\n  broken", "utf-8")
     folder.edit(V90, 'ninjaFlags = [ "-j32" ]', "ninjaFlags = [ ]")
@@ -259,7 +259,7 @@ def test_wrong_folders_are_wrong_input(tmp_path: Path, spec: Spec) -> None:
         audit(tmp_path / "nowhere", spec, "main")
 
 
-def test_the_command_prints_a_line_a_finding_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_one_line_per_finding_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "spec.yaml").write_text(SPEC, "utf-8")
     folder = write(tmp_path, parse_spec(SPEC.encode(), shown="spec.yaml"), "main")
     options = ["--branch", "main", "--spec", str(tmp_path / "spec.yaml"), "--root", str(tmp_path)]
@@ -267,7 +267,7 @@ def test_the_command_prints_a_line_a_finding_or_json(tmp_path: Path, capsys: pyt
     folder.edit(X90, '"9.0"', '"sm_90"')
     assert run(PROGRAM, ["audit", str(tmp_path), *options]) == 1
     out, err = capsys.readouterr()
-    line = f"{folder.path(X90)}:33:3: gpu-target-notation gpuTargets holds 'sm_90'; torch takes '9.0'"
+    line = f"{folder.path(X90)}:33:3: gpu-target-notation gpuTargets contains 'sm_90'; torch takes '9.0'"
     assert (out, err.splitlines()) == ("", [line, "1 finding"])
     assert run(PROGRAM, ["audit", str(tmp_path), *options, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)[0]["code"] == "gpu-target-notation"

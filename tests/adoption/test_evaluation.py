@@ -1,4 +1,4 @@
-"""The parts of the evaluation: syntax, error messages, shell text, the names in a Nix file."""
+"""The parts of the evaluation: syntax, error messages, shell code, the names in a Nix file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.adoption.helpers import STANDIN, needs_nix, write
 
 
 @needs_nix
-def test_parse(tmp_path: Path) -> None:
+def test_syntax_errors_are_found_in_every_file(tmp_path: Path) -> None:
     write(tmp_path, a="1", b="{ a = ; }", c="{ lib }: lib.x", d="\nundefined", e="[ ")
     files = [*sorted(tmp_path.glob("*.nix")), tmp_path / "missing.nix"]
     assert [(f.place.file, f.place.line, f.place.column, f.message) for f in parse(files)] == [
@@ -26,13 +26,13 @@ def test_parse(tmp_path: Path) -> None:
 
 
 @needs_nix
-def test_standin_is_sound() -> None:
+def test_the_stand_in_parses() -> None:
     files = sorted(STANDIN.rglob("*.nix"))
     assert len(files) > 10
     assert parse(files) == ()
 
 
-def test_failures_of_newer_nix() -> None:
+def test_error_messages_of_newer_nix_are_read() -> None:
     text = dedent("""
         error:
                … while calling the 'foldl'' builtin

@@ -186,7 +186,7 @@ def test_older_call_convention() -> None:
     assert (vision.pin, vision.pins, vision.fetched) == ("", (), ())
     assert vision.platforms == ("x86_64-linux", "aarch64-linux")
     assert vision.torch is not None
-    assert vision.torch.attribute == "python3Packages.pytorch"  # the name of old
+    assert vision.torch.attribute == "python3Packages.pytorch"  # the old name
     assert vision.torch.gpu_targets == ("sm_121",)
     assert vision.torch.flags["CXXFLAGS"] == AVX512
     assert vision.torch.exports["CXXFLAGS"].startswith("$CXXFLAGS ")  # at the end
@@ -306,13 +306,13 @@ def test_package_sets_changed_in_part(tmp_path: Path) -> None:
     changed = 'prev.python313Packages // { torch = prev.python313Packages.torch.overrideAttrs { version = "9"; }; }'
     overlay = f"(final: prev: {{ python313Packages = {changed}; }})"
     assert one(tmp_path, f"(import <nixpkgs> {{ overlays = [ {overlay} ]; }}).python3Packages.torch").version == "9"
-    # What is set under one name does not show under the other, as in nixpkgs.
+    # A package set under one name does not appear under the other, as in nixpkgs.
     overlay = f"(final: prev: {{ python3Packages = {changed}; }})"
     assert one(tmp_path, f"(import <nixpkgs> {{ overlays = [ {overlay} ]; }}).python313Packages.torch").version != "9"
 
 
 @needs_nix
-def test_torch_that_is_handed_on_without_an_override(tmp_path: Path) -> None:
+def test_a_torch_that_is_propagated_without_an_override(tmp_path: Path) -> None:
     audio = one(
         tmp_path,
         """
@@ -344,7 +344,7 @@ def test_builders_take_functions_of_the_final_attributes(tmp_path: Path, builder
 
 
 @needs_nix
-def test_odd_values_are_shown_in_short(tmp_path: Path) -> None:
+def test_odd_values_are_abbreviated(tmp_path: Path) -> None:
     torch = one(
         tmp_path,
         """
@@ -408,7 +408,7 @@ def test_library(tmp_path: Path) -> None:
 
 
 @needs_nix
-def test_the_machine_does_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_result_does_not_depend_on_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NIX_PATH", "NIX_CONFIG", "NIX_REMOTE", "HOME"):
         monkeypatch.setenv(name, "/nonsense")
     torch = one(

@@ -1,4 +1,4 @@
-"""Recipes that cannot be evaluated: each is a finding, and the others go on."""
+"""Recipes that cannot be evaluated: each is a finding, and the others are evaluated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.adoption.helpers import GOOD, needs_nix, one, problem, write
         ("builtins.length (builtins.genList (x: x) 2000000000)", "out of memory", None),
     ],
 )
-def test_what_cannot_be_evaluated_is_a_finding(
+def test_a_failed_evaluation_is_a_finding(
     tmp_path: Path, text: str, message: str, place: tuple[int, int] | None
 ) -> None:
     write(tmp_path, outside="1")
@@ -56,7 +56,7 @@ def test_what_cannot_be_evaluated_is_a_finding(
 
 
 @needs_nix
-def test_endless_evaluation_ends(tmp_path: Path) -> None:
+def test_an_endless_evaluation_is_stopped(tmp_path: Path) -> None:
     endless = "builtins.genericClosure { startSet = [ { key = 0; } ]; operator = x: [ { key = x.key + 1; } ]; }"
     began = time.monotonic()
     finding = problem(tmp_path, endless, timeout=8)
@@ -66,7 +66,7 @@ def test_endless_evaluation_ends(tmp_path: Path) -> None:
 
 
 @needs_nix
-def test_recipes_that_time_is_not_left_for_are_findings(tmp_path: Path) -> None:
+def test_recipes_for_which_no_time_is_left_are_findings(tmp_path: Path) -> None:
     write(tmp_path, a=GOOD, b=GOOD)
     evaluations, findings = evaluate(tmp_path, find_recipes(tmp_path), timeout=0.001)
     assert evaluations == ()
@@ -74,7 +74,7 @@ def test_recipes_that_time_is_not_left_for_are_findings(tmp_path: Path) -> None:
 
 
 @needs_nix
-def test_the_wrong_ones_do_not_hold_up_the_others(tmp_path: Path) -> None:
+def test_wrong_recipes_do_not_stop_the_others(tmp_path: Path) -> None:
     recipes = {f"r{n:02}": GOOD if n % 3 else f'{{ lib }}: throw "wrong {n}"' for n in range(30)}
     write(tmp_path, **recipes)
     evaluations, findings = evaluate(tmp_path, find_recipes(tmp_path))
@@ -83,7 +83,7 @@ def test_the_wrong_ones_do_not_hold_up_the_others(tmp_path: Path) -> None:
 
 
 @needs_nix
-def test_error_in_a_shared_file_names_the_file_and_the_recipe(tmp_path: Path) -> None:
+def test_an_error_in_a_shared_file_names_the_file_and_the_recipe(tmp_path: Path) -> None:
     write(tmp_path, lib__shared="{\n  a = 1; b = ; }", recipe="(import ./lib/shared.nix).a")
     _, (finding,) = evaluate(tmp_path, find_recipes(tmp_path))
     assert (finding.place.file, finding.place.line) == (str(tmp_path / "lib" / "shared.nix"), 2)
@@ -96,12 +96,12 @@ def test_links_do_not_lead_outside(tmp_path: Path) -> None:
     folder = write(tmp_path / "recipes", good=GOOD, through="{ python3Packages }: import ./link.nix")
     (folder / "link.nix").symlink_to(tmp_path / "outside.nix")
     _, findings = evaluate(folder, [folder / "link.nix", folder / "through.nix"])
-    assert "lies outside of the folder" in findings[0].message
+    assert "is outside the folder" in findings[0].message
     assert "forbidden in restricted mode" in findings[1].message
 
 
 @needs_nix
-def test_words_on_standard_error_are_not_taken_for_records(tmp_path: Path) -> None:
+def test_output_on_standard_error_is_not_taken_for_records(tmp_path: Path) -> None:
     fake = r'builtins.trace "ci-compiler-event {\"event\":\"end\",\"recipe\":0,\"value\":{}}" (abort "stop")'
     assert "stop" in problem(tmp_path, fake).message
 
@@ -122,7 +122,7 @@ def test_no_recipes_are_no_evaluations(tmp_path: Path) -> None:
     assert evaluate(tmp_path, []) == ((), ())
 
 
-def test_missing_nix_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_nix_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     write(tmp_path, recipe="1")
     for call in (lambda: evaluate(tmp_path, find_recipes(tmp_path)), lambda: parse(find_recipes(tmp_path))):
@@ -132,7 +132,7 @@ def test_missing_nix_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @needs_nix
-def test_a_failure_of_nix_itself_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_nix_itself_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / nix.PROGRAM
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho 'error: cannot start' >&2\nexit 1\n", encoding="utf-8")

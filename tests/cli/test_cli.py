@@ -93,7 +93,7 @@ def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[st
         (["explain", "pytorch-python313-cpu-armv8.2"], "write pytorch-python313-cpu-armv8_2"),
         (["explain", "pytorch-python313-cuda12_8-sm91-avx2"], "unknown GPU 'sm91'; did you mean sm90"),
         (["explain", "x"], "is not a variant's name"),
-        (["audit", "/nowhere/at/all"], "/nowhere/at/all: recipes-missing there is no such folder"),
+        (["audit", "/nowhere/at/all"], "/nowhere/at/all: recipes-missing the folder does not exist"),
         (["summary", ".", "--chosen", "[1"], "--chosen: wrong-value is no JSON list of names"),
         (["summary", ".", "--chosen", "5"], "--chosen: wrong-value is no JSON list of names"),
         (["summary", ".", "--chosen", "[5]"], "--chosen: wrong-value is no JSON list of names"),

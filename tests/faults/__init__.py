@@ -1,1 +1,1 @@
-"""Faults while files are written: killed at every step, a full disk, a folder that may not be written, two at once."""
+"""Faults while files are written: a kill at every step, a full disk, a read-only folder, two compiles at once."""

@@ -1,8 +1,8 @@
-"""Runs a command in a child process that dies at any step that changes the disk, as SIGKILL would end it.
+"""Runs a command in a child process that dies at a step that changes the disk, as if killed by SIGKILL.
 
-Python's audit events tell of every call that changes a folder (open for writing, mkdir, link, rename, unlink, ...) just
-before it is made, and of every program that is started; the two that it does not tell of are counted by hand: a file's
-text is written in two halves with a step before each, and folders are exchanged by a call of the C library.
+Python raises an audit event before every call that changes a folder (open for writing, mkdir, link, rename, unlink, …)
+and before every program start. Two steps have no audit event and are added here: a file's text is written in two
+halves, with a step before each, and folders are exchanged by a call of the C library.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from ci_compiler.cli.app import Program, run
 from ci_compiler.files import atomic as disk
 
 KILLED = 137
-"""The status of a child that its step ended."""
+"""The exit status of a child that died at its step."""
 
 CHANGES = frozenset(
     {f"os.{name}" for name in ("rename", "remove", "mkdir", "rmdir", "link", "symlink", "chmod", "chown", "truncate")}
     | {"subprocess.Popen", "os.posix_spawn"}
 )
-"""The audit events of calls that change the disk, and of programs that may."""
+"""The audit events of calls that change the disk, and of program starts, which may."""
 
 PROGRAMS: dict[str, Program] = {"ci-compile": compiling.PROGRAM, "ci-runner": runner.PROGRAM}
 
 
 def command(*words: str) -> int:
-    """Runs a command in this process: its exit code."""
+    """Runs a command in this process. Returns its exit code."""
     return run(PROGRAMS[words[0]], words[1:])
 
 
 def child(work: Callable[[], int]) -> int:
-    """The exit status of a child process that does `work`, whose output nobody reads."""
+    """The exit status of a child process that runs `work`. Its output is discarded."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking beside pytest-xdist's thread
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with pytest-xdist's thread running
         pid = os.fork()
     if pid == 0:
         code = 99
@@ -54,7 +54,7 @@ def child(work: Callable[[], int]) -> int:
 
 
 def states(words: Sequence[str], root: Path, folder: Path) -> int:
-    """Runs the command `words`, and copies `root` to `folder/N` before its N-th step; the number of steps.
+    """Runs the command `words` and copies `root` to `folder/N` before its N-th step. Returns the number of steps.
 
     What a copy holds is what a process that is killed there leaves: nothing is written but by the steps.
     """
@@ -77,7 +77,7 @@ def die(words: Sequence[str], last: int) -> None:
 
 
 def _stepping(words: Sequence[str], act: Callable[[int], None]) -> int:
-    """Runs the command, with `act(N)` before each step that changes the disk; what `act` does is none."""
+    """Runs the command and calls `act(N)` before each step that changes the disk. Steps of `act` do not count."""
     steps, acting = 0, False
 
     def step() -> None:
@@ -106,7 +106,7 @@ def _stepping(words: Sequence[str], act: Callable[[int], None]) -> int:
         return exchange(one, other)
 
     Path.write_text = written  # type: ignore[method-assign, assignment]
-    disk._exchange = exchanged  # noqa: SLF001  (the one step that no audit event tells of)
+    disk._exchange = exchanged  # noqa: SLF001  (the step without an audit event)
     sys.addaudithook(heard)
     return command(*words)
 

@@ -1,4 +1,4 @@
-"""Faults where the kernel has them: strace ends a command at a system call that changes the disk, or fails the call.
+"""Faults at system calls: strace kills a command at a call that changes the disk, or makes the call fail.
 
 What `injector` does within Python, for every step and cheaply, this does to a real process, git's among them, at the
 calls themselves: the proof that the steps there miss nothing.
@@ -22,17 +22,17 @@ CHANGING = (
     "link", "linkat", "symlink", "symlinkat", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat",
     "renameat2", "truncate", "ftruncate", "fallocate", "chmod", "fchmod", "fchmodat", "utimensat", "setxattr",
 )  # fmt: skip
-"""System calls that change the disk whatever they are given."""
+"""System calls that always change the disk."""
 
 OPENING, WRITING = ("open", "openat", "creat"), ("write", "pwrite64", "writev")
-"""System calls that change it when they open for writing, and when what they write to is a file."""
+"""System calls that change the disk if they open for writing, or write to a file."""
 
 KILLED, FULL = "signal=KILL", "error=ENOSPC"
-"""Faults as strace has them: the process ends before the call is made; the call fails, for lack of space."""
+"""Faults for strace to inject: the process is killed before the call; the call fails for lack of space."""
 
 ROOT = Path(__file__).parents[2]
 TRACING = f"-y -s 0 -e trace={','.join(f'?{name}' for name in (*CHANGING, *OPENING, *WRITING))}"
-"""strace's options that list the calls, with the files that descriptors stand for."""
+"""strace's options to list the calls, with the files of descriptors."""
 
 _CALL = re.compile(r"(?:\d+ +)?(\w+)\((.*)")
 _FOR_WRITING = re.compile(r"O_(?:WRONLY|RDWR|CREAT|TRUNC)")
@@ -48,34 +48,34 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a command ended (minus the signal's number, where one ended it), and what it said on standard error."""
+    """How a command ended: its exit status (minus the signal's number if a signal ended it) and standard error."""
 
     status: int
     said: str
 
 
 def program(*words: str) -> list[str]:
-    """The words that run `ci-compile` or `ci-runner` (the first of `words`) in a process of its own."""
+    """The command line that runs `words` (`ci-compile` or `ci-runner` first) in its own process."""
     code = "import sys; from tests.faults.injector import command; sys.exit(command(*sys.argv[1:]))"
     return [sys.executable, "-c", code, *words]
 
 
 def changing_calls(words: Sequence[str], folder: Path, log: Path) -> list[Call]:
-    """The calls by which the process `words` changes `folder`, in their order; it runs once for it."""
+    """The calls by which the process `words` changes `folder`, in order. It is run once to find them."""
     ended = _strace(f"{TRACING} -o {log}", words)
     assert ended.status == 0, ended.said
     return list(changing(log.read_text("utf-8"), folder))
 
 
 def struck(words: Sequence[str], call: Call, fault: str, log: Path) -> Ended:
-    """How the process `words` ends when `fault` comes over it at `call`, which it must come to."""
+    """How the process `words` ends if `fault` is injected at `call`, which it must reach."""
     ended = _strace(f"{striking(call, fault)} -o {log}", words)
     assert ended.status == -signal.SIGKILL or "(INJECTED)" in log.read_text("utf-8"), f"{call} never came"
     return ended
 
 
 def striking(call: Call, fault: str) -> str:
-    """The options by which strace brings `fault` over a process at `call`."""
+    """strace's options to inject `fault` at `call`."""
     return f"-e trace={call.name} -e inject={call.name}:{fault}:when={call.number}"
 
 

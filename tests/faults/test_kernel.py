@@ -1,4 +1,4 @@
-"""Killed, or out of space, at the system calls that change the disk: the files are the old ones or the new.
+"""Killed, or out of space, at the system calls that change the disk: the files are the old ones or the new ones.
 
 A few calls of each command are struck, spread over all of them; every one with `CI_COMPILER_FAULTS=every`.
 """
@@ -17,10 +17,10 @@ from tests.faults.trees import COMMANDS, below, leftovers, prepared, replaced, s
 
 EVERY = os.environ.get("CI_COMPILER_FAULTS") == "every"
 TRIED = 5
-"""Calls of a command that are struck where not every one is."""
+"""The number of calls to inject a fault at, unless all are tried."""
 
 WHOLE = {"compile": (".flox/pkgs", ".github"), "recipes": (".flox/pkgs",), "site": ("out",), "deploy": ("out/systemd",)}
-"""The folders that a command changes in one step each; `init` makes its two files one after the other."""
+"""The folders that each command changes in one step; `init` writes its two files one after the other."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def some(calls: Sequence[Call]) -> Sequence[Call]:
-    """All calls, or as many as an everyday run takes, the first and the last among them."""
+    """All calls, or as many as an ordinary run tries, including the first and the last."""
     assert len(calls) > 3
     count = len(calls) if EVERY else min(TRIED, len(calls))
     return [calls[number * (len(calls) - 1) // (count - 1)] for number in range(count)]

@@ -1,4 +1,4 @@
-"""Killed at any step that changes the disk: each folder is the old one or the new, and the next run mends the rest."""
+"""Killed at any step that changes the disk: each folder is old or new, and the next run completes the change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.faults.injector import child, command, die, states
 from tests.faults.trees import FOREIGN, NEW, OLD, below, give, leftovers, put, replaced, repository, snapshot
 
 TRIED = None if os.environ.get("CI_COMPILER_FAULTS") == "every" else 5
-"""Steps that a process really dies at, for each command; the disk before every step is looked at in any case."""
+"""The number of steps at which a process is really killed, per command. The disk is checked before every step."""
 
 
 class Case:
@@ -26,7 +26,7 @@ class Case:
         self.words = tuple(words(self.root))
 
     def keep(self) -> None:
-        """Makes the tree as it is the one that every death starts from; keeps what it is before every step."""
+        """Takes the current tree as the start of every run, and copies the tree before every step."""
         replaced(self._kept, self.root)
         self.old = snapshot(self.root)
         self._states.mkdir()
@@ -36,7 +36,7 @@ class Case:
         assert not leftovers(self.root)
 
     def seen(self) -> Iterator[tuple[int, dict[str, bytes]]]:
-        """The number of every step, and the files as they are before it; what is not ours is as it was."""
+        """The number of every step and the files before it. Foreign files must be unchanged."""
         assert self._steps > 5
         for step in range(1, self._steps + 1):
             now = snapshot(self._states / str(step))
@@ -45,7 +45,7 @@ class Case:
             yield step, now
 
     def old_or_new(self, *folders: str) -> None:
-        """Each of `folders` is the old or the new one before every step, and both were seen."""
+        """Asserts that each of `folders` is old or new before every step, and that both occur."""
         kinds: dict[str, set[bool]] = {folder: set() for folder in folders}
         for step, now in self.seen():
             for folder, seen in kinds.items():
@@ -55,7 +55,7 @@ class Case:
         assert all(seen == {False, True} for seen in kinds.values())
 
     def mends(self) -> None:
-        """Dies at some of the steps, the last among them; the next run ends as if nothing had been."""
+        """Kills the command at some steps, including the last; the next run must end as if nothing had happened."""
         some = range(1, self._steps, max(1, self._steps // TRIED) if TRIED else 1)
         for step in [*some, self._steps]:
             replaced(self.root, self._kept)
@@ -68,7 +68,7 @@ class Case:
 
 @pytest.fixture
 def case(tmp_path: Path) -> Case:
-    """A repository whose workflows and recipes are of the old spec, and whose spec is the new."""
+    """A repository with the new spec, and the workflows and recipes of the old one."""
     made = Case(tmp_path, lambda root: ["ci-compile", "--root", str(root)])
     repository(made.root, OLD)
     assert child(lambda: command("ci-compile", "recipes", "--branch", "main", "--root", str(made.root))) == 0
@@ -135,7 +135,7 @@ def test_a_deployment_is_old_or_new(tmp_path: Path, target: str) -> None:
     made.mends()
 
 
-def test_the_page_is_old_or_new(tmp_path: Path) -> None:
+def test_the_finder_page_is_old_or_new(tmp_path: Path) -> None:
     made = Case(tmp_path, lambda root: ["ci-compile", "site", str(root / "site"), "--spec", str(root / "s.yaml")])
     put(made.root, "s.yaml", json.dumps(OLD))
     put(made.root, "site/mine.html", "mine\n")
@@ -146,7 +146,7 @@ def test_the_page_is_old_or_new(tmp_path: Path) -> None:
     made.mends()
 
 
-def test_where_folders_cannot_be_exchanged_each_file_is_old_or_new(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_exchange_of_folders_each_file_is_old_or_new(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "_exchange", lambda *_: False)  # as on NFS and other file systems
     case.keep()
     mixed = 0

@@ -1,4 +1,4 @@
-"""A disk that is full, a folder that may not be written, things in the way: said in a line, and nothing is changed."""
+"""A full disk, a read-only folder, other files in the way: each is a one-line error, and nothing changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VARIANT = ".github/workflows/variant.yml"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A repository whose workflows are of the old spec, with the new one, and folders to write others into."""
+    """A repository with the new spec and the workflows of the old one, and folders for other commands to write to."""
     return prepared(tmp_path / "root")
 
 
@@ -44,7 +44,7 @@ def test_a_full_disk_leaves_the_old_tree(root: Path, name: str, room: int) -> No
     before = snapshot(root, staged=True)
 
     def full() -> int:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))  # no file may grow above it, as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))  # no file can grow beyond it, as on a full disk
         return command(*COMMANDS[name](root))
 
     assert child(full) == 2
@@ -55,17 +55,17 @@ def test_a_full_disk_leaves_the_old_tree(root: Path, name: str, room: int) -> No
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to another user")
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_folder_that_may_not_be_written_is_said_in_a_line(root: Path, name: str) -> None:
+def test_a_read_only_folder_is_a_one_line_error(root: Path, name: str) -> None:
     for folder in (root, *root.parents):
         if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
-            folder.chmod(0o755)  # pytest's own folders are its user's alone
+            folder.chmod(0o755)  # only pytest's user can enter its own folders
     before = snapshot(root, staged=True)
 
     other = root.parent / "other"
     replaced(other, root)
 
     def unprivileged() -> int:
-        assert command(*COMMANDS[name](other)) == 0  # imports what another user may not be able to read
+        assert command(*COMMANDS[name](other)) == 0  # imports modules that another user may be unable to read
         os.setgid(NOBODY)
         os.setuid(NOBODY)
         return command(*COMMANDS[name](root))
@@ -77,7 +77,7 @@ def test_a_folder_that_may_not_be_written_is_said_in_a_line(root: Path, name: st
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("closed", [".github", ".github/workflows"])
-def test_a_folder_that_its_owner_has_closed_stays_closed(root: Path, tmp_path: Path, closed: str) -> None:
+def test_a_folder_that_its_owner_made_read_only_stays_so(root: Path, tmp_path: Path, closed: str) -> None:
     for folder in (root, *root.parents):
         if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
             folder.chmod(0o755)
@@ -91,7 +91,7 @@ def test_a_folder_that_its_owner_has_closed_stays_closed(root: Path, tmp_path: P
     said.chmod(0o666)
 
     def as_its_owner() -> int:
-        assert command(*COMMANDS["compile"](other)) == 0  # imports what another user may not be able to read
+        assert command(*COMMANDS["compile"](other)) == 0  # imports modules that another user may be unable to read
         os.setgid(NOBODY)
         os.setuid(NOBODY)
         with said.open("w", encoding="utf-8") as file, contextlib.redirect_stderr(file):
@@ -105,7 +105,7 @@ def test_a_folder_that_its_owner_has_closed_stays_closed(root: Path, tmp_path: P
     assert not leftovers(root)
 
 
-def test_the_line_says_which_folder_and_why(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_names_the_folder_and_the_reason(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "out/file").write_text("x", "utf-8")
     assert command("ci-compile", "site", str(root / "out/file"), "--root", str(root)) == 2
     assert "cannot-write cannot be written: " in capsys.readouterr().err
@@ -169,7 +169,7 @@ def test_a_folder_that_became_a_link_outside_is_refused(root: Path, name: str) -
     assert snapshot(outside) == before
 
 
-def test_two_compiles_at_once_end_as_one_would(root: Path) -> None:
+def test_two_compiles_at_once_end_like_one(root: Path) -> None:
     single = root.parent / "single"
     repository(single, NEW)
     assert child(lambda: command(*COMMANDS["recipes"](single))) == 0
@@ -191,13 +191,13 @@ def test_two_compiles_of_two_specs_leave_the_tree_of_one(root: Path) -> None:
         trees.append(below(snapshot(root), ".github"))
     for _ in range(6):
         works = [lambda at=at: command("ci-compile", "--root", str(root), "--spec", str(specs[at])) for at in (0, 1)]
-        assert set(_together(*works)) <= {0, 2}  # who comes second is told that the files changed meanwhile
+        assert set(_together(*works)) <= {0, 2}  # the second one may report that the files changed
         assert below(snapshot(root), ".github") in trees
         assert not leftovers(root)
 
 
 def _together(*works: Callable[[], int]) -> list[int]:
-    """The exit statuses of child processes that begin their work at one moment."""
+    """The exit statuses of child processes that start at the same moment."""
     ready, steady = os.pipe()
     children = []
     for work in works:
@@ -212,7 +212,7 @@ def _together(*works: Callable[[], int]) -> list[int]:
     return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
 
 
-def test_what_a_dead_compile_left_is_swept_though_nothing_changes(root: Path) -> None:
+def test_leftovers_of_a_dead_compile_are_removed_even_if_nothing_changes(root: Path) -> None:
     assert child(lambda: command(*COMMANDS["compile"](root))) == 0
     put(root, f"{STAGING}.github-999999999-x/.github/README.md", "x\n")
     assert child(lambda: command(*COMMANDS["compile"](root))) == 0

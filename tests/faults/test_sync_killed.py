@@ -1,4 +1,4 @@
-"""`ci-compile sync` killed before any step of its own, each git that it starts among them: all branches move, or none.
+"""`ci-compile sync` killed before any of its steps, including each git that it starts: all branches move, or none.
 
 A git that is killed itself while it moves the refs, which it has locked all before it moves one, leaves its locks: the
 next run says which file stands in the way, and once that is gone moves the rest.
@@ -29,7 +29,7 @@ ENVIRONMENT = {
 
 
 def git(root: Path, *words: str) -> str:
-    """What git says."""
+    """The output of git."""
     done = subprocess.run(
         [require("git"), "-C", root, *words], capture_output=True, text=True, env=ENVIRONMENT, check=False
     )
@@ -44,7 +44,7 @@ def trees(root: Path) -> list[str]:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with two branches that `WORDS` brings up to date."""
+    """A repository with two branches to bring up to date."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     root = tmp_path / "root"
@@ -59,7 +59,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def sync(root: Path) -> tuple[str, ...]:
-    """The command's words."""
+    """The arguments of the command."""
     return ("ci-compile", "sync", "--root", str(root))
 
 
@@ -91,7 +91,7 @@ esac
 """
 
 
-def test_a_git_that_is_killed_while_it_moves_the_branches_is_told_of_and_made_good(
+def test_a_git_killed_while_it_moves_branches_is_reported_and_recovered_from(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     require("strace")
@@ -112,7 +112,7 @@ def test_a_git_that_is_killed_while_it_moves_the_branches_is_told_of_and_made_go
         assert "git update-ref ended with" in capsys.readouterr().err
         assert all(line in old or line in new for line in trees(root)), call
         monkeypatch.setenv("STRIKE", "-o /dev/null")
-        for _ in range(10):  # each run meets one lock that is left
+        for _ in range(10):  # each run finds one leftover lock
             if command(*sync(root)) == 0:
                 break
             said = capsys.readouterr().err
@@ -120,5 +120,5 @@ def test_a_git_that_is_killed_while_it_moves_the_branches_is_told_of_and_made_go
             assert left, said
             Path(left[1]).unlink()
         assert trees(root) == new, call
-        # HEAD's own lock stops no sync once its branch has moved; the next commit here tells of it.
+        # HEAD's own lock stops no sync once its branch has moved; the next commit here reports it.
         assert {path.name for path in root.rglob("*.lock")} <= {"HEAD.lock"}, call

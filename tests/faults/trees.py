@@ -1,4 +1,4 @@
-"""Repositories to break: a spec, what it compiles to, and files that are somebody else's."""
+"""Repositories for fault tests: a spec, its compiled files, and foreign files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEW = small(
     branches={"main": {"cuda": "12.9", "nixpkgs": PIN, "versions": {"pytorch": "2.9.0", "torchvision": "0.24.0"}}},
     matrix={"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"cpu": {}, "sm80": {}}},
 )
-"""Two specs that share no compiled file's text: files are added, changed and removed from the one to the other."""
+"""Two specs without a compiled file in common: from one to the other, files are added, changed and removed."""
 
 
 def put(root: Path, path: str, text: str) -> Path:
@@ -39,7 +39,7 @@ def put(root: Path, path: str, text: str) -> Path:
 
 
 def repository(root: Path, spec: dict[str, Any]) -> Path:
-    """A repository at `root` on its branch main, with foreign files and `spec`, which nobody has compiled."""
+    """A repository at `root` on its branch main, with foreign files and `spec`, not compiled yet."""
     for path, text in FOREIGN.items():
         put(root, path, text)
     put(root, ".git/HEAD", "ref: refs/heads/main\n")
@@ -48,12 +48,12 @@ def repository(root: Path, spec: dict[str, Any]) -> Path:
 
 
 def give(root: Path, spec: dict[str, Any]) -> None:
-    """Makes `spec` the repository's."""
+    """Writes `spec` to the repository."""
     put(root, ".github/ci-matrix.yaml", json.dumps(spec))
 
 
 def prepared(root: Path) -> Path:
-    """A repository whose workflows and recipes are of the old spec, with the new one; folders to write others to."""
+    """A repository with the new spec and the compiled files of the old one, and folders for other commands."""
     repository(root, OLD)
     assert child(lambda: command("ci-compile", "--root", str(root))) == 0
     assert child(lambda: command("ci-compile", "recipes", "--branch", "main", "--root", str(root))) == 0
@@ -70,17 +70,17 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "deploy": lambda root: ["ci-runner", "deploy", "systemd", "-o", str(root / "out"), "--root", str(root)],
     "init": lambda root: ["ci-compile", "init", "--root", str(root / "bare")],
 }
-"""What writes, as words for a prepared repository."""
+"""The commands that write files, with their arguments for a prepared repository."""
 
 
 def snapshot(root: Path, *, staged: bool = False) -> dict[str, bytes]:
-    """The files below `root` and their bytes, without what a dead compile left beside its folders unless `staged`."""
+    """The files below `root` and their bytes; leftovers of a dead compile only if `staged`."""
     found = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in sorted(found.items()) if staged or STAGING not in name}
 
 
 def below(files: dict[str, bytes], folder: str) -> dict[str, bytes]:
-    """Those of `files` that lie in `folder`."""
+    """The `files` in `folder`."""
     return {name: data for name, data in files.items() if name.startswith(f"{folder}/")}
 
 
@@ -91,5 +91,5 @@ def replaced(root: Path, other: Path) -> None:
 
 
 def leftovers(root: Path) -> list[str]:
-    """What lies about that no command should leave."""
+    """Leftovers that no command should leave."""
     return sorted(path.name for path in root.rglob(f"{STAGING}*"))

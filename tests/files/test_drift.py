@@ -1,4 +1,4 @@
-"""Owned files: what is written, what is removed, what is never touched, and that it happens all at once."""
+"""Compiled files: what is written, removed and never touched, all in one step."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def snapshot(root: Path) -> dict[str, bytes]:
     return {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
-def test_files_are_added_changed_and_removed_and_then_nothing_is_left_to_do(tmp_path: Path) -> None:
+def test_files_are_added_changed_and_removed_and_then_nothing_differs(tmp_path: Path) -> None:
     assert compile_into(tmp_path, {A: OURS, B: OURS}) == [(A, "added"), (B, "added")]
     assert compile_into(tmp_path, {A: OURS, B: OURS}) == []
     assert compile_into(tmp_path, {A: OURS + "x: 1\n"}) == [(A, "changed"), (B, "removed")]
     assert snapshot(tmp_path) == {A: (OURS + "x: 1\n").encode()}
 
 
-def test_what_is_not_ours_stays_byte_for_byte_and_keeps_its_inode_and_mode(tmp_path: Path) -> None:
+def test_foreign_files_keep_their_bytes_inode_and_mode(tmp_path: Path) -> None:
     foreign = write(tmp_path, ".github/workflows/mine.yml", "name: mine\n")
     funding = write(tmp_path, ".github/FUNDING.yml", "github: me\n")
     foreign.chmod(0o640)
@@ -85,10 +85,10 @@ def test_a_foreign_file_in_the_way_is_an_error_and_nothing_is_written(tmp_path: 
         ("linked-folder", "its folder .github/workflows is a symbolic link, which ci-compile does not write through"),
         ("linked-root", "its folder .github is a symbolic link, which ci-compile does not write through"),
         ("file-for-a-folder", "its folder .github/workflows is a file"),
-        ("pipe", "is no plain file"),
+        ("pipe", "is not a regular file"),
     ],
 )
-def test_whatever_else_is_in_the_way_is_an_error(tmp_path: Path, kind: str, said: str) -> None:
+def test_anything_else_in_the_way_is_an_error(tmp_path: Path, kind: str, said: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     root = tmp_path / "root"
@@ -132,19 +132,19 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pyt
     assert list(map(str, raised.value.findings)) == [f"{A}: in-the-way cannot be read: Input/output error"]
 
 
-def test_a_comparison_that_saw_two_trees_writes_neither(tmp_path: Path) -> None:
-    """Where a file system has no locks, another compile may exchange the folder while it is compared."""
+def test_a_comparison_of_a_tree_that_changed_meanwhile_writes_nothing(tmp_path: Path) -> None:
+    """Without locks, another compile may exchange the folder during the comparison."""
     mine, theirs = {A: OURS, B: OURS}, {A: OURS + "x: 1\n", B: OURS + "x: 1\n"}
     compile_into(tmp_path, theirs)
     seen = [change for change in compare(tmp_path, mine, [GITHUB]) if change.path == B]
     with pytest.raises(InputError) as raised:
         apply(tmp_path, mine, seen, [GITHUB])
-    said = "was changed while this compile was at work; run it again"
+    said = "was changed during this compile; run it again"
     assert list(map(str, raised.value.findings)) == [f"{A}: in-the-way {said}"]
     assert snapshot(tmp_path) == {path: text.encode() for path, text in theirs.items()}
 
 
-def test_what_another_compile_has_made_meanwhile_is_not_made_again(tmp_path: Path) -> None:
+def test_changes_that_another_compile_made_meanwhile_are_not_repeated(tmp_path: Path) -> None:
     files = {A: OURS, B: OURS}
     changes = compare(tmp_path, files, [GITHUB])
     compile_into(tmp_path, {A: OURS})
@@ -154,10 +154,10 @@ def test_what_another_compile_has_made_meanwhile_is_not_made_again(tmp_path: Pat
     assert (tmp_path / A).stat().st_ino == node
 
 
-def test_what_is_no_readable_file_is_not_ours(tmp_path: Path) -> None:
+def test_an_unreadable_path_is_not_a_compiled_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert not is_ours(tmp_path / "pipe")
-    assert not is_ours(Path("/proc/self/mem"))  # a file, and reading its beginning is an error
+    assert not is_ours(Path("/proc/self/mem"))  # a file whose start cannot be read
     (tmp_path / ".github").mkdir()
     os.mkfifo(tmp_path / ".github/x.yml")
     (tmp_path / ".github/y.yml").symlink_to(write(tmp_path, "elsewhere/ours.yml"))
@@ -165,7 +165,7 @@ def test_what_is_no_readable_file_is_not_ours(tmp_path: Path) -> None:
     assert not holds_ours(tmp_path, GITHUB)
 
 
-def test_a_file_of_ours_that_is_no_utf_8_is_mended_and_shown(tmp_path: Path) -> None:
+def test_a_compiled_file_that_is_not_utf_8_is_repaired_and_shown(tmp_path: Path) -> None:
     for path in (A, B):
         write(tmp_path, path).write_bytes(OURS.encode() + b"\xff\n")
     changes = compare(tmp_path, {A: OURS}, [GITHUB])
@@ -179,24 +179,24 @@ def test_a_file_of_ours_that_is_no_utf_8_is_mended_and_shown(tmp_path: Path) -> 
     ]
 
 
-def test_a_territory_without_changes_is_not_made(tmp_path: Path) -> None:
+def test_a_territory_without_changes_is_not_created(tmp_path: Path) -> None:
     files = {A: OURS, B: OURS}
     apply(tmp_path, files, compare(tmp_path, files, [GITHUB, FLOX]), [GITHUB, FLOX])
     assert sorted(path.name for path in tmp_path.iterdir()) == [".github"]
 
 
-def test_what_is_being_written_is_compared_when_it_is_done(tmp_path: Path) -> None:
+def test_a_comparison_waits_for_a_running_compile(tmp_path: Path) -> None:
     handle = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     with ThreadPoolExecutor(1) as pool:
         seen = pool.submit(compare, tmp_path, {A: OURS}, [GITHUB])
-        time.sleep(0.2)  # so that a comparison that did not wait would be over
+        time.sleep(0.2)  # a comparison that did not wait would be done by now
         write(tmp_path, A)
         os.close(handle)
         assert seen.result() == ()
 
 
-def test_whoever_stands_in_a_folder_stays_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_working_directory_stays_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compile_into(tmp_path, {A: OURS, B: OURS})
     monkeypatch.chdir(tmp_path / A.rpartition("/")[0])
     compile_into(tmp_path, {A: OURS + "x: 1\n", ".github/actions/c/action.yml": OURS})
@@ -206,7 +206,7 @@ def test_whoever_stands_in_a_folder_stays_in_it(tmp_path: Path, monkeypatch: pyt
     assert Path("../actions/c/action.yml").exists()
 
 
-def test_where_the_old_folder_cannot_take_its_place_back_the_new_one_stays(
+def test_if_the_old_folder_cannot_be_exchanged_back_the_new_one_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compile_into(tmp_path, {A: OURS, B: OURS})
@@ -225,8 +225,8 @@ def test_where_the_old_folder_cannot_take_its_place_back_the_new_one_stays(
 
 
 @pytest.mark.parametrize("when", [1, 2])
-def test_what_somebody_writes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: int) -> None:
-    """An editor saves by renaming: its file is a new one in the folder that is about to be another."""
+def test_files_written_meanwhile_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: int) -> None:
+    """An editor saves by renaming: it puts a new file into the folder that is about to be exchanged."""
     calls: list[Path] = []
     mine, deep, link = (tmp_path / ".github" / name for name in ("CODEOWNERS", "deep/er/new.md", "link"))
     compile_into(tmp_path, {A: OURS, B: OURS})
@@ -249,7 +249,7 @@ def test_what_somebody_writes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pyt
     assert not list(tmp_path.glob(".ci-compile-*"))
 
 
-def test_where_folders_cannot_be_exchanged_files_change_one_by_one(
+def test_without_an_exchange_of_folders_files_change_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ci_compiler.files.atomic._exchange", lambda *_: False)
@@ -261,7 +261,7 @@ def test_where_folders_cannot_be_exchanged_files_change_one_by_one(
     assert (tmp_path / ".github/CODEOWNERS").stat().st_ino == foreign
 
 
-def test_where_files_cannot_be_linked_they_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_linked_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compile_into(tmp_path, {A: OURS, B: OURS})
     write(tmp_path, ".github/CODEOWNERS", "* @me\n").chmod(0o640)
     monkeypatch.setattr("os.link", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
@@ -283,22 +283,20 @@ def test_a_folder_stays_when_its_last_files_go(tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_single_file_comes_with_its_folder(tmp_path: Path) -> None:
+def test_a_single_file_is_written_with_its_folder(tmp_path: Path) -> None:
     action = ".github/actions/c/action.yml"
     compile_into(tmp_path, {A: OURS})
     assert compile_into(tmp_path, {A: OURS, action: OURS}) == [(action, "added")]
     assert snapshot(tmp_path).keys() == {A, action}
 
 
-def test_folders_above_a_territory_are_made(tmp_path: Path) -> None:
+def test_folders_above_a_territory_are_created(tmp_path: Path) -> None:
     files = {".flox/pkgs/a.nix": OURS}
     apply(tmp_path, files, compare(tmp_path, files, [FLOX]), [FLOX])
     assert snapshot(tmp_path) == {".flox/pkgs/a.nix": OURS.encode()}
 
 
-def test_what_cannot_be_written_is_named_as_the_system_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_error_has_the_systems_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(number: int, *names: str) -> Callable[..., None]:
         def fail(*_: object) -> None:
             raise OSError(number, os.strerror(number), *names)
@@ -315,7 +313,9 @@ def test_what_cannot_be_written_is_named_as_the_system_names_it(
         assert list(map(str, raised.value.findings)) == [said]
 
 
-def test_of_many_files_that_cannot_be_copied_the_first_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_files_that_cannot_be_copied_the_first_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compile_into(tmp_path, {A: OURS, B: OURS})
 
     def full(source: str, _: str) -> str:
@@ -326,7 +326,7 @@ def test_of_many_files_that_cannot_be_copied_the_first_is_told(tmp_path: Path, m
         compile_into(tmp_path, {A: OURS + "x: 1\n", B: OURS + "x: 1\n"})
 
 
-def test_each_territory_changes_by_itself(tmp_path: Path) -> None:
+def test_territories_change_independently(tmp_path: Path) -> None:
     near, beside = Territory(folder="out", patterns=("*",)), Territory(folder="out2", patterns=("*",))
     files = {"out/a": OURS, "out/b": OURS, "out2/a": OURS, "out2/b": OURS}
     apply(tmp_path, files, compare(tmp_path, files, [near, beside]), [near, beside])
@@ -357,7 +357,7 @@ def test_a_territory_knows_the_paths_of_its_files(path: str, *, held: bool) -> N
     assert GITHUB.may_hold(path) is held
 
 
-def test_one_file_is_written_whole_beside_what_a_dead_run_left(tmp_path: Path) -> None:
+def test_one_file_is_written_whole_despite_leftovers_of_a_dead_run(tmp_path: Path) -> None:
     target = tmp_path / "spec.yaml"
     dead, alive = tmp_path / ".ci-compile-spec.yaml-999999999-x", tmp_path / f".ci-compile-spec.yaml-{os.getpid()}-x"
     other = tmp_path / ".ci-compile-other-999999999-x"
@@ -373,18 +373,18 @@ def test_one_file_is_written_whole_beside_what_a_dead_run_left(tmp_path: Path) -
         write_file(tmp_path / "nowhere/spec.yaml", "a: 1\n")
 
 
-def test_a_file_that_looks_like_ours_only_further_down_is_foreign(tmp_path: Path) -> None:
+def test_a_mark_below_the_first_line_does_not_count(tmp_path: Path) -> None:
     kept = write(tmp_path, B, f"name: x\n# {MARK} from s\n")
     compile_into(tmp_path, {A: OURS})
     assert kept.exists()
 
 
 @pytest.mark.parametrize("files", [{A: OURS + "x: 1\n"}, {A: OURS + "x: 1\n", B: OURS}], ids=["one file", "two files"])
-def test_a_disk_that_takes_no_more_leaves_the_old_tree(tmp_path: Path, files: dict[str, str]) -> None:
+def test_a_full_disk_leaves_the_old_tree(tmp_path: Path, files: dict[str, str]) -> None:
     compile_into(tmp_path, {A: OURS})
     before = snapshot(tmp_path)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # what follows is refused as by a full disk
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # writes fail from here on, as on a full disk
     try:
         with pytest.raises(InputError, match="cannot-write cannot be written: File too large"):
             compile_into(tmp_path, files)
@@ -394,14 +394,14 @@ def test_a_disk_that_takes_no_more_leaves_the_old_tree(tmp_path: Path, files: di
 
 
 @pytest.mark.parametrize("call", ["link", "write_text", "renameat2"])
-def test_a_compile_that_dies_leaves_the_old_tree_and_the_next_one_mends_it(
+def test_a_compile_that_dies_leaves_the_old_tree_and_the_next_one_finishes(
     tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, ".github/FUNDING.yml", "github: me\n")
     compile_into(tmp_path, {A: OURS, B: OURS})
     before = {path: data for path, data in snapshot(tmp_path).items() if ".ci-compile-" not in path}
     pid = os.fork()
-    if pid == 0:  # the child dies as a killed process does: without cleaning up
+    if pid == 0:  # the child ends like a killed process: without cleaning up
         if call == "link":
             monkeypatch.setattr("os.link", lambda *_args, **_options: os._exit(9))
         elif call == "write_text":
@@ -443,7 +443,7 @@ def test_the_diff_names_both_sides(tmp_path: Path) -> None:
         (".flox/pkgs/.gitattributes", FLOX),
     ],
 )
-def test_a_file_of_ours_that_is_no_longer_made_is_removed_from_where_we_write_alone(
+def test_a_stale_compiled_file_is_removed_only_inside_a_territory(
     tmp_path: Path, path: str, territory: Territory
 ) -> None:
     ours, elsewhere = write(tmp_path, path), write(tmp_path, f"{path}.d/{Path(path).name}")
@@ -457,7 +457,7 @@ def test_a_file_of_ours_that_is_no_longer_made_is_removed_from_where_we_write_al
     assert not holds_ours(tmp_path, territory)
 
 
-def test_a_folder_goes_with_its_last_file_and_stays_with_another_s(tmp_path: Path) -> None:
+def test_a_folder_is_removed_with_its_last_file_but_not_with_a_foreign_one(tmp_path: Path) -> None:
     alone, shared = ".github/actions/alone/action.yml", ".github/actions/shared/action.yml"
     compile_into(tmp_path, {A: OURS, alone: OURS, shared: OURS})
     write(tmp_path, ".github/actions/shared/mine.sh", "true\n")

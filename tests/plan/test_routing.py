@@ -1,4 +1,4 @@
-"""Routing by what a pool has: the least scarce that fits, and labels that do not steal."""
+"""Routing to the least scarce pool that fits, and labels that match other pools' machines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Pools = dict[str, dict[str, Any]]
 
 
 def routed(runners: Pools, *, gpu: str = "sm90", isa: str = "avx2", **changes: Any) -> dict[str, str]:
-    """The pool of each stage of the one cell of a spec with these pools; '-' and the reason where none is."""
+    """The pool of each stage for the only cell of a spec with these pools; '-' and the reason if there is none."""
     matrix = {"python": ["3.13"], "isas": {"x86_64-linux": [isa]}, "gpus": {gpu: {}}}
     decided = plan(spec_of(small(runners=runners, matrix=matrix, **changes)))
     (route,) = decided.routes
@@ -28,14 +28,14 @@ def pool(*labels: str, **keys: Any) -> dict[str, Any]:
     return {"runs-on": ["self-hosted", "linux", "x64", *labels], "cpu": ["avx512bf16"], **keys}
 
 
-def test_a_builder_is_taken_before_a_gpu_machine_and_many_machines_before_few() -> None:
+def test_builders_are_preferred_to_gpu_machines_and_large_pools_to_small_ones() -> None:
     pools = {"few": pool("few"), "many": pool("many", count=3), "gpu": pool("g", gpu="sm90", count=9)}
     pools["gpu"]["stages"] = ["build", "cpu-test", "gpu-test", "publish"]
     assert routed(pools) == {"build": "many", "cpu-test": "many", "gpu-test": "gpu", "publish": "many"}
     assert routed({"gpu": pools["gpu"]})["build"] == "gpu"
 
 
-def test_a_gpu_machine_builds_only_where_it_says_so() -> None:
+def test_a_gpu_machine_builds_only_if_its_pool_says_so() -> None:
     with pytest.raises(InputError, match="no-pool-for-build"):
         routed({"gpu": pool("g", gpu="sm90")})
 
@@ -50,7 +50,7 @@ def test_a_gpu_machine_builds_only_where_it_says_so() -> None:
         (["sm89", "sm86"], "sm80", "sm89"),
     ],
 )
-def test_a_gpu_test_wants_the_sm_or_one_that_runs_its_cubin(gpus: list[str], wanted: str, taken: str | None) -> None:
+def test_a_gpu_test_needs_a_gpu_that_runs_the_cubin(gpus: list[str], wanted: str, taken: str | None) -> None:
     pools = {"builder": pool("b")} | {gpu: pool(gpu, gpu=gpu) for gpu in gpus}
     found = routed(pools, gpu=wanted)["gpu-test"]
     assert found == (
@@ -58,7 +58,7 @@ def test_a_gpu_test_wants_the_sm_or_one_that_runs_its_cubin(gpus: list[str], wan
     )
 
 
-def test_a_cpu_test_wants_the_isa_s_flags() -> None:
+def test_a_cpu_test_needs_the_isas_flags() -> None:
     pools = {"old": pool("old", count=9) | {"cpu": ["avx2"]}, "new": pool("new") | {"cpu": ["avx512bf16"]}}
     assert routed(pools, isa="avx512")["cpu-test"] == "new"
     assert routed(pools, isa="avx2")["cpu-test"] == "old"
@@ -67,7 +67,7 @@ def test_a_cpu_test_wants_the_isa_s_flags() -> None:
     assert routed(pools, isa="avx512vnni")["cpu-test"] == lack
 
 
-def test_a_build_wants_disk_and_memory() -> None:
+def test_a_build_needs_disk_and_memory() -> None:
     pools = {"small": pool("small", count=9, disk=10), "large": pool("large", disk=100)}
     packages = {"pytorch": {"disk": 50}, "torchvision": {"needs": ["pytorch"]}}
     assert routed(pools, packages=packages)["build"] == "large"
@@ -75,19 +75,19 @@ def test_a_build_wants_disk_and_memory() -> None:
 
 
 @pytest.mark.parametrize("what", ["disk", "memory"])
-def test_a_build_fits_where_its_largest_package_just_fits(what: str) -> None:
+def test_a_build_fits_a_pool_that_just_fits_its_largest_package(what: str) -> None:
     packages = {"pytorch": {what: 50}, "torchvision": {"needs": ["pytorch"], what: 20}}
     for size, taken in ((49, "large"), (50, "just")):
         pools = {"just": pool("just", count=9, **{what: size}), "large": pool("large", **{what: 900})}
         assert routed(pools, packages=packages)["build"] == taken
 
 
-def test_a_pool_without_a_gpu_runs_none() -> None:
+def test_a_pool_without_a_gpu_runs_no_gpu_test() -> None:
     spec = spec_of(small())
     assert {one.name: runs_gpu(spec.hardware, one, "sm90") for one in spec.pools} == {"builder": False, "h100": True}
 
 
-def test_tests_that_are_switched_off_are_skipped_in_sight() -> None:
+def test_tests_that_are_switched_off_are_shown_as_skipped() -> None:
     found = routed({"builder": pool("b")}, tests={"gpu-test": "never"})
     assert found["gpu-test"] == "- the spec switches gpu-test off"
 
@@ -106,7 +106,7 @@ def test_tests_that_are_switched_off_are_skipped_in_sight() -> None:
         ({"group": "g"}, {"group": "g", "labels": ["b"]}, True),
     ],
 )
-def test_labels_that_another_pool_s_machines_bear_as_well_are_an_error(one: Any, other: Any, *, steals: bool) -> None:
+def test_labels_that_machines_of_another_pool_have_too_are_an_error(one: Any, other: Any, *, steals: bool) -> None:
     keys = {"system": "x86_64-linux", "cpu": ["avx2"]}
     runners = {"one": {"runs-on": one, **keys, "count": 2}, "other": {"runs-on": other, **keys, "gpu": "sm90"}}
     try:

@@ -1,4 +1,4 @@
-"""What the rules find wrong in a spec, at which entry, and what they leave out; more in `examples/wrong`."""
+"""Findings about wrong specs with their entries, and what is left out and recorded. See also `examples/wrong`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_finding_points_at_the_entry_that_is_wrong(case: str) -> None:
+def test_a_finding_points_at_the_wrong_entry(case: str) -> None:
     changes, expected = WRONG[case]
     document = small(**changes)
     found = findings(document)
@@ -97,7 +97,7 @@ def test_a_finding_points_at_the_entry_that_is_wrong(case: str) -> None:
         {"packages": {"pytorch": {}, "torchvision": {"branches": ["main"]}}, **excluding({"variants": "pytorch-*"})},
     ],
 )
-def test_a_right_spec_is_not_spoken_of(changes: dict[str, Any]) -> None:
+def test_a_correct_spec_has_no_findings(changes: dict[str, Any]) -> None:
     assert findings(small(**changes)) == ()
 
 
@@ -109,7 +109,7 @@ def test_a_package_of_another_repository_is_needed_and_not_built() -> None:
     assert {variant.package for cell in judged.cells for variant in cell.variants} == {"torchvision"}
 
 
-def test_an_exclusion_takes_its_variants_from_its_branches_alone_and_leaves_a_record() -> None:
+def test_an_exclusion_takes_variants_only_from_its_branches_and_is_recorded() -> None:
     exclude = [
         {"because": "nobody wants it", "variants": "torchvision-*-sm90-avx2", "branches": ["other"]},
         {"because": "too slow", "variants": "*-cuda12_8-sm90-avx512"},
@@ -162,9 +162,7 @@ def test_an_exclusion_takes_its_variants_from_its_branches_alone_and_leaves_a_re
         ),
     ],
 )
-def test_what_the_product_made_and_cannot_exist_is_left_out_on_record(
-    gpu: str, cuda: str, code: str, reason: str
-) -> None:
+def test_impossible_cells_of_the_product_are_left_out_and_recorded(gpu: str, cuda: str, code: str, reason: str) -> None:
     gpus: dict[str, Any] = {"cpu": {}, "sm90": {}, gpu: {}}
     judged = judge(spec_of(small(**branches(cuda=cuda), **matrix(gpus=gpus))))
     records = {(out.code, out.reason, out.python, out.package, out.path) for out in judged.left_out if out.gpu == gpu}
@@ -184,7 +182,7 @@ def test_what_the_product_made_and_cannot_exist_is_left_out_on_record(
         ("sm121", {"also": {"main": ["armv9", "avx"]}}, ["gpu-host"], '"avx"]'),
     ],
 )
-def test_what_was_asked_for_by_name_and_cannot_exist_is_an_error(
+def test_impossible_cells_that_the_spec_names_are_errors(
     gpu: str, entry: dict[str, Any], codes: list[str], there: str
 ) -> None:
     document = small(**branches(cuda="13.0"), **matrix(gpus={"cpu": {}, gpu: entry}))
@@ -203,20 +201,20 @@ def test_what_was_asked_for_by_name_and_cannot_exist_is_an_error(
         ({"isas": ["avx"], "also": {"other": ["avx2"]}}, ["avx"]),
     ],
 )
-def test_also_adds_what_is_not_there_yet_to_its_branch(entry: dict[str, Any], isas: list[str]) -> None:
+def test_also_adds_missing_isas_to_its_branch(entry: dict[str, Any], isas: list[str]) -> None:
     both = {"main": MAIN, "other": MAIN | {"cuda": "12.9"}}
     judged = judge(spec_of(small(branches=both, **matrix(gpus={"sm90": entry}))))
     assert [cell.isa for cell in judged.cells if cell.branch == "main"] == isas
 
 
-def test_a_name_that_flox_cannot_address_is_an_error_whoever_made_the_spec() -> None:
+def test_a_name_that_flox_cannot_address_is_an_error_in_any_spec() -> None:
     spec = spec_of(small(**matrix(gpus={"cpu": {"isas": ["avx2"]}})))
     package = replace(spec.packages["pytorch"], name="py.torch")
     branch = replace(spec.branches["main"], versions={"py.torch": "1.0"})
     (finding,) = judge(replace(spec, packages={"py.torch": package}, branches={"main": branch})).findings
     assert finding.code == "name-attribute-path"
     assert finding.place == spec.place("matrix")
-    assert finding.message.startswith("'py.torch-python313-cpu-avx2' cannot stand in a Flox attribute path (letters")
+    assert finding.message.startswith("'py.torch-python313-cpu-avx2' is not a Flox attribute; an attribute has letters")
 
 
 def test_every_rule_has_a_code_of_its_own() -> None:

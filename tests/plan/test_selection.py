@@ -1,4 +1,4 @@
-"""What an event builds: pushes, dispatches, schedules and pull requests by one mechanism."""
+"""What an event builds: pushes, dispatches, schedules and pull requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def decided() -> Plan:
 def chosen(
     decided: Plan, event: str, payload: dict[str, Any], affected: Sequence[str] = (), published: Sequence[str] = ()
 ) -> RunSelection:
-    """What an event builds of the GPU shard of the small spec."""
+    """What an event builds in the GPU shard of the small spec."""
     shard = next(shard for shard in decided.shards if shard.gpu == "sm90")
 
     def differing(base: str, branch: str) -> Sequence[str]:
@@ -67,7 +67,7 @@ def test_a_dispatch_builds_what_it_names(decided: Plan) -> None:
 
 
 @pytest.mark.parametrize("inputs", [{"variant": "pytorch-python313-cpu-avx2"}, {"variant": ""}, {}, None])
-def test_a_dispatch_of_what_the_shard_has_not_is_an_error(decided: Plan, inputs: dict[str, str] | None) -> None:
+def test_a_dispatch_of_a_variant_outside_the_shard_is_an_error(decided: Plan, inputs: dict[str, str] | None) -> None:
     named = (inputs or {}).get("variant", "")
     with pytest.raises(InputError, match=rf"^event: unknown-variant '{named}' is not in build-main-sm90"):
         chosen(decided, "workflow_dispatch", {"inputs": inputs})
@@ -80,13 +80,13 @@ def test_a_push_builds_what_it_changed_of_the_shard(decided: Plan) -> None:
     assert list(chosen(decided, "push", {"before": "0" * 40}).variants) == GPU
 
 
-def test_a_schedule_builds_all_or_what_is_not_published() -> None:
+def test_a_schedule_builds_everything_or_what_is_not_published() -> None:
     for build, expected in (("all", GPU), ("unpublished", GPU[1:])):
         decided = plan(spec_of(small(schedule={"days": ["mon"], "build": build})))
         assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == expected
 
 
-def test_the_clock_of_a_spec_that_has_none_any_more_builds_all(decided: Plan) -> None:
+def test_a_scheduled_run_of_a_spec_without_a_schedule_builds_everything(decided: Plan) -> None:
     assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == GPU
 
 
@@ -101,7 +101,7 @@ def request(base: str = "main") -> GitHubEvent:
     return GitHubEvent(name="pull_request", payload={"pull_request": {"base": {"ref": base, "sha": SHA}}})
 
 
-def test_a_pull_request_builds_what_it_rebuilds_with_the_machines_of_each_stage(decided: Plan) -> None:
+def test_a_pull_request_builds_affected_cells_on_the_pools_of_each_stage(decided: Plan) -> None:
     made = of_pull_request(decided, request(), lambda _base, _branch: [GPU[0], GPU[1]])
     assert made.variants == tuple(GPU[:2])
     assert pull_request.legs(made.cells) == [
@@ -134,7 +134,7 @@ def test_above_the_limit_representatives_of_every_value_are_built_and_the_rest_i
 
 
 @given(document=documents(), most=st.integers(0, 30))
-def test_representatives_are_few_and_show_all_that_so_few_can(document: dict[str, Any], most: int) -> None:
+def test_representatives_are_few_and_cover_as_many_values_as_possible(document: dict[str, Any], most: int) -> None:
     decided = plan(spec_of(document))
     cells = tuple(part for shard in decided.shards for part in shard.cells)
     some = representatives(cells, most)
@@ -149,7 +149,7 @@ def test_representatives_are_few_and_show_all_that_so_few_can(document: dict[str
     assert representatives(cells, most) == some
 
 
-def test_up_to_the_limit_all_are_built_and_above_it_no_cell_that_shows_nothing_further(decided: Plan) -> None:
+def test_all_cells_are_built_up_to_the_limit_and_above_it_only_those_that_add_a_value(decided: Plan) -> None:
     cells = tuple(part for shard in decided.shards for part in shard.cells)
     assert [cell.suffix for cell, _ in cells] == [
         *("python313-cpu-avx2", "python313-cpu-avx512"),
@@ -210,7 +210,7 @@ def test_the_command_writes_the_outputs_of_a_select_job(
         (["--pull-request"], "'push' is not a pull request"),
     ],
 )
-def test_the_command_refuses_what_is_none(
+def test_the_command_refuses_wrong_input(
     repository: Repository,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -228,7 +228,7 @@ def test_the_command_refuses_what_is_none(
     assert "names no event" in capsys.readouterr().err
 
 
-# The table that ends a run.
+# The summary table of a run.
 
 
 def leave(results: Path, name: str, file: str, content: dict[str, Any]) -> None:
@@ -236,7 +236,7 @@ def leave(results: Path, name: str, file: str, content: dict[str, Any]) -> None:
     (results / name / file).write_text(json.dumps(content), "utf-8")
 
 
-def test_the_table_says_how_each_variant_went(decided: Plan, tmp_path: Path) -> None:
+def test_the_table_shows_the_result_of_each_variant(decided: Plan, tmp_path: Path) -> None:
     leave(tmp_path, f"build-{GPU[0]}", MANIFEST_FILE, {"seconds": 4321, "closure_size": 2_500_000_000})
     for stage in (Stage.CPU_TEST, Stage.GPU_TEST):
         leave(tmp_path, f"{stage}-{GPU[0]}", RESULT, {"passed": True})
@@ -264,7 +264,7 @@ def test_the_table_says_why_nothing_was_published(decided: Plan, tmp_path: Path,
     assert table(decided, run, "main", GPU[:1], tmp_path).splitlines()[2].endswith(f"| {said} |")
 
 
-def test_a_variant_that_no_machine_tests_says_so(tmp_path: Path) -> None:
+def test_the_table_shows_that_no_machine_tests_a_variant(tmp_path: Path) -> None:
     decided = plan(
         spec_of(small(matrix={"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm80": {}}}))
     )
@@ -274,7 +274,7 @@ def test_a_variant_that_no_machine_tests_says_so(tmp_path: Path) -> None:
     assert "no: no pool for gpu-test on x86_64-linux has a GPU that runs sm80 beside a CPU that runs avx2" in text
 
 
-def test_a_pull_request_is_no_larger_than_a_run_of_github() -> None:
+def test_a_pull_request_fits_into_one_run_of_github() -> None:
     document = small(**{"pull-request": {"cells": 64}})
     assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 4)
     assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
@@ -283,7 +283,7 @@ def test_a_pull_request_is_no_larger_than_a_run_of_github() -> None:
     assert len(jobs) == OWN_JOBS + 1
 
 
-def test_the_only_artifact_of_a_run_comes_without_its_folder(decided: Plan, tmp_path: Path) -> None:
+def test_the_only_artifact_of_a_run_is_read_without_its_folder(decided: Plan, tmp_path: Path) -> None:
     manifest = {"name": GPU[0], "seconds": 61, "closure_size": 400_000}
     (tmp_path / MANIFEST_FILE).write_text(json.dumps(manifest), "utf-8")
     run = SummarisedRun(event="push", ref="main", publish=True)
@@ -300,7 +300,7 @@ def test_nothing_to_build_is_a_sentence(decided: Plan, tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=30))
-def test_a_cell_stays_a_cell(text: str) -> None:
+def test_any_text_stays_one_table_cell(text: str) -> None:
     cell = escape(text)
     assert "\n" not in cell
     assert "|" not in cell.replace("\\|", "")

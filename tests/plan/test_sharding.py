@@ -1,4 +1,4 @@
-"""Sharding: one file a branch and GPU, split by Python and then by ISA only where GitHub's limit asks for it."""
+"""Sharding: one file per branch and GPU, split by Python and then by ISA only if GitHub's limit requires it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PYTHONS = ["3.12", "3.13"]
 
 
 def sharded(packages: int, pythons: list[str], isas: list[str], without: str = "", **tests: str) -> dict[str, Shard]:
-    """The shards of that many packages a cell, on a CPU and without tests where `tests` does not say otherwise."""
+    """The shards of CPU cells with that many packages each, without tests unless `tests` says otherwise."""
     names = [f"p{number}" for number in range(packages)]
     document: dict[str, Any] = small(
         packages={name: {} for name in names},
@@ -32,7 +32,7 @@ def sharded(packages: int, pythons: list[str], isas: list[str], without: str = "
     return {shard.name: shard for shard in plan(spec_of(document)).shards}
 
 
-def test_a_file_holds_as_many_jobs_as_github_takes() -> None:
+def test_a_file_has_at_most_as_many_jobs_as_github_accepts() -> None:
     (shard,) = sharded(127, ["3.13"], ["avx2"]).values()
     assert (shard.name, shard.title, shard.branch, shard.gpu) == ("build-main-cpu", "main CPU", "main", "cpu")
     assert shard.jobs == 2 + 127 * 2 == 256
@@ -67,7 +67,7 @@ def test_a_file_is_split_by_python_and_then_by_isa(packages: int, isas: list[str
         assert name == f"build-{shard.title.replace(' ', '-').replace('CPU', 'cpu')}"
 
 
-def test_one_cell_that_no_file_holds_is_an_error_for_each() -> None:
+def test_each_cell_too_large_for_a_file_is_an_error() -> None:
     with pytest.raises(InputError) as raised:
         sharded(128, PYTHONS, ["avx2"])
     said = [finding.message for finding in raised.value.findings]

@@ -1,4 +1,4 @@
-"""The simulator against cases with a known optimum, against its bounds, and against what a schedule must keep."""
+"""The simulator against known optima, its own bounds, and the constraints of a schedule."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def chain(*jobs: tuple[str, int]) -> list[TimedJob]:
         (row(4, 4, 2, 2, 2), {"a": 2}, 8),
         (chain(("a", 3), ("b", 4), ("a", 5)), {"a": 1, "b": 1}, 12),
         (row(9) + row(4, 4, pool="b"), {"a": 1, "b": 2}, 9),
-        # Two pools as a production line: the second starts when it first can, and never waits again.
+        # Two pools in sequence: the second starts as early as it can and never waits again.
         ([j for i in range(5) for j in (TimedJob(pool="a", seconds=2), TimedJob(pool="b", seconds=3, needs=(2 * i,)))],
          {"a": 1, "b": 1}, 17),
     ],
@@ -46,14 +46,14 @@ def test_a_case_with_a_known_optimum_reaches_it(jobs: list[TimedJob], machines: 
     assert lower_bound(jobs, machines).seconds <= optimum
 
 
-def test_the_long_job_written_last_ends_late_and_longest_first_mends_it() -> None:
+def test_a_long_job_listed_last_ends_late_unless_longest_jobs_go_first() -> None:
     jobs = row(1, 1, 1, 1, 4)
     assert simulate(jobs, {"a": 2}).end == 6
     assert simulate(jobs, {"a": 2}, QueueOrder.LONGEST).end == 4 == lower_bound(jobs, {"a": 2}).seconds
 
 
-def test_the_job_that_became_ready_first_goes_first_whatever_its_place() -> None:
-    # Job 1 stands before 2 and 3, but is ready at second 5 only; so it comes behind them.
+def test_the_job_that_is_ready_first_runs_first_wherever_it_is_listed() -> None:
+    # Job 1 is listed before 2 and 3 but is ready only at second 5, so it runs after them.
     jobs = [*chain(("a", 5), ("a", 1)), *row(3, 3)]
     found = simulate(jobs, {"a": 1})
     assert found.starts == (0, 11, 5, 8)
@@ -61,7 +61,7 @@ def test_the_job_that_became_ready_first_goes_first_whatever_its_place() -> None
     assert found.longest_wait == 8
 
 
-def test_the_bound_of_a_pool_counts_the_way_to_it_and_behind_it() -> None:
+def test_the_bound_of_a_pool_includes_the_work_before_and_after_it() -> None:
     jobs = [
         job for i in range(4) for job in (TimedJob(pool="b", seconds=10), TimedJob(pool="a", seconds=6, needs=(2 * i,)))
     ]
@@ -134,14 +134,14 @@ def check(jobs: Sequence[TimedJob], machines: Mapping[str, int], found: Timeline
 
 @patient
 @given(yards(), st.sampled_from(QueueOrder))
-def test_what_every_schedule_keeps(yard: tuple[list[TimedJob], dict[str, int]], order: QueueOrder) -> None:
-    """Never under the bound; work conserved; no machine runs two jobs at once; no job before its needs."""
+def test_every_schedule_keeps_the_constraints(yard: tuple[list[TimedJob], dict[str, int]], order: QueueOrder) -> None:
+    """It is never below the bound, runs all jobs, no two at once on a machine, and none before its needs."""
     check(*yard, simulate(*yard, order))
 
 
 @patient
 @given(yards())
-def test_while_a_job_waits_every_machine_of_its_pool_works(yard: tuple[list[TimedJob], dict[str, int]]) -> None:
+def test_while_a_job_waits_every_machine_of_its_pool_is_busy(yard: tuple[list[TimedJob], dict[str, int]]) -> None:
     jobs, machines = yard
     found = simulate(jobs, machines)
     over = ends(jobs, found)
@@ -157,7 +157,7 @@ def test_while_a_job_waits_every_machine_of_its_pool_works(yard: tuple[list[Time
 
 @patient
 @given(yards(shortest=1))
-def test_a_pool_hands_its_jobs_out_in_the_order_in_which_they_became_ready(
+def test_a_pool_runs_jobs_in_the_order_in_which_they_become_ready(
     yard: tuple[list[TimedJob], dict[str, int]],
 ) -> None:
     jobs, machines = yard
@@ -178,7 +178,7 @@ def test_the_same_jobs_give_the_same_schedule(yard: tuple[list[TimedJob], dict[s
 
 
 def by_priority(jobs: Sequence[TimedJob], machines: Mapping[str, int], priority: Sequence[int]) -> int:
-    """The end of a schedule that gives each job its earliest start, and of two alike the first of `priority` first."""
+    """The end of a schedule in which each job starts as early as possible, and ties go by `priority`."""
     free = {pool: [0] * count for pool, count in machines.items()}
     over: dict[int, int] = {}
     left = list(priority)
@@ -197,7 +197,7 @@ def by_priority(jobs: Sequence[TimedJob], machines: Mapping[str, int], priority:
 
 @settings(max_examples=60, deadline=None)
 @given(yards(most=5))
-def test_no_order_of_priorities_beats_the_bound_and_the_best_of_them_is_no_worse_than_ours(
+def test_no_priority_order_beats_the_bound_and_the_best_is_no_worse_than_the_simulated_one(
     yard: tuple[list[TimedJob], dict[str, int]],
 ) -> None:
     jobs, machines = yard

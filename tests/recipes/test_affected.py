@@ -1,4 +1,4 @@
-"""The variants that a change rebuilds: exact both ways, through imports, from the files and from the spec."""
+"""The variants that a change rebuilds, no more and no fewer: through files, imports and the spec."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VCPU = CPU.replace("pytorch", "torchvision")
 
 
 class Repository:
-    """A git repository on the branch main with the test spec's recipes."""
+    """A git repository with the recipes of the test spec on the branch main."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -67,7 +67,7 @@ def affected(repository: Repository, capsys: pytest.CaptureFixture[str], *words:
     return {row["name"]: row["because"] for row in json.loads(capsys.readouterr().out)}
 
 
-def test_a_changed_recipe_and_what_imports_it(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_recipe_affects_its_importers(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
     repository.append(f"{PKGS}/{X90}.nix")
     repository.write("README.md", "x")
     repository.commit()
@@ -75,13 +75,15 @@ def test_a_changed_recipe_and_what_imports_it(repository: Repository, capsys: py
     assert affected(repository, capsys) == {X90: because, V90: because}
 
 
-def test_a_package_that_nothing_imports_is_alone(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_package_that_nothing_imports_affects_only_itself(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
     repository.append(f"{PKGS}/{V90}.nix")
     repository.commit()
     assert affected(repository, capsys) == {V90: f"{PKGS}/{V90}.nix"}
 
 
-def test_a_builder_that_several_share_and_a_folder_of_patches(
+def test_a_shared_builder_and_a_patch_folder_affect_their_users(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repository.write(f"{PKGS}/lib/build.nix", "{ name }: import ./deep { inherit name; }\n")
@@ -99,7 +101,7 @@ def test_a_builder_that_several_share_and_a_folder_of_patches(
     assert affected(repository, capsys) == {X90: "patches/a.patch", V90: "patches/a.patch"}
 
 
-def test_nothing_changed_or_only_what_no_recipe_names(
+def test_no_change_or_an_unused_file_affects_nothing(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repository.commit()
@@ -109,7 +111,7 @@ def test_nothing_changed_or_only_what_no_recipe_names(
     assert affected(repository, capsys) == {}
 
 
-def test_a_changed_spec_counts_before_its_recipes_are_written(
+def test_a_changed_spec_affects_variants_before_their_recipes_are_written(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec = ".github/ci-matrix.yaml"
@@ -125,8 +127,8 @@ def test_a_changed_spec_counts_before_its_recipes_are_written(
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_from_where_the_branches_parted(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the base has gained meanwhile is not the change's."""
+def test_changes_are_counted_from_the_merge_base(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    """Commits that the base gained meanwhile do not count."""
     repository.git("checkout", "-qb", "topic")
     repository.append(f"{PKGS}/{V90}.nix")
     repository.commit()
@@ -146,7 +148,9 @@ def test_from_where_the_branches_parted(repository: Repository, capsys: pytest.C
         (["--base", "HEAD", "--branch", "mian"], "unknown branch 'mian'; did you mean main?"),
     ],
 )
-def test_wrong_words(repository: Repository, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+def test_wrong_arguments_are_refused(
+    repository: Repository, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
     try:
         code = repository.ci("affected", *words)
     except SystemExit as done:
@@ -157,7 +161,7 @@ def test_wrong_words(repository: Repository, capsys: pytest.CaptureFixture[str],
     assert len(err.splitlines()) == 1
 
 
-def test_a_folder_without_git_and_a_shallow_clone(
+def test_a_folder_without_git_and_a_shallow_clone_are_refused(
     repository: Repository, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = tmp_path_factory.mktemp("plain")
@@ -183,5 +187,5 @@ def test_a_folder_without_git_and_a_shallow_clone(
         ("<nixpkgs>", set()),
     ],
 )
-def test_paths_are_nix_tokens(text: str, found: set[str]) -> None:
+def test_paths_are_read_from_nix_tokens(text: str, found: set[str]) -> None:
     assert named_paths("x/y.nix", text) == found

@@ -1,4 +1,4 @@
-"""Compiled recipes: the maintainers' own verification, Nix' parser and evaluator, hostile values as data."""
+"""Compiled recipes: the maintainers' own verification, Nix's parser and evaluator, hostile values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def evaluated(folders: dict[str, Path]) -> dict[str, dict[str, Evaluation]]:
-    """Every recipe of the bundled stack, evaluated: branch -> name -> what it is."""
+    """The evaluations of the bundled stack: branch -> name -> evaluation."""
     found = {}
     for branch, root in folders.items():
         evaluations, findings = evaluate(root, find_recipes(root))
@@ -50,7 +50,7 @@ def evaluated(folders: dict[str, Path]) -> dict[str, dict[str, Evaluation]]:
     return found
 
 
-def test_all_459_parse(folders: dict[str, Path]) -> None:
+def test_all_459_recipes_parse(folders: dict[str, Path]) -> None:
     paths = [path for root in folders.values() for path in find_recipes(root)]
     assert len(paths) == 459
     assert parse(paths) == ()
@@ -100,7 +100,7 @@ def check_gpu(spec: Spec, one: Evaluation, gpu: str, cuda: str) -> None:
         assert one.exports["FORCE_CUDA"] == "1"
 
 
-def test_torch_is_one_derivation_for_all_that_use_it(evaluated: dict[str, dict[str, Evaluation]]) -> None:
+def test_all_packages_of_a_cell_use_one_torch_derivation(evaluated: dict[str, dict[str, Evaluation]]) -> None:
     count = 0
     for names in evaluated.values():
         for name, one in names.items():
@@ -115,8 +115,8 @@ def test_torch_is_one_derivation_for_all_that_use_it(evaluated: dict[str, dict[s
     assert len(derivations) == 459
 
 
-def test_the_maintainers_own_verification_holds(folders: dict[str, Path]) -> None:
-    """The plan's "Verification" section for PyTorch on cuda-13_0, its counts and lists brought to 59."""
+def test_the_maintainers_own_verification_passes(folders: dict[str, Path]) -> None:
+    """The "Verification" section of the maintainers' plan for PyTorch on cuda-13_0, updated to 59 recipes."""
     pkgs = folders["cuda-13_0"] / ".flox/pkgs"
 
     def sh(script: str) -> str:
@@ -155,7 +155,7 @@ def test_the_maintainers_own_verification_holds(folders: dict[str, Path]) -> Non
         ("cuda-13_0", "pytorch-python313-cuda13_0-sm75-avx2", {"PYTORCH_BUILD_VERSION": "2.10.0"}),
     ],
 )
-def test_old_hardware_gets_its_switches(
+def test_old_hardware_gets_its_build_switches(
     evaluated: dict[str, dict[str, Evaluation]], branch: str, name: str, exports: dict[str, str]
 ) -> None:
     one = evaluated[branch][name]
@@ -164,8 +164,8 @@ def test_old_hardware_gets_its_switches(
     assert ("-DUSE_NNPACK=OFF" in one.cmake_flags) == name.endswith("-avx")
 
 
-def test_torch_of_another_repository_is_the_derivation_that_it_builds(tmp_path: Path) -> None:
-    """A torchvision repository alone: its recipes import torch's from the pinned archive, and nothing builds torch."""
+def test_a_torch_from_another_repository_is_the_derivation_that_is_built_there(tmp_path: Path) -> None:
+    """A torchvision repository alone: its recipes import torch from the pinned archive, and nothing builds torch."""
     require("nix-instantiate")
     rev = "0123456789abcdef0123456789abcdef01234567"
     both = spec_of(small())
@@ -190,8 +190,8 @@ def test_torch_of_another_repository_is_the_derivation_that_it_builds(tmp_path: 
         assert one.torch.drv_path == drv[one.path.stem.replace("torchvision", "pytorch")]
 
 
-def test_hostile_titles_are_data(tmp_path: Path) -> None:
-    """Nix, shell and comment syntax in a title comes out as the text that it is."""
+def test_hostile_titles_are_only_text(tmp_path: Path) -> None:
+    """Nix, shell and comment syntax in a title stays text."""
     require("nix-instantiate")
     title = """a"b''c${builtins.abort "x"}''${d}\\n`e`$(f) */ # g"""
     packages = {"pytorch": {"attribute": "torch", "title": title}}
@@ -211,7 +211,7 @@ def test_hostile_titles_are_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", '"', "\\", "${x}", "a\nb\t\r", "''", "$${x}", "\\${", "é\u202e"])
-def test_strings_are_what_nix_reads(text: str, tmp_path: Path) -> None:
+def test_nix_reads_strings_as_they_were(text: str, tmp_path: Path) -> None:
     nix = require("nix-instantiate")
     (tmp_path / "x.nix").write_text(f"{{ a = {string(text)}; b = {words([text])}; }}", "utf-8")
     command = [nix, "--eval", "--strict", "--json", "--store", "dummy://", str(tmp_path / "x.nix")]
@@ -219,12 +219,12 @@ def test_strings_are_what_nix_reads(text: str, tmp_path: Path) -> None:
     assert json.loads(said) == {"a": text, "b": [text]}
 
 
-def test_comments_stay_on_their_line() -> None:
+def test_comments_stay_on_one_line() -> None:
     assert comment("a\n b") == "# a b"
     assert lines(["a\n  b", "", "c"]) == "''\n  a\n    b\n\n  c\n''"
 
 
-def test_the_command_writes_checks_and_mends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_checks_and_repairs_recipes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "spec.yaml").write_text(SPEC, "utf-8")
     options = ["--root", str(tmp_path), "--spec", str(tmp_path / "spec.yaml")]
     assert run(PROGRAM, ["recipes", *options]) == 2
@@ -246,7 +246,7 @@ def test_the_command_writes_checks_and_mends(tmp_path: Path, capsys: pytest.Capt
     assert "--output: wrong-value / cannot change in one step" in capsys.readouterr().err
 
 
-def test_recipes_are_written_into_the_folder_where_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recipes_are_written_to_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "spec.yaml").write_text(SPEC, "utf-8")
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(tmp_path / "out")
@@ -254,7 +254,7 @@ def test_recipes_are_written_into_the_folder_where_one_stands(tmp_path: Path, mo
     assert len(list((tmp_path / "out").glob("*.nix"))) == 14
 
 
-def test_ci_compile_keeps_the_recipes_of_the_branch_that_is_checked_out(tmp_path: Path) -> None:
+def test_ci_compile_updates_the_recipes_of_the_current_branch(tmp_path: Path) -> None:
     git = require("git")
     (tmp_path / ".github").mkdir()
     (tmp_path / ".github/ci-matrix.yaml").write_text(SPEC, "utf-8")

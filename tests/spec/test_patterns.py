@@ -1,4 +1,4 @@
-"""Patterns of names mean what a shell's mean."""
+"""Name patterns mean what they mean in a shell."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_pattern_of_too_many_alternatives_is_refused() -> None:
             matcher(pattern)
 
 
-def test_any_of_several() -> None:
+def test_any_of_several_patterns() -> None:
     both = matcher_of_any(["*-cpu-*", "*avx512"])
     assert [name for name in NAMES if both(name)] == [NAMES[2], NAMES[3]]
 
@@ -65,7 +65,7 @@ def test_braces_expand_as_in_bash() -> None:
 
 
 @given(st.text(alphabet="ab{},*?[]!-", max_size=12), st.text(alphabet="ab,-", max_size=8))
-def test_no_pattern_does_anything_but_match_or_be_refused(pattern: str, name: str) -> None:
+def test_every_pattern_either_matches_or_is_refused(pattern: str, name: str) -> None:
     try:
         test = matcher(pattern)
     except ValueError as error:

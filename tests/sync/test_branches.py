@@ -1,4 +1,4 @@
-"""Sync: every branch in one commit, nothing where nothing changed, nothing at all where anything is wrong."""
+"""Sync: one commit per branch, none where nothing changed, none at all if anything is wrong."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MINE = "{ }: { mine = true; }\n"
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    """Two branches of the spec and one of somebody's own, checked out on the latter."""
+    """A repository with two branches of the spec and another branch, which is checked out."""
     (tmp_path / "work").mkdir()
     made = Repository(tmp_path / "work")
     made.write(".github/ci-matrix.yaml", SPEC)
@@ -39,7 +39,7 @@ def heads(repository: Repository) -> dict[str, str]:
 
 
 def checkout_bytes(repository: Repository) -> dict[str, bytes]:
-    """Every file of the checkout and its index; not the rest of .git."""
+    """Every file of the checkout, and its index, but not the rest of .git."""
     files = (path for path in repository.root.rglob("*") if path.is_file() and ".git/" not in path.as_posix() + "/")
     found = {path.relative_to(repository.root).as_posix(): path.read_bytes() for path in files}
     return found | {".git/index": (repository.root / ".git/index").read_bytes()}
@@ -71,7 +71,7 @@ def test_each_branch_gets_its_recipes_the_workflows_and_the_spec_in_one_commit(
     assert "every branch is up to date" in capsys.readouterr().out
 
 
-def test_what_sync_wrote_is_what_a_check_on_the_branch_wants(repository: Repository) -> None:
+def test_a_check_on_a_synced_branch_finds_no_drift(repository: Repository) -> None:
     assert repository.ci("sync") == 0
     for branch in BRANCHES:
         repository.git("checkout", "-q", branch)
@@ -79,7 +79,7 @@ def test_what_sync_wrote_is_what_a_check_on_the_branch_wants(repository: Reposit
         assert repository.ci("recipes", "--check") == 0
 
 
-def test_a_changed_spec_changes_what_it_must_and_removes_what_is_gone(repository: Repository) -> None:
+def test_a_changed_spec_changes_and_removes_files(repository: Repository) -> None:
     assert repository.ci("sync") == 0
     repository.write(".github/ci-matrix.yaml", SPEC.replace("    sm100:\n", ""))
     before = heads(repository)
@@ -99,7 +99,7 @@ def test_a_changed_spec_changes_what_it_must_and_removes_what_is_gone(repository
     ]
 
 
-def test_a_dirty_checkout_stays_as_it_is_even_on_a_branch_of_the_map(
+def test_a_dirty_checkout_is_not_touched_even_on_a_synced_branch(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repository.git("checkout", "-q", "main")
@@ -163,7 +163,7 @@ def test_a_missing_branch_stops_everything(repository: Repository, capsys: pytes
     assert heads(repository) == before
 
 
-def test_no_git_no_identity_and_no_remote_are_one_line(
+def test_no_git_no_identity_and_no_remote_are_one_line_errors(
     repository: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "plain").mkdir()
@@ -189,13 +189,13 @@ def remote(repository: Repository, tmp_path: Path) -> Path:
     return bare
 
 
-def test_a_push_takes_every_branch_along(repository: Repository, remote: Path) -> None:
+def test_a_push_updates_every_branch(repository: Repository, remote: Path) -> None:
     assert repository.ci("sync", "--push") == 0
     theirs = Git(remote).heads()
     assert {branch: theirs[branch] for branch in BRANCHES} == {b: heads(repository)[b] for b in BRANCHES}
 
 
-def test_a_push_that_is_no_fast_forward_stops_everything(
+def test_a_push_that_is_not_a_fast_forward_stops_everything(
     repository: Repository, remote: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "other"

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     spec = spec_of(arguments)
     if not arguments.folder.is_dir():
-        raise wrong(arguments.folder, Code.RECIPES_MISSING, "there is no such folder")
+        raise wrong(arguments.folder, Code.RECIPES_MISSING, "the folder does not exist")
     branch = branch_of(arguments, spec, checkout_around(arguments.folder))
     findings = audit(arguments.folder, spec, branch, timeout=arguments.timeout)
     if arguments.json:

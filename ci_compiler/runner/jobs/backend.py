@@ -18,7 +18,7 @@ from ci_compiler.runner.jobs.nix_store import PROFILE, Store, evaluation
 from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Backend, Cache, Spec
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.variant import TOKEN
 
 LINK = "result-{name}"
@@ -106,7 +106,7 @@ class Nix:
 
     def build(self, name: str, *, seconds: float, log: Path) -> Ended:
         """Builds by `nix-build`."""
-        recipe, link = f"{RECIPES}/{name}.nix", LINK.format(name=name)
+        recipe, link = recipe_path(name), LINK.format(name=name)
         with evaluation() as env:
             command = [self._build, recipe, "--out-link", link]
             return follow(command, _print, seconds=seconds, log=log, env=env, folder=self._root)

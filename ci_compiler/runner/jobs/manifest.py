@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
 from ci_compiler.spec.model import Backend, Stage
+from ci_compiler.variant import ATTRIBUTE
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,254}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _STORE_PATH = re.compile(r"/[A-Za-z0-9._/+-]*/[0-9a-df-np-sv-z]{32}-[A-Za-z0-9+._?=-]{1,211}")
 """A store path; the letters of its hash are those of Nix' base 32 (Nix manual, store path specification)."""
@@ -182,8 +182,8 @@ def _untested(value: Any) -> dict[Stage, str]:
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {
-    "name": _matching(_NAME),
-    "package": _matching(_NAME),
+    "name": _matching(ATTRIBUTE),
+    "package": _matching(ATTRIBUTE),
     "version": _line,
     "branch": _line,
     "commit": _matching(_COMMIT),

@@ -13,7 +13,7 @@ from ci_compiler.runner.jobs.failure import failure
 from ci_compiler.runner.jobs.nix_store import Store
 from ci_compiler.runner.jobs.targets import needed
 from ci_compiler.spec.model import Spec
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import recipe_path
 
 
 def supply(spec: Spec, root: Path, store: Store, built: BuiltVariant, derivation: str) -> None:
@@ -38,7 +38,7 @@ def supply(spec: Spec, root: Path, store: Store, built: BuiltVariant, derivation
 
 def _derivation(spec: Spec, root: Path, store: Store, built: BuiltVariant, need: Variant) -> str:
     """The derivation of a needed variant, from its recipe, in this repository or in that which builds it."""
-    file = f"{RECIPES}/{need.name}.nix"
+    file = recipe_path(need.name)
     repository = spec.packages[need.package].repository
     if repository is None:
         return store.instantiate(root / file)

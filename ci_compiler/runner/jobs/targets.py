@@ -8,6 +8,7 @@ from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.matrix import Variant
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.model import Spec
+from ci_compiler.variant import variant_name
 
 
 def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
@@ -33,4 +34,4 @@ def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
 def needed(spec: Spec, built: BuiltVariant) -> tuple[Variant, ...]:
     """The variants of the same cell that `built` is built with, another repository's too."""
     needs = spec.packages[built.variant.package].needs
-    return tuple(Variant(name=f"{need}-{built.cell.suffix}", package=need) for need in needs)
+    return tuple(Variant(name=variant_name(need, built.cell.suffix), package=need) for need in needs)
