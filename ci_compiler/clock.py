@@ -1,4 +1,4 @@
-"""Time, handed in: what waits does so on a `Clock`, so that its tests do not."""
+"""The clock as a parameter: code that waits does so on a `Clock`, so that its tests need not wait."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What tells the time and waits."""
+    """Tells the time and waits."""
 
     def now(self) -> float:
-        """Seconds since 1970, UTC, for times of day that GitHub says."""
+        """Seconds since 1970, UTC; comparable with the times that GitHub states."""
 
     def passed(self) -> float:
-        """Seconds on a clock that only goes forward, for how long something takes."""
+        """Seconds on a monotonic clock, for measuring how long something takes."""
 
     def sleep(self, seconds: float) -> None:
         """Waits."""
 
 
 class SystemClock:
-    """This machine's clock."""
+    """The clock of this machine."""
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
         return time.time()
 
     def passed(self) -> float:
-        """Seconds since some moment."""
+        """Seconds since an arbitrary time."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -37,10 +37,10 @@ class SystemClock:
 
 
 def back_off(attempt: int, *, first: float, most: float, seed: str) -> float:
-    """Seconds to wait behind the failure number `attempt` (from 0): doubled each time from `first` up to `most`.
+    """Seconds to wait after failed attempt number `attempt`, counted from 0: doubles from `first` up to `most`.
 
-    The upper half is left to chance, so that a fleet does not come back all at once; the chance is drawn from `seed`,
-    so that the same machine waits the same in every test.
+    The upper half is random, so that a fleet does not retry all at once. The random part is derived from `seed`, so
+    that a machine waits equally long in every test.
     """
     whole = min(first * 2.0 ** min(attempt, 60), most)
     chance = zlib.crc32(f"{seed} {attempt}".encode()) / 2**32
@@ -48,14 +48,5 @@ def back_off(attempt: int, *, first: float, most: float, seed: str) -> float:
 
 
 def time_of_day(seconds: float) -> str:
-    """A moment since 1970 as people read it: `14:05:00 UTC`."""
+    """A time in seconds since 1970 as a time of day: `14:05:00 UTC`."""
     return time.strftime("%H:%M:%S UTC", time.gmtime(seconds))
-
-
-def span(seconds: float) -> str:
-    """A length of time as people read it: `40 s`, `12 min`, `3 h 5 min`."""
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    minutes = round(whole / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

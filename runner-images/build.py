@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Builds one of the images beside this file; `runner/deployment/release_pins.json` has the pins, as build arguments.
+"""Builds one of the images beside this file, with the pins in `runner/deployment/release_pins.json`.
 
     runner-images/build.py builder --owner my-org --arg FLOX_SHA256_AMD64=...
     runner-images/build.py gpu-tester --owner my-org
     runner-images/build.py builder --engine docker --print
 
-Needs Python 3.11 and an engine, and nothing installed.
+Needs only Python 3.11 and an engine; no package must be installed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from ci_compiler import __version__  # noqa: E402  (the checkout's own)
+from ci_compiler import __version__  # noqa: E402  (from this checkout)
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, build_arguments, pins  # noqa: E402
 
 IMAGES = sorted(file.parent.name for file in HERE.glob("*/Containerfile"))
@@ -27,7 +27,7 @@ BUILD = {"buildah": ("buildah", "bud"), "docker": ("docker", "build"), "podman":
 
 
 def command(options: argparse.Namespace, engine_options: list[str]) -> list[str]:
-    """The engine's command that builds the image, with the arguments that its Containerfile asks for."""
+    """The engine's command that builds the image, with the build arguments that its Containerfile declares."""
     file = HERE / options.image / "Containerfile"
     known = build_arguments(options.backend)
     known["BUILDER_IMAGE"] = tag("builder", options.owner)
@@ -49,7 +49,7 @@ def command(options: argparse.Namespace, engine_options: list[str]) -> list[str]
 
 
 def tag(image: str, owner: str) -> str:
-    """What a spec of `owner` calls the image where a pool names none; without an owner, a name for this machine."""
+    """The default name of the image in a spec of `owner`; without an owner, a local name."""
     if not owner:
         return f"localhost/ci-{image}:{__version__}"
     named = json.loads((HERE.parent / "ci_compiler/spec/images.json").read_bytes())["images"]
@@ -57,27 +57,33 @@ def tag(image: str, owner: str) -> str:
 
 
 def main() -> None:
-    """Becomes the engine, or prints what it would run."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="What follows -- goes to the engine.")
+    """Runs the engine's command in place of this process, or prints it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], epilog="Options after -- are passed to the engine."
+    )
     parser.add_argument("image", choices=IMAGES)
     parser.add_argument("--engine", choices=sorted(BUILD), default="podman")
     parser.add_argument(
-        "--arch", choices=sorted(ARCHITECTURES.values()), help="another architecture than this machine's"
+        "--arch", choices=sorted(ARCHITECTURES.values()), help="the architecture (default: this machine's)"
     )
-    parser.add_argument("--backend", choices=("flox", "nix"), default="flox", help="as in the spec")
-    parser.add_argument("--owner", default="", help="name the image as a spec of this owner does")
-    parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="in place of a pin")
+    parser.add_argument(
+        "--backend", choices=("flox", "nix"), default="flox", help="the backend of the spec (default: flox)"
+    )
+    parser.add_argument("--owner", default="", help="name the image as in a spec of this owner")
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=VALUE", help="a build argument that replaces a pin"
+    )
     parser.add_argument("--print", action="store_true", help="print the command and run nothing")
     words, separator, engine_options = sys.argv[1:], "--", []
     if separator in words:
         at = words.index(separator)
         words, engine_options = words[:at], words[at + 1 :]
     options = parser.parse_args(words)
-    told = command(options, engine_options)
+    words = command(options, engine_options)
     if options.print:
-        print(shlex.join(told))
+        print(shlex.join(words))
         return
-    os.execvp(told[0], told)  # noqa: S606  (the engine takes this process' place)
+    os.execvp(words[0], words)  # noqa: S606  (the engine takes this process' place)
 
 
 if __name__ == "__main__":

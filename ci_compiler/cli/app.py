@@ -1,7 +1,7 @@
-"""How both commands start: a table of subcommands, each in a module of its own that is imported only to run it.
+"""The entry point of both commands: a table of subcommands, each in its own module, imported only when it runs.
 
-A subcommand's module has `configure(parser)`, which adds its arguments, and `run(arguments) -> int`, which does its
-work and returns the exit code: 0 done, 1 findings or drift, 2 the input is wrong. Anything else is a bug.
+The module of a subcommand has `configure(parser)`, which adds its arguments, and `run(arguments) -> int`, which does
+the work and returns the exit code: 0 done, 1 findings or drift, 2 wrong input. Anything else is a bug.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ci_compiler.errors import ExitCode, InputError, wrong
 
 
 class CommandModule(Protocol):
-    """What the module of a subcommand offers."""
+    """The interface of a subcommand's module."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Adds the subcommand's arguments to `parser`."""
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Does the work and returns the exit code. Raises InputError where the input is wrong."""
+        """Does the work and returns the exit code. Raises InputError if the input is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A command: its subcommands with a line of help each, and the one that no name means ('': none)."""
+    """A command: its subcommands with one line of help each, and the default one ('': none)."""
 
     name: str
     purpose: str
@@ -47,14 +47,14 @@ class Program:
         return cast("CommandModule", import_module(f"{self.package}.{name}"))
 
     def parser(self, command: str, prog: str) -> argparse.ArgumentParser:
-        """The parser of one subcommand by itself, called `prog`."""
+        """The parser of one subcommand alone, called `prog`."""
         parser = _Parser(prog=prog)
         self.module(command).configure(parser)
         return parser
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose refusals are one line with the way to the help."""
+    """A parser whose errors are one line that points to the help."""
 
     def error(self, message: str) -> Never:
         print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
@@ -62,7 +62,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Completion(argparse.Action):
-    """`--print-completion SHELL`: the shell's completion script, made by shtab from the parser."""
+    """`--print-completion SHELL`: prints the completion script, which shtab generates from the parser."""
 
     def __call__(self, parser: argparse.ArgumentParser, *arguments: object) -> None:
         import shtab
@@ -72,9 +72,9 @@ class _Completion(argparse.Action):
 
 
 def run(program: Program, argv: Sequence[str] | None = None) -> int:
-    """Runs `program` with `argv` (the process' own, if None) and returns its exit code."""
+    """Runs `program` with `argv` (None: sys.argv) and returns its exit code."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who started this
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(program, words)
@@ -106,13 +106,13 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
 
 
 def _close_output() -> None:
-    """What is left to be printed goes nowhere, so that the interpreter's end does not fail on it."""
-    with suppress(OSError, ValueError):  # no file of the system's
+    """Discards what is still to be printed, so that the interpreter's exit does not fail on it."""
+    with suppress(OSError, ValueError):  # not a file of the operating system
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser(program: Program, words: Iterable[str]) -> argparse.ArgumentParser:
-    """The parser; only the subcommand that `words` name is imported, all of them for a completion script."""
+    """The parser; imports only the subcommand that `words` name, or all of them for a completion script."""
     named = set(words)
     everything = any(word.startswith("--print-completion") for word in named)
     parser = _Parser(prog=program.name, description=program.purpose)

@@ -1,4 +1,4 @@
-"""What the commands print: tables for people, plain columns for pipes, findings on standard error."""
+"""The output of the commands: tables on a terminal, plain columns in a pipe, findings on standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ci_compiler.errors import Finding, Severity
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Prints a table: boxed and coloured on a terminal (NO_COLOR respected), bare columns in a pipe."""
+    """Prints a table: formatted on a terminal (respects NO_COLOR), plain columns in a pipe."""
     cells = [[str(cell) for cell in row] for row in rows]
     numbers = [bool(cells) and all(row[at].replace(",", "").isdigit() for row in cells) for at in range(len(headers))]
     if sys.stdout.isatty():

@@ -1,4 +1,4 @@
-"""How changes to compiled files are told: drift with the command that mends it, and counts of what was written."""
+"""Reports on changes to compiled files: drift with the command that fixes it, and counts of what was written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def report_drift(
     changes: Sequence[FileChange], arguments: argparse.Namespace, words: Sequence[str] = (), program: str = "ci-compile"
 ) -> int:
-    """A line a file that is not as compiled, then the command that mends them; returns the exit code."""
+    """Prints a line for each file that drifted, then the command that fixes them; returns the exit code."""
     from ci_compiler.files.drift import ChangeKind
 
     what = {
@@ -34,12 +34,12 @@ def report_drift(
         if (value := getattr(arguments, option, None)) is not None:
             command += [f"--{option}", str(value)]
     count = f"{len(changes)} file{'s' if len(changes) > 1 else ''}"
-    note(f"{count} drifted; `{shlex.join(command)}` mends it")
+    note(f"{count} drifted; run `{shlex.join(command)}`")
     return 1
 
 
-def told(changes: Sequence[FileChange], files: int) -> str:
-    """`2 added, 1 removed, 31 unchanged`, of so many files in all."""
+def counts_of(changes: Sequence[FileChange], files: int) -> str:
+    """The counts of `changes` among `files` files: `2 added, 1 removed, 31 unchanged`."""
     from ci_compiler.files.drift import ChangeKind
 
     kinds = Counter(change.kind for change in changes)

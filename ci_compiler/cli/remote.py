@@ -1,4 +1,4 @@
-"""How commands reach GitHub, and the machine that runners run on."""
+"""Access to GitHub and to the machine that runs runners, for the commands."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def add_repository(parser: argparse.ArgumentParser) -> None:
         "--repository",
         metavar="OWNER/NAME",
         default="",
-        help="the repository on GitHub; GITHUB_REPOSITORY, else the remote of this checkout",
+        help="the repository on GitHub (default: GITHUB_REPOSITORY, or else this checkout's remote)",
     )
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Adds `--engine` and `--host`."""
-    parser.add_argument("--engine", metavar="ENGINE", help="podman or docker; the first that is installed")
+    parser.add_argument("--engine", metavar="ENGINE", help="podman or docker (default: the first that is installed)")
     parser.add_argument(
-        "--host", type=Path, metavar="DIR", help="no containers: the unpacked actions/runner in DIR, on this machine"
+        "--host", type=Path, metavar="DIR", help="instead of containers, run the unpacked actions/runner in DIR"
     )
 
 
 def client_of(arguments: argparse.Namespace, root: Path, patience: Patience | None = None) -> Client:
-    """GitHub, as the environment and the checkout give access to it. Raises InputError."""
+    """A client for GitHub, with access from the environment and the checkout. Raises InputError."""
     from ci_compiler.cli.console import note
     from ci_compiler.github.access import access
     from ci_compiler.github.client import PATIENT, Client
@@ -43,7 +43,7 @@ def client_of(arguments: argparse.Namespace, root: Path, patience: Patience | No
 
 
 def engine_of(arguments: argparse.Namespace) -> ContainerEngine | ProcessEngine:
-    """What runs runners here: `--host`, `--engine`, or the first engine that is installed. Raises InputError."""
+    """The engine that runs runners here: `--host`, `--engine`, or the first one installed. Raises InputError."""
     from ci_compiler.runner.controller.containers import find_engine
     from ci_compiler.runner.controller.host_runner import ProcessEngine
 
@@ -51,7 +51,7 @@ def engine_of(arguments: argparse.Namespace) -> ContainerEngine | ProcessEngine:
 
 
 def engine_if_any(arguments: argparse.Namespace) -> ContainerEngine | ProcessEngine | None:
-    """As `engine_of`, but None where nothing was asked for and no engine is installed. Raises InputError."""
+    """Like `engine_of`, but None if none was requested and none is installed. Raises InputError."""
     from ci_compiler.errors import InputError
 
     try:
@@ -63,7 +63,7 @@ def engine_if_any(arguments: argparse.Namespace) -> ContainerEngine | ProcessEng
 
 
 def registrars_of(client: Client, spec: Spec) -> dict[str, Registrar]:
-    """Where the runners of `spec` may be registered, by scope: the repository, its organisation for pools in groups."""
+    """Where runners may be registered, by scope: the repository, and its organisation if a pool has a group."""
     from ci_compiler.github.registration import Registrar
 
     found = [Registrar(client)]
@@ -73,7 +73,7 @@ def registrars_of(client: Client, spec: Spec) -> dict[str, Registrar]:
 
 
 def this_machine() -> str:
-    """This machine in the names of its runners."""
+    """The part of runner names that identifies this machine."""
     import socket
 
     from ci_compiler.runner.controller.runner_names import host_tag

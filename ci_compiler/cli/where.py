@@ -1,4 +1,4 @@
-"""Where a command works: the repository's root and its spec, found without starting a process."""
+"""The repository and the spec that a command works on, found without starting a process."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     from ci_compiler.spec.model import Spec
 
 SPEC = Path(".github/ci-matrix.yaml")
-"""The spec's place in a repository."""
+"""The path of the spec in a repository."""
 
 SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
-"""The place of the schema, for completion in the editor."""
+"""The path of the schema, for completion in editors."""
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:
     """Adds `--root`."""
-    parser.add_argument("--root", type=Path, metavar="DIR", default=argparse.SUPPRESS, help="the repository; this one")
+    parser.add_argument(
+        "--root", type=Path, metavar="DIR", default=argparse.SUPPRESS, help="the repository (default: this one)"
+    )
 
 
 def add_spec(parser: argparse.ArgumentParser) -> None:
@@ -33,19 +35,25 @@ def add_spec(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         default=argparse.SUPPRESS,
-        help=f"the spec; {SPEC} of the repository, else the bundled torch stack",
+        help=f"the spec (default: {SPEC} of the repository, or else the bundled torch stack)",
     )
 
 
 def add_branch(parser: argparse.ArgumentParser) -> None:
     """Adds `--branch`."""
     parser.add_argument(
-        "--branch", metavar="B", default=argparse.SUPPRESS, help="the branch; the one that is checked out"
+        "--branch", metavar="B", default=argparse.SUPPRESS, help="the branch (default: the one that is checked out)"
     )
 
 
+def add_output(parser: argparse.ArgumentParser, folder: str, content: str) -> None:
+    """Adds `--out`, the folder for `content`."""
+    text = f"folder for {content} (default: {folder})"
+    parser.add_argument("--out", type=Path, metavar="DIR", default=Path(folder), help=text)
+
+
 def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
-    """A branch of the spec: `--branch`, else the one that is checked out. Raises InputError where it is none."""
+    """A branch of the spec: `--branch`, or else the one that is checked out. Raises InputError if it is unknown."""
     from ci_compiler.git import head_branch
 
     given: str | None = getattr(arguments, "branch", None)
@@ -53,7 +61,7 @@ def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
     if name in spec.branches:
         return name
     if given is None:
-        what = f"{name} is checked out, and no branch of the spec" if name else "no branch is checked out here"
+        what = f"{name} is checked out, which is not a branch of the spec" if name else "no branch is checked out here"
         message = f"{what}; give --branch{nearest('', spec.branches)}"
     else:
         message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
@@ -61,7 +69,7 @@ def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
 
 
 def root_of(arguments: argparse.Namespace) -> Path:
-    """The repository's root: `--root`, else the nearest folder upwards that git knows, else this folder."""
+    """The repository's root: `--root`, or else the nearest checkout upwards, or else this folder."""
     given: Path | None = getattr(arguments, "root", None)
     if given is not None:
         if not given.is_dir():
@@ -71,13 +79,13 @@ def root_of(arguments: argparse.Namespace) -> Path:
 
 
 def checkout_around(folder: Path) -> Path:
-    """The nearest folder from `folder` upwards that git knows; `folder` itself where there is none."""
+    """The nearest checkout from `folder` upwards; `folder` itself if there is none."""
     whole = folder.resolve()
     return next((one for one in (whole, *whole.parents) if (one / ".git").exists()), folder)
 
 
 def spec_of(arguments: argparse.Namespace) -> Spec:
-    """The spec: `--spec`, else the repository's, else the bundled stack's. Raises InputError."""
+    """The spec: `--spec`, or else the repository's, or else the bundled one. Raises InputError."""
     from ci_compiler.spec.build import bundled_spec, load_spec
 
     root = root_of(arguments)
@@ -89,14 +97,14 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
         return load_spec(own, shown=SPEC.as_posix())
     other = SPEC.with_suffix(".yml")
     if (root / other).exists():
-        raise wrong(other, Code.SPEC_MISSING, f"a spec is called {SPEC.name}; rename the file, or give --spec")
+        raise wrong(other, Code.SPEC_MISSING, f"the spec must be called {SPEC.name}; rename the file, or give --spec")
     if _compiled_from_own(root):
-        raise wrong(SPEC, Code.SPEC_MISSING, "the files here are compiled from it; bring it back, or give --spec")
+        raise wrong(SPEC, Code.SPEC_MISSING, "the files here are compiled from it; restore it, or give --spec")
     return bundled_spec()
 
 
 def _compiled_from_own(root: Path) -> bool:
-    """Whether the compiled workflows of the repository say that they are from a spec at the usual place."""
+    """Whether the headers of the compiled workflows name a spec at the usual path."""
     from ci_compiler.plan.sharding import FOLDER
     from ci_compiler.workflows.common import VARIANT
 
@@ -108,6 +116,6 @@ def _compiled_from_own(root: Path) -> bool:
 
 
 def _shown(path: Path, root: Path) -> str:
-    """`path` as it stands in findings and headers: from the root, or its bare name where it lies elsewhere."""
+    """`path` as findings and headers show it: relative to the root, or the bare name if it is outside."""
     full, top = Path(os.path.abspath(path)), Path(os.path.abspath(root))  # noqa: PTH100  (links stay as typed)
     return full.relative_to(top).as_posix() if full.is_relative_to(top) else path.name

@@ -6,7 +6,6 @@ from `.github` on GitHub is the repository), a workflow's is relative. Every wor
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.spec.model import TESTS, Spec, Stage, TestPolicy, in_build_order
+from ci_compiler.units import markdown_table, markdown_text
 from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.render import header
 
@@ -46,12 +46,6 @@ def text(plan: Plan) -> str:
 # Markdown.
 
 
-def escaped(words: str) -> str:
-    """`words` as Markdown that shows them as they are, in a table as well."""
-    shown = "".join(char if char.isprintable() else " " for char in words)
-    return re.sub(r"([\\`*_{}\[\]<>#|&!~$])", r"\\\1", shown)
-
-
 def _code(name: str) -> str:
     return f"`{name}`"
 
@@ -62,13 +56,6 @@ def _codes(names: Iterable[str]) -> str:
 
 def _link(shown: str, target: str) -> str:
     return f"[{shown}]({target})"
-
-
-def _table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: int = 0) -> str:
-    """A table, whose last `numbers` columns are numbers."""
-    rule = ["---"] * (len(headers) - numbers) + ["--:"] * numbers
-    lines = [headers, rule, *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def _count(number: int, thing: str, several: str = "") -> str:
@@ -102,7 +89,8 @@ def _overview(plan: Plan) -> Iterator[str]:
         rows.append([_code(name), branch.cuda, driver, pin, *versions, len(own), _variants(own), shards])
     if len(rows) > 1:
         rows.append(["all", *[""] * (3 + len(packages)), len(cells), _variants(cells), len(plan.shards)])
-    yield _table(["branch", "CUDA", "driver", "nixpkgs", *packages, "cells", "variants", "workflows"], rows, numbers=3)
+    headers = ["branch", "CUDA", "driver", "nixpkgs", *packages, "cells", "variants", "workflows"]
+    yield markdown_table(headers, rows, right=3)
     example = next((cell for cell in cells if cell.gpu != CPU), cells[0]).variants[0].name
     yield (
         f"A variant is named by its package, Python, CUDA toolkit, GPU and instruction set, as `{example}`. Its recipe "
@@ -125,7 +113,7 @@ def _choosing(plan: Plan) -> Iterator[str]:
         "1. **GPU**: take its own architecture. Where none is built for it, one of the same major number and a lower "
         "minor one runs as well (a build for sm80 on sm86)."
     )
-    yield _table(["GPU", "architecture", "products", "hosts", "driver", "built on"], _gpu_rows(plan))
+    yield markdown_table(["GPU", "architecture", "products", "hosts", "driver", "built on"], _gpu_rows(plan))
     yield (
         "2. **Branch**: the newest whose CUDA the driver runs (`nvidia-smi` tells the driver, the tables above what "
         "each branch and GPU needs)."
@@ -136,7 +124,7 @@ def _choosing(plan: Plan) -> Iterator[str]:
     )
     used = [isa for isa in spec.hardware.isas.values() if any(cell.isa == isa.name for cell in plan.judged.cells)]
     special = {one.isa: one.words for one in Workload if one.isa}
-    yield _table(
+    yield markdown_table(
         ["instruction set", "CPUs", "flags that prove it", "for"],
         [[_code(isa.name), isa.cpus, _codes(isa.cpuinfo), special.get(isa.name, "general work")] for isa in used],
     )
@@ -203,7 +191,7 @@ def _grid(plan: Plan, cells: Sequence[Cell]) -> str:
         of_gpu = [shard for shard in own if shard.gpu == gpu and _holds(shard, python)]
         recipes = [_recipes(at[gpu, isa]) if (gpu, isa) in at else _NONE for isa in isas]
         rows.append([_code(gpu), *recipes, "<br>".join(map(_workflow, of_gpu))])
-    return _table(["GPU", *map(_code, isas), "workflow"], rows)
+    return markdown_table(["GPU", *map(_code, isas), "workflow"], rows)
 
 
 def _holds(shard: Shard, python: str) -> bool:
@@ -227,10 +215,10 @@ def _workflow(shard: Shard) -> str:
 def _tests(plan: Plan) -> Iterator[str]:
     parts = list(zip(plan.judged.cells, plan.routes, strict=True))
     yield "## What is tested where"
-    yield _table(
+    yield markdown_table(
         ["pool", "machines", "system", "GPU", *(stage.value for stage in Stage)],
         _pool_rows(plan.spec, parts),
-        numbers=len(Stage),
+        right=len(Stage),
     )
     yield "The numbers are variants. A machine of the pool runs the stage for each of them."
     for stage in TESTS:
@@ -276,7 +264,7 @@ def _gpu_grid(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> str:
         pools = [_tester(Stage.GPU_TEST, [part for part in own if part[0].isa == isa]) for isa in isas]
         if own:
             rows.append([_code(axis.name), *pools])
-    return _table(["GPU", *map(_code, isas)], rows)
+    return markdown_table(["GPU", *map(_code, isas)], rows)
 
 
 def _isa_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> str:
@@ -285,7 +273,7 @@ def _isa_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> str:
     for isa in _isas(spec, [cell for cell, _ in parts]):
         own = [(cell, route) for cell, route in parts if cell.isa == isa]
         rows.append([_code(isa), _tester(Stage.CPU_TEST, own), f"{_variants(cell for cell, _ in own):,}"])
-    return _table(["instruction set", "pool", "variants"], rows, numbers=1)
+    return markdown_table(["instruction set", "pool", "variants"], rows, right=1)
 
 
 def _tester(stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
@@ -308,10 +296,10 @@ def _left_out(plan: Plan) -> Iterator[str]:
         groups.setdefault((one.gpu, one.branch, one.python, one.package, one.reason), []).append(one.isa)
     if groups:
         yield "What the spec selects and the fleet does not hold (`ci-compile variants --left-out` lists each):"
-        yield _table(
+        yield markdown_table(
             ["GPU", "branch", "instruction sets", "Python", "package", "why"],
             [
-                [_code(gpu), _code(branch), _codes(isas), python or "all", package or "all", escaped(reason)]
+                [_code(gpu), _code(branch), _codes(isas), python or "all", package or "all", markdown_text(reason)]
                 for (gpu, branch, python, package, reason), isas in groups.items()
             ],
         )

@@ -14,6 +14,7 @@ from ci_compiler.errors import ExitCode
 from ci_compiler.files.drift import MARK
 from ci_compiler.register import index, page, register
 from ci_compiler.spec.schema import schema
+from ci_compiler.units import markdown_table
 
 NOTE = f"<!-- {MARK}'s own code: `python -m ci_compiler.cli.reference .github/docs/reference`. Do not edit. -->"
 
@@ -62,9 +63,7 @@ def commands(programs: Iterable[CommandLine]) -> str:
     codes = [
         "## Exit codes",
         "",
-        "| code | meaning |",
-        "|---|---|",
-        *(f"| {code.value} | {code.meaning} |" for code in ExitCode),
+        markdown_table(("code", "meaning"), [(code.value, code.meaning) for code in ExitCode]),
     ]
     return "\n".join([*parts, *codes]) + "\n"
 
@@ -77,9 +76,7 @@ def _usage(program: CommandLine, command: str, name: str) -> Iterator[str]:
     yield ""
     rows = [row for action in parser._actions for row in _row(action)]  # noqa: SLF001  (argparse has no other way)
     if rows:
-        yield "| option | does |"
-        yield "|---|---|"
-        yield from rows
+        yield markdown_table(("option", "does"), rows)
         yield ""
 
 
@@ -88,14 +85,14 @@ def _one_width(usage: str) -> str:
     return " ".join(usage.split())
 
 
-def _row(action: argparse.Action) -> Iterator[str]:
+def _row(action: argparse.Action) -> Iterator[tuple[str, str]]:
     if action.help in {None, argparse.SUPPRESS} or "--help" in action.option_strings:
         return
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest
     choices = f"{{{','.join(map(str, action.choices))}}}" if action.choices else metavar
     names = ", ".join(action.option_strings) or choices
     value = "" if action.nargs == 0 or not action.option_strings else f" {choices}"
-    yield f"| `{names}{value}` | {_cell(str(action.help))} |"
+    yield f"`{names}{value}`", str(action.help)
 
 
 def spec(root: Mapping[str, Any] | None = None) -> str:
@@ -109,7 +106,7 @@ def spec(root: Mapping[str, Any] | None = None) -> str:
 def _object(root: Mapping[str, Any], rule: Mapping[str, Any], path: str, level: int) -> Iterator[str]:
     """The table of an object's keys, then the objects among them."""
     required = set(rule.get("required", ()))
-    rows: list[str] = []
+    rows: list[tuple[str, str, str]] = []
     nested: list[tuple[str, Mapping[str, Any]]] = []
     for key, raw in rule.get("properties", {}).items():
         sub = _resolved(root, raw)
@@ -117,9 +114,7 @@ def _object(root: Mapping[str, Any], rule: Mapping[str, Any], path: str, level: 
         if inner := _inner(root, sub):
             nested.append((f"{path}.{key}".removeprefix(".") + inner[0], inner[1]))
     if rows:
-        yield "| key | is | default |"
-        yield "|---|---|---|"
-        yield from rows
+        yield markdown_table(("key", "is", "default"), rows)
         yield ""
     for name, sub in nested:
         yield f"{'#' * min(level, 4)} `{name}`"
@@ -148,15 +143,11 @@ def _inner(root: Mapping[str, Any], rule: Mapping[str, Any]) -> tuple[str, Mappi
     return None
 
 
-def _key_row(key: str, rule: Mapping[str, Any], *, required: bool) -> str:
+def _key_row(key: str, rule: Mapping[str, Any], *, required: bool) -> tuple[str, str, str]:
     said = rule.get("description") or rule.get("title") or ""
     if "enum" in rule:
         said = f"{said} One of {', '.join(f'`{choice}`' for choice in rule['enum'])}."
     if examples := rule.get("examples"):
         said = f"{said} Example: `{json.dumps(examples[0], ensure_ascii=False)}`"
     default = "required" if required else f"`{json.dumps(rule['default'])}`" if "default" in rule else ""
-    return f"| `{key}` | {_cell(said.strip())} | {default} |"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return f"`{key}`", said.strip(), default

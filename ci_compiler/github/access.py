@@ -1,6 +1,6 @@
-"""Who asks GitHub, where, and about which repository: from the environment, gh's login and .git/config.
+"""Access to GitHub: API address, repository and credential, from the environment, gh's login and .git/config.
 
-No process is started, and nothing is sent anywhere before all three are known.
+No process is started, and nothing is sent before all three are known.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ API = "https://api.github.com"
 """GitHub's own API (GitHub Docs, "Getting started with the REST API")."""
 
 TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
-"""Environment variables that hold a token, in the order in which they are looked at."""
+"""Environment variables that may hold a token; the first that is set is used."""
 
 APP = ("GITHUB_APP_ID", "GITHUB_APP_PRIVATE_KEY", "GITHUB_APP_PRIVATE_KEY_FILE")
-"""Environment variables of a GitHub App: its id, and its private key or a file that holds it."""
+"""Environment variables of a GitHub App: its id, and its private key or the path of a file with it."""
 
 CREDENTIALS = (*TOKENS, *APP)
-"""Every environment variable that may hold a credential of GitHub's; none of them goes on to a runner."""
+"""Every environment variable that may hold a GitHub credential; none of them is passed to a runner."""
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _SCP = re.compile(r"(?:[^@/]+@)?(?P<host>[^:/]+):(?P<path>[^/].*)")
@@ -37,14 +37,14 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token: a person's, an installation's, or a workflow's own."""
+    """A token of a person, an App installation or a workflow run."""
 
     secret: Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppKey:
-    """A GitHub App, whose installation's tokens are made when they are needed."""
+    """A GitHub App; tokens of its installation are created when they are needed."""
 
     app: str
     key: Secret
@@ -52,7 +52,7 @@ class AppKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """A repository (`owner/name`) at an API's address, and who asks."""
+    """A repository (`owner/name`), the address of its API, and the credential."""
 
     api: str
     repository: str
@@ -60,7 +60,7 @@ class Access:
 
     @property
     def host(self) -> str:
-        """The API's host, as findings name it."""
+        """The host of the API, as findings show it."""
         return urlsplit(self.api).hostname or self.api
 
     @property
@@ -70,9 +70,9 @@ class Access:
 
 
 def access(environment: Mapping[str, str], root: Path, repository: str = "") -> Access:
-    """The access that `environment` and the checkout at `root` give to `repository` (`''`: the checkout's own).
+    """The access that `environment` and the checkout at `root` give to `repository` (`''`: that of the checkout).
 
-    Raises InputError for what is missing: the token, the repository; or wrong: the API's address.
+    Raises InputError if the token or the repository is missing, or the address of the API is wrong.
     """
     api = _api(environment)
     name = repository or environment.get("GITHUB_REPOSITORY", "") or _of_checkout(root, _web_host(api))
@@ -82,21 +82,21 @@ def access(environment: Mapping[str, str], root: Path, repository: str = "") -> 
     return Access(api=api, repository=name, credential=_credential(environment, _web_host(api)))
 
 
-# Where.
+# The address of the API.
 
 
 def _api(environment: Mapping[str, str]) -> str:
     url = environment.get("GITHUB_API_URL", "").rstrip("/") or API
     parts = _parts(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query:
-        raise wrong("GITHUB_API_URL", Code.WRONG_ADDRESS, f"{url!r} is not the address of an API, as {API}")
+        raise wrong("GITHUB_API_URL", Code.WRONG_ADDRESS, f"{url!r} is not the address of an API; it looks like {API}")
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         raise wrong("GITHUB_API_URL", Code.WRONG_ADDRESS, f"{url!r} would send the token unencrypted; use https")
     return url
 
 
 def _parts(url: str) -> SplitResult:
-    """The parts of an address, none of them where it is no address (`https://[x`)."""
+    """The parts of a URL; all are empty if it is malformed (`https://[x`)."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -104,11 +104,11 @@ def _parts(url: str) -> SplitResult:
 
 
 def _web_host(api: str) -> str:
-    """The host of repositories and logins that belongs to an API's (`github.com` for `api.github.com`)."""
+    """The web host that belongs to the host of an API (`github.com` for `api.github.com`)."""
     return (urlsplit(api).hostname or "").removeprefix("api.")
 
 
-# Which repository.
+# The repository.
 
 
 def _of_checkout(root: Path, host: str) -> str:
@@ -116,7 +116,7 @@ def _of_checkout(root: Path, host: str) -> str:
     try:
         remotes = dict(_remotes(config.read_text("utf-8", errors="replace")))
     except OSError:
-        message = "no GITHUB_REPOSITORY in the environment and no git checkout here; give --repository OWNER/NAME"
+        message = "GITHUB_REPOSITORY is not set and this is not a git checkout; give --repository OWNER/NAME"
         raise wrong(root, Code.NO_REPOSITORY, message) from None
     url = remotes.get("origin") or next(iter(remotes.values()), "")
     if not url:
@@ -124,13 +124,13 @@ def _of_checkout(root: Path, host: str) -> str:
     theirs, path = _host_and_path(url)
     if not theirs or ("." in theirs and theirs.removeprefix("ssh.") != host):
         where = theirs or "this machine"
-        message = f"the remote lies on {where}, not on {host}; set GITHUB_API_URL, or give --repository OWNER/NAME"
+        message = f"the remote is on {where}, not on {host}; set GITHUB_API_URL, or give --repository OWNER/NAME"
         raise wrong(config, Code.FOREIGN_REMOTE, message)
     return "/".join(path.removesuffix("/").removesuffix(".git").split("/")[-2:])
 
 
 def _git_folder(root: Path) -> Path:
-    """Where the checkout's configuration lies: `.git`, or what a worktree's or submodule's file of that name says."""
+    """The folder of the checkout's configuration: `.git`, or what the file `.git` of a worktree or submodule names."""
     dot = root / ".git"
     try:
         text = dot.read_text("utf-8") if dot.is_file() else ""
@@ -144,7 +144,7 @@ def _git_folder(root: Path) -> Path:
 
 
 def _remotes(text: str) -> Iterator[tuple[str, str]]:
-    """The remotes of a git configuration, in its order: name and address."""
+    """The name and URL of each remote in a git configuration, in its order."""
     name = ""
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):
@@ -162,7 +162,7 @@ def _host_and_path(url: str) -> tuple[str, str]:
     return (scp["host"], scp["path"]) if scp else ("", url)
 
 
-# Who.
+# The credential.
 
 
 def _credential(environment: Mapping[str, str], host: str) -> Token | AppKey:
@@ -178,13 +178,13 @@ def _credential(environment: Mapping[str, str], host: str) -> Token | AppKey:
     if login:
         message = f"gh keeps its token for {host} in the keyring; run with GITHUB_TOKEN=$(gh auth token)"
         raise wrong(file, Code.NO_TOKEN, message)
-    message = f"no {' or '.join(TOKENS)} in the environment and no login of gh; set one, or run `gh auth login`"
+    message = f"neither {' nor '.join(TOKENS)} is set and gh is not logged in; set one, or run `gh auth login`"
     raise wrong("GITHUB_TOKEN", Code.NO_TOKEN, message)
 
 
 def _token(text: str, whence: str) -> Token:
     if not text.isascii() or not text.isprintable() or " " in text:
-        raise wrong(whence, Code.WRONG_TOKEN, "what it holds is no token: it has blanks or control characters")
+        raise wrong(whence, Code.WRONG_TOKEN, "its value is not a token: it contains blanks or control characters")
     return Token(secret=Secret(text))
 
 
@@ -193,7 +193,7 @@ def _app_key(environment: Mapping[str, str]) -> Secret:
         return Secret(text)
     name = environment.get("GITHUB_APP_PRIVATE_KEY_FILE", "")
     if not name:
-        message = "GITHUB_APP_ID is set, and neither GITHUB_APP_PRIVATE_KEY nor GITHUB_APP_PRIVATE_KEY_FILE"
+        message = "GITHUB_APP_ID is set; set GITHUB_APP_PRIVATE_KEY or GITHUB_APP_PRIVATE_KEY_FILE too"
         raise wrong("GITHUB_APP_PRIVATE_KEY", Code.NO_TOKEN, message)
     try:
         return Secret(Path(name).read_text("utf-8"))
@@ -203,7 +203,7 @@ def _app_key(environment: Mapping[str, str]) -> Secret:
 
 
 def _gh_folder(environment: Mapping[str, str]) -> Path:
-    """Where gh keeps its logins (gh's manual, `gh help environment`)."""
+    """The folder in which gh stores its logins (`gh help environment`)."""
     if own := environment.get("GH_CONFIG_DIR"):
         return Path(own)
     if base := environment.get("XDG_CONFIG_HOME"):
@@ -212,7 +212,7 @@ def _gh_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _gh_login(file: Path, host: str) -> Mapping[str, Any]:
-    """gh's entry for `host`; empty where there is none."""
+    """gh's entry for `host`; empty if it has none."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 

@@ -1,6 +1,6 @@
-"""Calls to GitHub through PyGithub: repeated where that helps, waited for where GitHub asks to, said in one line else.
+"""Calls to GitHub through PyGithub: retried where that helps, delayed if GitHub asks for it, else one-line errors.
 
-PyGithub's own retries are off: they sleep without a word, repeat what may have been done already, and know no limit.
+PyGithub's own retries are off: they sleep silently, repeat requests that may have taken effect, and have no limit.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from github.Workflow import Workflow
 from jwt import PyJWTError
 
 from ci_compiler import __version__
-from ci_compiler.clock import Clock, SystemClock, back_off, span, time_of_day
+from ci_compiler.clock import Clock, SystemClock, back_off, time_of_day
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.github.access import Access, AppKey
 from ci_compiler.github.errors import PASSING, TROUBLES, GitHubError, Trouble, understood
+from ci_compiler.units import duration
 
 Answer = TypeVar("Answer")
 
@@ -30,12 +31,12 @@ WRITE_PAUSE = 1.0
 
 _TIMEOUT = 30
 _PER_PAGE = 100
-"""Entries a page; GitHub's most."""
+"""Entries per page; GitHub's maximum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How often a call is made at the most, and how long (seconds) one rate limit is waited for."""
+    """The most attempts per call, and the longest wait for a rate limit in seconds."""
 
     attempts: int = 4
     longest_wait: float = 900.0
@@ -43,11 +44,11 @@ class Patience:
 
 PATIENT = Patience()
 AT_ONCE = Patience(attempts=1, longest_wait=0.0)
-"""For whoever has something else to do meanwhile, and asks again itself."""
+"""For callers that do not block and retry by themselves."""
 
 
 class Client:
-    """GitHub, about one repository. `say` gets a line for people whenever a call has to wait."""
+    """GitHub, for one repository. `say` receives a line for people whenever a call has to wait."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Client:
         clock: Clock | None = None,
         patience: Patience = PATIENT,
     ) -> None:
-        # At its level DEBUG, PyGithub logs whole answers, a runner's configuration among them.
+        # At level DEBUG, PyGithub logs whole responses, including a runner's configuration.
         logging.getLogger("github.Requester").setLevel(logging.INFO)
         self.access = access
         self.clock = clock or SystemClock()
@@ -67,7 +68,7 @@ class Client:
 
     @cached_property
     def github(self) -> Github:
-        """PyGithub, with the token or as the App's installation. Raises GitHubError, InputError for a wrong key."""
+        """PyGithub, authenticated. Raises GitHubError, or InputError if the App's key is wrong."""
         credential = self.access.credential
         if not isinstance(credential, AppKey):
             return self._github(Auth.Token(credential.secret.reveal()))
@@ -75,7 +76,7 @@ class Client:
             app = Auth.AppAuth(credential.app, credential.key.reveal())
             app.create_jwt()
         except (ValueError, TypeError, PyJWTError) as error:
-            message = f"is no private key that a GitHub App signs with ({type(error).__name__})"
+            message = f"is not a private key that a GitHub App can sign with ({type(error).__name__})"
             raise wrong("GITHUB_APP_PRIVATE_KEY", Code.NO_TOKEN, message) from None
         owner, _, name = self.access.repository.partition("/")
         integration = GithubIntegration(auth=app, **self._settings())
@@ -99,16 +100,16 @@ class Client:
 
     @cached_property
     def workflows(self) -> Mapping[str, Workflow]:
-        """The workflows of its default branch, by path. Raises GitHubError."""
+        """The workflows of the default branch, by path. Raises GitHubError."""
         repository = self.repository
         what = f"list the workflows of {self.access.repository}"
         return self.call(what, lambda: {one.path: one for one in repository.get_workflows()})
 
     def call(self, what: str, ask: Callable[[], Answer], *, write: bool = False, again: bool = True) -> Answer:
-        """What `ask` answers. `what` says it in a few words, for findings.
+        """Returns the result of `ask`. `what` describes the call in a few words, for findings.
 
-        A call that did not reach GitHub, or that GitHub could not serve, is made again, with growing pauses; one
-        that may have been done all the same is only where it is fit to be done twice (`again`). Raises GitHubError.
+        A call that did not reach GitHub, or that GitHub could not serve, is retried with growing pauses. One that may
+        have taken effect is retried only if doing it twice is harmless (`again`). Raises GitHubError.
         """
         attempt = 0
         while True:
@@ -135,7 +136,7 @@ class Client:
         read: Callable[[Any], Answer],
         again: bool = True,
     ) -> Answer:
-        """What `read` makes of the JSON that answers a request; for what PyGithub lacks. Raises GitHubError."""
+        """Applies `read` to the JSON response of a request that PyGithub lacks. Raises GitHubError."""
         requester = self.github.requester
         given = dict(body) if body is not None else None
 
@@ -145,7 +146,7 @@ class Client:
         return self.call(what, ask, write=verb != "GET", again=again)
 
     def pages(self, what: str, path: str, item: str, read: Callable[[Mapping[str, Any]], Answer]) -> Iterator[Answer]:
-        """What `read` makes of the entries called `item` of every page of `path`. Raises GitHubError."""
+        """Applies `read` to the entries of the list `item` on every page of `path`. Raises GitHubError."""
         requester = self.github.requester
         joint = "&" if "?" in path else "?"
 
@@ -183,7 +184,7 @@ class Client:
         self._next_write = self.clock.passed() + WRITE_PAUSE
 
     def _pause(self, trouble: GitHubError, attempt: int, *, again: bool) -> float | None:
-        """The seconds to wait before the next attempt; None where there shall be none."""
+        """The seconds to wait before the next attempt; None if there must be none."""
         if trouble.trouble not in PASSING or attempt + 1 >= self._patience.attempts:
             return None
         if trouble.trouble is Trouble.RATE:
@@ -194,4 +195,4 @@ class Client:
 
     def _waiting(self, trouble: GitHubError, pause: float) -> str:
         until = f", until {time_of_day(self.clock.now() + pause)}" if trouble.trouble is Trouble.RATE else ""
-        return f"{trouble.line}; waiting {span(pause)}{until}"
+        return f"{trouble.line}; waiting {duration(pause)}{until}"

@@ -1,4 +1,4 @@
-"""Builds started on GitHub: which workflow a variant's name means, starting it, following it to its end."""
+"""Starts builds on GitHub: finds the workflow of a variant, dispatches it, and follows the run to its end."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from pathlib import PurePosixPath
 from github.Workflow import Workflow
 from github.WorkflowRun import WorkflowRun
 
-from ci_compiler.clock import span
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest, wrong
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.units import duration
 
 DONE = "completed"
-"""The status of a run or a job that has ended (GitHub's word)."""
+"""GitHub's status of a run or job that has ended."""
 
 SUCCESS = "success"
-"""The conclusion of one that went well."""
+"""GitHub's conclusion of a run or job that succeeded."""
 
 POLL = 15.0
-"""Seconds between two looks at few runs."""
+"""The least seconds between two polls of the runs."""
 
-_POLL_A_RUN = 4.0
-"""Seconds for each open run: two requests a look then stay within half of a token's 5,000 an hour."""
+_POLL_PER_RUN = 4.0
+"""Seconds between two polls, per open run: two requests per poll use half of a token's 5,000 per hour."""
 
 _APPEARS = 60.0
-"""Seconds within which a run that was started appears in the lists."""
+"""Seconds within which a dispatched run appears in the lists."""
 
 _ATTEMPTS = 3
 _DETAILS = "return_run_details"
@@ -48,7 +48,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How a run stands: `queued`, `in_progress`, `completed`, …; its conclusion ('' before), jobs ended and known."""
+    """The state of a run: `queued`, `in_progress`, `completed`, …; its conclusion ('' before), jobs ended and known."""
 
     started: Started
     status: str
@@ -67,7 +67,7 @@ class Progress:
 
 
 def targets(plan: Plan, names: Iterable[str], branch: str | None = None) -> tuple[BuiltVariant, ...]:
-    """What `names` mean: each variant on `branch`, or on every branch that has it. Raises InputError for the rest."""
+    """The variants called `names`, on `branch` or on every branch that has them. Raises InputError for other names."""
     found: list[BuiltVariant] = []
     findings: list[Finding] = []
     for name in dict.fromkeys(names):
@@ -92,9 +92,9 @@ def _why_not(reason: str, elsewhere: Sequence[BuiltVariant], name: str, branch: 
 
 
 def start(client: Client, wanted: Iterable[BuiltVariant], *, publish: bool, again: bool = False) -> Iterator[Started]:
-    """Starts the workflow of each of `wanted` on its branch, one after the other. Raises GitHubError, InputError.
+    """Dispatches the workflow of each of `wanted` on its branch, one by one. Raises GitHubError, InputError.
 
-    `publish` what passes its tests, `again` even what shows as published.
+    `publish`: publish what passes its tests; `again`: even if it is already published.
     """
     chosen = {"publish": str(publish).lower(), **({"again": "true"} if again else {})}
     wanted = list(wanted)
@@ -107,7 +107,7 @@ def start(client: Client, wanted: Iterable[BuiltVariant], *, publish: bool, agai
 
 
 def _start(client: Client, workflow: Workflow, target: BuiltVariant, chosen: Mapping[str, str]) -> Started:
-    """Starts one. Where the answer is lost, it looks whether the run is there before it asks again."""
+    """Dispatches one workflow. If the response is lost, looks for the run before it tries again."""
     what = f"start {PurePosixPath(target.workflow).name} on {target.cell.branch} for {target.variant.name}"
     since = client.clock.now()
     for attempt in range(1, _ATTEMPTS + 1):
@@ -125,14 +125,14 @@ def _start(client: Client, workflow: Workflow, target: BuiltVariant, chosen: Map
             break
     if (found := _appeared(client, workflow, target, since)) is not None:
         return found
-    message = f"{what}: GitHub took it, and shows no run after {span(_APPEARS)}; look at its Actions page"
+    message = f"{what}: GitHub accepted it but shows no run after {duration(_APPEARS)}; see its Actions page"
     raise wrong(client.access.host, Code.NO_RUN, message)
 
 
 def _dispatch(
     client: Client, what: str, workflow: Workflow, target: BuiltVariant, chosen: Mapping[str, str]
 ) -> WorkflowRun | None:
-    """The run that GitHub says it started; None where it started one and does not say which."""
+    """The run that GitHub reports; None if GitHub started one without saying which."""
     inputs = {"variant": target.variant.name, **chosen}
 
     def ask() -> WorkflowRun:
@@ -147,15 +147,15 @@ def _dispatch(
         if error.trouble is not Trouble.REFUSED or _DETAILS not in error.said:
             raise
     else:
-        # PyGithub says True where GitHub took it with an empty answer.
+        # PyGithub returns True if GitHub accepts it with an empty response.
         return run if isinstance(run, WorkflowRun) else None
-    # GitHub Enterprise Server 3.19 does not know the key.
+    # GitHub Enterprise Server 3.19 does not support the key.
     client.call(what, ask_plainly, write=True, again=False)
     return None
 
 
 def _appeared(client: Client, workflow: Workflow, target: BuiltVariant, since: float) -> Started | None:
-    """The newest run that was started by hand for `target` since then; None where none appears."""
+    """The newest run dispatched for `target` since then; None if none appears."""
     created = f">={datetime.fromtimestamp(since - _APPEARS, UTC):%Y-%m-%dT%H:%M:%SZ}"
     what = f"look for the run of {target.variant.name}"
 
@@ -173,7 +173,7 @@ def _appeared(client: Client, workflow: Workflow, target: BuiltVariant, since: f
 
 
 def follow(client: Client, started: Sequence[Started]) -> Iterator[tuple[Progress, ...]]:
-    """How the runs stand, again and again until all have ended. Raises GitHubError."""
+    """Yields the state of the runs until all have ended. Raises GitHubError."""
     standing = [Progress(started=one, status="queued", conclusion="", ended=0, jobs=0) for one in started]
     while True:
         standing = [one if one.done else _look(client, one.started) for one in standing]
@@ -181,7 +181,7 @@ def follow(client: Client, started: Sequence[Started]) -> Iterator[tuple[Progres
         left = sum(not one.done for one in standing)
         if not left:
             return
-        client.clock.sleep(max(POLL, _POLL_A_RUN * left))
+        client.clock.sleep(max(POLL, _POLL_PER_RUN * left))
 
 
 def _look(client: Client, one: Started) -> Progress:

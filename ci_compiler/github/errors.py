@@ -1,4 +1,4 @@
-"""GitHub's troubles, told apart: each becomes one finding that says what was asked, what went wrong and what helps.
+"""Failures of GitHub by kind; each becomes one finding that says what was asked, what went wrong and what helps.
 
 Statuses and headers: GitHub Docs, "Troubleshooting the REST API" and "Rate limits for the REST API".
 """
@@ -15,9 +15,10 @@ import requests
 from github import BadAttributeException, GithubException, IncompletableObject
 from github.Requester import Requester
 
-from ci_compiler.clock import span, time_of_day
+from ci_compiler.clock import time_of_day
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.units import duration
 
 NOT_UNDERSTOOD = (
     BadAttributeException,
@@ -30,13 +31,13 @@ NOT_UNDERSTOOD = (
     TypeError,
     ValueError,
 )
-"""What PyGithub raises where an answer is none of GitHub's: a proxy's page, half a JSON, a redirection elsewhere."""
+"""What PyGithub raises if a response is not GitHub's: the page of a proxy, truncated JSON, a foreign redirect."""
 
 TROUBLES = (GithubException, requests.RequestException, *NOT_UNDERSTOOD)
-"""Everything that a call of PyGithub raises for a reason outside of this program."""
+"""Everything that a call of PyGithub raises for reasons outside this program."""
 
 SECONDARY_WAIT = 60.0
-"""Seconds to wait for a rate limit that names no time (GitHub Docs: at least one minute)."""
+"""Seconds to wait for a rate limit without a time (GitHub Docs: at least one minute)."""
 
 
 class Trouble(StrEnum):
@@ -54,14 +55,14 @@ class Trouble(StrEnum):
 
 
 PASSING = frozenset({Trouble.RATE, Trouble.SERVER, Trouble.CONNECTION, Trouble.GARBLED})
-"""Troubles that go away by themselves; the others come back until someone changes something."""
+"""Failures that go away by themselves; the others stay until someone changes something."""
 
 
 class GitHubError(InputError):
-    """GitHub could not be asked, or refused; exit code 2.
+    """GitHub could not be reached, or refused a request; exit code 2.
 
-    `wait`: the seconds that GitHub asks to wait, if it does. `uncertain`: what was asked may have been done all the
-    same, since the answer, not the request, was lost.
+    `said`: GitHub's own message. `wait`: the seconds that GitHub asks to wait, or 0. `uncertain`: the request may have
+    taken effect, since only the response was lost.
     """
 
     def __init__(self, finding: Finding, *, trouble: Trouble, said: str, wait: float = 0.0, uncertain: bool) -> None:
@@ -73,12 +74,12 @@ class GitHubError(InputError):
 
     @property
     def line(self) -> str:
-        """The finding's message alone."""
+        """The message of the finding, without place and code."""
         return self.findings[0].message
 
 
 def understood(error: Exception, *, what: str, host: str, now: float) -> GitHubError:
-    """`error`, one of `TROUBLES`, as it is told: `what` is what was asked (`start build-main-sm90.yml`)."""
+    """The GitHubError for `error`, one of `TROUBLES`. `what` was asked (`start build-main-sm90.yml`)."""
     if isinstance(error, GithubException) and not isinstance(error, IncompletableObject):
         return _answered(error, what, host, now)
     if isinstance(error, requests.RequestException):
@@ -87,7 +88,7 @@ def understood(error: Exception, *, what: str, host: str, now: float) -> GitHubE
         uncertain = not _never_sent(error)
     else:
         trouble, said = Trouble.GARBLED, " ".join(str(error).split())[:120]
-        message = f"{what}: {host} gave an answer that is not GitHub's ({said or type(error).__name__})"
+        message = f"{what}: {host} sent a response that is not GitHub's ({said or type(error).__name__})"
         uncertain = True
     finding = Finding(place=Place(file=host), code=Code(trouble), message=message)
     return GitHubError(finding, trouble=trouble, said=said, uncertain=uncertain)
@@ -99,12 +100,12 @@ def _answered(error: GithubException, what: str, host: str, now: float) -> GitHu
     trouble = _trouble(error.status, headers, said)
     wait = _wait(headers, now) if trouble is Trouble.RATE else 0.0
     hint = {
-        Trouble.TOKEN: "GitHub refused the token; it expired, was revoked or is mistyped: make a new one",
-        Trouble.RATE: f"GitHub's rate limit is used up until {time_of_day(now + wait)} (for {span(wait)})",
+        Trouble.TOKEN: "GitHub refused the token, which expired, was revoked or is mistyped; create a new one",
+        Trouble.RATE: f"GitHub's rate limit is used up until {time_of_day(now + wait)} (for {duration(wait)})",
         Trouble.FORBIDDEN: "the token may not do this" + _permissions(headers),
-        Trouble.MISSING: "GitHub knows no such thing, or the token may not see it",
-        Trouble.CONFLICT: "GitHub is in a state that this conflicts with",
-        Trouble.SERVER: f"GitHub is in trouble itself ({error.status})",
+        Trouble.MISSING: "it does not exist, or the token may not see it",
+        Trouble.CONFLICT: "it conflicts with the current state on GitHub",
+        Trouble.SERVER: f"GitHub failed ({error.status})",
     }.get(trouble, f"GitHub refused it ({error.status})")
     finding = Finding(
         place=Place(file=host), code=Code(trouble), message=f"{what}: {hint}" + (f": {said}" if said else "")
@@ -128,7 +129,7 @@ _SECONDS = re.compile("[0-9]{1,11}")
 
 
 def _wait(headers: Mapping[str, str], now: float) -> float:
-    """The seconds until GitHub answers again; its own clock counts, where its answer tells it."""
+    """The seconds until GitHub answers again, by GitHub's own clock if the response states it."""
     after = headers.get("retry-after", "")
     if _SECONDS.fullmatch(after):
         return float(after)
@@ -146,7 +147,7 @@ def _moment(headers: Mapping[str, str], now: float) -> float:
 
 
 def _permissions(headers: Mapping[str, str]) -> str:
-    """What the token lacks, as GitHub's headers tell it for fine-grained and for classic tokens."""
+    """What the token lacks, from GitHub's headers for fine-grained and for classic tokens."""
     if needed := headers.get("x-accepted-github-permissions"):
         return f"; it needs {needed.replace('=', ': ').replace(';', ' or')}"
     if needed := headers.get("x-accepted-oauth-scopes"):
@@ -155,7 +156,7 @@ def _permissions(headers: Mapping[str, str]) -> str:
 
 
 def _said(data: Any) -> str:
-    """GitHub's own words, on one line, without what is the same for all."""
+    """GitHub's own message on one line, without repetitions."""
     if not isinstance(data, Mapping):
         return ""
     errors = data.get("errors")
@@ -169,9 +170,9 @@ def _connection(error: requests.RequestException) -> str:
     if isinstance(error, requests.Timeout):
         return "no answer in time"
     if isinstance(error, requests.exceptions.SSLError):
-        return "its certificate is not trusted here"
+        return "this machine does not trust its certificate"
     if isinstance(error, requests.exceptions.ProxyError):
-        return "the proxy does not let through"
+        return "the proxy refused"
     if _never_sent(error):
         return "no connection"
     if isinstance(error, requests.exceptions.ChunkedEncodingError | requests.ConnectionError):
@@ -180,7 +181,7 @@ def _connection(error: requests.RequestException) -> str:
 
 
 def _never_sent(error: requests.RequestException) -> bool:
-    """Whether there was no connection at all, so that nothing can have been done."""
+    """Whether there was no connection, so that the request cannot have taken effect."""
     from urllib3.exceptions import MaxRetryError, NewConnectionError
 
     if isinstance(error, requests.exceptions.SSLError | requests.exceptions.ProxyError | requests.ConnectTimeout):

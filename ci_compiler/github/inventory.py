@@ -1,6 +1,6 @@
-"""The runners that GitHub knows: the repository's own, and the organisation's in groups that serve the repository.
+"""The runners registered on GitHub: those of the repository, and those of its organisation that may serve it.
 
-An organisation's runners do not appear in the repository's list. Those of a runner scale set show no labels.
+The list of a repository does not include the runners of its organisation. Runners of a scale set show no labels.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 
 ONLINE = "online"
-"""The status of a runner that is connected (GitHub's word)."""
+"""GitHub's status of a connected runner."""
 
 UNSEEN = frozenset({Trouble.FORBIDDEN, Trouble.MISSING})
-"""Troubles of a token that may not see an organisation's runners: GitHub answers as if there were none."""
+"""Failures that mean that the token may not see the runners of an organisation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """A registered runner. `group` is its runner group's name; '' for a runner of the repository's own."""
+    """A registered runner. `group`: the name of its runner group; '' for a runner of the repository."""
 
     id: int
     name: str
@@ -35,7 +35,7 @@ class Runner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerGroup:
-    """A runner group of an organisation; `default`: the one that every runner without another belongs to."""
+    """A runner group of an organisation. `default`: it takes every runner that names no group."""
 
     id: int
     name: str
@@ -44,14 +44,14 @@ class RunnerGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """The runners that may serve the repository; `unseen` is why the organisation's could not be asked for."""
+    """The runners that may serve the repository. `unseen`: why those of the organisation could not be listed."""
 
     runners: tuple[Runner, ...]
     unseen: GitHubError | None = None
 
 
 def inventory(client: Client) -> Inventory:
-    """Every runner that may serve the repository. Raises GitHubError where the repository's own cannot be read."""
+    """Every runner that may serve the repository. Raises GitHubError if the repository's own cannot be listed."""
     own = tuple(of_repository(client))
     repository = client.repository
     kind = client.call(f"read the owner of {client.access.repository}", lambda: repository.owner.type)
@@ -66,14 +66,14 @@ def inventory(client: Client) -> Inventory:
 
 
 def of_repository(client: Client) -> Iterator[Runner]:
-    """The repository's own runners. Raises GitHubError."""
+    """The runners of the repository itself. Raises GitHubError."""
     repository = client.repository
     what = f"list the runners of {client.access.repository}"
     yield from client.call(what, lambda: [runner_of(one.raw_data) for one in repository.get_self_hosted_runners()])
 
 
 def of_groups(client: Client) -> Iterator[Runner]:
-    """The runners of every group of the organisation that serves the repository. Raises GitHubError."""
+    """The runners of every group of the organisation that may serve the repository. Raises GitHubError."""
     owner, _, name = client.access.repository.partition("/")
     what = f"list the runner groups of {owner}"
     address = f"/orgs/{owner}/actions/runner-groups"

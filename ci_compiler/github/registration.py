@@ -1,7 +1,7 @@
-"""Just-in-time runners: registered for one job each, found and removed again.
+"""Just-in-time runners: registering each for one job, finding and removing the registrations.
 
-The configuration that GitHub answers with holds the runner's private key. It comes out of here as a `Secret`, and by
-plain requests for the repository and the organisation alike: PyGithub's object for it shows it in its `repr`.
+The configuration in GitHub's response contains the runner's private key, so it is returned as a `Secret`. Plain
+requests read it, since the `repr` of PyGithub's object would show it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ci_compiler.github.inventory import Runner, group_of, runner_of
 from ci_compiler.secret import Secret
 
 DEFAULT_GROUP = 1
-"""The group that a repository's runners belong to (GitHub Docs, "Self-hosted runners" of the REST API)."""
+"""The id of the runner group of a repository's runners (GitHub Docs, REST API, "Self-hosted runners")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """A runner that GitHub waits for, with the configuration that makes one."""
+    """A registered runner that has yet to connect, with its configuration."""
 
     id: int
     name: str
@@ -33,7 +33,7 @@ class Registration:
 
 
 class Removal(StrEnum):
-    """What came of removing a registration."""
+    """The outcome of removing a registration."""
 
     REMOVED = "removed"
     ABSENT = "absent"
@@ -41,7 +41,7 @@ class Removal(StrEnum):
 
 
 class Registrar:
-    """Registrations in the repository, or in its organisation."""
+    """Registers runners in the repository, or in its organisation."""
 
     def __init__(self, client: Client, *, organisation: bool = False) -> None:
         self._client = client
@@ -51,7 +51,7 @@ class Registrar:
         self._runners = f"/{kind}/{self.scope}/actions/runners"
 
     def group(self, name: str) -> int:
-        """The id of the runner group `name` ('': the default one). Raises GitHubError, InputError."""
+        """The id of the runner group `name` ('': the default group). Raises GitHubError, InputError."""
         if not self._organisation:
             return DEFAULT_GROUP
         path = f"/orgs/{self.scope}/actions/runner-groups"
@@ -63,7 +63,7 @@ class Registrar:
         raise wrong(self.scope, Code.UNKNOWN_GROUP, message)
 
     def register(self, name: str, labels: tuple[str, ...], group: int) -> Registration:
-        """A new runner called `name`, which bears exactly `labels`: GitHub adds none of its own. Raises GitHubError."""
+        """Registers the runner `name` with exactly `labels`; GitHub adds none of its own. Raises GitHubError."""
         body = {"name": name, "runner_group_id": group, "labels": list(labels)}
 
         def read(answer: Any) -> Registration:
@@ -78,15 +78,15 @@ class Registrar:
         return next((runner for runner in found if runner.name == name), None)
 
     def runners(self) -> Iterator[Runner]:
-        """Every runner here. Raises GitHubError."""
+        """Every runner that is registered there. Raises GitHubError."""
         yield from self._client.pages(f"list the runners of {self.scope}", self._runners, "runners", runner_of)
 
     def remove(self, runner: int) -> Removal:
-        """Removes the registration `runner`; GitHub keeps one that is at work. Raises GitHubError."""
+        """Removes the registration `runner` unless it is busy. Raises GitHubError."""
 
         def read(answer: Any) -> Removal:
             if answer is not None:
-                message = "GitHub answers a removal with nothing"
+                message = "the response to a removal must be empty"
                 raise ValueError(message)
             return Removal.REMOVED
 

@@ -1,7 +1,7 @@
-"""How the matrix stands: every variant's last result, read from the jobs of its shard's latest runs.
+"""The state of the matrix: the last result of every variant, from the jobs of the latest runs of its shard.
 
-All runs of a shard's workflow build the shard's branch, whatever started them. A variant's last result is of the newest
-run that chose it; the job names that tell it are those of the compiled workflows: `3.13 avx2 / pytorch / build`.
+Every run of a shard's workflow builds the shard's branch, whatever started it. The last result of a variant comes from
+the newest run that selected it, by the job names of the compiled workflows: `3.13 avx2 / pytorch / build`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ci_compiler.plan.sharding import FOLDER, Shard, job_name
 from ci_compiler.spec.model import Stage
 
 DEPTH = 10
-"""Runs of a shard that are looked at for variants that the newer ones did not choose."""
+"""The most runs of a shard to search for variants that newer runs did not select."""
 
 _STAGES = frozenset(stage.value for stage in Stage)
 
@@ -32,7 +32,7 @@ CANCELLED = "cancelled"
 
 
 class BuildResult(StrEnum):
-    """How the last build of a variant went, the most telling first."""
+    """The outcome of the last build of a variant, the most important first."""
 
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -43,7 +43,7 @@ class BuildResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBuild:
-    """The last result of a variant: the conclusion of each stage that ran, the run's address and start ('': none)."""
+    """The last result of a variant: the conclusion of each stage that ran, the URL and start of the run ('': none)."""
 
     variant: Variant
     cell: Cell
@@ -55,7 +55,7 @@ class LastBuild:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedJob:
-    """A job of a run, as GitHub lists it: its name with its callers', its status, its conclusion ('' before)."""
+    """A job of a run, as GitHub lists it: its name after its callers' names, status, conclusion ('' before the end)."""
 
     name: str
     status: str
@@ -65,7 +65,7 @@ class ReportedJob:
 def status(
     client: Client, plan: Plan, branch: str | None = None, depth: int = DEPTH
 ) -> Iterator[tuple[LastBuild, ...]]:
-    """The last results, shard by shard in the plan's order, of all branches or of one. Raises GitHubError."""
+    """The last results, shard by shard in the order of the plan, of `branch` or of all. Raises GitHubError."""
     for shard in plan.shards:
         if branch in {None, shard.branch}:
             yield tuple(_of_shard(client, shard, client.workflows.get(f"{FOLDER}/{shard.name}.yml"), depth))
@@ -89,7 +89,7 @@ def _runs(client: Client, shard: Shard, workflow: Workflow, depth: int) -> list[
     def ask() -> list[WorkflowRun]:
         runs = [run for run in islice(workflow.get_runs(), depth) if run.id]
         for run in runs:
-            _ = run.html_url, run.created_at  # PyGithub reads, and refuses, an attribute when it is asked for
+            _ = run.html_url, run.created_at  # PyGithub parses an attribute, and may fail, on access
         return runs
 
     return client.call(f"list the runs of {shard.name}.yml", ask)
@@ -103,7 +103,7 @@ def _jobs(client: Client, run: WorkflowRun) -> list[ReportedJob]:
 
 
 def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: str) -> Iterator[LastBuild]:
-    """The results of the variants that a run of `shard` with `jobs` chose."""
+    """The results of the variants that a run of `shard` with `jobs` selected."""
     by_name: dict[tuple[str, str], dict[str, ReportedJob]] = {}
     for job in jobs:
         match job.name.split(" / "):
@@ -131,7 +131,7 @@ def _result(ran: Iterable[ReportedJob]) -> BuildResult:
 
 
 def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:
-    """The headers and rows of a table: a row a branch and GPU (and Python, of several), a column an ISA."""
+    """The headers and rows of a table: one row per branch and GPU (and Python, of several), one column per ISA."""
     isas = list(dict.fromkeys(cell.isa for cell in plan.judged.cells))
     pythons = len(plan.spec.matrix.pythons) > 1
     rows: dict[tuple[str, ...], dict[str, list[BuildResult]]] = {}
@@ -140,11 +140,11 @@ def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[s
         key = (cell.branch, cell.gpu, *((cell.python,) if pythons else ()))
         rows.setdefault(key, {}).setdefault(cell.isa, []).append(last.result)
     headers = ["branch", "gpu", *(("python",) if pythons else ()), *isas]
-    return headers, [[*key, *(told(row.get(isa, ())) for isa in isas)] for key, row in rows.items()]
+    return headers, [[*key, *(in_words(row.get(isa, ())) for isa in isas)] for key, row in rows.items()]
 
 
-def told(results: Iterable[BuildResult]) -> str:
-    """The results of a cell's variants in a word: the most telling, with its share where not all are alike."""
+def in_words(results: Iterable[BuildResult]) -> str:
+    """The results of a cell's variants in words: the most important, with its share if they differ."""
     counts = Counter(results)
     worst = next((result for result in BuildResult if counts[result]), None)
     if worst is None:

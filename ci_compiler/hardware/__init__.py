@@ -1,7 +1,7 @@
-"""GPUs, CUDA toolkits and CPU instruction sets: the tables of facts, and lookups that never fall through.
+"""GPUs, CUDA toolkits and CPU instruction sets: tables of facts, and lookups that never fall through.
 
-The facts stand in `gpus.json`, `cuda.json` and `isas.json` beside this module, each with its source. A further GPU is
-one entry there. Every lookup either answers or raises `UnknownHardwareError` with the nearest known names.
+`gpus.json`, `cuda.json` and `isas.json` beside this module hold the facts and their sources; adding a GPU takes one
+entry. Every lookup either answers or raises `UnknownHardwareError` with the nearest known names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
 
 CPU = "cpu"
-"""The GPU axis' value of a variant that is built for no GPU."""
+"""The value on the GPU axis of a variant for the CPU alone."""
 
 
 _UNKNOWN = {
@@ -38,7 +38,7 @@ class UnknownHardwareError(LookupError):
 
 
 class Version(NamedTuple):
-    """A CUDA toolkit's version or a GPU's compute capability: ordered as numbers, written as `12.8`."""
+    """The version of a CUDA toolkit or the compute capability of a GPU: ordered as numbers, written `12.8`."""
 
     major: int
     minor: int
@@ -48,14 +48,14 @@ class Version(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Version:
-        """`12.8` as `Version(12, 8)`. Raises ValueError for anything but two numbers and a dot."""
+        """Parses `12.8` as `Version(12, 8)`. Raises ValueError for anything but two numbers and a dot."""
         major, minor = text.split(".")
         return cls(int(major), int(minor))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU architecture: what nvcc calls it, which toolkits know it, which host CPUs it comes with."""
+    """A GPU architecture: nvcc's name for it, the toolkits that support it, the systems that it comes with."""
 
     name: str
     capability: Version
@@ -69,7 +69,7 @@ class Gpu:
     systems: tuple[str, ...]
 
     def runs_cubin_of(self, other: Gpu) -> bool:
-        """Whether a cubin built for `other` runs here: the same major capability, and no lower minor.
+        """Whether a cubin built for `other` runs on this GPU: same major capability, no lower minor one.
 
         Source: CUDA C++ Programming Guide, binary compatibility.
         """
@@ -78,7 +78,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolkit:
-    """A CUDA toolkit: its package set's attribute in nixpkgs, and the Linux drivers (major versions) it goes with."""
+    """A CUDA toolkit: its attribute in nixpkgs, and the Linux drivers (major versions) that it ships with and needs."""
 
     version: Version
     attribute: str
@@ -88,7 +88,7 @@ class Toolkit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isa:
-    """A CPU instruction set: compiler flags, the /proc/cpuinfo flags that prove it, what its CPUs run besides."""
+    """A CPU instruction set: compiler flags, the /proc/cpuinfo flags that prove it, the ISAs that its CPUs also run."""
 
     name: str
     system: str
@@ -101,7 +101,7 @@ class Isa:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A Nix system: the label that GitHub's runner gives itself there, and its title in documents."""
+    """A Nix system: the architecture label of GitHub's runner, and the title in documents."""
 
     name: str
     label: str
@@ -113,7 +113,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """The tables, by name. `aliases` maps spellings that people type to the right ones."""
+    """The tables, by name. `aliases` maps common misspellings to the right names."""
 
     gpus: Mapping[str, Gpu]
     toolkits: Mapping[str, Toolkit]
@@ -130,13 +130,13 @@ class Hardware:
         return _find("CUDA toolkit", self.toolkits, version)
 
     def isa(self, name: str) -> Isa:
-        """The instruction set called `name` (`avx512`). Raises UnknownHardwareError, which says a known alias' name."""
+        """The instruction set called `name` (`avx512`). Raises UnknownHardwareError, which resolves aliases."""
         if name in self.aliases:
             raise UnknownHardwareError("ISA", name, [self.aliases[name]])
         return _find("ISA", self.isas, name)
 
     def runs(self, isas: Iterable[str]) -> frozenset[str]:
-        """Every ISA that a CPU with `isas` runs: those, and what they include, transitively."""
+        """Every ISA that a CPU with `isas` runs: those, and the ones that they include, transitively."""
         found: set[str] = set()
         waiting = list(isas)
         while waiting:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from ci_compiler.units import GB, gigabytes, size
 
 if TYPE_CHECKING:
     from ci_compiler.hardware import Gpu, Hardware, Toolkit, Version
     from ci_compiler.spec.model import Pool
-
-GB = 10**9
-"""Bytes of a gigabyte, as the spec and the vendors of disks count them."""
 
 NOMINAL = 0.95
 """The share of its nominal size that a memory or a disk must have: firmware and file systems reserve the rest.
@@ -197,7 +196,7 @@ def _missing(hardware: Hardware, machine: Machine, pool: Pool) -> Iterator[str]:
         yield f"{pool.cores} cores (there are {machine.cores})"
     for what, wanted, has_bytes in (("memory", pool.memory, machine.memory), ("disk", pool.disk, machine.disk)):
         if has_bytes < wanted * GB * NOMINAL:
-            yield f"{wanted} GB of {what} (there are {gigabytes(has_bytes)})"
+            yield f"{wanted} GB of {what} (there are {size(has_bytes)})"
 
 
 def _remarks(machine: Machine, pool: Pool) -> Iterator[str]:
@@ -215,12 +214,6 @@ def _remarks(machine: Machine, pool: Pool) -> Iterator[str]:
 # For people and pipes.
 
 
-def gigabytes(size: int) -> str:
-    """`size` bytes as `124.3`: gigabytes, rounded down to a tenth."""
-    whole, tenths = divmod(size * 10 // GB, 10)
-    return f"{whole}.{tenths}" if tenths else str(whole)
-
-
 def as_json(machine: Machine) -> dict[str, Any]:
     """`machine` as JSON: sizes in GB, capabilities such as `9.0`, flags sorted."""
     return {
@@ -234,29 +227,9 @@ def as_json(machine: Machine) -> dict[str, Any]:
             "isas": list(machine.isas),
             "flags": sorted(machine.flags),
         },
-        "memory": _number(machine.memory),
-        "folders": {
-            folder.role: {
-                "path": folder.path,
-                "device": folder.device,
-                "kind": folder.kind,
-                "size": _number(folder.size),
-                "free": _number(folder.free),
-            }
-            for folder in machine.folders
-        },
-        "gpus": [
-            {
-                "index": device.index,
-                "name": device.name,
-                "sm": device.sm,
-                "capability": str(device.capability),
-                "memory": _number(device.memory),
-                "driver": device.driver,
-                "mig": device.mig,
-            }
-            for device in machine.gpus
-        ],
+        "memory": gigabytes(machine.memory),
+        "folders": {folder.role: _folder_json(folder) for folder in machine.folders},
+        "gpus": [_gpu_json(device) for device in machine.gpus],
         "nix": _nix_json(machine.nix),
         "flox": machine.flox,
         "engines": [
@@ -281,6 +254,15 @@ def fit_as_json(one: PoolFit) -> dict[str, Any]:
     }
 
 
+def _folder_json(folder: StorageFolder) -> dict[str, Any]:
+    sizes = {"size": gigabytes(folder.size), "free": gigabytes(folder.free)}
+    return {"path": folder.path, "device": folder.device, "kind": folder.kind} | sizes
+
+
+def _gpu_json(device: GpuDevice) -> dict[str, Any]:
+    return asdict(device) | {"sm": device.sm, "capability": str(device.capability), "memory": gigabytes(device.memory)}
+
+
 def _nix_json(nix: NixInstallation | None) -> dict[str, Any] | None:
     if nix is None:
         return None
@@ -294,7 +276,3 @@ def _nix_json(nix: NixInstallation | None) -> dict[str, Any] | None:
         "source": nix.source,
         "problem": nix.problem,
     }
-
-
-def _number(size: int) -> float:
-    return float(gigabytes(size))

@@ -1,4 +1,4 @@
-"""What a variant is wanted for, as far as instruction sets tell workloads apart: facts in `workloads.json`."""
+"""The workloads that instruction sets are made for; the facts are in `workloads.json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class Workload(StrEnum):
-    """A kind of work that some instruction set may be made for."""
+    """A kind of work that an instruction set may be made for."""
 
     GENERAL = "general"
     BF16 = "bf16"
@@ -18,17 +18,17 @@ class Workload(StrEnum):
 
     @property
     def label(self) -> str:
-        """What a choice of workloads shows."""
+        """The name in a list of choices."""
         return _facts()[self]["label"]
 
     @property
     def words(self) -> str:
-        """How it is said in a sentence."""
+        """The name within a sentence."""
         return _facts()[self]["words"]
 
     @property
     def isa(self) -> str:
-        """The instruction set that is for it; '' for none in particular."""
+        """The instruction set made for it; '' for none in particular."""
         return _facts()[self]["isa"]
 
 

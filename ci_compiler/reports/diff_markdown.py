@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ci_compiler.reports.diff import ChangeGroup, Cost, PlanDifference, Rerouted
-from ci_compiler.reports.forecast import spell
+from ci_compiler.reports.diff import ChangeGroup, PlanDifference, Rerouted
+from ci_compiler.units import duration, machine_hours, markdown_table
 
 NOTHING = "Nothing changes."
 _FEW = 3  # variants that are named instead of counted
@@ -118,18 +118,13 @@ def _folded(title: str, lines: Iterable[str]) -> str:
 
 def _costs(found: PlanDifference, variants: int) -> Iterator[str]:
     if variants:
-        hours = sum(cost.seconds for cost in found.costs) / 3600
+        hours = machine_hours(sum(cost.seconds for cost in found.costs))
         yield (
-            f"Building {variants:,} variants takes {hours:,.1f} machine-hours, "
-            f"{spell(found.end)} with these pools where nothing else runs:"
+            f"Building {variants:,} variants takes {hours} machine-hours, "
+            f"{duration(found.end)} with these pools where nothing else runs:"
         )
-        yield "\n".join(["| pool | jobs | machine-hours |", "|---|--:|--:|", *_rows(found.costs)])
-    before, after = spell(found.full_before), spell(found.full_after)
+        rows = [(code(cost.pool), f"{cost.jobs:,}", machine_hours(cost.seconds)) for cost in found.costs if cost.jobs]
+        yield markdown_table(("pool", "jobs", "machine-hours"), rows, right=2)
+    before, after = duration(found.full_before), duration(found.full_after)
     if before != after:
         yield f"A full build takes {after} instead of {before}."
-
-
-def _rows(costs: Iterable[Cost]) -> Iterator[str]:
-    for cost in costs:
-        if cost.jobs:
-            yield f"| {code(cost.pool)} | {cost.jobs:,} | {cost.seconds / 3600:,.1f} |"

@@ -18,6 +18,7 @@ from ci_compiler.plan.selection import most_cells, within_limit
 from ci_compiler.plan.simulation import LowerBound, QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
 from ci_compiler.reports.history import History
 from ci_compiler.spec.model import Pool, Spec, Stage
+from ci_compiler.units import duration, machine_hours
 
 HOSTED_SECONDS = 60
 """What a run takes besides its cells: the hosted jobs that select and judge."""
@@ -145,11 +146,24 @@ def end_of(jobs: Sequence[TimedJob], machines: Mapping[str, int], order: QueueOr
     return HOSTED_SECONDS + simulate(jobs, machines, order).end
 
 
-def spell(seconds: float) -> str:
-    """A time as people say it, to the minute: `65 h 20 min`."""
-    minutes = round(abs(seconds) / 60)
-    words = [f"{minutes // 60} h"] * (minutes >= 60) + [f"{minutes % 60} min"] * (minutes % 60 > 0 or minutes < 60)
-    return "-" * (seconds < 0 and minutes > 0) + " ".join(words)
+def pool_table(found: Forecast) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The headers and rows of a table of the pools."""
+    headers = ("pool", "machines", "jobs", "machine-hours", "busy", "least time")
+    rows = [
+        (
+            one.pool.name,
+            f"{one.pool.count:,}",
+            f"{one.jobs:,}",
+            machine_hours(one.seconds),
+            f"{one.busy:.0%}",
+            duration(one.bound),
+            f"{one.build_disk} GB" if one.build_disk else "-",
+            f"{one.disk_peak:.0f} of {one.pool.disk:,} GB",
+            duration(one.one_more) if one.one_more else "-",
+        )
+        for one in found.pools
+    ]
+    return (*headers, "largest build", "disk uncollected", "one more saves"), rows
 
 
 # Parts of the forecast.

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from ci_compiler.reports.forecast import HOSTED_SECONDS, Forecast, PoolForecast, spell
+from ci_compiler.reports.forecast import HOSTED_SECONDS, Forecast, PoolForecast, pool_table
 from ci_compiler.spec.model import Stage
+from ci_compiler.units import duration, machine_hours
 
 STYLE = Path(__file__).with_suffix(".css")
 
@@ -38,7 +39,7 @@ def gantt(forecast: Forecast) -> str:
             f"<style>\n{STYLE.read_text('utf-8')}{''.join(_hue_rules(hues))}</style>",
             "</head>",
             "<body>",
-            f"<h1>{title}: {spell(forecast.end)}</h1>",
+            f"<h1>{title}: {duration(forecast.end)}</h1>",
             "<p>All shards dispatched at once, jobs handed out as GitHub does: longest ready first.</p>",
             *_facts(forecast),
             *_legend(hues),
@@ -60,21 +61,21 @@ def _hue_rules(hues: dict[str, int]) -> Iterator[str]:
 def _facts(forecast: Forecast) -> Iterator[str]:
     above = forecast.end / forecast.lower_bound - 1
     pull = forecast.pull_request
-    saved = (forecast.alone_seconds - forecast.seconds) / 3600
+    saved = machine_hours(forecast.alone_seconds - forecast.seconds)
     facts = [
-        ("work", f"{forecast.seconds / 3600:,.0f} h", f"of machines, in {len(forecast.jobs):,} jobs"),
-        ("lower bound", spell(forecast.lower_bound), f"the full build is {above:.1%} above it"),
+        ("work", f"{machine_hours(forecast.seconds)} h", f"of machines, in {len(forecast.jobs):,} jobs"),
+        ("lower bound", duration(forecast.lower_bound), f"the full build is {above:.1%} above it"),
         ("bottleneck", forecast.bound.pool or "the longest chain", "what sets the lower bound"),
-        ("one shard", f"up to {spell(max(forecast.shards.values()))}", f"the slowest of {len(forecast.shards):,}"),
-        ("a pull request", f"up to {spell(pull.seconds)}", f"{len(pull.cells)} cells of {pull.branch}"),
+        ("one shard", f"up to {duration(max(forecast.shards.values()))}", f"the slowest of {len(forecast.shards):,}"),
+        ("a pull request", f"up to {duration(pull.seconds)}", f"{len(pull.cells)} cells of {pull.branch}"),
         (
             "shared builds save",
-            f"{saved:,.0f} h",
-            f"of machines, and end {spell(forecast.alone_end - forecast.end)} sooner",
+            f"{saved} h",
+            f"of machines, and end {duration(forecast.alone_end - forecast.end)} sooner",
         ),
     ]
     if forecast.overdue:
-        together = spell(sum(wave.seconds for wave in forecast.waves))
+        together = duration(sum(wave.seconds for wave in forecast.waves))
         remark = f"at once, {forecast.overdue:,} jobs would queue for longer than GitHub allows"
         facts.append((f"in {len(forecast.waves):,} waves", together, remark))
     yield '<dl class="facts">'
@@ -136,7 +137,7 @@ def _bars(forecast: Forecast, hues: dict[str, int]) -> Iterator[tuple[str, list[
     schedule = forecast.schedule
     for job, start, machine in zip(forecast.jobs, schedule.starts, schedule.machines, strict=True):
         begin = start + HOSTED_SECONDS
-        when = f"from {spell(begin)} on, {spell(job.seconds)}"
+        when = f"from {duration(begin)} on, {duration(job.seconds)}"
         bars[job.pool].append(
             f'<rect class="hue-{hues[job.variant.package]} {job.stage}" x="{begin}" y="{machine}.08" '
             f'width="{job.seconds}" height=".84"><title>'
@@ -150,7 +151,7 @@ def _axis(forecast: Forecast) -> Iterator[str]:
     yield '<div class="pool"></div><div class="axis">'
     for tick in ticks:
         last = ' class="last"' if tick > 0.97 * forecast.end else ""
-        said = spell(tick) if tick else "0"
+        said = duration(tick) if tick else "0"
         yield f'<span{last} style="left:{100 * tick / forecast.end:.3f}%">{said}</span>'
     yield "</div>"
 
@@ -161,28 +162,18 @@ def _ticks(end: int) -> list[int]:
 
 
 def _table(forecast: Forecast) -> Iterator[str]:
-    headers = ("pool", "machines", "jobs", "machine-hours", "busy", "least time", "disk uncollected", "one more saves")
+    headers, rows = pool_table(forecast)
     yield '<h2>Pools</h2><div class="wide"><table><thead><tr>'
     yield "".join(f'<th scope="col">{header}</th>' for header in headers)
     yield "</tr></thead><tbody>"
-    for one in forecast.pools:
-        row = (
-            one.pool.name,
-            f"{one.pool.count:,}",
-            f"{one.jobs:,}",
-            f"{one.seconds / 3600:,.0f}",
-            f"{one.busy:.0%}",
-            spell(one.bound),
-            f"{one.disk_peak:.0f} of {one.pool.disk:,} GB",
-            spell(one.one_more) if one.one_more else "-",
-        )
+    for row in rows:
         yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
     yield "</tbody></table></div>"
 
 
 def _path(forecast: Forecast) -> Iterator[str]:
-    yield f"<h2>Critical path: {spell(sum(job.seconds for job in forecast.path))}</h2><ol>"
+    yield f"<h2>Critical path: {duration(sum(job.seconds for job in forecast.path))}</h2><ol>"
     for job in forecast.path:
-        said = f"{job.variant.name} {job.stage} on {job.pool}, {spell(job.seconds)}"
+        said = f"{job.variant.name} {job.stage} on {job.pool}, {duration(job.seconds)}"
         yield f"<li>{escape(said)}</li>"
     yield "</ol>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import RunSelection
 from ci_compiler.spec.model import TESTS, Stage
+from ci_compiler.units import duration, markdown_table, markdown_text, size
 from ci_compiler.variant import variant_name
 from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
 
@@ -31,7 +32,7 @@ def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], re
         return "Nothing was to be built.\n"
     head = ["variant", *(stage.value for stage in Stage if stage is not Stage.PUBLISH), "time", "size", "published"]
     rows = [_row(plan, run, branch, name, results, chosen) for name in chosen]
-    return "\n".join([_line(head), _line("---" for _ in head), *map(_line, rows)]) + "\n"
+    return f"{markdown_table(head, rows)}\n"
 
 
 def left_to_dispatch(plan: Plan, choice: RunSelection) -> str:
@@ -47,16 +48,6 @@ def left_to_dispatch(plan: Plan, choice: RunSelection) -> str:
     return f"<details><summary>{count}; start them by</summary>\n\n```sh\n{listed}\n```\n\n</details>\n"
 
 
-def escape(text: str) -> str:
-    """`text` as one cell of a Markdown table: nothing in it is markup, or ends the cell."""
-    flat = " ".join(text.split())
-    return "".join(f"\\{char}" if char in "\\|`*_[]<>#" else char for char in flat).replace("\\_", "_")
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, chosen: Sequence[str]) -> list[str]:
     built = next(one for one in explain(plan, name).built if one.cell.branch == branch)
     manifest = _manifest(results, name)
@@ -67,7 +58,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     for stage, result in tests.items():
         if stage not in built.route.pools:
             reason = built.route.skipped.get(stage, "")
-            said[stage] = f"no: {escape(reason)}" if reason else "–"
+            said[stage] = f"no: {markdown_text(reason)}" if reason else "–"
         elif not manifest:
             said[stage] = "not reached"
         else:
@@ -77,17 +68,17 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     return [
         f"`{name}`",
         *(said[stage] for stage in (Stage.BUILD, *TESTS)),
-        _duration(manifest.get("seconds")),
-        _size(manifest.get("closure_size")),
-        escape(str(published["result"])) if "result" in published else _why_not(run, branch, failed=failed),
+        _number(manifest, "seconds", duration),
+        _number(manifest, "closure_size", size),
+        markdown_text(str(published["result"])) if "result" in published else _why_not(run, branch, failed=failed),
     ]
 
 
 def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:
     if run.event not in {"push", "workflow_dispatch"}:
-        return f"no: {escape(run.event)} publishes nothing"
+        return f"no: {markdown_text(run.event)} publishes nothing"
     if run.ref != branch:
-        return f"no: the run is at {escape(run.ref)}, not at {escape(branch)}"
+        return f"no: the run is at {markdown_text(run.ref)}, not at {markdown_text(branch)}"
     if not run.publish:
         return "no: not asked for"
     return "no: it failed before" if failed else "**failed**"
@@ -108,21 +99,6 @@ def _read(path: Path) -> Mapping[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _duration(seconds: object) -> str:
-    if not isinstance(seconds, int | float):
-        return "–"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def _size(count: object) -> str:
-    if not isinstance(count, int | float):
-        return "–"
-    return (
-        f"{count / 1e9:.2f} GB"
-        if count >= 1e8
-        else f"{count / 1e6:.2f} MB"
-        if count >= 1e5
-        else f"{count / 1e3:.1f} kB"
-    )
+def _number(manifest: Mapping[str, Any], key: str, written: Callable[[int], str]) -> str:
+    value = manifest.get(key)
+    return written(round(value)) if isinstance(value, int | float) else "–"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Runs after each job (ACTIONS_RUNNER_HOOK_JOB_COMPLETED): empties the checkout, so that the next job, where there is
-# one, finds nothing of this one, and the links of its builds (result-*) keep nothing in the store. It never fails: a
-# job that succeeded stays so.
+# Runs after each job (ACTIONS_RUNNER_HOOK_JOB_COMPLETED): empties the checkout, so that a later job finds nothing of this
+# one, and links to builds (result-*) keep nothing in the store. It never fails, so that a successful job stays one.
 set -uo pipefail
 
 work=$(readlink -f "$RUNNER_HOME/_work") && checkout=$(readlink -f "${GITHUB_WORKSPACE:-}") || exit 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs before each job (ACTIONS_RUNNER_HOOK_JOB_STARTED); where it fails, the job fails. It refuses what comes from a
-# fork, and makes room in the Nix store, or refuses for want of it. The guard in the workflow is the boundary; this is
-# the line behind it: by now the job's actions have been downloaded.
+# Runs before each job (ACTIONS_RUNNER_HOOK_JOB_STARTED); if it fails, the job fails. It refuses code from forks, frees
+# space in the Nix store, and refuses the job if there is still too little. The guard in the workflow is the boundary;
+# this is the second line of defence, since the job's actions have been downloaded by now.
 set -euo pipefail
 
 refuse() {
@@ -10,7 +10,7 @@ refuse() {
   exit 1
 }
 
-# --- Forks: whose code is it? What cannot be read is refused. --------------------------------------------------------
+# --- Forks: whose code is it? An unreadable event is refused. --------------------------------------------------------
 event=${GITHUB_EVENT_PATH:-}
 [[ -n $event && -r $event ]] || refuse "no event to read at GITHUB_EVENT_PATH, so nobody knows whose code this is"
 strangers=$(jq --raw-output '
@@ -39,6 +39,6 @@ if ((missing > 0)) && command -v nix-store >/dev/null; then
   nix-store --gc --max-freed "$missing" >/dev/null || echo "job-started: the garbage was not collected" >&2
 fi
 require_space /nix/store "$needed"
-# Checkouts, manifests and logs, small beside what is built; the runner's own warning comes at 100 MB.
+# Checkouts, manifests and logs are small compared with builds; the runner itself warns at 100 MB.
 mkdir -p "$RUNNER_HOME/_work"
 require_space "$RUNNER_HOME/_work" 1000000000

@@ -1,4 +1,4 @@
-"""The commands as a person meets them: exit codes, standard output and error, manners."""
+"""The commands as users see them: exit codes, standard output, standard error."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ def ci(*argv: str) -> int:
     return run(PROGRAM, argv)
 
 
-def test_check_says_what_drifted_and_the_command_that_mends_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_reports_drift_and_the_command_that_fixes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = ["--root", str(tmp_path)]
     assert ci(*root) == 0
     assert ci(*root, "--check") == 0
@@ -35,11 +33,11 @@ def test_check_says_what_drifted_and_the_command_that_mends_it(
     capsys.readouterr()
     assert ci(*root, "--check", "--diff") == 1
     out, err = capsys.readouterr()
-    assert err.splitlines()[1:] == [  # behind the warning of the bundled stack
+    assert err.splitlines()[1:] == [  # after the warning of the bundled spec
         ".github/workflows/cell.yml: drift is not as compiled",
         ".github/workflows/old.yml: drift is no longer compiled",
         ".github/workflows/variant.yml: drift is missing",
-        f"3 files drifted; `ci-compile --root {tmp_path}` mends it",
+        f"3 files drifted; run `ci-compile --root {tmp_path}`",
     ]
     assert "-# edited" in out.splitlines()
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.yml")} == before
@@ -48,7 +46,9 @@ def test_check_says_what_drifted_and_the_command_that_mends_it(
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "unreadable-link"])
-def test_a_spec_that_cannot_be_read_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+def test_an_unreadable_spec_is_reported_on_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
     spec = tmp_path / "spec.yaml"
     if kind == "folder":
         spec.mkdir()
@@ -94,13 +94,13 @@ def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[st
         (["explain", "pytorch-python313-cuda12_8-sm91-avx2"], "unknown GPU 'sm91'; did you mean sm90"),
         (["explain", "x"], "is not a variant's name"),
         (["audit", "/nowhere/at/all"], "/nowhere/at/all: recipes-missing the folder does not exist"),
-        (["summary", ".", "--chosen", "[1"], "--chosen: wrong-value is no JSON list of names"),
-        (["summary", ".", "--chosen", "5"], "--chosen: wrong-value is no JSON list of names"),
-        (["summary", ".", "--chosen", "[5]"], "--chosen: wrong-value is no JSON list of names"),
+        (["summary", ".", "--chosen", "[1"], "--chosen: wrong-value is not a JSON list of names"),
+        (["summary", ".", "--chosen", "5"], "--chosen: wrong-value is not a JSON list of names"),
+        (["summary", ".", "--chosen", "[5]"], "--chosen: wrong-value is not a JSON list of names"),
         (["--root", "/nowhere/at/all"], "/nowhere/at/all: root-missing no such folder"),
     ],
 )
-def test_wrong_words_are_one_line_with_the_right_ones(
+def test_wrong_arguments_are_reported_on_one_line_with_the_right_ones(
     capsys: pytest.CaptureFixture[str], argv: list[str], said: str
 ) -> None:
     assert ci(*argv) == 2
@@ -110,7 +110,9 @@ def test_wrong_words_are_one_line_with_the_right_ones(
     assert sum(not line.startswith("warning: ") for line in err.splitlines()) == 1
 
 
-def test_a_spec_under_another_name_is_no_bundled_stack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misnamed_spec_does_not_fall_back_to_the_bundled_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ci("init", "--root", str(tmp_path)) == 0
     assert ci("--root", str(tmp_path)) == 0
     spec = tmp_path / ".github/ci-matrix.yaml"
@@ -118,19 +120,19 @@ def test_a_spec_under_another_name_is_no_bundled_stack(tmp_path: Path, capsys: p
     capsys.readouterr()
     assert ci("--check", "--root", str(tmp_path)) == 2
     assert capsys.readouterr().err == (
-        ".github/ci-matrix.yml: spec-missing a spec is called ci-matrix.yaml; rename the file, or give --spec\n"
+        ".github/ci-matrix.yml: spec-missing the spec must be called ci-matrix.yaml; rename the file, or give --spec\n"
     )
     spec.with_suffix(".yml").unlink()
     assert ci("--check", "--root", str(tmp_path)) == 2
     assert capsys.readouterr().err == (
-        ".github/ci-matrix.yaml: spec-missing the files here are compiled from it; bring it back, or give --spec\n"
+        ".github/ci-matrix.yaml: spec-missing the files here are compiled from it; restore it, or give --spec\n"
     )
 
 
 @pytest.mark.parametrize(
-    ("head", "said"), [("feature", "feature is no branch of the spec"), ("", "no branch is checked out")]
+    ("head", "said"), [("feature", "feature is not a branch of the spec"), ("", "no branch is checked out")]
 )
-def test_recipes_that_are_left_out_are_spoken_of(
+def test_recipes_that_are_left_out_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], head: str, said: str
 ) -> None:
     assert ci("init", "--root", str(tmp_path)) == 0
@@ -140,11 +142,11 @@ def test_recipes_that_are_left_out_are_spoken_of(
     capsys.readouterr()
     assert ci("--root", str(tmp_path)) == 0
     out, err = capsys.readouterr()
-    assert f"the recipes are left out: {said}; --branch main takes them in\n" in err
+    assert f"the recipes are left out: {said}; --branch main includes them\n" in err
     assert " recipes and" not in out
 
 
-def test_an_output_that_takes_nothing_is_one_line() -> None:
+def test_a_full_output_device_is_reported_on_one_line() -> None:
     script = "from ci_compiler.cli.compile import main\nraise SystemExit(main())"
     command = [sys.executable, "-c", script, "variants"]
     with Path("/dev/full").open("w", encoding="utf-8") as full:
@@ -154,7 +156,7 @@ def test_an_output_that_takes_nothing_is_one_line() -> None:
     assert (closed.returncode, closed.stderr) == (0, "")
 
 
-def test_what_the_system_refuses_is_one_line(
+def test_errors_of_the_operating_system_are_reported_on_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(path: Path) -> bool:
@@ -165,7 +167,7 @@ def test_what_the_system_refuses_is_one_line(
     assert capsys.readouterr().err == f"{tmp_path}/.github/ci-matrix.yaml: system Permission denied\n"
 
 
-def test_explain_tells_where_a_variant_is_built_and_tested(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_where_a_variant_is_built_and_tested(capsys: pytest.CaptureFixture[str]) -> None:
     assert ci("explain", "torchvision-python313-cuda12_8-sm90-avx2", "--json") == 0
     built = json.loads(capsys.readouterr().out)["built"]
     assert [one["branch"] for one in built] == ["main"]
@@ -188,7 +190,7 @@ def test_explain_tells_where_a_variant_is_built_and_tested(capsys: pytest.Captur
         ("pytorch-python313-cuda12_8-sm87-armv8_2", "sm87 is not in the matrix"),
     ],
 )
-def test_explain_tells_why_a_variant_is_not_built(capsys: pytest.CaptureFixture[str], name: str, reason: str) -> None:
+def test_explain_shows_why_a_variant_is_not_built(capsys: pytest.CaptureFixture[str], name: str, reason: str) -> None:
     assert ci("explain", name) == 1
     out = capsys.readouterr().out
     assert out.startswith(f"{name} is not built: ")
@@ -229,7 +231,7 @@ def test_completion_scripts_know_the_subcommands(capsys: pytest.CaptureFixture[s
     assert "explain" in capsys.readouterr().out
 
 
-def test_a_wrong_option_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_option_is_reported_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as done:
         ci("--chekc")
     assert done.value.code == 2
@@ -249,7 +251,7 @@ def test_every_subcommand_has_a_module_and_help(
 
 
 def on_a_terminal(*argv: str, **environment: str) -> str:
-    """What `ci-compile` prints with a terminal for its standard output."""
+    """What `ci-compile` prints to a terminal."""
     outer, inner = pty.openpty()
     command = [sys.executable, "-m", "ci_compiler", *argv]
     with subprocess.Popen(command, stdout=inner, env={**os.environ, "TERM": "xterm", **environment}) as process:
@@ -265,7 +267,7 @@ def on_a_terminal(*argv: str, **environment: str) -> str:
     return said.decode()
 
 
-def test_tables_are_drawn_on_a_terminal_and_colours_obey_no_color() -> None:
+def test_tables_are_formatted_on_a_terminal_and_respect_no_color() -> None:
     argv = ["variants", "*-sm90-avx2", "--branch", "main"]
     drawn = on_a_terminal(*argv, COLUMNS="120")
     assert "─" in drawn
@@ -273,7 +275,7 @@ def test_tables_are_drawn_on_a_terminal_and_colours_obey_no_color() -> None:
     assert "\x1b[3" not in on_a_terminal(*argv, COLUMNS="120", NO_COLOR="1")
 
 
-def test_a_pipe_that_closes_early_is_no_error() -> None:
+def test_a_pipe_that_closes_early_is_not_an_error() -> None:
     script = f"{sys.executable} -m ci_compiler variants | head -1"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {script}"], capture_output=True, text=True, check=False)
     assert done.stderr == ""

@@ -24,7 +24,8 @@ from ci_compiler.hardware import tables
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.render import recipes
-from ci_compiler.runner.detect.recorded import Answer, Recorded, build_folder, first_error, machine, mounts
+from ci_compiler.runner.detect.mounts import mounts
+from ci_compiler.runner.detect.recorded import Answer, Recorded, build_folder, first_error, machine
 from ci_compiler.runner.doctor.probes import cached_libraries
 from ci_compiler.secret import Secret
 from ci_compiler.spec.build import parse_spec

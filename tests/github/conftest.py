@@ -1,4 +1,4 @@
-"""Fixtures: a GitHub on the loopback, and what talks to it, on a clock that never waits."""
+"""Fixtures: a GitHub server on the loopback interface, and clients with a clock that never waits."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .state import REPOSITORY, TOKEN, GitHub
 
 @pytest.fixture
 def github() -> Iterator[GitHub]:
-    """GitHub with the repository of a person's."""
+    """GitHub with a repository of a personal account."""
     with serving(GitHub()) as served:
         yield served
 
 
 @pytest.fixture
 def organisation() -> Iterator[GitHub]:
-    """GitHub with the repository of an organisation's."""
+    """GitHub with a repository of an organisation."""
     with serving(GitHub(organisation=True)) as served:
         yield served
 
 
 @pytest.fixture(scope="session")
 def stack() -> Plan:
-    """Two branches of other toolkits, so that CPU variants are on both and GPU variants on one each."""
+    """Two branches with different toolkits: CPU variants are on both, each GPU variant is on one."""
     branches = {
         "main": {"cuda": "12.8", "nixpkgs": PIN, "versions": {"pytorch": "2.8.0", "torchvision": "0.23.0"}},
         "cuda-13_0": {"cuda": "13.0", "nixpkgs": PIN, "versions": {"pytorch": "2.10.0", "torchvision": "0.25.0"}},
@@ -50,7 +50,7 @@ def served(github: GitHub, stack: Plan) -> GitHub:
 
 @pytest.fixture
 def commands(served: GitHub, stack: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What makes a command talk to the server about the stack, without waiting."""
+    """Options that make a command use the server and the stack, without waiting."""
     for name, value in {"GITHUB_API_URL": served.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("GITHUB_APP_ID", raising=False)

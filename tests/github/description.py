@@ -1,4 +1,4 @@
-"""GitHub's own description of its API (npm `@octokit/openapi`): what a request may be, and what an answer must be."""
+"""GitHub's own description of its API (npm `@octokit/openapi`): valid requests and responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.checkers.tools import unavailable
 FILE = PACKAGES / "@octokit" / "openapi" / "generated" / "api.github.com.json"
 
 ERRORS = (401, 403, 404, 409, 422, 429, 500, 502, 503)
-"""Statuses that any operation may answer with, whether or not its description lists them."""
+"""Statuses that any operation may return, even if its description does not list them."""
 
 _ERROR = "#/components/schemas/basic-error"
 _URI = "urn:github"
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 def _nullable(judge: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """OpenAPI 3.0's `nullable`, which JSON Schema does not know."""
+    """Translates OpenAPI 3.0's `nullable`, which JSON Schema does not have."""
 
     def judge_unless_null(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
         if instance is None and schema.get("nullable"):
@@ -43,7 +43,7 @@ _Validator = extend(Draft4Validator, {name: _nullable(judge) for name, judge in 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation: its path's template and method, what of the path stands for parameters."""
+    """An operation: the template of its path, the method, the parameters in the path."""
 
     template: str
     method: str
@@ -65,7 +65,7 @@ class Description:
         return [(re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path))), path) for path in templates]
 
     def operation(self, method: str, path: str) -> Operation | None:
-        """The operation that a request asks for."""
+        """The operation of a request."""
         for pattern, template in self._templates:
             found = pattern.fullmatch(path)
             if found and method.lower() in self._content["paths"][template]:
@@ -73,11 +73,11 @@ class Description:
         return None
 
     def example(self, name: str) -> Json:
-        """A fresh copy of an example of the description's."""
+        """A copy of an example in the description."""
         return json.loads(json.dumps(self._content["components"]["examples"][name]["value"]))
 
     def request_problems(self, asked: Operation, query: Mapping[str, list[str]], body: Any) -> Iterator[str]:
-        """What is wrong with a request: parameters and keys that GitHub does not know, values of the wrong kind."""
+        """The errors of a request: unknown parameters and keys, values of the wrong type."""
         known = {rule["name"]: (rule, at) for rule, at in self._parameters(asked) if rule["in"] == "query"}
         for name, values in query.items():
             if name not in known:
@@ -101,7 +101,7 @@ class Description:
             yield from (f"body of {asked.template}: unknown key {key}" for key in body if key not in allowed)
 
     def answer_problems(self, asked: Operation, status: int, body: Any) -> Iterator[str]:
-        """What is wrong with an answer: a status that does not occur, a body of another form."""
+        """The errors of a response: an undocumented status, a body that does not match the schema."""
         listed = self._at(asked)["responses"].get(str(status))
         if listed is None and status not in ERRORS:
             yield f"{asked.template}: {asked.method} never answers {status}"
@@ -147,7 +147,7 @@ def _pointer(asked: Operation) -> str:
 
 @cache
 def description() -> Description:
-    """GitHub's description; where the package is missing, the test is skipped, or fails."""
+    """GitHub's description; if the package is missing, skips the test or fails."""
     if not FILE.is_file():
         unavailable("GitHub's description of its API is not installed: (cd tests/checkers && npm ci)")
     return Description(json.loads(FILE.read_bytes()))

@@ -1,4 +1,4 @@
-"""The GitHub for tests on a port of the loopback."""
+"""Serves the GitHub for tests on a port of the loopback interface."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .state import NOW, Fault, GitHub
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Reads a request, gives the answer, or the trouble."""
+    """Reads a request and sends the response or the fault."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = -1
@@ -60,12 +60,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
 @contextmanager
 def serving(github: GitHub) -> Iterator[GitHub]:
-    """Serves `github` on a free port. Fails on leaving where a request or an answer was not as GitHub's are."""
+    """Serves `github` on a free port. Fails at the end if a request or response was not like GitHub's."""
     description()
     handler = type("Handler", (_Handler,), {"github": github})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)

@@ -1,7 +1,7 @@
-"""A GitHub for tests: it keeps runners, workflows and runs, answers as GitHub does, and makes trouble on demand.
+"""A GitHub for tests: stores runners, workflows and runs, responds as GitHub does, and fails on demand.
 
-Every request and every answer is held against GitHub's own description of its API; what does not fit it is a problem
-of the test, kept in `problems`. Time stands still here: what happens meanwhile is told by the test.
+Every request and response is validated against GitHub's own description of its API; errors are collected in `problems`
+and fail the test. Time stands still: the test itself triggers every event.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ NAME = "stack"
 REPOSITORY = f"{OWNER}/{NAME}"
 TOKEN = "ghs_secret0123456789"  # noqa: S105
 NOW = 1790856000.0
-"""Its clock: 2026-10-01, 12:00:00 UTC."""
+"""The time on its clock: 2026-10-01, 12:00:00 UTC."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A trouble: the requests it is for, and what they get in place of, or (`done`) after, their own answer.
+    """A fault: the requests that it applies to, and the response that replaces (or, if `done`, follows) the real one.
 
-    `status` 0 cuts the connection: before a word (`cut` 0), or behind so many bytes of the body.
+    `status` 0 cuts the connection: before the response, or after `cut` bytes of its body.
     """
 
     status: int
@@ -48,7 +48,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked: whose it is (`my-org/stack`, `my-org`), what stands in the path, its query and body."""
+    """A request: its scope (`my-org/stack`, `my-org`), the parameters in its path, its query and body."""
 
     path: str
     owner: str
@@ -59,7 +59,7 @@ class Request:
 
 @dataclass
 class Answer:
-    """An answer; a body of None is none."""
+    """A response; `None`: no body."""
 
     status: int
     body: Any = None
@@ -71,7 +71,7 @@ def refusal(status: int, message: str) -> Answer:
 
 
 class GitHub:
-    """What GitHub knows. `faults` are used up in order, each by the first request that it is for.
+    """The state of GitHub. `faults` apply in order, each to the first request that it matches.
 
     `chance` may make a fault for any other request, by its method and target.
     """
@@ -104,7 +104,7 @@ class GitHub:
     # What tests put into it, and see.
 
     def add_runner(self, name: str, labels: Iterable[str] = (), *, owner: str = REPOSITORY, **more: Any) -> Json:
-        """A runner that is there: online and idle unless `more` says otherwise."""
+        """Adds a runner, online and idle unless `more` says otherwise."""
         number = self._number()
         runner = {"id": number, "name": name, "os": "linux", "status": "online", "busy": False, "ephemeral": True}
         runner["labels"] = [{"id": at, "name": label, "type": "custom"} for at, label in enumerate(labels)]
@@ -113,7 +113,7 @@ class GitHub:
         return self.runners[number]
 
     def add_group(self, name: str, *, default: bool = False, visible: bool = True) -> int:
-        """A runner group of the organisation; one that is not visible does not serve the repository."""
+        """Adds a runner group of the organisation; one that is not visible does not serve the repository."""
         number = self._number()
         [example] = description().example("runner-groups-org")["runner_groups"][:1]
         self.groups[number] = example | {"id": number, "name": name, "default": default}
@@ -122,7 +122,7 @@ class GitHub:
         return number
 
     def push(self, files: Mapping[str, str]) -> None:
-        """The compiled files come to the default branch: each workflow with what its form asks."""
+        """Pushes the compiled files to the default branch: each workflow with the inputs of its form."""
         for path, text in files.items():
             if not path.startswith(".github/workflows/"):
                 continue
@@ -140,7 +140,7 @@ class GitHub:
             }
 
     def add_run(self, path: str, jobs: Iterable[tuple[str, str, str | None]], **more: Any) -> Json:
-        """A run of the workflow at `path` whose jobs have these names, statuses and conclusions."""
+        """Adds a run of the workflow at `path`, whose jobs have these names, statuses and conclusions."""
         number = self._number()
         run = description().example("workflow-run")
         url = f"{self.url}/repos/{REPOSITORY}/actions/runs/{number}"
@@ -160,7 +160,7 @@ class GitHub:
         return self.runs[-1]
 
     def set_jobs(self, run: int, jobs: Iterable[tuple[str, str, str | None]]) -> None:
-        """The jobs of a run, in place of those that it had."""
+        """Replaces the jobs of a run."""
         example = description().example("job-paginated")["jobs"][0]
         known = {"run_id": run, "workflow_name": "Build", "head_branch": "main", "created_at": "2026-10-01T12:00:00Z"}
         self.jobs[run] = [
@@ -179,7 +179,7 @@ class GitHub:
     # What it answers.
 
     def answer(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> Answer | Fault:
-        """The answer to a request, judged; or the fault that it meets."""
+        """The validated response to a request, or the fault that applies to it."""
         parts = urlsplit(target)
         query = parse_qs(parts.query)
         with self._lock:

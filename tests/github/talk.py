@@ -1,4 +1,4 @@
-"""What tests talk to GitHub with: a clock that jumps instead of waiting, and a client on it."""
+"""A client for tests, with a clock that jumps instead of waiting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .state import NOW, REPOSITORY, TOKEN, GitHub
 
 @dataclass
 class Jumping:
-    """A clock whose sleeps take no time; `slept` keeps them."""
+    """A clock whose sleeps take no time; `slept` records them."""
 
     at: float = 1000.0
     slept: list[float] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Jumping:
 
 @dataclass
 class Talk:
-    """A client with its clock and what it said."""
+    """A client, its clock and its messages."""
 
     client: Client
     clock: Jumping

@@ -1,4 +1,4 @@
-"""Who asks GitHub, where, and about which repository: every source, in its order, and what is said where one lacks."""
+"""Access to GitHub: every source of address, repository and credential, their precedence, and the errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_repository_is_that_of_the_remote(tmp_path: Path, url: str) -> None:
     assert access({"GITHUB_TOKEN": "t"}, root).repository == "my-org/stack"
 
 
-def test_origin_goes_before_other_remotes(tmp_path: Path) -> None:
+def test_origin_takes_precedence_over_other_remotes(tmp_path: Path) -> None:
     other = '[remote "fork"]\n\turl = https://github.com/me/stack\n'
     root = checkout(tmp_path, other + ORIGIN.format(url="https://github.com/my-org/stack"))
     assert access({"GITHUB_TOKEN": "t"}, root).repository == "my-org/stack"
@@ -77,23 +77,23 @@ def test_a_linked_worktree_has_the_remotes_of_its_repository(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        (None, "no-repository no GITHUB_REPOSITORY in the environment and no git checkout here"),
+        (None, "no-repository GITHUB_REPOSITORY is not set and this is not a git checkout"),
         ("[core]\n", "no-repository the checkout has no remote; give --repository OWNER/NAME"),
         (
             ORIGIN.format(url="https://gitlab.com/a/b"),
-            "foreign-remote the remote lies on gitlab.com, not on github.com",
+            "foreign-remote the remote is on gitlab.com, not on github.com",
         ),
-        (ORIGIN.format(url="/srv/git/stack"), "foreign-remote the remote lies on this machine, not on github.com"),
+        (ORIGIN.format(url="/srv/git/stack"), "foreign-remote the remote is on this machine, not on github.com"),
     ],
 )
-def test_a_checkout_without_a_repository_on_github_is_said(tmp_path: Path, config: str | None, says: str) -> None:
+def test_a_checkout_without_a_repository_on_github_is_reported(tmp_path: Path, config: str | None, says: str) -> None:
     if config is not None:
         checkout(tmp_path, config)
     assert says in said({"GITHUB_TOKEN": "t"}, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["stack", "a/b/c", "a b/c", "../x", "a/"])
-def test_a_name_that_is_no_repository_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_invalid_repository_name_is_refused(tmp_path: Path, name: str) -> None:
     assert f"--repository: wrong-repository {name!r} is not OWNER/NAME" in said(HERE, tmp_path, name)
 
 
@@ -106,7 +106,7 @@ def test_a_name_that_is_no_repository_is_refused(tmp_path: Path, name: str) -> N
         ("http://ghe.example/api/v3", "would send the token unencrypted"),
     ],
 )
-def test_a_token_goes_to_no_address_that_is_not_safe(tmp_path: Path, url: str, says: str) -> None:
+def test_a_token_is_not_sent_to_an_unsafe_address(tmp_path: Path, url: str, says: str) -> None:
     assert says in said({**HERE, "GITHUB_API_URL": url}, tmp_path)
 
 
@@ -116,7 +116,7 @@ def hosts(folder: Path, text: str) -> dict[str, str]:
     return {"XDG_CONFIG_HOME": str(folder), "GITHUB_REPOSITORY": "my-org/stack"}
 
 
-def test_the_login_of_gh_is_taken_for_the_host_that_is_asked(tmp_path: Path) -> None:
+def test_the_login_of_gh_for_the_host_is_used(tmp_path: Path) -> None:
     text = "github.com:\n    user: me\n    oauth_token: gho_mine\nghe.example:\n    oauth_token: gho_work\n"
     environment = hosts(tmp_path, text)
     assert token(access(environment, tmp_path)) == "gho_mine"
@@ -131,27 +131,27 @@ def test_the_login_of_gh_is_taken_for_the_host_that_is_asked(tmp_path: Path) -> 
     [
         ("github.com:\n    user: me\n", "in the keyring; run with GITHUB_TOKEN=$(gh auth token)"),
         ("github.com: [", "gh's logins cannot be read"),
-        ("github.com:\n    oauth_token: |\n        gho_a\n        gho_b\n", "is no token"),
-        ("[]", "no GITHUB_TOKEN or GH_TOKEN in the environment and no login of gh"),
+        ("github.com:\n    oauth_token: |\n        gho_a\n        gho_b\n", "is not a token"),
+        ("[]", "neither GITHUB_TOKEN nor GH_TOKEN is set and gh is not logged in"),
     ],
 )
-def test_a_login_without_a_token_is_said(tmp_path: Path, text: str, says: str) -> None:
+def test_a_login_without_a_token_is_reported(tmp_path: Path, text: str, says: str) -> None:
     assert says in said(hosts(tmp_path, text), tmp_path)
 
 
-def test_a_token_that_could_not_be_sent_is_refused_unseen(tmp_path: Path) -> None:
+def test_a_malformed_token_is_refused_without_being_shown(tmp_path: Path) -> None:
     line = said({"GITHUB_TOKEN": "ghp_one ghp_two", "GITHUB_REPOSITORY": "a/b"}, tmp_path)
     assert line.startswith("GITHUB_TOKEN: wrong-token")
     assert "ghp" not in line
 
 
-def test_an_app_goes_before_tokens(tmp_path: Path) -> None:
+def test_an_app_takes_precedence_over_tokens(tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
     key.write_text("PRIVATE", "utf-8")
     found = access({**HERE, "GITHUB_APP_ID": "7", "GITHUB_APP_PRIVATE_KEY_FILE": str(key)}, tmp_path)
     assert isinstance(found.credential, AppKey)
     assert (found.credential.app, found.credential.key.reveal()) == ("7", "PRIVATE")
     assert "PRIVATE" not in repr(found)
-    assert "and neither GITHUB_APP_PRIVATE_KEY" in said({**HERE, "GITHUB_APP_ID": "7"}, tmp_path)
+    assert "set GITHUB_APP_PRIVATE_KEY or" in said({**HERE, "GITHUB_APP_ID": "7"}, tmp_path)
     missing = {**HERE, "GITHUB_APP_ID": "7", "GITHUB_APP_PRIVATE_KEY_FILE": str(tmp_path / "none")}
     assert "cannot be read: No such file" in said(missing, tmp_path)

@@ -1,4 +1,4 @@
-"""Calls to GitHub: pages, troubles told apart, what is made again and what is not, and for how long it waits."""
+"""Calls to GitHub: pages, kinds of failures, which calls are retried, and how long they wait."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_all_pages_are_read(github: GitHub) -> None:
             Trouble.FORBIDDEN,
             "the token may not do this; it needs administration: read",
         ),
-        (Fault(404, message="Not Found"), Trouble.MISSING, "knows no such thing, or the token may not see it"),
+        (Fault(404, message="Not Found"), Trouble.MISSING, "it does not exist, or the token may not see it"),
         (Fault(409, message="Conflict"), Trouble.CONFLICT, "conflicts"),
         (
             Fault(422, body=b'{"message": "Validation Failed", "errors": ["labels is too long"]}'),
@@ -69,8 +69,8 @@ def test_all_pages_are_read(github: GitHub) -> None:
         ),
         (Fault(200, body=b"<html>sign in to the guest network</html>"), Trouble.GARBLED, "not GitHub's"),
         (Fault(200, body=b'{"total_count"'), Trouble.GARBLED, "not GitHub's"),
-        (Fault(500), Trouble.SERVER, "in trouble itself (500)"),
-        (Fault(503), Trouble.SERVER, "in trouble itself (503)"),
+        (Fault(500), Trouble.SERVER, "GitHub failed (500)"),
+        (Fault(503), Trouble.SERVER, "GitHub failed (503)"),
         (Fault(0), Trouble.CONNECTION, "the connection was cut"),
         (Fault(0, cut=900), Trouble.CONNECTION, "the connection was cut"),
         (Fault(429, headers={"Retry-After": "30"}), Trouble.RATE, "until 12:00:30 UTC (for 30 s)"),
@@ -86,7 +86,7 @@ def test_all_pages_are_read(github: GitHub) -> None:
         ),
     ],
 )
-def test_each_trouble_is_told_apart_in_one_line(github: GitHub, fault: Fault, trouble: Trouble, says: str) -> None:
+def test_each_kind_of_failure_is_one_line(github: GitHub, fault: Fault, trouble: Trouble, says: str) -> None:
     talking = talk(github, patience=AT_ONCE)
     assert talking.client.repository
     github.faults.append(fault)
@@ -97,7 +97,7 @@ def test_each_trouble_is_told_apart_in_one_line(github: GitHub, fault: Fault, tr
     assert not talking.clock.slept
 
 
-def test_nobody_there_is_no_connection() -> None:
+def test_an_unreachable_host_is_a_failed_connection() -> None:
     unreachable = GitHub()
     unreachable.url = "http://127.0.0.1:9"
     error = trouble_of(lambda: talk(unreachable, patience=AT_ONCE).client.repository)
@@ -105,7 +105,7 @@ def test_nobody_there_is_no_connection() -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault(502), Fault(0), Fault(0, cut=1), Fault(200, body=b"half a p")])
-def test_what_passes_is_asked_again_with_growing_pauses(github: GitHub, fault: Fault) -> None:
+def test_transient_failures_are_retried_with_growing_pauses(github: GitHub, fault: Fault) -> None:
     talking = talk(github)
     github.add_runner("one", LABELS)
     assert talking.client.repository
@@ -125,7 +125,7 @@ def test_it_gives_up_after_four_attempts(github: GitHub) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 409, 422])
-def test_what_does_not_pass_is_asked_once(github: GitHub, status: int) -> None:
+def test_lasting_failures_are_not_retried(github: GitHub, status: int) -> None:
     talking = talk(github)
     github.faults += [Fault(status)] * 2
     trouble_of(lambda: talking.client.repository)
@@ -148,7 +148,7 @@ def test_what_does_not_pass_is_asked_once(github: GitHub, status: int) -> None:
         ),
     ],
 )
-def test_a_rate_limit_is_waited_for_by_githubs_own_clock(github: GitHub, fault: Fault, seconds: float) -> None:
+def test_the_wait_for_a_rate_limit_uses_githubs_clock(github: GitHub, fault: Fault, seconds: float) -> None:
     talking = talk(github)
     talking.clock.at += 5000  # this machine's clock is wrong
     github.faults.append(fault)
@@ -168,7 +168,7 @@ def test_a_rate_limit_of_an_hour_is_not_waited_for(github: GitHub) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault(500, "POST"), Fault(0, "POST"), Fault(0, "POST", done=True, cut=1)])
-def test_what_may_have_been_done_is_not_done_twice(github: GitHub, fault: Fault) -> None:
+def test_a_request_that_may_have_taken_effect_is_not_repeated(github: GitHub, fault: Fault) -> None:
     talking = talk(github)
     github.faults.append(fault)
     error = trouble_of(lambda: Registrar(talking.client).register("one", LABELS, 1))
@@ -191,7 +191,7 @@ def test_a_wrong_token_is_refused(github: GitHub) -> None:
     assert "ghp_wrong" not in str(error)
 
 
-def test_the_configuration_of_a_runner_is_seen_nowhere(
+def test_the_configuration_of_a_runner_is_never_shown(
     github: GitHub, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -213,7 +213,7 @@ def app_client(github: GitHub, key: str) -> Client:
     return Client(access, say=print, clock=Jumping())
 
 
-def test_an_app_is_as_good_as_a_token(github: GitHub) -> None:
+def test_an_app_works_like_a_token(github: GitHub) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -226,6 +226,6 @@ def test_an_app_is_as_good_as_a_token(github: GitHub) -> None:
     assert isinstance(client.github.requester.auth, Auth.AppInstallationAuth)
 
 
-def test_a_wrong_key_of_an_app_is_said(github: GitHub) -> None:
-    with pytest.raises(InputError, match="GITHUB_APP_PRIVATE_KEY: no-token is no private key"):
+def test_a_wrong_key_of_an_app_is_reported(github: GitHub) -> None:
+    with pytest.raises(InputError, match="GITHUB_APP_PRIVATE_KEY: no-token is not a private key"):
         _ = app_client(github, "no key").repository

@@ -1,4 +1,4 @@
-"""Builds started on GitHub: which workflow a name means, that it is started once, and followed to its end."""
+"""Starting builds on GitHub: the workflow of a variant, a single start, following it to the end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_each_variant_starts_its_own_shard_on_its_branch(served: GitHub, stack: 
     ]
 
 
-def test_what_is_published_is_published_again_where_one_says_so(served: GitHub, stack: Plan) -> None:
+def test_published_variants_are_published_again_on_request(served: GitHub, stack: Plan) -> None:
     list(start(talk(served).client, targets(stack, [GPU]), publish=True, again=True))
     assert [(one["publish"], one["again"]) for one in served.dispatched] == [("true", "true")]
 
@@ -62,18 +62,18 @@ def test_a_name_on_several_branches_starts_on_all_of_them(served: GitHub, stack:
         (GPU, "mian", "unknown branch 'mian'; did you mean main"),
     ],
 )
-def test_what_is_not_built_is_not_started(stack: Plan, name: str, branch: str | None, says: str) -> None:
+def test_a_variant_that_is_not_built_is_not_started(stack: Plan, name: str, branch: str | None, says: str) -> None:
     with pytest.raises(InputError) as raised:
         targets(stack, [name, GPU], branch)
     assert says in str(raised.value)
 
 
-def test_workflows_that_were_never_pushed_are_told(github: GitHub, stack: Plan) -> None:
+def test_missing_workflows_are_reported(github: GitHub, stack: Plan) -> None:
     with pytest.raises(InputError, match=r"build-main-sm90\.yml: no-workflow my-org/stack has no such workflow; push"):
         started(talk(github), stack, GPU)
 
 
-def test_a_refusal_is_told_and_not_repeated(served: GitHub, stack: Plan) -> None:
+def test_a_refused_dispatch_is_reported_and_not_repeated(served: GitHub, stack: Plan) -> None:
     served.branches = {"main"}
     with pytest.raises(GitHubError, match="refused it \\(422\\): No ref found for: cuda-13_0") as raised:
         started(talk(served), stack, CPU, branch="cuda-13_0")
@@ -82,7 +82,7 @@ def test_a_refusal_is_told_and_not_repeated(served: GitHub, stack: Plan) -> None
 
 
 @pytest.mark.parametrize("details", ["unsaid", "refused"])
-def test_a_server_that_does_not_tell_the_run_is_asked_for_it(served: GitHub, stack: Plan, details: str) -> None:
+def test_the_run_is_looked_up_if_the_server_does_not_return_it(served: GitHub, stack: Plan, details: str) -> None:
     path = ".github/workflows/build-main-sm90.yml"
     served.add_run(path, [], event="workflow_dispatch", display_title="main sm90 (all)", head_branch="main")
     served.add_run(
@@ -109,7 +109,7 @@ def test_a_server_that_does_not_tell_the_run_is_asked_for_it(served: GitHub, sta
         ([Fault(429, "POST", "dispatches", headers={"Retry-After": "9"})], 1),
     ],
 )
-def test_a_build_is_started_once_whatever_is_lost(
+def test_a_build_is_started_once_even_if_responses_are_lost(
     served: GitHub, stack: Plan, faults: list[Fault], dispatches: int
 ) -> None:
     served.faults += faults
@@ -118,7 +118,7 @@ def test_a_build_is_started_once_whatever_is_lost(
     assert (len(served.dispatched), len(served.runs)) == (dispatches, dispatches)
 
 
-def test_it_gives_up_where_no_run_ever_appears(served: GitHub, stack: Plan) -> None:
+def test_it_gives_up_if_no_run_appears(served: GitHub, stack: Plan) -> None:
     served.faults += [Fault(502, "POST", "dispatches")] * 9
     with pytest.raises(GitHubError, match=r"start build-main-sm90\.yml on main for pytorch"):
         started(talk(served), stack, GPU)
@@ -126,7 +126,7 @@ def test_it_gives_up_where_no_run_ever_appears(served: GitHub, stack: Plan) -> N
 
 
 def script(served: GitHub, *, conclusion: str) -> None:
-    """The newest run goes on at each look: queued, one of 120 jobs done, ended."""
+    """The newest run advances at each poll: queued, one of 120 jobs done, ended."""
     run = served.runs[-1]
     waiting = [(f"3.13 avx2 / p{number} / build", "queued", None) for number in range(119)]
 
@@ -155,7 +155,7 @@ def test_runs_are_followed_until_they_end(served: GitHub, stack: Plan) -> None:
     assert talking.clock.slept == [15.0] * 3
 
 
-def test_many_runs_are_looked_at_seldom_enough(served: GitHub, stack: Plan) -> None:
+def test_many_runs_are_polled_less_often(served: GitHub, stack: Plan) -> None:
     talking = talk(served)
     runs = list(start(talking.client, targets(stack, [GPU]), publish=False)) * 100
     served.runs[-1].update(status="in_progress")
@@ -177,7 +177,7 @@ def test_the_command_prints_addresses_and_says_where_it_started(
 
 
 @pytest.mark.parametrize(("conclusion", "code"), [("success", 0), ("failure", 1), ("cancelled", 1)])
-def test_the_command_waits_and_tells_by_its_exit_code(
+def test_the_command_waits_and_reports_failure_by_its_exit_code(
     served: GitHub,
     commands: list[str],
     capsys: pytest.CaptureFixture[str],
@@ -195,8 +195,8 @@ def test_the_command_waits_and_tells_by_its_exit_code(
     assert lines[3:] == ([f"{GPU} on main: {conclusion}; {served.runs[-1]['html_url']}"] if code else [])
 
 
-def test_a_terminal_gets_bars(served: GitHub, commands: list[str]) -> None:
-    """The run has ended by the first look."""
+def test_a_terminal_shows_progress_bars(served: GitHub, commands: list[str]) -> None:
+    """The run has ended by the first poll."""
     seen, terminal = pty.openpty()
     command = [sys.executable, "-c", "from ci_compiler.cli.compile import main; raise SystemExit(main())"]
     served.on_dispatch = lambda made: served.scripts.update(
@@ -217,12 +217,12 @@ def test_a_terminal_gets_bars(served: GitHub, commands: list[str]) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN: no-token no GITHUB_TOKEN or GH_TOKEN in the environment"),
+        ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN: no-token neither GITHUB_TOKEN nor GH_TOKEN is set"),
         ({"GITHUB_TOKEN": "wrong"}, "127.0.0.1: github-token read my-org/stack: GitHub refused the token"),
-        ({"GITHUB_REPOSITORY": "my-org/other"}, "127.0.0.1: github-not-found read my-org/other: GitHub knows no such"),
+        ({"GITHUB_REPOSITORY": "my-org/other"}, "127.0.0.1: github-not-found read my-org/other: it does not exist"),
     ],
 )
-def test_the_command_tells_troubles_in_one_line(
+def test_the_command_reports_failures_on_one_line(
     commands: list[str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -1,4 +1,4 @@
-"""Runners as GitHub lists them: the repository's, the organisation's, groups, and registering and removing them."""
+"""Listing, registering and removing the runners of repositories, organisations and runner groups."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_the_runners_of_every_group_that_serves_the_repository_are_found(organis
     assert (names["gpu-1"].busy, names["gpu-1"].online, names["gpu-1"].labels) == (True, True, (*LABELS, "gpu-sm90"))
 
 
-def test_a_person_has_no_groups(github: GitHub) -> None:
+def test_a_personal_account_has_no_runner_groups(github: GitHub) -> None:
     github.add_runner("mine", LABELS)
     assert [runner.name for runner in inventory(talk(github).client).runners] == ["mine"]
     assert not any("/orgs/" in path for _, path, _ in github.asked)
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_a_token_that_may_not_see_the_organisation_says_so(organisation: GitHub, status: int) -> None:
+def test_a_token_that_may_not_see_the_organisation_is_reported(organisation: GitHub, status: int) -> None:
     fleet(organisation)
     organisation.faults.append(Fault(status, path="/orgs/", message="Must have admin rights"))
     found = inventory(talk(organisation).client)
@@ -53,7 +53,7 @@ def test_a_token_that_may_not_see_the_organisation_says_so(organisation: GitHub,
     assert found.unseen.trouble in {Trouble.FORBIDDEN, Trouble.MISSING}
 
 
-def test_other_troubles_of_the_organisation_are_troubles(organisation: GitHub) -> None:
+def test_other_failures_of_the_organisation_are_errors(organisation: GitHub) -> None:
     organisation.faults += [Fault(500, path="/orgs/")] * 4
     with pytest.raises(GitHubError, match="list the runner groups of my-org"):
         inventory(talk(organisation).client)

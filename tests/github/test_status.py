@@ -1,4 +1,4 @@
-"""The matrix as it stands: last results out of the jobs of the latest runs."""
+"""The state of the matrix: last results from the jobs of the latest runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
-from ci_compiler.github.status import BuildResult, LastBuild, grid, status, told
+from ci_compiler.github.status import BuildResult, LastBuild, grid, in_words, status
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.sharding import job_id, job_name
 from ci_compiler.spec.model import Stage
@@ -24,7 +24,7 @@ Jobs = list[tuple[str, str, str | None]]
 
 
 def ran(isa: str, package: str, **stages: str) -> Jobs:
-    """The jobs of one variant: `passed`, `failed`, … by stage; a status in place of a conclusion is one not ended."""
+    """The jobs of one variant by stage; a status instead of a conclusion means that the job has not ended."""
     jobs: Jobs = []
     for stage, how in stages.items():
         ended = how in {"success", "failure", "cancelled", "skipped", "timed_out"}
@@ -45,7 +45,7 @@ def lasts(github: GitHub, stack: Plan, branch: str | None = "main") -> dict[str,
 
 
 def results(github: GitHub, stack: Plan) -> dict[str, str]:
-    """The GPU variants' results, by package and ISA."""
+    """The results of the GPU variants, by package and ISA."""
     known = lasts(github, stack)
     return {
         f"{last.variant.package} {last.cell.isa}": last.result.value
@@ -55,7 +55,7 @@ def results(github: GitHub, stack: Plan) -> dict[str, str]:
 
 
 def test_job_titles_are_those_of_the_compiled_workflows(stack: Plan) -> None:
-    """The names that tell a result are read from GitHub; here from the files that give them."""
+    """`status` reads job names from GitHub; this test takes them from the compiled files."""
     files = {path: yaml.safe_load(text) for path, text in compile_files(stack).items() if path.endswith(".yml")}
     for shard in stack.shards:
         jobs = files[f".github/workflows/{shard.name}.yml"]["jobs"]
@@ -65,7 +65,7 @@ def test_job_titles_are_those_of_the_compiled_workflows(stack: Plan) -> None:
     assert [job["name"] for job in files[".github/workflows/variant.yml"]["jobs"].values()] == list(Stage)
 
 
-def test_the_newest_run_that_chose_a_variant_counts(served: GitHub, stack: Plan) -> None:
+def test_the_newest_run_that_selected_a_variant_counts(served: GitHub, stack: Plan) -> None:
     served.add_run(
         SHARD,
         [
@@ -114,13 +114,13 @@ def test_a_result_is_that_of_its_stages(served: GitHub, stack: Plan, stages: dic
     assert results(served, stack)["pytorch avx2"] == result
 
 
-def test_a_run_of_more_jobs_than_a_page_holds_is_read_whole(served: GitHub, stack: Plan) -> None:
+def test_all_pages_of_jobs_are_read(served: GitHub, stack: Plan) -> None:
     other: Jobs = [(f"other {number}", "completed", "success") for number in range(230)]
     served.add_run(SHARD, [*other, *ran("avx2", "pytorch", build="failure")])
     assert results(served, stack)["pytorch avx2"] == "failed"
 
 
-def test_no_more_runs_are_read_than_are_needed(served: GitHub, stack: Plan) -> None:
+def test_no_more_runs_are_read_than_needed(served: GitHub, stack: Plan) -> None:
     for _ in range(30):
         jobs = [
             job for isa in ("avx2", "avx512") for name in stack.spec.packages for job in ran(isa, name, build="success")
@@ -137,15 +137,15 @@ def test_shards_that_were_never_pushed_never_ran(github: GitHub, stack: Plan) ->
     assert {last.result for last in lasts(github, stack).values()} == {BuildResult.NEVER}
 
 
-def test_the_worst_result_of_a_cell_is_told_with_its_share() -> None:
+def test_the_worst_result_of_a_cell_is_shown_with_its_share() -> None:
     passed, failed, never = BuildResult.PASSED, BuildResult.FAILED, BuildResult.NEVER
-    assert told([passed, passed]) == "passed"
-    assert told([passed, failed, never]) == "1 of 3 failed"
-    assert told([never, passed]) == "1 of 2 passed"
-    assert told([]) == ""
+    assert in_words([passed, passed]) == "passed"
+    assert in_words([passed, failed, never]) == "1 of 3 failed"
+    assert in_words([never, passed]) == "1 of 2 passed"
+    assert in_words([]) == ""
 
 
-def test_several_pythons_have_rows_of_their_own(github: GitHub) -> None:
+def test_each_of_several_pythons_has_its_own_row(github: GitHub) -> None:
     document = small()
     document["matrix"]["python"] = ["3.12", "3.13"]
     decided = plan(spec_of(document))
@@ -171,7 +171,7 @@ def test_the_command_shows_a_grid(served: GitHub, commands: list[str], capsys: p
     assert err == "1 failed, 1 running, 14 never\n"
 
 
-def test_the_command_tells_all_as_json(served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_json(served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     made = served.add_run(SHARD, ran("avx2", "pytorch", build="success", cpu_test="failure"))
     assert run(PROGRAM, ["status", "--json", "--branch", "main", *commands]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -192,7 +192,7 @@ def test_the_command_tells_all_as_json(served: GitHub, commands: list[str], caps
     ]
 
 
-def test_the_command_tells_an_unknown_branch_and_githubs_troubles(
+def test_the_command_reports_unknown_branches_and_failures_of_github(
     served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(PROGRAM, ["status", "--branch", "mian", *commands]) == 2

@@ -14,7 +14,7 @@ from ci_compiler.hardware import UnknownHardwareError, products, tables
 from ci_compiler.hardware.machine import Machine
 
 NAMES: dict[str, dict[str, list[str]]] = json.loads(Path(__file__).with_name("products.json").read_bytes())
-"""Names as people and tools write them: GPUs by architecture, CPUs by the instruction sets that they have."""
+"""Names as people and tools write them: GPUs by architecture, CPUs by instruction sets."""
 
 
 @pytest.mark.parametrize(("text", "sm"), [(text, sm) for sm, texts in NAMES["gpus"].items() for text in texts])
@@ -24,7 +24,7 @@ def test_gpus(text: str, sm: str) -> None:
     assert device.sm == sm
 
 
-def test_every_product_of_the_tables_is_its_own_architecture() -> None:
+def test_every_product_in_the_tables_has_its_own_architecture() -> None:
     for gpu in tables().gpus.values():
         for product in (*gpu.products, gpu.name, str(gpu.capability)):
             device = products.device(product)
@@ -71,7 +71,7 @@ def test_instruction_sets_are_cpus(text: str, isas: str) -> None:
         ("sm99", "unknown GPU"),
     ],
 )
-def test_unknown_gpus_are_told_with_the_nearest(text: str, said: str) -> None:
+def test_errors_for_unknown_gpus_name_the_nearest(text: str, said: str) -> None:
     with pytest.raises(UnknownHardwareError, match="unknown GPU") as caught:
         products.device(text)
     assert said in str(caught.value)
@@ -87,7 +87,7 @@ def test_unknown_gpus_are_told_with_the_nearest(text: str, said: str) -> None:
         ("", "unknown CPU ''"),
     ],
 )
-def test_unknown_cpus_are_told_with_the_nearest(text: str, said: str) -> None:
+def test_errors_for_unknown_cpus_name_the_nearest(text: str, said: str) -> None:
     with pytest.raises(UnknownHardwareError) as caught:
         products.cpu(text)
     assert said in str(caught.value)
@@ -148,7 +148,7 @@ def test_what_is_not_given_is_this_machine_s() -> None:
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_name_or_told(text: str) -> None:
+def test_any_text_is_a_name_or_an_error(text: str) -> None:
     with suppress(UnknownHardwareError, ValueError):
         products.device(text)
     with suppress(UnknownHardwareError, ValueError):

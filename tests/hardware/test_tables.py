@@ -1,4 +1,4 @@
-"""The hardware tables against the facts that they must hold, and lookups that never fall through."""
+"""The facts in the hardware tables, and lookups that never fall through."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from ci_compiler.hardware import UnknownHardwareError, Version, tables
 
 
-def test_each_gpu_s_name_is_its_capability() -> None:
+def test_the_name_of_each_gpu_is_its_capability() -> None:
     for gpu in tables().gpus.values():
         assert gpu.name == f"sm{gpu.capability.major}{gpu.capability.minor}"
         assert gpu.products

@@ -243,7 +243,7 @@ def test_the_command_writes_checks_and_repairs_recipes(tmp_path: Path, capsys: p
     assert run(PROGRAM, ["recipes", *options, "--branch", "main", "-o", str(tmp_path / "out")]) == 0
     assert len(list((tmp_path / "out").glob("*.nix"))) == 14
     assert run(PROGRAM, ["recipes", *options, "--branch", "main", "-o", "/"]) == 2
-    assert "--output: wrong-value / cannot change in one step" in capsys.readouterr().err
+    assert "--output: wrong-value / cannot be replaced in one step" in capsys.readouterr().err
 
 
 def test_recipes_are_written_to_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Containers: what the engine is told, what of it could be seen, what it answers; with real ones where they run."""
+"""Containers: the engine's commands, what others could see of them, its answers; with real engines if possible."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ORDER = RunnerOrder(
 
 STAND_IN = """\
 #!/bin/sh
-# Keeps what it was told; answers as podman and docker do, from files beside it.
+# Records its arguments; answers like podman and docker, from files beside it.
 here=$(dirname "$0")
 printf '%s\\n' "$*" >> "$here/told"
 env >> "$here/environment"
@@ -65,7 +65,7 @@ esac
 
 
 class Told:
-    """An engine that writes down what it is told."""
+    """An engine that records its commands."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
@@ -93,7 +93,7 @@ def told(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return Told(tmp_path, request.param)
 
 
-def test_the_configuration_goes_by_the_environment_and_the_token_not_at_all(told: Told) -> None:
+def test_the_configuration_is_in_the_environment_and_the_token_nowhere(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(ORDER, Secret(SECRET))
     assert f"{JIT}={SECRET}" in told.environment
@@ -139,14 +139,14 @@ def test_only_builders_get_what_the_sandbox_of_nix_needs(told: Told) -> None:
 
 
 @pytest.mark.parametrize("gpus", ["all", "1"])
-def test_gpus_are_handed_on_in_the_engines_own_way(told: Told, gpus: str) -> None:
+def test_each_engine_gets_gpus_in_its_own_way(told: Told, gpus: str) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(replace(ORDER, gpus=gpus), Secret(SECRET))
     right = {"podman": f"--device nvidia.com/gpu={gpus}", "docker": f"--gpus {'device=1' if gpus == '1' else 'all'}"}
     assert right[told.engine.kind] in told.told[-1]
 
 
-def test_an_image_is_pulled_only_where_it_is_missing(told: Told) -> None:
+def test_an_image_is_pulled_only_if_it_is_missing(told: Told) -> None:
     told.engine.prepare(ORDER)
     assert not any(line.startswith("pull") for line in told.told)
     (told.folder / "image").write_text("", "utf-8")
@@ -154,7 +154,7 @@ def test_an_image_is_pulled_only_where_it_is_missing(told: Told) -> None:
     assert f"pull {IMAGE}" in told.told
 
 
-def test_a_slots_store_is_made_once(told: Told) -> None:
+def test_the_store_of_a_slot_is_created_once(told: Told) -> None:
     for _ in range(3):
         told.engine.prepare(ORDER)
     [made] = [line for line in told.told if line.startswith("volume create")]
@@ -195,7 +195,7 @@ def test_containers_are_read(told: Told) -> None:
     assert told.engine.room() > 0
 
 
-def test_an_engine_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_engine_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="podman and docker not installed"):
         find_engine(None)
@@ -218,7 +218,7 @@ exit 3
 
 
 def _root(folder: Path) -> None:
-    """A root file system with a shell, out of this machine's own files."""
+    """A root file system with a shell, made of this machine's files."""
     for program in ("sh", "sleep"):
         path = shutil.which(program) or pytest.skip(f"no {program}")
         listed = subprocess.run(["ldd", path], capture_output=True, encoding="utf-8", check=False).stdout
@@ -236,7 +236,7 @@ def _root(folder: Path) -> None:
 
 
 def _podman(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """podman with a storage of its own, and with what it needs where it is itself confined."""
+    """podman with its own storage, and with the options that it needs in a sandbox."""
     runtime = next((one for one in ("runc", "crun") if shutil.which(one)), "crun")
     for name, text in {
         "containers.conf": '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\nnetns = "none"\n'
@@ -250,7 +250,7 @@ def _podman(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["podman", "docker"])
 def real(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ContainerEngine]:
-    """An engine that runs containers on this machine, with the image; else the test is skipped."""
+    """An engine that can run containers on this machine, with the image; skips the test otherwise."""
     program = shutil.which(request.param) or pytest.skip(f"no {request.param} here")
     if request.param == "podman":
         _podman(tmp_path, monkeypatch)

@@ -1,4 +1,4 @@
-"""The controller: one job a runner, everything cleaned up after, whatever fails, whenever it is told to stop."""
+"""The controller: one job per runner, and complete cleanup whatever fails and whenever it is stopped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .world import JOB, LABELS, WORK, Script, World
 
 @pytest.fixture
 def github() -> Iterator[GitHub]:
-    """GitHub with the repository of a person's, and a runner that is none of ours."""
+    """GitHub with a repository of a personal account, and a runner that the controller did not make."""
     with serving(GitHub()) as served:
         served.add_runner("theirs", LABELS, status="offline")
         yield served
@@ -49,13 +49,13 @@ def until_finished(world: World, controller: Controller, jobs: int) -> None:
 
 
 def drained(world: World, controller: Controller) -> None:
-    """Tells it to stop, and lets it."""
+    """Stops the controller and waits for its end."""
     controller.drain()
     world.run_until(controller, lambda: all(slot.phase is Phase.DONE for slot in controller.slots))
     assert nothing_left(world)
 
 
-def test_every_job_gets_a_registration_and_a_container_of_its_own(world: World) -> None:
+def test_every_job_gets_its_own_registration_and_container(world: World) -> None:
     controller = world.controller(replace(WORK, count=2))
     until_finished(world, controller, 10)
     drained(world, controller)
@@ -67,7 +67,7 @@ def test_every_job_gets_a_registration_and_a_container_of_its_own(world: World) 
     assert not world.cut_short
 
 
-def test_a_runner_bears_the_pools_labels_and_githubs_own(world: World) -> None:
+def test_a_runner_has_the_labels_of_the_pool_and_of_github(world: World) -> None:
     spec = spec_of(small())
     assert labels_of(tables(), spec.pools[0]) == ("self-hosted", "linux", "x64", "nix-builder")
     bare = replace(spec.pools[0], runs_on=replace(spec.pools[0].runs_on, labels=("nix-builder",)))
@@ -117,7 +117,7 @@ LIVES: list[Script] = [
     [(10, "online"), (20, "busy"), (60, "gone")],
     [(10, "online"), (20, "busy")],
 ]
-"""Lives of a container: good ones, crashes, hangs and disappearances before, at and behind every step."""
+"""Courses of a container: success, and crashes, hangs and disappearance before, during and after every step."""
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -163,8 +163,8 @@ def test_nothing_is_left_over_after_200_jobs_with_faults_at_every_step(world: Wo
 
 
 @pytest.mark.parametrize("script", LIVES, ids=str)
-def test_no_life_of_a_container_leaves_anything(world: World, script: Script) -> None:
-    """One bad life, then good ones: the next job is done, the bad one's registration and container are gone."""
+def test_no_course_of_a_container_leaves_anything_behind(world: World, script: Script) -> None:
+    """After one failure, the next job succeeds, and the failed registration and container are gone."""
     lives = iter([script])
     world.script = lambda _: next(lives, JOB)
     controller = world.controller(replace(WORK, longest=3600.0))
@@ -176,15 +176,18 @@ def test_no_life_of_a_container_leaves_anything(world: World, script: Script) ->
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        ([(4, "exit 3")], "ended with exit code 3: {name} said so; the next one comes in"),
+        ([(4, "exit 3")], "ended with exit code 3: {name} said so; the next one starts in"),
         ([(4, "exit 0")], "ended without a job"),
-        ([], "has not connected to GitHub in 6 min; the next one comes in"),
+        ([], "did not connect to GitHub in 6 min; the next one starts in"),
         ([(10, "online"), (200, "offline")], "lost its connection to GitHub 16 min ago; the next"),
-        ([(10, "online"), (20, "busy")], "has been at one job for 9 h 2 min, longer than any may take; the next"),
+        (
+            [(10, "online"), (20, "busy")],
+            "has been working on one job for 9 h 2 min, longer than any may take",
+        ),
         ([(4, "gone")], "its container is gone; the next"),
     ],
 )
-def test_it_says_what_went_wrong(world: World, script: Script, says: str) -> None:
+def test_failures_are_reported(world: World, script: Script, says: str) -> None:
     lives = iter([script])
     world.script = lambda _: next(lives, JOB)
     controller = world.controller()
@@ -193,7 +196,7 @@ def test_it_says_what_went_wrong(world: World, script: Script, says: str) -> Non
     assert any(line.startswith(f"{name}: {says.format(name=name)}") for line in world.said), world.said
 
 
-def test_failures_in_a_row_come_ever_later_and_a_job_ends_the_row(world: World) -> None:
+def test_pauses_grow_with_consecutive_failures_until_a_job_succeeds(world: World) -> None:
     world.faults["prepare"] = ["pull failed"] * 12
     controller = world.controller()
     times: list[float] = []
@@ -210,7 +213,7 @@ def test_failures_in_a_row_come_ever_later_and_a_job_ends_the_row(world: World) 
 
 
 @pytest.mark.parametrize("life", [[(4, "exit 1")], [(4, "exit 0")], [(4, "gone")]])
-def test_runners_that_die_in_a_row_come_ever_later(world: World, life: Script) -> None:
+def test_pauses_grow_when_runners_keep_failing(world: World, life: Script) -> None:
     world.script = lambda _: life
     controller = world.controller()
     times: list[float] = []
@@ -223,24 +226,24 @@ def test_runners_that_die_in_a_row_come_ever_later(world: World, life: Script) -
     assert nothing_left(world) or len(ours(world)) == 1
 
 
-def test_a_removal_that_github_denies_by_not_found_is_not_taken_for_done(world: World) -> None:
-    """That is how it answers a token that may not: the registration is still there."""
+def test_a_removal_denied_by_not_found_does_not_count_as_done(world: World) -> None:
+    """GitHub answers so to a token without the permission; the registration still exists."""
     world.script = lambda _: [(4, "exit 1")]
     controller = world.controller()
     world.run_until(controller, lambda: len(world.orders) == 1)
     world.github.faults += [Fault(404, "DELETE", message="Not Found")] * 2
     world.run_until(controller, lambda: len(world.orders) == 2)
     assert world.orders[0].name not in ours(world)
-    assert sum("GitHub did not find what it lists; going on in" in line for line in world.said) == 2
+    assert sum("GitHub lists it but does not find it; trying again in" in line for line in world.said) == 2
 
 
-def test_nothing_is_registered_before_the_image_and_the_room_are_there(world: World) -> None:
+def test_nothing_is_registered_before_the_image_and_disk_space_are_ready(world: World) -> None:
     world.faults["prepare"] = ["no such image"]
     world.free = 0
     controller = world.controller()
     world.run_until(controller, lambda: sum("needed" in line for line in world.said) == 3)
     assert not world.github.secrets
-    assert any("0 GB free and 20 GB needed, with no more garbage" in line for line in world.said)
+    assert any("0 B free and 20 GB needed, with no more garbage" in line for line in world.said)
 
 
 def test_garbage_is_collected_before_a_job_and_only_when_space_is_short(world: World) -> None:
@@ -258,13 +261,13 @@ def test_a_rate_limit_is_waited_for_as_long_as_github_says(world: World) -> None
     controller = world.controller()
     until_finished(world, controller, 1)
     world.github.faults.append(Fault(429, "POST", headers={"Retry-After": "1800"}))
-    world.run_until(controller, lambda: any("going on in 30 min" in line for line in world.said))
+    world.run_until(controller, lambda: any("trying again in 30 min" in line for line in world.said))
     before, orders = world.clock.passed(), len(world.orders)
     world.run_until(controller, lambda: len(world.orders) > orders)
     assert 1790 <= world.clock.passed() - before <= 1810
 
 
-def test_told_to_stop_it_takes_back_idle_runners_and_lets_jobs_finish(world: World) -> None:
+def test_on_stop_idle_runners_are_removed_and_jobs_finish(world: World) -> None:
     lives = iter([JOB, [(10, "online")]])
     world.script = lambda _: next(lives)
     controller = world.controller(replace(WORK, count=2))
@@ -281,8 +284,8 @@ def test_told_to_stop_it_takes_back_idle_runners_and_lets_jobs_finish(world: Wor
 
 
 @pytest.mark.parametrize("step", ["prepare", "room", "start"])
-def test_told_to_stop_at_any_step_it_leaves_nothing(world: World, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGTERM comes while the engine is at work."""
+def test_a_stop_at_any_step_leaves_nothing_behind(world: World, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM arrives while the engine is busy."""
     controller = world.controller()
     known = getattr(world, step)
 
@@ -297,7 +300,7 @@ def test_told_to_stop_at_any_step_it_leaves_nothing(world: World, step: str, mon
     assert len(world.orders) == (step == "start")
 
 
-def test_told_to_stop_twice_it_stops_at_once(world: World) -> None:
+def test_a_second_stop_takes_effect_at_once(world: World) -> None:
     world.script = lambda _: [(10, "online"), (20, "busy")]
     controller = world.controller()
     world.run_until(controller, lambda: any(runner["busy"] for runner in world.github.of()))
@@ -310,7 +313,7 @@ def test_told_to_stop_twice_it_stops_at_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 422])
-def test_a_first_registration_that_is_refused_ends_it(world: World, status: int) -> None:
+def test_a_refused_first_registration_ends_the_run(world: World, status: int) -> None:
     world.github.faults.append(Fault(status, "POST", message="no"))
     with pytest.raises(GitHubError) as raised:
         world.controller().run()
@@ -319,7 +322,7 @@ def test_a_first_registration_that_is_refused_ends_it(world: World, status: int)
     assert not world.orders
 
 
-def test_later_refusals_do_not_end_it(world: World) -> None:
+def test_later_refusals_do_not_end_the_run(world: World) -> None:
     controller = world.controller()
     until_finished(world, controller, 1)
     world.github.faults += [Fault(401, "POST", message="Bad credentials")] * 3
@@ -327,7 +330,7 @@ def test_later_refusals_do_not_end_it(world: World) -> None:
     drained(world, controller)
 
 
-def test_a_version_that_github_no_longer_serves_stops_it(world: World) -> None:
+def test_an_outdated_runner_ends_the_run(world: World) -> None:
     lives = iter([[(30, "exit 7")], JOB])
     world.script = lambda _: next(lives)
     finding = world.controller(replace(WORK, count=2)).run()
@@ -337,13 +340,13 @@ def test_a_version_that_github_no_longer_serves_stops_it(world: World) -> None:
     assert len(world.orders) == 2
 
 
-def test_an_engine_that_does_not_work_is_said_at_once(world: World) -> None:
+def test_a_broken_engine_is_reported_at_once(world: World) -> None:
     world.faults["machines"] = ["cannot connect to the daemon"]
     with pytest.raises(InputError, match="builder: engine-fails machines failed"):
         world.controller().run()
 
 
-def test_a_controller_that_was_killed_finds_its_jobs_again(world: World) -> None:
+def test_a_restarted_controller_finds_its_jobs_again(world: World) -> None:
     killed = world.controller(replace(WORK, count=3))
     lives = iter([JOB, [(5, "exit 1")], [(10, "online"), (20, "busy")]])
     world.script = lambda _: next(lives, JOB)
@@ -362,8 +365,8 @@ def test_a_controller_that_was_killed_finds_its_jobs_again(world: World) -> None
     drained(world, controller)
 
 
-def test_a_runner_of_another_pool_is_somebody_elses(world: World) -> None:
-    """Two pools on one machine have a controller each."""
+def test_a_runner_of_another_pool_is_left_alone(world: World) -> None:
+    """Two pools on one machine have separate controllers."""
     world.script = lambda _: [(10, "online"), (40, "busy")]
     world.run_until(world.controller(), lambda: len(world.orders) == 1)
     [container] = world.containers.values()
@@ -379,17 +382,19 @@ def test_a_runner_of_another_pool_is_somebody_elses(world: World) -> None:
 
 
 def test_a_runner_of_another_scope_is_not_taken_over(world: World) -> None:
-    """Its registration is not among ours, and its store is in use."""
+    """Its registration is elsewhere, and its store is in use."""
     killed = world.controller()
     world.run_until(killed, lambda: len(world.orders) == 1)
     [container] = world.containers.values()
     container.machine = replace(container.machine, scope="my-org")
-    with pytest.raises(InputError, match=r"builder: runs-already ci-runner-\S+ runs here for my-org; let it finish"):
+    with pytest.raises(
+        InputError, match=r"builder: runs-already ci-runner-\S+ runs here for my-org; wait until it finishes"
+    ):
         world.controller().run()
     assert container.machine.name in world.containers
 
 
-def test_a_stop_behind_an_outdated_runner_lets_jobs_finish(world: World) -> None:
+def test_a_stop_after_an_outdated_runner_lets_jobs_finish(world: World) -> None:
     lives = iter([[(60, "exit 7")], JOB])
     world.script = lambda _: next(lives)
     controller = world.controller(replace(WORK, count=2))
@@ -400,7 +405,7 @@ def test_a_stop_behind_an_outdated_runner_lets_jobs_finish(world: World) -> None
 
 
 def test_registrations_that_a_killed_controller_left_are_removed(world: World) -> None:
-    """Ours, old and idle ones alone: not those of another machine or pool, or that are being made."""
+    """Only old, idle ones of this machine and pool: none of another machine or pool, and none that is starting."""
     made = count(int(world.clock.now()) - 5000)
     old = RunnerName(host=WORK.host, slot=4, made=next(made), pool=WORK.pool)
     kept = [
@@ -419,7 +424,7 @@ def test_registrations_that_a_killed_controller_left_are_removed(world: World) -
     assert f"{old}: left over from an earlier controller" in world.said
 
 
-def test_gpus_are_shared_out_where_there_are_several_runners(world: World) -> None:
+def test_several_runners_share_the_gpus(world: World) -> None:
     controller = world.controller(replace(WORK, gpus=True, count=2))
     world.run_until(controller, lambda: len(world.orders) == 2)
     assert [(order.gpus, order.cores) for order in world.orders] == [("0", 16), ("1", 16)]

@@ -1,4 +1,4 @@
-"""Who serves the label sets of the compiled workflows, by the spec and by the runners that GitHub shows."""
+"""Which pools and runners serve the label sets of the compiled workflows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def verdicts(served: tuple[Served, ...]) -> dict[str, CoverageVerdict]:
 
 
 def document(**pools: Any) -> dict[str, Any]:
-    """The small spec with `builder` and `h100` addressed otherwise."""
+    """The small spec with other `runs-on` for `builder` and `h100`."""
     changed = small()
     for name, runs_on in pools.items():
         changed["runners"][name] |= {"runs-on": runs_on, "system": "x86_64-linux"}
@@ -77,7 +77,9 @@ def test_the_label_sets_are_those_of_the_compiled_workflows() -> None:
         ([runner()], CoverageVerdict.NOBODY),
     ],
 )
-def test_a_label_set_is_served_by_who_bears_all_of_it(runners: list[Runner], verdict: CoverageVerdict) -> None:
+def test_a_label_set_is_served_by_runners_with_all_of_its_labels(
+    runners: list[Runner], verdict: CoverageVerdict
+) -> None:
     assert verdicts(cover(label_sets(plan(spec_of(small()))), runners))["builder"] is verdict
 
 
@@ -107,14 +109,14 @@ def test_a_group_counts(runners: list[Runner], verdict: CoverageVerdict) -> None
         ([runner("arc-x64", name="arc-x64-by-hand")], CoverageVerdict.FROM_ZERO),
     ],
 )
-def test_a_scale_set_that_shows_no_runners_is_not_nobody(
+def test_a_scale_set_without_visible_runners_still_serves(
     runners: list[Runner] | None, verdict: CoverageVerdict
 ) -> None:
     decided = plan(spec_of(document(builder="arc-x64")))
     assert verdicts(cover(label_sets(decided), runners))["builder"] is verdict
 
 
-def test_without_asking_the_declared_pools_count() -> None:
+def test_without_github_the_declared_pools_count() -> None:
     served = cover(label_sets(plan(spec_of(small()))), None)
     assert verdicts(served) == {"builder": CoverageVerdict.DECLARED, "h100": CoverageVerdict.DECLARED}
     assert served[-1].verdict is CoverageVerdict.HOSTED
@@ -124,7 +126,7 @@ LABELS = st.lists(st.sampled_from(["self-hosted", "linux", "x64", "gpu", "big"])
 
 
 @given(bears=LABELS, asks=LABELS, more=LABELS)
-def test_a_runner_with_more_labels_takes_no_less(bears: list[str], asks: list[str], more: list[str]) -> None:
+def test_a_runner_with_more_labels_still_serves(bears: list[str], asks: list[str], more: list[str]) -> None:
     job = RunsOn(labels=tuple(asks))
     assert takes(runner(*bears), job) is (set(asks) <= set(bears))
     assert takes(runner(*bears, *more), job) or not takes(runner(*bears), job)
@@ -132,21 +134,21 @@ def test_a_runner_with_more_labels_takes_no_less(bears: list[str], asks: list[st
 
 @pytest.fixture
 def github() -> Iterator[GitHub]:
-    """GitHub with the repository of a person's."""
+    """GitHub with a repository of a personal account."""
     with serving(GitHub()) as served:
         yield served
 
 
 @pytest.fixture
 def organisation() -> Iterator[GitHub]:
-    """GitHub with the repository of an organisation's."""
+    """GitHub with a repository of an organisation."""
     with serving(GitHub(organisation=True)) as served:
         yield served
 
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What makes `coverage` talk about the small spec, without waiting."""
+    """Options that make `coverage` use the small spec, without waiting."""
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
     monkeypatch.setenv("GITHUB_REPOSITORY", REPOSITORY)
     monkeypatch.delenv("GITHUB_APP_ID", raising=False)
@@ -168,7 +170,7 @@ def test_the_command_needs_no_token_for_declared_pools(
     ]
 
 
-def test_the_command_fails_where_nobody_serves(
+def test_the_command_fails_if_no_runner_serves(
     github: GitHub,
     command: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -185,12 +187,12 @@ def test_the_command_fails_where_nobody_serves(
         ("", "hosted by GitHub", 0, 0, 0),
     ]
     assert err.splitlines() == [
-        "no runner is online for a label set; asking again in 60 s, lest one is between two jobs",
-        "self-hosted, linux, x64, gpu-sm90: nobody serves the 4 jobs of pool h100",
+        "no runner is online for a label set; asking again in 60 s, as one may be between two jobs",
+        "self-hosted, linux, x64, gpu-sm90: no runner serves the 4 jobs of pool h100",
     ]
 
 
-def test_the_command_fails_where_every_runner_is_offline(
+def test_the_command_fails_if_every_runner_is_offline(
     github: GitHub,
     command: list[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,4 @@
-"""`ci-runner deploy`: what the files say, judged by the programs that read them."""
+"""`ci-runner deploy`: the files, checked by the programs that read them."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def pod(found: Mapping[str, Any]) -> Any:
     return found["template"]["spec"]
 
 
-# All of them.
+# All targets.
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_file_begins_with_our_mark_and_the_spec(target: str, spec: Spec) -> None:
+def test_every_file_begins_with_the_header(target: str, spec: Spec) -> None:
     for name, text in TARGETS[target](spec).files.items():
         sign = "<!--" if name.endswith(".md") else "#"
         assert text.startswith(f"{sign} {MARK} from ci-matrix.yaml. Do not edit: change the spec, then run"), name
@@ -86,7 +86,7 @@ def test_every_pool_is_named_in_the_page(target: str, spec: Spec) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_pages_commands_are_sound_shell(target: str, spec: Spec, tmp_path: Path) -> None:
+def test_the_commands_of_the_page_are_valid_shell(target: str, spec: Spec, tmp_path: Path) -> None:
     blocks = re.findall(r"^```shell\n(.*?)^```", TARGETS[target](spec).files["install.md"], re.MULTILINE | re.DOTALL)
     script = tmp_path / "install.sh"
     script.write_text("\n".join(("#!/bin/bash", *blocks)), "utf-8")
@@ -128,7 +128,7 @@ def test_a_job_addresses_the_scale_set_by_its_name(spec: Spec) -> None:
     assert all(len(one["runnerScaleSetName"]) <= 45 for one in found.values())
 
 
-def test_label_sets_become_scale_sets_only_where_asked(spec: Spec) -> None:
+def test_label_sets_become_scale_sets_only_on_request(spec: Spec) -> None:
     made = arc.deployment(spec)
     assert set(made.files) == {"builder.yaml", "install.md"}
     assert [finding.code for finding in made.findings] == ["label-set", "label-set"]
@@ -136,13 +136,13 @@ def test_label_sets_become_scale_sets_only_where_asked(spec: Spec) -> None:
         arc.deployment(bundled_spec())
 
 
-def test_labels_that_change_need_a_new_set_and_the_file_says_so(spec: Spec) -> None:
+def test_the_file_says_that_changed_labels_need_a_new_set(spec: Spec) -> None:
     files = arc_of_all(spec).files
     assert "helm uninstall 4090" in files["4090.yaml"].partition("\nrunnerScaleSetName")[0]
     assert "uninstall" not in files["builder.yaml"]
 
 
-def test_every_key_is_one_that_the_chart_and_kubernetes_know(spec: Spec) -> None:
+def test_the_chart_and_kubernetes_know_every_key(spec: Spec) -> None:
     for found in values(spec).values():
         assert set(found) <= set(KNOWN["chart"])
         assert "containerMode" not in found
@@ -174,7 +174,7 @@ def test_sizes_come_from_the_pool_and_requests_are_limits(spec: Spec) -> None:
     assert runner["resources"]["limits"]["memory"] == "64G"
 
 
-def test_pods_land_on_nodes_that_can_do_the_work(spec: Spec) -> None:
+def test_pods_run_on_nodes_that_can_do_the_work(spec: Spec) -> None:
     found = values(spec)
     assert pod(found["grouped"])["nodeSelector"]["kubernetes.io/arch"] == "arm64"
     gpu = pod(found["4090"])
@@ -194,7 +194,7 @@ def test_a_pod_without_a_gpu_sees_none(spec: Spec) -> None:
     assert told["grouped"]["CI_RUNNER_CORES"] == "8"
 
 
-def test_the_store_is_a_volume_of_the_pods_own_that_holds_the_images(spec: Spec) -> None:
+def test_each_pod_has_its_own_store_with_that_of_the_image(spec: Spec) -> None:
     for name, found in values(spec).items():
         volumes = {volume["name"]: volume for volume in pod(found)["volumes"]}
         claim = volumes["nix"]["ephemeral"]["volumeClaimTemplate"]["spec"]
@@ -207,7 +207,7 @@ def test_the_store_is_a_volume_of_the_pods_own_that_holds_the_images(spec: Spec)
         assert seed["volumeMounts"] == [{"name": "nix", "mountPath": "/seed"}]
 
 
-def test_pods_hold_no_credential_and_few_rights(spec: Spec) -> None:
+def test_pods_have_no_credential_and_few_rights(spec: Spec) -> None:
     for name, found in values(spec).items():
         assert found["githubConfigSecret"] == arc.SECRET
         assert pod(found)["automountServiceAccountToken"] is False
@@ -222,7 +222,7 @@ def test_a_pod_may_finish_its_job(spec: Spec) -> None:
     assert pod(found["4090"])["terminationGracePeriodSeconds"] == 45 * 60
 
 
-def test_the_page_installs_the_pinned_chart_once_a_pool(spec: Spec) -> None:
+def test_the_page_installs_the_pinned_chart_once_per_pool(spec: Spec) -> None:
     text = arc_of_all(spec).files["install.md"]
     installs = re.findall(r"^helm upgrade --install (\S+) (\S+) --version (\S+)", text, re.MULTILINE)
     version = pins().chart_version
@@ -235,7 +235,7 @@ def test_the_page_installs_the_pinned_chart_once_a_pool(spec: Spec) -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path, spec: Spec) -> Path:
-    """A root folder with systemd's own units, ours, and the programs that they start."""
+    """A root folder with systemd's units, the compiled ones, and the programs that they start."""
     shutil.copytree("/usr/lib/systemd/system", tmp_path / "usr/lib/systemd/system", symlinks=True)
     for name, text in systemd.deployment(spec).files.items():
         if not name.endswith(".md"):
@@ -255,7 +255,7 @@ def analyze(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
 
 
-def test_systemd_takes_the_units_as_they_are(machine: Path) -> None:
+def test_systemd_accepts_the_units(machine: Path) -> None:
     done = analyze(machine, "verify", "ci-runner@4090.service", "ci-runner@grouped.service", "ci-runner-gpus.service")
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     template = machine / "etc/systemd/system/ci-runner@.service"
@@ -268,7 +268,7 @@ def test_the_controllers_service_is_little_exposed(machine: Path) -> None:
     assert done.returncode == 0, done.stdout[-1000:]
 
 
-def test_the_controllers_service_starts_again_but_for_one_reason(spec: Spec) -> None:
+def test_the_service_restarts_after_every_exit_code_but_one(spec: Spec) -> None:
     template = sections(systemd.deployment(spec).files["ci-runner@.service"])
     service = template["Service"]
     assert service["Restart"] == ["always"]
@@ -289,14 +289,14 @@ def test_stopping_waits_for_the_longest_job_of_the_pool(spec: Spec) -> None:
     assert "ci-runner-gpus.service" not in files["ci-runner@grouped.service.d/pool.conf"]
 
 
-def test_a_machine_without_gpus_gets_nothing_for_them() -> None:
+def test_a_machine_without_gpus_gets_no_gpu_service() -> None:
     files = systemd.deployment(spec_of(small(runners={"grouped": POOLS["grouped"]}))).files
     assert systemd.GPUS not in files
     assert "GPU" not in files["install.md"]
 
 
 def sections(text: str) -> dict[str, dict[str, list[str]]]:
-    """A unit's sections, each setting with every value that it is given."""
+    """The sections of a unit, each setting with all of its values."""
     found: dict[str, dict[str, list[str]]] = {}
     for line in text.splitlines():
         if line.startswith("["):
@@ -318,7 +318,7 @@ def test_quadlets_have_keys_that_podman_knows(spec: Spec) -> None:
             assert set(unit["Container"]) <= set(KNOWN["quadlet"])
 
 
-def test_the_rest_of_a_quadlet_is_a_unit_that_systemd_takes(machine: Path, spec: Spec) -> None:
+def test_systemd_accepts_the_rest_of_a_quadlet(machine: Path, spec: Spec) -> None:
     text = quadlet.deployment(spec).files["ci-runner-4090.container"]
     kept = {name: section for name, section in sections(text).items() if name != "Container"}
     kept["Service"]["ExecStart"] = ["/usr/bin/podman run"]
@@ -332,7 +332,7 @@ def test_the_rest_of_a_quadlet_is_a_unit_that_systemd_takes(machine: Path, spec:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_podmans_generator_takes_the_quadlets(tmp_path: Path, spec: Spec) -> None:
+def test_podmans_generator_accepts_the_quadlets(tmp_path: Path, spec: Spec) -> None:
     generator = next((path for path in GENERATORS if path.exists()), None)
     if generator is None:
         pytest.skip("no podman with quadlets (4.4 or later) is installed, and Debian 12 has none")
@@ -365,7 +365,7 @@ def test_a_quadlets_credential_stays_with_the_controller(spec: Spec) -> None:
 
 
 def nix(*words: str | Path) -> str:
-    """What nix-instantiate says. A failure is an error."""
+    """The output of nix-instantiate, which must succeed."""
     command = [require("nix-instantiate"), *map(str, words)]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr
@@ -373,7 +373,7 @@ def nix(*words: str | Path) -> str:
 
 
 def evaluated(module: Path, pools: str, part: str) -> Any:
-    """A part of the module's configuration for a machine with `pools`, by a stand-in for nixpkgs' lib."""
+    """Part of the module's configuration for a machine with `pools`, with a stand-in for nixpkgs' lib."""
     expression = f"""
       let
         lib = import {Path(__file__).with_name("lib.nix")};
@@ -400,7 +400,7 @@ def test_nix_parses_the_module(module: Path) -> None:
     assert nix("--parse", module)
 
 
-def test_the_module_makes_a_service_a_pool(module: Path) -> None:
+def test_the_module_defines_one_service_per_pool(module: Path) -> None:
     services = evaluated(module, '{ "4090" = 2; }', "config.systemd.services")
     assert set(services) == {"ci-runner-4090"}
     service = services["ci-runner-4090"]
@@ -412,13 +412,13 @@ def test_the_module_makes_a_service_a_pool(module: Path) -> None:
     assert service["environment"] == {"GITHUB_REPOSITORY": "o/r"}
 
 
-def test_the_module_brings_gpus_only_where_a_pool_has_them(module: Path) -> None:
+def test_the_module_enables_gpus_only_if_a_pool_has_them(module: Path) -> None:
     part = "config.hardware.nvidia-container-toolkit"
     assert evaluated(module, '{ "4090" = 1; }', part) == {"enable": True}
     assert evaluated(module, "{ grouped = 1; }", part) == {"enable": {}}
 
 
-def test_the_module_refuses_pools_that_the_spec_has_not(module: Path) -> None:
+def test_the_module_refuses_unknown_pools(module: Path) -> None:
     [known, unknown] = evaluated(module, "{ grouped = 1; gruoped = 1; }", "config.assertions")
     assert known["assertion"]
     assert not unknown["assertion"]
@@ -440,7 +440,7 @@ def test_the_runner_may_still_register() -> None:
     assert release(pins().archives["runner"].version) >= release(upstream().runner)
 
 
-def test_no_version_stands_anywhere_else() -> None:
+def test_versions_are_stated_nowhere_else() -> None:
     versions = [pins().chart_version, pins().base.partition("@")[2], *(one.version for one in pins().archives.values())]
     folders = (REPOSITORY / "runner-images", PINS.parent / "deploy")
     texts = [
@@ -487,7 +487,7 @@ def test_what_is_written_is_not_drift(
     assert f"{target}/{changed.name}: drift is not as compiled" in capsys.readouterr().err
 
 
-def test_files_of_a_pool_that_went_go_too_and_foreign_ones_stay(tmp_path: Path, matrix: Path) -> None:
+def test_files_of_a_removed_pool_are_removed_and_foreign_ones_stay(tmp_path: Path, matrix: Path) -> None:
     words = ["quadlet", "-o", str(tmp_path / "out"), "--spec", str(matrix)]
     assert deploy(*words) == 0
     mine = tmp_path / "out/quadlet/mine.container"
@@ -511,7 +511,7 @@ def test_a_foreign_file_in_the_way_is_never_overwritten(
     assert foreign.read_text("utf-8") == "mine: true\n"
 
 
-def test_wrong_words_are_said_to_be_wrong(tmp_path: Path, matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_reported(tmp_path: Path, matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert deploy("nixos", "-o", str(tmp_path), "--spec", str(matrix), "--scale-set-labels") == 2
     assert "--scale-set-labels: wrong-option" in capsys.readouterr().err
     with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""Detection: what recorded machines are, and parsers that take whatever tools and drivers write."""
+"""Detection: recorded machines, and parsers that accept whatever tools and drivers write."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_compiler.hardware import Version, tables
-from ci_compiler.hardware.machine import GB, GpuDevice, as_json, driver_number, gigabytes, lowest_driver, missing_flags
+from ci_compiler.hardware.machine import GpuDevice, as_json, driver_number, lowest_driver, missing_flags
+from ci_compiler.runner.detect import mounts
 from ci_compiler.runner.detect import recorded as detect
 from ci_compiler.runner.detect.recorded import Answer, Recorded
 from ci_compiler.runner.upstream import release
+from ci_compiler.units import gigabytes
 from tests.runner.machines import NAMES, known, recorded
 
 ISAS = {
@@ -47,9 +49,9 @@ PROBLEMS = {
     "crashed-driver": "couldn't communicate with the NVIDIA driver",
     "driver-mismatch": "Driver/library version mismatch",
     "old-driver": 'Field "compute_cap" is not a valid field to query',
-    "no-driver": "GPUs of NVIDIA are on the PCI bus (0000:18:00.0, 0000:3b:00.0), but nvidia-smi is not there",
-    "lost-gpu": "nvidia-smi knows GPU 1 but not its name and compute capability",
-    "capability-not-told": "nvidia-smi knows GPU 0 but not its name and compute capability",
+    "no-driver": "NVIDIA GPUs are on the PCI bus (0000:18:00.0, 0000:3b:00.0), but there is no nvidia-smi",
+    "lost-gpu": "nvidia-smi lists GPU 1 without its name and compute capability",
+    "capability-not-told": "nvidia-smi lists GPU 0 without its name and compute capability",
 }
 
 
@@ -61,7 +63,7 @@ def test_a_cpu_proves_its_instruction_sets_by_its_flags(name: str, isas: str) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_gpu_is_what_has_a_name_and_a_capability_and_the_rest_is_a_problem(name: str) -> None:
+def test_a_gpu_needs_a_name_and_a_capability_and_other_rows_are_problems(name: str) -> None:
     machine = known(name)
     assert [gpu.sm for gpu in machine.gpus] == GPUS.get(name, [])
     assert bool(machine.problems) == (name in PROBLEMS)
@@ -69,7 +71,7 @@ def test_a_gpu_is_what_has_a_name_and_a_capability_and_the_rest_is_a_problem(nam
     json.dumps(as_json(machine))
 
 
-def test_every_recorded_machine_is_expected_to_be_something() -> None:
+def test_every_recorded_machine_has_an_expectation() -> None:
     assert set(NAMES) == ISAS.keys() | GPUS.keys() | PROBLEMS.keys()
 
 
@@ -81,11 +83,11 @@ def test_every_recorded_machine_is_expected_to_be_something() -> None:
         ("graviton3", "part 0xd40 of implementer 0x41"),
     ],
 )
-def test_the_cpu_has_the_best_name_that_there_is(name: str, model: str) -> None:
+def test_the_best_available_name_of_the_cpu_is_used(name: str, model: str) -> None:
     assert known(name).cpu == model
 
 
-def test_flags_come_from_lscpu_where_cpuinfo_cannot_be_read() -> None:
+def test_flags_come_from_lscpu_if_cpuinfo_is_unreadable() -> None:
     machine = known("zen4", cpuinfo="")
     assert machine.isas == known("zen4").isas
     assert machine.cpu == "AMD EPYC 9554 64-Core Processor"
@@ -110,7 +112,7 @@ def test_an_instruction_set_needs_every_flag_of_its_own_and_of_what_it_includes(
 def test_the_gpus_have_their_memory_driver_and_mode() -> None:
     pascal, blackwell = known("two-gpus").gpus
     assert (pascal.name, pascal.index, pascal.driver) == ("NVIDIA GeForce GTX 1080 Ti", 0, "570.86.15")
-    assert (blackwell.index, gigabytes(blackwell.memory), blackwell.mig) == (1, "34.1", False)
+    assert (blackwell.index, gigabytes(blackwell.memory), blackwell.mig) == (1, 34.1, False)
     assert known("dgx-spark").gpus[0].memory == 0
     assert [(gpu.mig, gpu.memory) for gpu in known("mig").gpus] == [(True, 0)]
 
@@ -118,14 +120,14 @@ def test_the_gpus_have_their_memory_driver_and_mode() -> None:
 @pytest.mark.parametrize(
     ("out", "problem"),
     [
-        ("", "nvidia-smi: ended with 0 and named no GPU"),
+        ("", "nvidia-smi: exited with 0 and listed no GPU"),
         ("No devices were found\n", "nvidia-smi: No devices were found"),
-        ("0, [Unknown Error], 9.0, 1, 570.1, Disabled\n", "nvidia-smi knows GPU 0 but not"),
-        ("0, NVIDIA H100, ERR!, 1, 570.1, Disabled\n", "nvidia-smi knows GPU 0 but not"),
-        ("0, NVIDIA H100, 9, 1, 570.1, Disabled\n", "nvidia-smi knows GPU 0 but not"),
+        ("0, [Unknown Error], 9.0, 1, 570.1, Disabled\n", "nvidia-smi lists GPU 0 without"),
+        ("0, NVIDIA H100, ERR!, 1, 570.1, Disabled\n", "nvidia-smi lists GPU 0 without"),
+        ("0, NVIDIA H100, 9, 1, 570.1, Disabled\n", "nvidia-smi lists GPU 0 without"),
     ],
 )
-def test_an_answer_that_names_no_gpu_is_a_problem(out: str, problem: str) -> None:
+def test_an_answer_without_a_gpu_is_a_problem(out: str, problem: str) -> None:
     found, problems = detect.gpus(Answer(status=0, out=out))
     assert found == ()
     assert problems[0].startswith(problem)
@@ -163,7 +165,7 @@ def test_drivers_are_numbers_and_blackwell_needs_its_own() -> None:
         (("", " ", "x y"), 64),
     ],
 )
-def test_cores_are_those_that_affinity_and_control_groups_leave(texts: tuple[str, ...], cores: int) -> None:
+def test_affinity_and_control_groups_limit_the_cores(texts: tuple[str, ...], cores: int) -> None:
     assert known("zen4", cpu_limits=texts).cores == cores
 
 
@@ -175,21 +177,11 @@ def test_cores_are_those_that_affinity_and_control_groups_leave(texts: tuple[str
         (("34359738368\n", "max"), 32 * 2**30),
     ],
 )
-def test_memory_is_what_control_groups_leave(limits: tuple[str, ...], memory: int) -> None:
+def test_control_groups_limit_the_memory(limits: tuple[str, ...], memory: int) -> None:
     assert known("zen4", meminfo=f"MemTotal: {128 * 2**20} kB\n", memory_limits=limits).memory == memory
 
 
-def test_sizes_are_told_in_gigabytes_rounded_down() -> None:
-    assert [gigabytes(size) for size in (0, GB, 2 * GB - 1, 134_989_999_999, 10**15)] == [
-        "0",
-        "1",
-        "1.9",
-        "134.9",
-        "1000000",
-    ]
-
-
-# Mounts, and where builds are made.
+# Mounts and the build folder.
 
 HOST = """\
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
@@ -201,11 +193,9 @@ HOST = """\
 
 
 def sandbox_of(root: str, numbers: str = "254:0", kind: str = "ext4 /dev/vda") -> Answer:
-    """What a trial build tells in a sandbox whose build folder is `root` of a file system."""
-    mounts = (
-        f"123 102 254:0 /nix/store/x.drv.chroot / rw - ext4 /dev/vda rw\n126 123 {numbers} {root} /build rw - {kind}"
-    )
-    return Answer(status=0, out=f"/build\n{mounts} rw\n")
+    """The output of a trial build in a sandbox whose build folder is `root` of a file system."""
+    seen = f"123 102 254:0 /nix/store/x.drv.chroot / rw - ext4 /dev/vda rw\n126 123 {numbers} {root} /build rw - {kind}"
+    return Answer(status=0, out=f"/build\n{seen} rw\n")
 
 
 @pytest.mark.parametrize(
@@ -218,13 +208,13 @@ def sandbox_of(root: str, numbers: str = "254:0", kind: str = "ext4 /dev/vda") -
     ],
 )
 def test_a_path_lies_in_the_deepest_mount(path: str, point: str, kind: str) -> None:
-    mount = detect.mount_of(detect.mounts(HOST), path)
+    mount = mounts.mount_of(mounts.mounts(HOST), path)
     assert mount is not None
     assert (mount.point, mount.kind) == (point, kind)
 
 
-def test_of_two_mounts_at_one_place_the_last_counts() -> None:
-    mount = detect.mount_of(detect.mounts(f"{HOST}40 27 0:50 / /fast rw - xfs /dev/vdb rw\n"), "/fast/x")
+def test_the_last_of_two_mounts_at_one_place_counts() -> None:
+    mount = mounts.mount_of(mounts.mounts(f"{HOST}40 27 0:50 / /fast rw - xfs /dev/vdb rw\n"), "/fast/x")
     assert mount is not None
     assert mount.device == "/dev/vdb"
 
@@ -242,8 +232,8 @@ def test_of_two_mounts_at_one_place_the_last_counts() -> None:
         (None, "/scratch"),
     ],
 )
-def test_the_build_folder_is_where_a_build_was_seen(trial: Answer | None, folder: str) -> None:
-    assert detect.build_folder(recorded("zen4", trial=trial), detect.mounts(HOST), "/scratch") == folder
+def test_the_build_folder_is_where_the_trial_build_ran(trial: Answer | None, folder: str) -> None:
+    assert detect.build_folder(recorded("zen4", trial=trial), mounts.mounts(HOST), "/scratch") == folder
 
 
 @pytest.mark.parametrize(
@@ -254,14 +244,14 @@ def test_the_build_folder_is_where_a_build_was_seen(trial: Answer | None, folder
         ("nix (Determinate Nix 3.8.5) 2.30.2", "build-dir = /big", "/big"),
     ],
 )
-def test_without_a_build_the_settings_tell_where_builds_are_made(version: str, conf: str, folder: str) -> None:
+def test_without_a_trial_build_the_settings_give_the_build_folder(version: str, conf: str, folder: str) -> None:
     nix = Answer(status=0, out=version)
     assert detect.build_folder(recorded("zen4", nix=nix, nix_conf=conf), (), "/scratch") == folder
 
 
-def test_a_build_is_sandboxed_where_its_folder_is_a_mount_of_its_own() -> None:
-    assert detect.sandboxed(sandbox_of("/var/x.drv-0").out)
-    assert not detect.sandboxed("/fast/nix-build-x.drv-0\n" + HOST)
+def test_a_build_is_sandboxed_if_its_folder_is_a_mount() -> None:
+    assert mounts.sandboxed(sandbox_of("/var/x.drv-0").out)
+    assert not mounts.sandboxed("/fast/nix-build-x.drv-0\n" + HOST)
 
 
 # Nix and engines.
@@ -287,7 +277,7 @@ def test_effective_settings_are_read_as_json_and_as_lines(out: str) -> None:
     assert (nix.cores, nix.source, nix.sandboxed) == (64, "nix", None)
 
 
-def test_without_the_command_the_file_counts_over_the_defaults() -> None:
+def test_without_the_command_the_file_overrides_the_defaults() -> None:
     conf = (
         "# a remark\nsandbox = relaxed  # why\nextra-system-features = gccarch-znver4\nmax-jobs = auto\ncores = 7\nno\n"
     )
@@ -298,7 +288,7 @@ def test_without_the_command_the_file_counts_over_the_defaults() -> None:
     assert nix_of().sandbox == "true"
 
 
-def test_there_is_no_nix_where_neither_the_command_nor_its_file_is() -> None:
+def test_there_is_no_nix_without_both_the_command_and_its_file() -> None:
     assert known("zen4").nix is None
 
 
@@ -312,11 +302,11 @@ def test_there_is_no_nix_where_neither_the_command_nor_its_file_is() -> None:
         ("", ""),
     ],
 )
-def test_a_failed_build_is_told_by_the_first_line_that_speaks_of_an_error(text: str, line: str | None) -> None:
+def test_the_first_line_about_an_error_describes_a_failed_build(text: str, line: str | None) -> None:
     assert detect.first_error(text) == (line if line is not None else "Error Error executing '/bin/sh': No such file")
 
 
-def test_an_engine_is_usable_where_a_command_that_needs_it_works() -> None:
+def test_an_engine_is_usable_if_a_command_that_needs_it_works() -> None:
     down = Answer(status=1, out="\n", err="\nCannot connect to the Docker daemon\nmore\n")
     podman, docker = known("zen4", engines={"podman": Answer(status=0, out="5.4.2\n"), "docker": down}).engines
     assert (podman.name, podman.version, podman.problem) == ("podman", "5.4.2", "")
@@ -333,11 +323,11 @@ def test_an_engine_is_usable_where_a_command_that_needs_it_works() -> None:
         ("none", ()),
     ],
 )
-def test_versions_are_found_in_what_programs_say(text: str, numbers: tuple[int, ...]) -> None:
+def test_versions_are_found_in_the_output_of_programs(text: str, numbers: tuple[int, ...]) -> None:
     assert release(text) == numbers
 
 
-# Whatever is written.
+# Arbitrary text.
 
 WORDS = ["flags", "Features", ":", ",", "=", " - ", "/", "\t", "\n", "\0", "{", "}", '"', "9.0", "0"]
 ANY = st.text() | st.lists(st.sampled_from(WORDS)).map("".join)
@@ -365,27 +355,27 @@ ANSWERS = st.none() | st.builds(Answer, status=st.integers(-9, 255), out=ANY, er
     ),
     ANY,
 )
-def test_nothing_that_a_machine_says_breaks_detection(told: Recorded, mountinfo: str) -> None:
+def test_no_text_breaks_detection(told: Recorded, mountinfo: str) -> None:
     machine = detect.machine(told, tables())
     assert all(text.isprintable() for text in (machine.cpu, machine.os, *machine.problems))
     json.dumps(as_json(machine))
     assert machine.cores >= 1
-    known_mounts = detect.mounts(mountinfo)
-    detect.mount_of(known_mounts, "/fast")
+    known_mounts = mounts.mounts(mountinfo)
+    mounts.mount_of(known_mounts, "/fast")
     assert detect.build_folder(told, known_mounts, "/fast")
 
 
 @given(st.text(alphabet="0123456789.,[]{}NA/ERR! \n\"'-") | st.text())
-def test_numbers_of_any_length_are_read_or_left(text: str) -> None:
+def test_numbers_of_any_length_are_parsed_or_ignored(text: str) -> None:
     detect.gpus(Answer(status=0, out=f"0, a, {text}, {text}, {text}, {text}\n{text}"))
     for parser in (detect.cpu_limit, detect.memory_limit, detect.memory_total, driver_number):
         assert parser(text * 50) >= 0
     assert isinstance(detect.nix_config("{" + text), dict)
 
 
-def test_a_line_without_end_is_no_gpu() -> None:
+def test_an_endless_line_is_not_a_gpu() -> None:
     assert detect.gpus(Answer(status=0, out='0, "' + "x" * 200_000))[0] == ()
 
 
-def test_nesting_without_end_is_no_setting() -> None:
+def test_endless_nesting_is_not_a_setting() -> None:
     assert detect.nix_config('{"a":' + "[" * 100_000) == {}

@@ -1,4 +1,4 @@
-"""The doctor's checks on evidence made by hand: a healthy machine passes, and each illness is found and named."""
+"""The doctor's checks on evidence made by hand: a healthy machine passes, and every fault is found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import Version
-from ci_compiler.hardware.machine import GB, GpuDevice, Machine, NixInstallation, StorageFolder
+from ci_compiler.hardware.machine import GpuDevice, Machine, NixInstallation, StorageFolder
 from ci_compiler.runner.detect.recorded import Answer
 from ci_compiler.runner.doctor.diagnosis import CHECKS, as_json, examine, work_of
 from ci_compiler.runner.doctor.evidence import (
@@ -31,6 +31,7 @@ from ci_compiler.runner.doctor.host_checks import claims
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Stage
+from ci_compiler.units import GB
 from tests.runner.machines import DISK, FOLDERS, known
 from tests.specs import small, spec_of
 
@@ -51,7 +52,7 @@ CPU = "torchvision-python313-cpu-avx512bf16"
 
 
 def token(**claimed: Any) -> str:
-    """A token as FloxHub makes them, with `claimed` in its payload."""
+    """A token like FloxHub's, with `claimed` in its payload."""
     parts = [{"alg": "HS256", "typ": "JWT"}, claimed]
     head, payload = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
     return f"{head}.{payload}.c2lnbmF0dXJl"
@@ -63,7 +64,7 @@ def with_driver(name: str, driver: str) -> tuple[GpuDevice, ...]:
 
 
 def evidence(machine: Machine | None = None, **changes: Any) -> Evidence:
-    """What a healthy machine with an H200 shows, with `changes` to the evidence or else to the machine."""
+    """The evidence of a healthy machine with an H200, with `changes` to the evidence or the machine."""
     healthy = machine or replace(known("h200"), nix=NIX, flox="1.14.2", gpus=with_driver("h200", "580.95.05"))
     own = {key: value for key, value in changes.items() if key in Machine.__slots__}
     rest = {key: value for key, value in changes.items() if key not in own}
@@ -94,7 +95,7 @@ def bundled_work(stage: str, name: str) -> Assignment:
 
 @pytest.mark.parametrize("name", ["", GPU])
 @pytest.mark.parametrize("stage", ["", *(stage.value for stage in Stage)])
-def test_a_healthy_machine_can_do_all(stage: str, name: str) -> None:
+def test_a_healthy_machine_passes_every_check(stage: str, name: str) -> None:
     results = judged(work(stage, name), evidence())
     assert [check.name for check in CHECKS] == list(results)
     assert {found.verdict for found in results.values()} <= {CheckVerdict.OK, CheckVerdict.SKIPPED}
@@ -105,7 +106,7 @@ def test_a_healthy_machine_can_do_all(stage: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("stage", [stage.value for stage in Stage])
-def test_what_a_stage_does_not_need_is_skipped_in_sight(stage: str) -> None:
+def test_checks_that_a_stage_does_not_need_are_shown_as_skipped(stage: str) -> None:
     results = judged(work(stage, GPU), evidence())
     for check in CHECKS:
         if stage not in check.stages:
@@ -113,14 +114,14 @@ def test_what_a_stage_does_not_need_is_skipped_in_sight(stage: str) -> None:
             assert results[check.name].message == f"{stage} does not need it"
 
 
-def test_a_builder_needs_no_gpu_and_a_sick_gpu_is_no_matter_to_it() -> None:
+def test_a_builder_needs_no_gpu_and_ignores_a_broken_one() -> None:
     machine = replace(known("crashed-driver"), nix=NIX, flox="1.14.2")
     assert failures(work("build", GPU), evidence(machine, cuda=())) == {}
     assert failures(work("", GPU), evidence(machine, cuda=())) == {}
 
 
 def space(role: str, *, free: int, device: str = "/dev/sdb", kind: str = "xfs") -> tuple[StorageFolder, ...]:
-    """The usual folders, with the one of `role` on a file system of its own."""
+    """The usual folders, with the one of `role` on its own file system."""
     own = StorageFolder(role=role, path=f"/{role}", device=device, kind=kind, size=100 * GB, free=free)
     return tuple(own if folder.role == role else folder for folder in FOLDERS)
 
@@ -151,9 +152,7 @@ BUILD_ILLNESSES: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("check", "changes", "message"), BUILD_ILLNESSES)
-def test_an_illness_of_a_builder_is_found_and_told_how_to_mend(
-    check: str, changes: dict[str, Any], message: str
-) -> None:
+def test_a_fault_of_a_builder_is_found_with_its_remedy(check: str, changes: dict[str, Any], message: str) -> None:
     found = judged(work("build", GPU), evidence(**changes))
     failed = {name: one for name, one in found.items() if one.verdict is CheckVerdict.FAILED}
     assert check in failed
@@ -199,12 +198,12 @@ TEST_ILLNESSES: list[tuple[str, str, Evidence, str]] = [
         f"{LINK}: cuInit fails with CUDA_ERROR_UNKNOWN",
     ),
     ("cuda", GPU, evidence(cuda=(replace(H200, devices=()),)), f"{LINK}: it shows no GPU"),
-    ("store-space", GPU, evidence(folders=space("store", free=1)), "0 GB free for the Nix store"),
+    ("store-space", GPU, evidence(folders=space("store", free=1)), "1 B free for the Nix store"),
 ]
 
 
 @pytest.mark.parametrize(("check", "name", "shown", "message"), TEST_ILLNESSES)
-def test_an_illness_of_a_gpu_tester_is_found(check: str, name: str, shown: Evidence, message: str) -> None:
+def test_a_fault_of_a_gpu_tester_is_found(check: str, name: str, shown: Evidence, message: str) -> None:
     failed = failures(work("gpu-test", name), shown)
     assert message in failed[check]
     if check != "gpu":
@@ -224,7 +223,7 @@ def test_of_two_gpus_the_one_that_runs_the_variant_counts() -> None:
     )
 
 
-def test_a_cpu_test_needs_the_variant_s_flags_and_no_gpu() -> None:
+def test_a_cpu_test_needs_the_flags_of_the_variant_and_no_gpu() -> None:
     machine = replace(known("ice-lake"), nix=NIX)
     assert failures(work("cpu-test", CPU), evidence(machine, cuda=())) == {
         "instructions": "Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz lacks avx512_bf16, which avx512bf16 needs"
@@ -232,14 +231,14 @@ def test_a_cpu_test_needs_the_variant_s_flags_and_no_gpu() -> None:
     assert failures(work("cpu-test", CPU.replace("bf16", "vnni")), evidence(machine, cuda=())) == {}
 
 
-def test_graviton3_is_told_from_armv9() -> None:
+def test_graviton3_is_not_armv9() -> None:
     machine = replace(known("graviton3"), nix=NIX)
     found = failures(work("cpu-test", "pytorch-python313-cpu-armv9"), evidence(machine))
     assert found == {"instructions": "part 0xd40 of implementer 0x41 lacks sve2, which armv9 needs"}
     assert failures(work("cpu-test", "pytorch-python313-cpu-armv8_2"), evidence(machine)) == {}
 
 
-def test_a_guest_is_told_that_its_flags_may_be_hidden() -> None:
+def test_a_virtual_machine_is_warned_that_flags_may_be_hidden() -> None:
     machine = replace(known("cascade-lake-guest"), nix=NIX)
     mend = judged(work("cpu-test", CPU.replace("bf16", "vnni")), evidence(machine))["instructions"].mend
     assert mend.endswith("or let the hypervisor show them")
@@ -268,7 +267,7 @@ def test_each_backend_needs_its_own_tools(
     assert [name for name, one in found.items() if one.verdict is CheckVerdict.FAILED] == failing
 
 
-def test_without_nix_on_path_flox_own_is_skipped_in_sight() -> None:
+def test_without_nix_on_path_the_nix_of_flox_is_shown_as_skipped() -> None:
     found = judged(work("build", GPU), evidence(nix=None))
     assert [found[name].verdict for name in ("sandbox", "big-parallel")] == [CheckVerdict.SKIPPED] * 2
     assert "its own Nix, none on PATH" in found["tools"].message
@@ -282,7 +281,7 @@ def test_nixpkgs_programs_find_the_driver_by_its_link_and_flox_by_the_cache_as_w
     assert found == {"cuda": "/lib/libcuda.so.1 works, but programs of nixpkgs look in /run/opengl-driver/lib alone"}
 
 
-def test_a_builder_that_is_meant_to_have_no_sandbox_is_healthy_and_says_so() -> None:
+def test_a_builder_configured_without_a_sandbox_is_healthy() -> None:
     nix = replace(NIX, sandbox="false", sandboxed=False)
     found = judged(work("build", GPU), evidence(nix=nix))["sandbox"]
     assert (found.verdict, "without a sandbox" in found.message) == (CheckVerdict.OK, True)
@@ -327,7 +326,7 @@ def test_a_token_must_outlive_the_longest_build_that_the_spec_states() -> None:
     assert failures(needed, evidence(token=token(exp=NOW + 301 * 60))) == {}
 
 
-def test_a_build_without_a_token_is_as_it_shall_be() -> None:
+def test_a_build_needs_no_token() -> None:
     assert judged(work("build", GPU), evidence(token=""))["token"].verdict is CheckVerdict.SKIPPED
 
 
@@ -373,12 +372,12 @@ def test_a_signing_key_is_the_pair_of_the_public_one(key: str, cache: str, faili
 
 
 @given(st.text() | st.binary().map(lambda data: f"a.{base64.urlsafe_b64encode(data).decode().rstrip('=')}.c"))
-def test_any_text_may_be_given_for_a_token(text: str) -> None:
+def test_any_text_may_be_given_as_a_token(text: str) -> None:
     claims(text)
     judged(work("publish"), evidence(token=text, auth=None))
 
 
-# What is asked for.
+# The requested work.
 
 
 @pytest.mark.parametrize(
@@ -391,7 +390,7 @@ def test_any_text_may_be_given_for_a_token(text: str) -> None:
         ("gpu-test", CPU, "is built for no GPU and has no gpu-test"),
     ],
 )
-def test_a_name_that_is_no_variant_s_is_answered_with_the_right_ones(stage: str, name: str, message: str) -> None:
+def test_an_unknown_name_is_reported_with_the_right_ones(stage: str, name: str, message: str) -> None:
     with pytest.raises(InputError, match="NAME: ") as caught:
         work(stage, name)
     assert message in str(caught.value)
@@ -409,7 +408,7 @@ def test_without_a_stage_the_stages_of_the_pools_that_it_fits_count() -> None:
     assert (tester["gpu"].verdict, tester["memory"].verdict) == (CheckVerdict.OK, CheckVerdict.SKIPPED)
 
 
-def test_json_holds_every_check() -> None:
+def test_json_contains_every_check() -> None:
     asked = work("gpu-test", GPU)
     shown = as_json(asked, examine(asked, evidence(gpus=())))
     assert (shown["stage"], shown["variant"], shown["ok"]) == ("gpu-test", GPU, False)

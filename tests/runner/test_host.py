@@ -1,4 +1,4 @@
-"""The adapter: this machine read for real, and tools and files of other machines put in its place."""
+"""Recording this machine, and stand-ins for the tools and files of other machines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.hardware import tables
 from ci_compiler.runner.detect import this_machine as host
-from ci_compiler.runner.detect.recorded import Answer, machine, sandboxed
+from ci_compiler.runner.detect.mounts import sandboxed
+from ci_compiler.runner.detect.recorded import Answer, machine
 from ci_compiler.runner.detect.this_machine import answer, record, this_machine, trial_build
 from ci_compiler.runner.doctor import probes
 from tests.checkers.tools import require
@@ -29,7 +30,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs that is all of PATH, but for the shell's own."""
+    """A folder of programs that is the only one on PATH beside the shell's."""
     folder = tmp_path / "tools"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -45,7 +46,7 @@ def program(folder: Path, name: str, script: str) -> None:
 
 @pytest.fixture
 def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Nix store of the test's own."""
+    """A separate Nix store for the test."""
     require("nix-build")
     for name, folder in (("STORE", "store"), ("STATE", "var/nix"), ("LOG", "var/log"), ("CONF", "etc")):
         monkeypatch.setenv(f"NIX_{name}_DIR", str(tmp_path / "nix" / folder))
@@ -72,7 +73,7 @@ def test_this_machine_is_recorded() -> None:
 
 
 @pytest.mark.usefixtures("own_store")
-def test_a_trial_build_is_made_anew_each_time_and_tells_where() -> None:
+def test_every_trial_build_is_new_and_shows_its_folder() -> None:
     first, second = trial_build(), trial_build()
     assert first is not None
     assert second is not None
@@ -111,10 +112,10 @@ def test_a_trial_build_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, tmp_
     assert trial_build() is None
 
 
-# Tools that answer, do not answer, or are not there.
+# Tools that answer, hang, or are missing.
 
 
-def test_a_program_s_answer_is_its_status_and_both_outputs(tools: Path) -> None:
+def test_the_answer_of_a_program_is_its_status_and_both_outputs(tools: Path) -> None:
     program(tools, "speak", "echo out; echo err >&2; exit 3")
     assert answer("speak") == Answer(status=3, out="out\n", err="err\n")
     assert answer("missing") is None
@@ -138,7 +139,7 @@ def test_a_program_that_does_not_end_is_killed_with_what_it_started(tools: Path,
 
 
 @LINUX
-def test_another_machine_s_files_and_tools_make_another_machine(
+def test_the_files_and_tools_of_another_machine_describe_it(
     tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, isa = {"x86_64": ("h200", "avx512bf16"), "aarch64": ("grace", "armv9")}[os.uname().machine]
@@ -182,7 +183,7 @@ def test_another_machine_s_files_and_tools_make_another_machine(
     assert "gpu 0" not in out
     assert err.splitlines() == [
         "this machine: nvidia-smi: No devices were found",
-        "this machine: GPUs of NVIDIA are on the PCI bus (0000:18:00.0), but no driver answers",
+        "this machine: NVIDIA GPUs are on the PCI bus (0000:18:00.0), but no driver answers",
     ]
 
 
@@ -224,7 +225,7 @@ int cuMemFree_v2(u64 p) { return p != 0x7f0000000000ULL; }
 
 
 def libcuda(folder: Path, *defines: str) -> str:
-    """A stand-in for the driver's library, which shows two GPUs and looks at what it is given."""
+    """A stand-in for the driver's library, which reports two GPUs and checks its arguments."""
     source, library = folder / "cuda.c", folder / "libcuda.so.1"
     source.write_text(CUDA, "utf-8")
     subprocess.run([require("cc"), "-shared", "-fPIC", *defines, "-o", library, source], check=True)
@@ -266,7 +267,7 @@ CACHE = """\
 """
 
 
-def test_the_loader_s_cache_is_read_for_this_architecture() -> None:
+def test_the_cache_of_the_loader_is_read_for_this_architecture() -> None:
     assert probes.cached_libraries(CACHE, "libcuda.so.1", "aarch64") == ("/lib/aarch64-linux-gnu/libcuda.so.1",)
     assert probes.cached_libraries(CACHE, "libcuda.so.1", "x86_64") == (
         "/lib/x86_64-linux-gnu/libcuda.so.1",
@@ -278,7 +279,7 @@ def test_the_loader_s_cache_is_read_for_this_architecture() -> None:
     ("script", "synchronised"),
     [("echo yes", True), ("echo no", False), ("echo not booted with systemd >&2; exit 1", None), (None, None)],
 )
-def test_systemd_tells_whether_the_clock_is_synchronised(
+def test_systemd_shows_whether_the_clock_is_synchronised(
     tools: Path, script: str | None, synchronised: bool | None
 ) -> None:
     if script is not None:
@@ -306,7 +307,7 @@ def test_the_runner_is_found_where_it_is_installed(tmp_path: Path, monkeypatch: 
 
 
 @LINUX
-def test_the_runner_that_started_this_process_goes_before_others(tmp_path: Path) -> None:
+def test_the_runner_that_started_this_process_takes_precedence(tmp_path: Path) -> None:
     runner_in(tmp_path / "own", "2.331.0")
     runner_in(tmp_path / "actions-runner", "2.336.0")
     worker = tmp_path / "own/bin/Runner.Worker"
@@ -322,7 +323,7 @@ def test_the_runner_that_started_this_process_goes_before_others(tmp_path: Path)
 # The commands.
 
 
-def test_labels_and_doctor_end_with_1_where_nothing_fits_and_tell_all(
+def test_labels_and_doctor_return_1_if_nothing_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tools: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -377,7 +378,7 @@ def test_labels_are_printed_for_the_pool_that_fits(tmp_path: Path, capsys: pytes
         (["labels", "--spec", "missing.yaml"], "spec-"),
     ],
 )
-def test_what_is_asked_wrongly_is_answered_in_a_line(
+def test_wrong_arguments_are_reported_on_one_line(
     argv: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(PROGRAM, [*argv, "--root", str(tmp_path)]) == 2

@@ -93,7 +93,7 @@ def test_an_idle_runner_is_asked_to_end(folder: Path) -> None:
     engine.remove(ORDER.name)
 
 
-def test_the_controllers_signals_do_not_reach_it(folder: Path) -> None:
+def test_signals_to_the_controller_do_not_reach_the_runner(folder: Path) -> None:
     engine = started(folder)
     record = json.loads((folder / RECORD).read_text("utf-8"))
     assert os.getsid(record["pid"]) == record["pid"] != os.getsid(0)
@@ -101,7 +101,7 @@ def test_the_controllers_signals_do_not_reach_it(folder: Path) -> None:
 
 
 def test_a_later_controller_finds_the_runner_of_an_earlier_one(folder: Path) -> None:
-    """The earlier one is another process, which is gone; its runner is nobody's child any more."""
+    """The earlier controller was another process that has exited, so its runner has no parent here."""
     code = (
         "import sys; from pathlib import Path\n"
         "from ci_compiler.secret import Secret\n"

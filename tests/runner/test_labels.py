@@ -1,4 +1,4 @@
-"""Labels: the pools that a machine suits, and what it lacks for the others."""
+"""Labels: the pools that a machine fits, and what it lacks for the others."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 import pytest
 
 from ci_compiler.hardware import Version, tables
-from ci_compiler.hardware.machine import GB, GpuDevice, Machine, PoolFit, fit, fit_as_json
+from ci_compiler.hardware.machine import GpuDevice, Machine, PoolFit, fit, fit_as_json
 from ci_compiler.spec.build import bundled_spec
+from ci_compiler.units import GB
 from tests.runner.machines import DISK, known
 from tests.specs import small, spec_of
 
 
 def fit_of(machine: Machine, **pool: Any) -> PoolFit:
-    """How `machine` suits the one pool of a spec, a machine of which is small if nothing else is said."""
+    """How `machine` fits the only pool of a spec, whose machines are small by default."""
     usual = {"runs-on": ["self-hosted", "linux", "x64", "pool"], "cores": 1, "memory": 1, "disk": 1}
     return fit(tables(), machine, spec_of(small(runners={"pool": usual | pool})).pools[0])
 
 
-def test_a_machine_fits_the_bundled_pools_that_are_like_it() -> None:
+def test_a_machine_fits_the_matching_bundled_pools() -> None:
     spec = bundled_spec()
     names = {
         name: [one.pool.name for pool in spec.pools if (one := fit(spec.hardware, known(name), pool)).fits]
@@ -47,11 +48,11 @@ def test_a_machine_fits_the_bundled_pools_that_are_like_it() -> None:
         ("two-gpus", {"gpu": "sm90"}, "a GPU of sm90 (there is sm61, sm120)"),
         ("crashed-driver", {"gpu": "sm90"}, "a GPU of sm90 (no GPU answers)"),
         ("zen4", {"cores": 65}, "65 cores (there are 64)"),
-        ("h200", {"memory": 512}, "512 GB of memory (there are 270.1)"),
-        ("zen4", {"disk": 2000}, "2000 GB of disk (there are 1000)"),
+        ("h200", {"memory": 512}, "512 GB of memory (there are 270.1 GB)"),
+        ("zen4", {"disk": 2000}, "2000 GB of disk (there are 1000 GB)"),
     ],
 )
-def test_what_a_machine_lacks_is_told(name: str, pool: dict[str, Any], missing: str) -> None:
+def test_what_a_machine_lacks_is_listed(name: str, pool: dict[str, Any], missing: str) -> None:
     found = fit_of(known(name), **pool)
     assert not found.fits
     assert len(found.missing) == 1
@@ -59,7 +60,7 @@ def test_what_a_machine_lacks_is_told(name: str, pool: dict[str, Any], missing: 
     assert found.remarks == ()
 
 
-def test_every_lack_is_told_but_of_another_system_only_that() -> None:
+def test_everything_missing_is_listed_except_for_another_system() -> None:
     machine = known("haswell")
     assert len(fit_of(machine, cpu=["avx512", "avx512vnni"], gpu="sm90", cores=99, disk=9999).missing) == 5
     assert len(fit_of(machine, system="aarch64-linux", cpu=["armv9"], gpu="sm90", cores=99).missing) == 1
@@ -85,7 +86,7 @@ def test_a_gpu_of_exactly_the_architecture_is_wanted() -> None:
     assert not fit_of(ada, gpu="sm86").fits
 
 
-def test_builds_on_a_gpu_machine_and_odd_gpus_are_remarked() -> None:
+def test_builds_on_a_gpu_machine_and_mixed_gpus_get_a_remark() -> None:
     assert "keep this machine's GPU from the jobs that need one" in fit_of(known("h200")).remarks[0]
     assert fit_of(known("h200"), gpu="sm90").remarks == ()
     others = fit_of(known("two-gpus"), gpu="sm120").remarks
@@ -93,13 +94,13 @@ def test_builds_on_a_gpu_machine_and_odd_gpus_are_remarked() -> None:
     assert "multi-instance (MIG) mode" in fit_of(known("mig"), gpu="sm80").remarks[0]
 
 
-def test_a_machine_made_by_hand_fits_by_what_it_is_said_to_have() -> None:
+def test_a_machine_made_by_hand_fits_by_its_values() -> None:
     machine = Machine(system="x86_64-linux", isas=("avx", "avx2"), cores=4, memory=8 * GB, folders=(DISK,))
     assert fit_of(machine, cpu=["avx2"]).fits
     assert fit_of(machine, cpu=["avx512"]).missing == ("avx512",)
 
 
-def test_the_labels_are_those_of_the_pool_and_no_more() -> None:
+def test_the_labels_are_exactly_those_of_the_pool() -> None:
     shown = fit_as_json(fit_of(known("h200"), **{"runs-on": {"group": "gpu", "labels": ["linux", "x64"]}}))
     assert (shown["fits"], shown["labels"], shown["group"], shown["scale-set"]) == (True, ["linux", "x64"], "gpu", "")
     shown = fit_as_json(fit_of(known("h200"), **{"runs-on": "arc-x64", "system": "x86_64-linux"}))

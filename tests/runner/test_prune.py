@@ -1,4 +1,4 @@
-"""What is left over and what is not; listing and removing it."""
+"""Finding, listing and removing what is left over."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def judged(runner: Runner, *, machine: RunnerInstance = MACHINE, everywhere: boo
     return item.left_over
 
 
-def test_a_container_is_left_over_when_it_ended_or_nobody_knows_its_runner() -> None:
+def test_a_container_is_left_over_if_it_ended_or_its_runner_is_unknown() -> None:
     known = {REPOSITORY: {17: RUNNER}}
     assert left(containers([MACHINE], known)) == [""]
-    assert left(containers([MACHINE], {REPOSITORY: {}})) == ["GitHub knows no such runner"]
+    assert left(containers([MACHINE], {REPOSITORY: {}})) == ["GitHub has no such runner"]
     assert left(containers([MACHINE], {})) == [""]
     assert left(containers([replace(MACHINE, scope="my-org")], {REPOSITORY: {}})) == [""]
     assert left(containers([replace(MACHINE, status=InstanceStatus.ENDED)], known)) == ["it ended"]
@@ -53,7 +53,7 @@ def test_a_container_is_left_over_when_it_ended_or_nobody_knows_its_runner() -> 
     assert (collecting.left_over, collecting.state) == ("", "collecting garbage")
 
 
-def test_a_registration_is_left_over_when_it_is_ours_offline_old_and_nothing_runs_it() -> None:
+def test_a_registration_is_left_over_if_it_is_offline_old_and_not_running() -> None:
     gone = replace(RUNNER, online=False)
     stopped = replace(MACHINE, status=InstanceStatus.ENDED)
     assert judged(gone, machine=stopped) == "nothing runs it on this machine"
@@ -75,7 +75,7 @@ def test_a_store_is_kept_for_the_next_job_of_its_slot() -> None:
     assert left(volumes([volume], [], {"builder": ""})) == [""]
     assert left(volumes([volume], [], {"builder": "newer"})) == ["the pool has a newer image"]
     assert left(volumes([volume], [], {})) == ["the spec has no such pool"]
-    assert left(volumes([volume], [], {"builder": "new"}, stores=True)) == ["no job uses it now"]
+    assert left(volumes([volume], [], {"builder": "new"}, stores=True)) == ["no job is using it"]
     assert left(volumes([volume], [MACHINE], {}, stores=True)) == [""]
 
 
@@ -117,7 +117,7 @@ def command(github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def fill(github: GitHub) -> str:
-    """A registration of this machine's that is left over, one of another's, and one that is none of ours."""
+    """A left-over registration of this machine, one of another machine, and one that no controller made."""
     mine = str(replace(NAME, host=this_machine(), made=1_700_000_000))
     there = str(replace(NAME, host="there-4567", made=1_700_000_000))
     for name in (mine, there, "theirs"):
@@ -125,7 +125,7 @@ def fill(github: GitHub) -> str:
     return mine
 
 
-def test_the_command_lists_what_is_ours_and_why_it_is_left_over(
+def test_the_command_lists_everything_and_why_it_is_left_over(
     github: GitHub, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     mine = fill(github)
@@ -164,7 +164,7 @@ def test_the_command_removes_only_what_is_left_over(
     assert capsys.readouterr().out.count("\n") == 1
 
 
-def test_the_command_goes_on_where_something_cannot_be_removed(
+def test_the_command_continues_if_something_cannot_be_removed(
     github: GitHub, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(github)

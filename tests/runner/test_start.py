@@ -1,4 +1,4 @@
-"""`ci-runner start` as a person runs it: what it refuses, and a whole round of it with processes and signals."""
+"""`ci-runner start` as users run it: what it refuses, and a complete run with processes and signals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def options(github: GitHub, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The arguments for the small spec, which needs less disk than there is; signals are as before afterwards."""
+    """The arguments for the small spec, which needs little disk; restores the signal handlers afterwards."""
     for name, value in {"GITHUB_API_URL": github.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
@@ -52,7 +52,7 @@ def options(github: GitHub, tmp_path: Path, folder: Path, monkeypatch: pytest.Mo
 
 
 class Day:
-    """What happens while the controller sleeps: jobs come and end; when the last one is over comes SIGTERM."""
+    """Events while the controller sleeps: jobs start and end, and SIGTERM follows the last one."""
 
     def __init__(self, github: GitHub, folder: Path, jobs: int) -> None:
         self.github, self.folder, self.jobs = github, folder, jobs
@@ -72,7 +72,7 @@ class Day:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_jobs_are_done_one_after_the_other_until_sigterm(
+def test_jobs_run_one_after_another_until_sigterm(
     github: GitHub,
     folder: Path,
     options: list[str],
@@ -91,7 +91,7 @@ def test_jobs_are_done_one_after_the_other_until_sigterm(
     assert not (folder / ".runner").exists()
 
 
-def test_a_version_that_github_no_longer_serves_ends_it_with_the_runners_own_code(
+def test_an_outdated_runner_ends_it_with_the_runners_exit_code(
     github: GitHub,
     folder: Path,
     options: list[str],
@@ -123,13 +123,13 @@ def test_a_pool_of_a_group_registers_with_the_organisation(
     ("words", "says"),
     [
         (["biulder"], "POOL: unknown-pool unknown pool 'biulder'; did you mean builder?"),
-        (["arc"], "POOL: scale-set arc is a runner scale set: `ci-runner deploy arc` makes its files"),
+        (["arc"], "POOL: scale-set arc is a runner scale set; `ci-runner deploy arc` writes its files"),
         (["builder", "--count", "0"], "--count: wrong-count 0 runners: at least 1"),
-        (["builder", "--count", "2"], "--count: wrong-count 2 runners: --host runs one runner a folder"),
+        (["builder", "--count", "2"], "--count: wrong-count 2 runners: --host runs one runner per folder"),
         (["grouped"], "my-org: unknown-group my-org has no runner group 'builders'"),
     ],
 )
-def test_what_cannot_be_started_is_said(
+def test_a_pool_that_cannot_be_started_is_reported(
     options: list[str], words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if words == ["builder", "--count", "0"]:
@@ -138,7 +138,7 @@ def test_what_cannot_be_started_is_said(
     assert capsys.readouterr().err.startswith(says)
 
 
-def test_a_refused_registration_ends_it_in_one_line(
+def test_a_refused_registration_is_reported_on_one_line(
     github: GitHub, options: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
@@ -161,4 +161,4 @@ def test_one_machine_has_one_controller_of_a_pool(options: list[str], capsys: py
 
     with only_one("builder"):
         assert run(PROGRAM, ["start", "builder", *options]) == 2
-    assert "POOL: runs-already a controller of builder runs here already" in capsys.readouterr().err
+    assert "POOL: runs-already a controller of builder is already running here" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""An unpacked runner of GitHub's, as far as the toolkit sees one: a `run.sh` whose job ends when it is told to."""
+"""A stand-in for an unpacked actions/runner: a `run.sh` whose job ends on demand."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ until test -e go; do sleep 0.01; done
 mv go gone
 exit "$(cat gone)"
 """
-"""A runner whose job ends when the file `go` says how; the next one wants another."""
+"""A runner whose job ends with the code in the file `go`; each job needs a new file."""
 
 
 def end_job(folder: Path, code: int) -> None:
-    """Lets the job of the runner in `folder` end with `code`: the file is there whole, or not at all."""
+    """Ends the job of the runner in `folder` with `code`; the file appears atomically."""
     (folder / "going").write_text(str(code), "utf-8")
     (folder / "going").replace(folder / "go")
 
 
 @contextmanager
 def unpacked(folder: Path) -> Iterator[Path]:
-    """An unpacked runner in the new `folder`; a test that fails leaves no process of it."""
+    """An unpacked runner in the new `folder`; its processes end with the test, even if it fails."""
     folder.mkdir()
     (folder / "run.sh").write_text(RUN, "utf-8")
     (folder / "run.sh").chmod(0o755)

@@ -1,4 +1,4 @@
-"""A machine for the controller's tests: an engine whose containers live by a script, on a clock that jumps."""
+"""A machine for the controller's tests: an engine whose containers follow a script, on a clock that jumps."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ WORK = RunnerPlan(
 )
 
 Script = list[tuple[float, str]]
-"""What happens to a container, in order: seconds after its start, and what (`online`, `busy`, `done`, `exit 1`, …)."""
+"""The events of a container, in order: seconds after its start, and the event (`online`, `busy`, `exit 1`, …)."""
 
 NOTICED = 700.0
-"""Seconds within which GitHub notices that a runner at work is gone."""
+"""Seconds within which GitHub notices that a busy runner is gone."""
 
 JOB: Script = [(10, "online"), (40, "busy"), (600, "done")]
 
 
 @dataclass
 class Container:
-    """A container, its runner at GitHub, and what will still happen to it."""
+    """A container, its runner on GitHub, and the events to come."""
 
     machine: RunnerInstance
     born: float
@@ -50,7 +50,7 @@ class Container:
 
 @dataclass
 class World:
-    """The engine: containers by name, free bytes, faults by the method that they are for; and a controller on it."""
+    """The engine, with containers by name, free bytes and faults by method, and a controller that uses it."""
 
     github: GitHub
     clock: Jumping = field(default_factory=Jumping)
@@ -72,12 +72,12 @@ class World:
         self.clock.on_sleep = self.live
 
     def controller(self, work: RunnerPlan = WORK) -> Controller:
-        """A controller of this machine, which asks GitHub over HTTP."""
+        """A controller of this machine, which talks to GitHub over HTTP."""
         registrar = Registrar(talk(self.github, patience=AT_ONCE).client)
         return Controller(work, self, registrar, self.clock, self.said.append)
 
     def run_until(self, controller: Controller, when: Callable[[], bool], *, most: int = 200_000) -> None:
-        """Lets the controller work until `when`."""
+        """Runs the controller until `when` is true."""
         for _ in range(most):
             if when():
                 return
@@ -86,10 +86,10 @@ class World:
         message = "it never came: " + "; ".join(self.said[-5:])
         raise AssertionError(message)
 
-    # What happens meanwhile.
+    # Events.
 
     def live(self) -> None:
-        """Everything that is due by the clock happens."""
+        """Processes every event that is due."""
         for container in list(self.containers.values()):
             while container.script and self.clock.passed() - container.born >= container.script[0][0]:
                 _, what = container.script.pop(0)
@@ -97,7 +97,7 @@ class World:
         self._forget()
 
     def _forget(self) -> None:
-        """GitHub gives up, in its own time, the job of a runner that is gone, and forgets the runner."""
+        """After a while, GitHub gives up the job of a runner that is gone, and forgets the runner."""
         running = {one.machine.registration for one in self._running()}
         for number in [number for number, runner in self.github.runners.items() if runner["busy"]]:
             if number not in running:

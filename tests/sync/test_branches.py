@@ -110,7 +110,7 @@ def test_a_dirty_checkout_is_not_touched_even_on_a_synced_branch(
     before = checkout_bytes(repository)
     assert repository.ci("sync") == 0
     assert checkout_bytes(repository) == before
-    assert "main is checked out, and its files are as they were" in capsys.readouterr().err
+    assert "main is checked out, and its files did not change" in capsys.readouterr().err
 
 
 def test_a_dry_run_prints_the_plan_and_writes_nothing(

@@ -1,4 +1,4 @@
-"""`ci-compile adopt`: a spec out of recipes that exist."""
+"""`ci-compile adopt`: makes a spec from existing recipes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ci_compiler.codes import Code
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the folders and `-o`."""
     parser.add_argument(
-        "folders", nargs="+", type=Path, metavar="DIR", help="a checkout, or a folder of recipes; a branch each"
+        "folders", nargs="+", type=Path, metavar="DIR", help="a checkout, or a folder of recipes; one per branch"
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the spec to write; standard output")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the spec (default: standard output)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints or writes the spec; returns 1 where a recipe is left out. Raises InputError where none can be adopted."""
+    """Prints or writes the spec; returns 1 if a recipe is left out. Raises InputError if none can be adopted."""
     from ci_compiler.adoption.adopt import adopt
     from ci_compiler.cli.console import note, print_findings
 
@@ -39,8 +39,7 @@ def _refuse_to_overwrite(path: Path) -> None:
     from ci_compiler.errors import wrong
 
     if path.exists() or path.is_symlink():
-        message = "stands here already; move it away first, or name another file"
-        raise wrong(path, Code.IN_THE_WAY, message)
+        raise wrong(path, Code.IN_THE_WAY, "exists already; move it away first, or name another file")
 
 
 def _write(path: Path, text: str) -> None:

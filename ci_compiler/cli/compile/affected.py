@@ -10,14 +10,14 @@ from ci_compiler.cli.where import SPEC, add_branch, add_spec, branch_of, root_of
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the two revisions."""
     parser.add_argument("--base", required=True, metavar="REV", help="the commit before the change")
-    parser.add_argument("--head", default="HEAD", metavar="REV", help="the commit with it; HEAD")
+    parser.add_argument("--head", default="HEAD", metavar="REV", help="the commit with the change (default: HEAD)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_branch(parser)
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the names, one a line."""
+    """Prints the names, one per line."""
     from ci_compiler.cli.console import print_json
     from ci_compiler.git import Git
     from ci_compiler.recipes.affected import affected

@@ -1,4 +1,4 @@
-"""`ci-compile audit`: what is wrong with recipes that exist."""
+"""`ci-compile audit`: what is wrong with existing recipes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ci_compiler.errors import Finding, wrong
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the folder."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="a checkout, or a folder of recipes")
-    parser.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="for all evaluations; 120")
+    parser.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="in all (default: 120)")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     add_branch(parser)
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the findings, one a line; returns 1 where there are any."""
+    """Prints the findings, one per line; returns 1 if there are any."""
     from ci_compiler.adoption.audit import audit
     from ci_compiler.cli.console import note, print_findings, print_json
 

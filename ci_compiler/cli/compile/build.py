@@ -1,4 +1,4 @@
-"""`ci-compile`: compile into the repository, or with `--check` say what is no longer as compiled."""
+"""`ci-compile`: compiles into the repository; with `--check`, reports files that are not as compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds `--check`, `--diff`, `--branch`, `--root` and `--spec`."""
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file is not as compiled")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not as compiled")
     parser.add_argument("--diff", action="store_true", help="show what changes")
     add_branch(parser)
     add_spec(parser)
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[Sequence[Territory], dict[str, str]]:
-    """The recipes of the branch that is checked out, where its folder holds compiled ones (`ci-compile recipes`)."""
+    """The recipes of the branch that is checked out, if it has compiled ones (`ci-compile recipes`)."""
     from ci_compiler.cli.console import note
     from ci_compiler.files.drift import FLOX, holds_ours
     from ci_compiler.git import head_branch
@@ -59,9 +59,9 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[
     if not holds_ours(root, FLOX):
         return (), {}
     if branch not in decided.spec.branches:
-        what = f"{branch} is no branch of the spec" if branch else "no branch is checked out"
+        what = f"{branch} is not a branch of the spec" if branch else "no branch is checked out"
         choices = " or ".join(f"--branch {name}" for name in decided.spec.branches)
-        note(f"the recipes are left out: {what}; {choices} takes them in")
+        note(f"the recipes are left out: {what}; {choices} includes them")
         return (), {}
     from ci_compiler.recipes.render import recipes
 
@@ -71,15 +71,16 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[
 def _summary(
     decided: Plan, files: dict[str, str], recipes: dict[str, str], changes: Sequence[FileChange], root: Path
 ) -> None:
-    """What was written, a line a branch, with the shards that are nearest to GitHub's limits."""
+    """Prints what was written, one line per branch, with the shards that are nearest to GitHub's limits."""
     from collections import Counter
 
     from ci_compiler.cli.console import table
-    from ci_compiler.cli.drift import told
+    from ci_compiler.cli.drift import counts_of
     from ci_compiler.plan.limits import limit
     from ci_compiler.plan.sharding import FOLDER
+    from ci_compiler.units import size
 
-    jobs, size = limit("jobs").limit, limit("file-bytes").limit
+    jobs, most_bytes = limit("jobs").limit, limit("file-bytes").limit
     rows: list[list[object]] = []
     totals = Counter[str]()
     for branch in decided.spec.branches:
@@ -92,12 +93,12 @@ def _summary(
         }
         totals.update(count)
         most = max(shard.jobs for shard in shards)
-        rows.append([branch, *count.values(), f"{most} of {jobs}", f"{largest / 1000:.0f} of {size / 1000:.0f} kB"])
+        rows.append([branch, *count.values(), f"{most} of {jobs}", f"{size(largest)} of {size(most_bytes)}"])
     rows.append(["all", *totals.values(), "", ""])
     table(["branch", *totals, "most jobs in a file", "largest file"], rows)
     where = root if root != Path.cwd() else Path()
     kept = f", {len(recipes) - 1} recipes and their .gitattributes" if recipes else ""
-    said = told(changes, len(files) + len(recipes))
+    said = counts_of(changes, len(files) + len(recipes))
     print(f"{len(files)} files under {(where / '.github').as_posix()}{kept} from {decided.spec.document.file}: {said}")
     left = len(decided.judged.left_out)
     if left:

@@ -1,4 +1,4 @@
-"""`ci-compile choose`: what the event at hand builds, as outputs of a compiled workflow's `select` job."""
+"""`ci-compile choose`: what the current event builds, as outputs of the `select` job of a compiled workflow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes `commit`, `chosen`, `cells` and `matrix` to $GITHUB_OUTPUT, or prints them; the rest to the summary."""
+    """Prints `commit`, `chosen`, `cells` and `matrix`, also to $GITHUB_OUTPUT; variants left over go to the summary."""
     from ci_compiler.errors import nearest, wrong
     from ci_compiler.git import Git
     from ci_compiler.plan.pipeline import plan
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _event() -> GitHubEvent:
-    """The event that GitHub describes by GITHUB_EVENT_NAME and the file at GITHUB_EVENT_PATH."""
+    """The event in GITHUB_EVENT_NAME and the file at GITHUB_EVENT_PATH."""
     from ci_compiler.errors import wrong
     from ci_compiler.plan.selection import GitHubEvent
 
@@ -75,7 +75,7 @@ def _event() -> GitHubEvent:
 
 
 def _affected(git: Git, decided: Plan, base: str, branch: str) -> Sequence[str]:
-    """The variants between `base` and the checkout; all of the branch where `base` is gone (a forced push)."""
+    """The variants that changed since `base`; all of the branch if `base` is gone (a forced push)."""
     from ci_compiler.cli.console import note
     from ci_compiler.errors import InputError
     from ci_compiler.recipes.affected import affected
@@ -110,7 +110,7 @@ def _write(outputs: Mapping[str, str]) -> None:
 
 
 def _summarise(decided: Plan, choice: RunSelection) -> None:
-    """The variants that a dispatch must start, into the run's summary."""
+    """Adds the variants that must be dispatched by hand to the run's summary."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path or not choice.left:
         return

@@ -1,4 +1,4 @@
-"""`ci-compile diff BASE`: the meaning of a change of the spec, as Markdown for the pull request's summary."""
+"""`ci-compile diff BASE`: what a change of the spec means, as Markdown for the summary of a pull request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compares the spec with that of the base. Raises InputError where either is wrong, or there is no base."""
+    """Compares the spec with that of the base. Raises InputError if either is wrong or the base has none."""
     from ci_compiler.plan.pipeline import plan
     from ci_compiler.reports.diff import diff
     from ci_compiler.reports.diff_markdown import markdown
@@ -30,6 +30,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _within(spec: Path, root: Path) -> str | None:
-    """The spec's path from the root; None where it lies elsewhere, which no revision holds."""
+    """The spec's path from the root; None if it is outside the repository, where no revision has it."""
     full, top = spec.resolve(), root.resolve()
     return full.relative_to(top).as_posix() if full.is_relative_to(top) else None

@@ -1,4 +1,4 @@
-"""`ci-compile dispatch NAME…`: start builds of variants on GitHub, and wait for them."""
+"""`ci-compile dispatch NAME…`: starts builds of variants on GitHub, and waits for them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the names and what is done with them."""
+    """Adds the names and what to do with them."""
     from ci_compiler.cli.remote import add_repository
 
     parser.add_argument("names", nargs="+", metavar="NAME", help="a variant's name")
-    parser.add_argument("--branch", metavar="B", help="the branch; every one that has the variant, if not given")
+    parser.add_argument("--branch", metavar="B", help="the branch (default: every branch that has the variant)")
     parser.add_argument("--publish", action="store_true", help="publish what passes its tests")
-    parser.add_argument("--again", action="store_true", help="with --publish: even what shows as published already")
-    parser.add_argument("--wait", action="store_true", help="follow the runs; exit 1 where one fails")
+    parser.add_argument("--again", action="store_true", help="with --publish: even if it is already published")
+    parser.add_argument("--wait", action="store_true", help="follow the runs; exit 1 if one fails")
     add_repository(parser)
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the address of each run; with `--wait` returns 1 where one does not succeed."""
+    """Prints the URL of each run; with `--wait`, returns 1 if one does not succeed."""
     from ci_compiler.cli.console import note
     from ci_compiler.cli.remote import client_of
     from ci_compiler.github.dispatch import SUCCESS, start, targets
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _follow(client: Client, started: Sequence[Started]) -> tuple[Progress, ...]:
-    """How the runs ended; meanwhile bars on a terminal, lines in a pipe, both on standard error."""
+    """Follows the runs to their end, with progress bars on a terminal or lines in a pipe, on standard error."""
     from ci_compiler.github.dispatch import follow
 
     looks = follow(client, started)
@@ -64,7 +64,7 @@ def _follow(client: Client, started: Sequence[Started]) -> tuple[Progress, ...]:
 
 
 def _lines(looks: Iterable[tuple[Progress, ...]]) -> Iterator[tuple[Progress, ...]]:
-    """The looks, each run's line whenever it changes."""
+    """Passes the states on, and prints the line of a run whenever it changes."""
     from ci_compiler.cli.console import note
 
     said: dict[int, str] = {}
@@ -77,7 +77,7 @@ def _lines(looks: Iterable[tuple[Progress, ...]]) -> Iterator[tuple[Progress, ..
 
 
 def _bars(looks: Iterable[tuple[Progress, ...]]) -> Iterator[tuple[Progress, ...]]:
-    """The looks, a bar a run."""
+    """Passes the states on, and shows one progress bar per run."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars

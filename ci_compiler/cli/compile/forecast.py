@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING, Any
 from ci_compiler.cli.where import add_spec, spec_of
 
 if TYPE_CHECKING:
-    from ci_compiler.reports.forecast import Forecast
+    from ci_compiler.plan.job_graph import PlannedJob
+    from ci_compiler.reports.forecast import Forecast, PoolForecast
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the source of the builds' times and the forms of output."""
+    """Adds the source of build times and the kinds of output."""
     parser.add_argument(
-        "--history", type=Path, metavar="DIR", help="manifests of builds, whose times stand in for the spec's minutes"
+        "--history", type=Path, metavar="DIR", help="manifests of builds, whose times replace the spec's minutes"
     )
-    parser.add_argument("--no-publish", action="store_true", help="reckon with builds that publish nothing")
+    parser.add_argument("--no-publish", action="store_true", help="assume that nothing is published")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a chart of the machines over time")
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the forecast. Raises InputError where the history cannot be read or the chart cannot be written."""
+    """Prints the forecast. Raises InputError if the history cannot be read or the chart cannot be written."""
     from ci_compiler.cli.console import print_json
     from ci_compiler.plan.pipeline import plan
     from ci_compiler.reports.forecast import NO_HISTORY, forecast
@@ -55,69 +56,45 @@ def _write_chart(path: Path, found: Forecast) -> None:
 
 def _print(found: Forecast, manifests: int) -> None:
     from ci_compiler.cli.console import table
+    from ci_compiler.reports.forecast import pool_table
+    from ci_compiler.units import machine_hours
 
     source = "the spec's minutes"
     if manifests:
         source = f"{manifests:,} manifests for {found.measured:,} variants, the spec's minutes for the others"
-    hours = f"{found.seconds / 3600:,.0f} machine-hours"
+    hours = f"{machine_hours(found.seconds)} machine-hours"
     print(f"{found.variants:,} variants in {len(found.jobs):,} jobs, {hours}, by {source}")
     print()
-    headers = [
-        "pool",
-        "machines",
-        "jobs",
-        "machine-hours",
-        "busy",
-        "largest build",
-        "disk uncollected",
-        "one more saves",
-    ]
-    table(headers, _pool_rows(found))
+    table(*pool_table(found))
     print()
     for key, value in _lines(found):
         print(f"{key:<16} {value}")
 
 
-def _pool_rows(found: Forecast) -> Iterator[list[str]]:
-    from ci_compiler.reports.forecast import spell
-
-    for one in found.pools:
-        yield [
-            one.pool.name,
-            f"{one.pool.count:,}",
-            f"{one.jobs:,}",
-            f"{one.seconds / 3600:,.0f}",
-            f"{one.busy:.0%}",
-            f"{one.build_disk} GB" if one.build_disk else "-",
-            f"{one.disk_peak:.0f} of {one.pool.disk} GB",
-            spell(one.one_more) if one.one_more else "-",
-        ]
-
-
 def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
     from ci_compiler.plan.limits import limit
-    from ci_compiler.reports.forecast import spell
+    from ci_compiler.units import duration, machine_hours
 
-    yield "full build", f"{spell(found.end)}, all shards dispatched at once"
+    yield "full build", f"{duration(found.end)}, all shards dispatched at once"
     if found.overdue:
         hours = limit("queued-hours").limit
-        together = spell(sum(wave.seconds for wave in found.waves))
+        together = duration(sum(wave.seconds for wave in found.waves))
         yield "", f"{found.overdue:,} jobs would queue for more than {hours} h, after which GitHub cancels them"
         yield "in waves", f"{together} in {len(found.waves):,} dispatches, one after the other (--json lists them)"
     above = found.end / found.lower_bound - 1
-    yield "lower bound", f"{spell(found.lower_bound)}, which the full build is {above:.1%} above"
+    yield "lower bound", f"{duration(found.lower_bound)}, which the full build is {above:.1%} above"
     yield "bottleneck", found.bound.pool or "the longest chain of needs"
     best = min((found.better_end, "the jobs in the better order"), (found.longest_end, "the longest job first"))
-    yield "other orders", f"{spell(best[0])} with {best[1]}" if best[0] < found.end else "none ends sooner"
+    yield "other orders", f"{duration(best[0])} with {best[1]}" if best[0] < found.end else "none ends sooner"
     slowest = max(found.shards, key=found.shards.__getitem__)
-    yield "one shard", f"up to {spell(found.shards[slowest])} ({slowest})"
+    yield "one shard", f"up to {duration(found.shards[slowest])} ({slowest})"
     one = found.pull_request
-    yield "pull request", f"up to {spell(one.seconds)} ({len(one.cells)} cells of {one.branch})"
-    saved = (found.alone_seconds - found.seconds) / 3600
-    yield "shared builds", f"save {saved:,.0f} machine-hours and {spell(found.alone_end - found.end)} of a full build"
-    yield "critical path", spell(sum(job.seconds for job in found.path))
+    yield "pull request", f"up to {duration(one.seconds)} ({len(one.cells)} cells of {one.branch})"
+    saved = f"{machine_hours(found.alone_seconds - found.seconds)} machine-hours"
+    yield "shared builds", f"save {saved} and {duration(found.alone_end - found.end)} of a full build"
+    yield "critical path", duration(sum(job.seconds for job in found.path))
     for job in found.path:
-        yield "", f"{job.variant.name} {job.stage} on {job.pool}, {spell(job.seconds)}"
+        yield "", f"{job.variant.name} {job.stage} on {job.pool}, {duration(job.seconds)}"
 
 
 def _as_json(found: Forecast) -> dict[str, Any]:
@@ -126,21 +103,7 @@ def _as_json(found: Forecast) -> dict[str, Any]:
         "measured": found.measured,
         "jobs": len(found.jobs),
         "seconds": found.seconds,
-        "pools": [
-            {
-                "name": one.pool.name,
-                "machines": one.pool.count,
-                "jobs": one.jobs,
-                "seconds": one.seconds,
-                "busy": round(one.busy, 4),
-                "lower_bound": one.bound,
-                "build_disk_gb": one.build_disk,
-                "disk_peak_gb": one.disk_peak,
-                "disk_gb": one.pool.disk,
-                "one_more_saves": one.one_more,
-            }
-            for one in found.pools
-        ],
+        "pools": [_pool_json(one) for one in found.pools],
         "full_build": {
             "as_written": found.end,
             "better_order": found.better_end,
@@ -157,15 +120,31 @@ def _as_json(found: Forecast) -> dict[str, Any]:
             "cells": [cell.suffix for cell in found.pull_request.cells],
             "seconds": found.pull_request.seconds,
         },
-        "critical_path": [
-            {
-                "variant": job.variant.name,
-                "branch": job.cell.branch,
-                "stage": job.stage,
-                "pool": job.pool,
-                "seconds": job.seconds,
-            }
-            for job in found.path
-        ],
+        "critical_path": [_job_json(job) for job in found.path],
         "every_package_builds_its_needs": {"seconds": found.alone_seconds, "full_build": found.alone_end},
+    }
+
+
+def _pool_json(one: PoolForecast) -> dict[str, Any]:
+    return {
+        "name": one.pool.name,
+        "machines": one.pool.count,
+        "jobs": one.jobs,
+        "seconds": one.seconds,
+        "busy": round(one.busy, 4),
+        "lower_bound": one.bound,
+        "build_disk_gb": one.build_disk,
+        "disk_peak_gb": one.disk_peak,
+        "disk_gb": one.pool.disk,
+        "one_more_saves": one.one_more,
+    }
+
+
+def _job_json(job: PlannedJob) -> dict[str, Any]:
+    return {
+        "variant": job.variant.name,
+        "branch": job.cell.branch,
+        "stage": job.stage,
+        "pool": job.pool,
+        "seconds": job.seconds,
     }

@@ -1,4 +1,4 @@
-"""`ci-compile init`: a first spec, and the JSON Schema beside it for completion in the editor."""
+"""`ci-compile init`: writes a first spec, and the JSON Schema beside it for completion in editors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ci_compiler.codes import Code
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the owner."""
-    parser.add_argument("--owner", metavar="OWNER", help="FloxHub organisation that the variants are published to")
+    parser.add_argument("--owner", metavar="OWNER", help="the FloxHub organisation to publish to")
     add_root(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the spec and its schema. Raises InputError where a spec stands there already or the owner is no name."""
+    """Writes the spec and its schema. Raises InputError if a spec exists already or the owner is not a valid name."""
     from ci_compiler.errors import wrong
     from ci_compiler.files.atomic import cannot_write, write_file
     from ci_compiler.files.drift import obstacle
@@ -24,8 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     root = root_of(arguments)
     if (root / SPEC).exists() or (root / SPEC).is_symlink():
-        message = "stands here already; edit it, or move it away first"
-        raise wrong(SPEC.as_posix(), Code.IN_THE_WAY, message)
+        raise wrong(SPEC.as_posix(), Code.IN_THE_WAY, "exists already; edit it, or move it away first")
     if problem := obstacle(root, SCHEMA_BESIDE.as_posix()):
         raise wrong(SCHEMA_BESIDE.as_posix(), Code.IN_THE_WAY, problem)
     text = FIRST.read_text("utf-8")

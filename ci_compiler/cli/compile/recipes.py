@@ -1,4 +1,4 @@
-"""`ci-compile recipes`: a branch's recipes, written or checked."""
+"""`ci-compile recipes`: writes or checks the recipes of a branch."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ci_compiler.codes import Code
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds `--branch`, `-o`, `--check` and `--diff`."""
     add_branch(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write into; .flox/pkgs")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a recipe is not as compiled")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder (default: .flox/pkgs)")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a recipe is not as compiled")
     parser.add_argument("--diff", action="store_true", help="show what changes")
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the recipes; with `--check` returns 1 on drift."""
-    from ci_compiler.cli.drift import report_drift, told
+    from ci_compiler.cli.drift import counts_of, report_drift
     from ci_compiler.errors import InputError, wrong
     from ci_compiler.files.drift import FLOX, Territory, apply, compare, differences
     from ci_compiler.plan.rules import errors_among, judge
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         output = arguments.output.resolve()
         root, folder = output.parent, output.name
         if not folder:
-            message = f"{output} cannot change in one step; name a folder below it"
+            message = f"{output} cannot be replaced in one step; name a folder below it"
             raise wrong("--output", Code.WRONG_VALUE, message)
         files = {f"{folder}/{Path(path).name}": text for path, text in files.items()}
         territory = Territory(folder=folder, patterns=FLOX.patterns)
@@ -48,5 +48,5 @@ def run(arguments: argparse.Namespace) -> int:
         return report_drift(changes, arguments, ["recipes"])
     apply(root, files, changes, [territory])
     what = f"{len(files) - 1} recipes of {branch} and their .gitattributes"
-    print(f"{what} from {spec.document.file}: {told(changes, len(files))}")
+    print(f"{what} from {spec.document.file}: {counts_of(changes, len(files))}")
     return 0

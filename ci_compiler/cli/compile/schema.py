@@ -1,4 +1,4 @@
-"""`ci-compile schema`: the JSON Schema of a spec."""
+"""`ci-compile schema`: prints the JSON Schema of the spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ci-compile site DIR`: the finder page, one static file."""
+"""`ci-compile site DIR`: writes the finder page, one static file."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.files.atomic import cannot_write, write_file
     from ci_compiler.files.drift import FOREIGN, is_ours
     from ci_compiler.plan.pipeline import plan
+    from ci_compiler.units import size
 
     repository: str = arguments.repository
     if repository and not re.fullmatch(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+", repository):
@@ -40,5 +41,5 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(file, text)
     except OSError as error:
         raise cannot_write(file, error) from error
-    print(f"wrote {file} ({len(text.encode()) / 1000:.0f} kB)")
+    print(f"wrote {file} ({size(len(text.encode()))})")
     return 0

@@ -1,4 +1,4 @@
-"""`ci-compile status`: the matrix as a grid of last results."""
+"""`ci-compile status`: shows the last result of every variant as a grid."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from ci_compiler.cli.remote import add_repository
 
     parser.add_argument("--branch", metavar="B", help="only this branch")
-    parser.add_argument("--json", action="store_true", help="print JSON, a row a variant")
+    parser.add_argument("--json", action="store_true", help="print JSON, one entry per variant")
     add_repository(parser)
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints a row a branch and GPU, a column an ISA."""
+    """Prints one row per branch and GPU, with one column per ISA."""
     from collections import Counter
 
     from ci_compiler.cli.console import note, print_json, table
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _shown(shards: Iterable[tuple[LastBuild, ...]], count: int) -> Iterable[tuple[LastBuild, ...]]:
-    """The shards, with a bar on a terminal's standard error while GitHub is asked for them."""
+    """The shards, with a progress bar on a terminal while GitHub is asked for them."""
     if not sys.stderr.isatty():
         return shards
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""`ci-compile summary`: the table that ends a run, from the artifacts that its stages left."""
+"""`ci-compile summary`: the table at the end of a run, from the artifacts of its stages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ci_compiler.codes import Code
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the folder of artifacts and the run's circumstances."""
-    parser.add_argument("results", type=Path, metavar="DIR", help="the run's artifacts, a folder each")
+    """Adds the folder of artifacts, and what the run was asked to do."""
+    parser.add_argument("results", type=Path, metavar="DIR", help="the artifacts of the run, one folder each")
     parser.add_argument("--chosen", default="[]", metavar="JSON", help="the variants of the run, as a JSON list")
-    parser.add_argument("--publish", default="", metavar="BOOL", help="whether publishing was asked for: true or not")
+    parser.add_argument("--publish", default="", metavar="BOOL", help="`true` if publishing was requested")
     add_branch(parser)
     add_spec(parser)
 
@@ -32,15 +32,14 @@ def run(arguments: argparse.Namespace) -> int:
     except ValueError:
         chosen = None
     if not (isinstance(chosen, list) and all(isinstance(name, str) for name in chosen)):
-        message = "is no JSON list of names"
-        raise wrong("--chosen", Code.WRONG_VALUE, message)
-    circumstances = SummarisedRun(
+        raise wrong("--chosen", Code.WRONG_VALUE, "is not a JSON list of names")
+    summarised = SummarisedRun(
         event=os.environ.get("GITHUB_EVENT_NAME", ""),
         ref=os.environ.get("GITHUB_REF_NAME", ""),
         publish=arguments.publish == "true",
     )
     branch = branch_of(arguments, decided.spec, root_of(arguments)) if chosen else ""
-    text = table(decided, circumstances, branch, chosen, arguments.results)
+    text = table(decided, summarised, branch, chosen, arguments.results)
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(text)

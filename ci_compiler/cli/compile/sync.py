@@ -1,4 +1,4 @@
-"""`ci-compile sync`: every branch's recipes, workflows, documents and spec, one commit a branch."""
+"""`ci-compile sync`: brings recipes, workflows, documents and spec to every branch, one commit per branch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REMOTE = "origin"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds `--dry-run`, `--push` and `--adopt`."""
-    parser.add_argument("--dry-run", action="store_true", help="print the plan of each branch and write nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan for each branch and write nothing")
     parser.add_argument("--push", action="store_true", help=f"push the branches to {REMOTE}, all of them or none")
     parser.add_argument("--adopt", action="store_true", help="take over recipes that ci-compile did not write")
     add_spec(parser)
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     for branch in sorted(folders.keys() & commits.keys()):
         there = "" if folders[branch] == Path.cwd() else f" -C {shlex.quote(str(folders[branch]))}"
         note(
-            f"{branch} is checked out, and its files are as they were; what changed comes to the new commit by "
+            f"{branch} is checked out, and its files did not change; to update them to the new commit, run "
             f"`git{there} diff --name-only {parents[branch][:12]} {commits[branch][:12]} | "
             f"git{there} restore --staged --worktree --pathspec-from-file=-`"
         )
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _carried(root: Path, spec: Spec) -> dict[str, str]:
-    """The repository's own spec and its schema, which stand on every branch alike."""
+    """The repository's own spec and its schema, which are the same on every branch."""
     if spec.document.file != SPEC.as_posix():
         return {}
     files = (path for path in (SPEC, SCHEMA_BESIDE) if (root / path).is_file())

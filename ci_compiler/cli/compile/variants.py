@@ -1,4 +1,4 @@
-"""`ci-compile variants`: the matrix as a list, narrowed by patterns, branch and package."""
+"""`ci-compile variants`: lists the variants, narrowed down by patterns, branch and package."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the patterns and filters."""
-    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="names, with * ? [] and {a,b}")
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="names, with the wildcards * ? [] and {a,b}")
     parser.add_argument("--branch", help="only this branch")
     parser.add_argument("--package", help="only this package")
-    parser.add_argument("--left-out", action="store_true", help="what the spec selects and cannot be, with reasons")
+    parser.add_argument("--left-out", action="store_true", help="selected combinations that cannot be built, and why")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lists the variants; returns 1 where the patterns match none."""
+    """Lists the variants; returns 1 if none matches."""
     from ci_compiler.cli.console import note, print_json, table
     from ci_compiler.plan.rules import judge
 

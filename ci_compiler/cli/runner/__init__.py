@@ -1,4 +1,4 @@
-"""`ci-runner`: its subcommands, a module each."""
+"""`ci-runner`: its subcommands, one module each."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from ci_compiler.cli.app import Program, run
 
 PROGRAM = Program(
     name="ci-runner",
-    purpose="Detects, proves, starts and watches the self-hosted machines that run the compiled workflows.",
+    purpose="Detects, checks, starts and watches the self-hosted machines that run the compiled workflows.",
     package="ci_compiler.cli.runner",
     commands={
-        "detect": "tell what this machine is",
-        "labels": "tell the pools that this machine may join, and the labels to give its runner",
-        "doctor": "prove that this machine can do the work, or say how to mend it",
+        "detect": "show what this machine is",
+        "labels": "list the pools that this machine may join, and the labels for its runner",
+        "doctor": "prove that this machine can do the work, or say what to fix",
         "build": "build a variant, and keep its log and its manifest",
-        "fetch": "bring a build's closure into this machine's store",
+        "fetch": "fetch the closure of a build into this machine's store",
         "smoke": "test a built variant on this machine",
-        "publish": "publish a build, unless it is published already",
-        "coverage": "tell whether every label set of the compiled workflows is served by a machine",
-        "start": "run just-in-time runners of a pool, one job each, until told to stop",
-        "list": "list the runners that start made, and what they left over",
-        "prune": "remove what runners left over",
-        "deploy": "write deployment files of the pools: arc, systemd, quadlet or nixos",
+        "publish": "publish a build, unless it is already published",
+        "coverage": "check that a machine serves every label set of the compiled workflows",
+        "start": "run just-in-time runners of a pool, one job each, until stopped",
+        "list": "list the runners that `start` created, and what they left behind",
+        "prune": "remove what runners left behind",
+        "deploy": "write deployment files for the pools: arc, systemd, quadlet or nixos",
     },
 )
 

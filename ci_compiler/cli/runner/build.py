@@ -1,29 +1,26 @@
-"""`ci-runner build NAME`: build a variant, and tell what came of it."""
+"""`ci-runner build NAME`: build a variant, and report the result."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
+from ci_compiler.cli.where import add_branch, add_output, add_spec, branch_of, root_of, spec_of
 
 if TYPE_CHECKING:
     from ci_compiler.runner.jobs.secrets import Secrets
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the variant and where its manifest and log go."""
+    """Adds the variant, and the folder for manifest and log."""
     parser.add_argument("name", metavar="NAME", help="the variant")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", default=Path("build-output"), help="for manifest and log; build-output"
-    )
+    add_output(parser, "build-output", "manifest and log")
     add_branch(parser)
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Builds; prints the store path behind the log, or the end of the log on standard error and returns 1."""
+    """Builds and prints the store path after the log; if it fails, prints the end of the log and returns 1."""
     from ci_compiler.cli.runner.stage import reported
     from ci_compiler.runner.jobs.build import build
 

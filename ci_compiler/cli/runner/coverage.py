@@ -1,4 +1,4 @@
-"""`ci-runner coverage`: whether every label set of the compiled workflows is served by a machine."""
+"""`ci-runner coverage`: whether a machine serves every label set of the compiled workflows."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from ci_compiler.runner.coverage import LabelSet, Served
 
 PATIENCE = 60.0
-"""Seconds behind which GitHub is asked once more: between two jobs, a just-in-time runner is not registered."""
+"""Seconds to wait before a second look at GitHub: between two jobs, a just-in-time runner is not registered."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds `--live` and the repository."""
     from ci_compiler.cli.remote import add_repository
 
-    parser.add_argument("--live", action="store_true", help="ask GitHub for the runners that are there now")
+    parser.add_argument("--live", action="store_true", help="ask GitHub which runners are registered now")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_repository(parser)
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints a verdict a label set; returns 1 where jobs for one would wait: nobody serves it, or all are offline."""
+    """Prints one verdict per label set; returns 1 if jobs would wait, as its runners are missing or offline."""
     from ci_compiler.cli.console import note, print_json, table
     from ci_compiler.plan.pipeline import plan
     from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, cover, label_sets
@@ -40,18 +40,18 @@ def run(arguments: argparse.Namespace) -> int:
         table(headers, [[_as_json(one)[header] for header in headers] for one in served])
     unserved = [one for one in served if one.verdict in UNSERVED]
     for one in unserved:
-        who = "nobody serves" if one.verdict is CoverageVerdict.NOBODY else "no runner is online for"
+        who = "no runner serves" if one.verdict is CoverageVerdict.NOBODY else "no runner is online for"
         note(f"{one.asked}: {who} the {sum(one.asked.jobs.values())} jobs of pool {one.asked.pool}")
     return 1 if unserved else 0
 
 
 def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
-    """Raises GitHubError, that of the organisation's runners too where only they could answer for a label set."""
+    """Raises GitHubError, also for the organisation's runners if only they could serve a label set."""
     from ci_compiler.cli.console import note
     from ci_compiler.cli.remote import client_of
-    from ci_compiler.clock import span
     from ci_compiler.github.inventory import inventory
     from ci_compiler.runner.coverage import UNSERVED, cover
+    from ci_compiler.units import duration
 
     client = client_of(arguments, root_of(arguments))
     seen = inventory(client)
@@ -59,7 +59,9 @@ def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[S
     if any(one.verdict in UNSERVED for one in served):
         if seen.unseen is not None:
             raise seen.unseen
-        note(f"no runner is online for a label set; asking again in {span(PATIENCE)}, lest one is between two jobs")
+        note(
+            f"no runner is online for a label set; asking again in {duration(PATIENCE)}, as one may be between two jobs"
+        )
         client.clock.sleep(PATIENCE)
         served = cover(asked, inventory(client).runners)
     elif seen.unseen is not None:

@@ -1,4 +1,4 @@
-"""`ci-runner deploy TARGET -o DIR`: deployment files out of the spec's pools, written or checked."""
+"""`ci-runner deploy TARGET -o DIR`: writes or checks deployment files for the spec's pools."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 TARGETS = ("arc", "systemd", "quadlet", "nixos")
 
 PATTERNS = ("*", "*/*")
-"""Where files of ours may stand in a target's folder."""
+"""Where compiled files may be in a target's folder."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the target, `-o`, `--check` and `--diff`."""
     parser.add_argument("target", choices=TARGETS, metavar="TARGET", help=", ".join(TARGETS))
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder that gets a folder TARGET"
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder in which to write the folder TARGET"
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file is not as compiled")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not as compiled")
     parser.add_argument("--diff", action="store_true", help="show what changes")
     parser.add_argument(
-        "--scale-set-labels", action="store_true", help="arc: make scale sets of the pools with labels too"
+        "--scale-set-labels", action="store_true", help="arc: also create scale sets for the pools with labels"
     )
     add_spec(parser)
 
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the files; with `--check` returns 1 on drift."""
     from ci_compiler.cli.console import print_findings
-    from ci_compiler.cli.drift import report_drift, told
+    from ci_compiler.cli.drift import counts_of, report_drift
     from ci_compiler.files.drift import Territory, apply, compare, differences
     from ci_compiler.plan.pipeline import plan
 
@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
         labels = ["--scale-set-labels"] if arguments.scale_set_labels else []
         return report_drift(changes, arguments, ["deploy", target, *labels], program="ci-runner")
     apply(arguments.output, files, changes, territories)
-    where = (arguments.output / target).as_posix()
-    print(f"{len(files)} files in {where} from {spec.document.file}: {told(changes, len(files))}; see install.md there")
+    where, counts = (arguments.output / target).as_posix(), counts_of(changes, len(files))
+    print(f"{len(files)} files in {where} from {spec.document.file}: {counts}; see install.md there")
     return 0
 
 
@@ -69,7 +69,6 @@ def _deployment(spec: Spec, arguments: argparse.Namespace) -> Deployment:
     if arguments.target == arc.TARGET:
         return arc.deployment(spec, scale_set_labels=arguments.scale_set_labels)
     if arguments.scale_set_labels:
-        message = f"means something to arc alone, not to {arguments.target}"
-        raise wrong("--scale-set-labels", Code.WRONG_OPTION, message)
+        raise wrong("--scale-set-labels", Code.WRONG_OPTION, f"applies only to arc, not to {arguments.target}")
     made: dict[str, Callable[[Spec], Deployment]] = {one.TARGET: one.deployment for one in (systemd, quadlet, nixos)}
     return made[arguments.target](spec)

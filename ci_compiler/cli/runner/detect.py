@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tells what the machine is; what is wrong with it goes to standard error, and is the doctor's to judge."""
+    """Prints what the machine is; problems go to standard error, and `doctor` judges them."""
     from ci_compiler.cli.console import note, print_json, table
     from ci_compiler.hardware import tables
     from ci_compiler.hardware.machine import as_json
@@ -33,31 +33,31 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(machine: Machine) -> Iterator[tuple[str, str]]:
-    from ci_compiler.hardware.machine import gigabytes
+    from ci_compiler.units import size
 
     yield "system", machine.system
     yield "os", f"{machine.os or 'unknown'}, kernel {machine.kernel}"
     yield "cpu", f"{machine.cpu or 'unknown'}{f' ({machine.virtual} guest)' if machine.virtual else ''}"
-    yield "isas", ", ".join(machine.isas) or "none that the tables know"
+    yield "isas", ", ".join(machine.isas) or "none of the known ones"
     yield "cores", str(machine.cores)
-    yield "memory", f"{gigabytes(machine.memory)} GB"
+    yield "memory", size(machine.memory)
     for folder in machine.folders:
-        space = f"{gigabytes(folder.free)} of {gigabytes(folder.size)} GB free"
+        space = f"{size(folder.free)} of {size(folder.size)} free"
         yield folder.role, f"{folder.path}: {space} on {folder.device} ({folder.kind or 'unknown kind'})"
     for one in machine.gpus:
-        size = f"{gigabytes(one.memory)} GB" if one.memory else "the machine's memory"
+        memory = size(one.memory) if one.memory else "the machine's memory"
         mig = ", in multi-instance (MIG) mode" if one.mig else ""
-        yield f"gpu {one.index}", f"{one.name}: {one.sm}, {size}, driver {one.driver or 'unknown'}{mig}"
+        yield f"gpu {one.index}", f"{one.name}: {one.sm}, {memory}, driver {one.driver or 'unknown'}{mig}"
     yield "nix", _nix(machine.nix) if machine.nix else "none"
     yield "flox", machine.flox or "none"
     for engine in machine.engines:
-        told = f"cannot be used: {engine.problem}" if engine.problem else "usable"
-        yield engine.name, f"{engine.version} {told}".strip()
+        state = f"cannot be used: {engine.problem}" if engine.problem else "usable"
+        yield engine.name, f"{engine.version} {state}".strip()
 
 
 def _nix(nix: NixInstallation) -> str:
     made = {True: "effective", False: "builds are not sandboxed", None: nix.problem or "no build was tried"}
     sandbox = f"sandbox = {nix.sandbox} ({made[nix.sandboxed]})"
     features = f"system-features = {' '.join(nix.features)}"
-    version = nix.version or "none on PATH, but a nix.conf"
+    version = nix.version or "not on PATH, but there is a nix.conf"
     return f"{version}: {sandbox}, {features}, max-jobs = {nix.max_jobs}, cores = {nix.cores}"

@@ -1,4 +1,4 @@
-"""`ci-runner doctor`: whether this machine can do the work, proved."""
+"""`ci-runner doctor`: proves whether this machine can do the work."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the stage, the variant, `--json` and where the spec is."""
+    """Adds the stage, the variant, `--json` and the spec."""
     from ci_compiler.spec.model import Stage
 
     stages = [stage.value for stage in Stage]
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="the variant; any, if not given")
-    parser.add_argument("--for", dest="stage", choices=stages, help="the stage; those of the machine's pools")
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="the variant (default: any)")
+    parser.add_argument("--for", dest="stage", choices=stages, help="the stage (default: those of the machine's pools)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_spec(parser)
 

@@ -1,4 +1,4 @@
-"""`ci-runner fetch MANIFEST`: bring a build's closure into this machine's store."""
+"""`ci-runner fetch MANIFEST`: fetches the closure of a build into this machine's store."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the manifest."""
-    parser.add_argument("manifest", type=Path, metavar="MANIFEST", help="the manifest that the build left")
+    parser.add_argument("manifest", type=Path, metavar="MANIFEST", help="the manifest of the build")
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Fetches and prints the store path; returns 1 where it cannot be had."""
+    """Fetches and prints the store path; returns 1 if that fails."""
     from ci_compiler.cli.console import note
     from ci_compiler.cli.runner.stage import reported
     from ci_compiler.runner.jobs.fetch import fetch
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     def work(_: Secrets) -> int:
         manifest, fetched = fetch(spec_of(arguments), arguments.manifest)
         print(manifest.store_path)
-        note(f"{manifest.name}: {'fetched from the cache' if fetched else 'in the store already'}")
+        note(f"{manifest.name}: {'fetched from the cache' if fetched else 'already in the store'}")
         return 0
 
     return reported(work)

@@ -1,4 +1,4 @@
-"""`ci-runner labels`: the spec's pools that this machine may join, and the labels to give its runner."""
+"""`ci-runner labels`: the spec's pools that this machine may join, and the labels for its runner."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds `--json` and where the spec is."""
+    """Adds `--json` and the spec."""
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lists every pool with its labels, or with what is missing; returns 1 where the machine suits none."""
+    """Lists every pool with its labels, or with what is missing; returns 1 if the machine fits none."""
     from ci_compiler.cli.console import note, print_json, table
     from ci_compiler.hardware.machine import fit, fit_as_json
     from ci_compiler.runner.detect.this_machine import this_machine
@@ -30,17 +30,17 @@ def run(arguments: argparse.Namespace) -> int:
         print_json([fit_as_json(one) for one in fits])
     else:
         headers = ["pool", "fits", "labels, or what is missing"]
-        table(headers, ([one.pool.name, "yes" if one.fits else "no", _told(one)] for one in fits))
+        table(headers, ([one.pool.name, "yes" if one.fits else "no", _labels_or_missing(one)] for one in fits))
         for one in fits:
             for remark in one.remarks:
                 note(f"{one.pool.name}: {remark}")
     if not any(one.fits for one in fits):
-        note("this machine suits no pool of the spec")
+        note("this machine fits no pool of the spec")
         return 1
     return 0
 
 
-def _told(one: PoolFit) -> str:
+def _labels_or_missing(one: PoolFit) -> str:
     if one.missing:
         return "; ".join(one.missing)
     runs_on = one.pool.runs_on

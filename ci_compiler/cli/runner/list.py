@@ -1,4 +1,4 @@
-"""`ci-runner list`: the runners that `ci-runner start` made, and what they left over."""
+"""`ci-runner list`: the runners that `ci-runner start` created, and what they left behind."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds where to look."""
+    """Adds the engine, the repository and the output."""
     from ci_compiler.cli.remote import add_engine, add_repository
 
-    parser.add_argument("--here", action="store_true", help="only what is on this machine: GitHub is not asked")
+    parser.add_argument("--here", action="store_true", help="only what is on this machine, without asking GitHub")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_engine(parser)
     add_repository(parser)
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints registrations, containers, stores and garbage collector's roots, and why any is left over."""
+    """Prints registrations, containers, stores and garbage collector roots, and why one is left over."""
     from ci_compiler.cli.console import print_json, table
     from ci_compiler.cli.remote import client_of, engine_if_any, registrars_of, this_machine
     from ci_compiler.cli.runner.prune import found
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def as_json(item: Leftover) -> dict[str, str]:
-    """An item as JSON and tables show it."""
+    """An item as JSON and the table show it."""
     return {
         "kind": item.kind.value,
         "name": item.name,

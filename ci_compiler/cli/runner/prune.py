@@ -1,4 +1,4 @@
-"""`ci-runner prune`: remove what runners left over."""
+"""`ci-runner prune`: removes what runners left behind."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds how far to go."""
+    """Adds what to remove."""
     from ci_compiler.cli.remote import add_engine, add_repository
 
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    parser.add_argument("--everywhere", action="store_true", help="other machines' offline registrations too")
-    parser.add_argument("--stores", action="store_true", help="stores too that the next jobs would start from")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    parser.add_argument("--everywhere", action="store_true", help="also remove offline registrations of other machines")
+    parser.add_argument("--stores", action="store_true", help="also remove stores that the next jobs would use")
     add_engine(parser)
     add_repository(parser)
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Removes what is left over, a line each; returns 1 where something could not be removed."""
+    """Removes what is left over and prints a line for each; returns 1 if something could not be removed."""
     from ci_compiler.cli.console import note
     from ci_compiler.cli.remote import client_of, engine_if_any, registrars_of, this_machine
     from ci_compiler.github.errors import GitHubError
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
             failed += 1
             note(str(error))
         else:
-            print(f"removed {what}" if gone else f"kept {item.kind} {item.name}: it is at work")
+            print(f"removed {what}" if gone else f"kept {item.kind} {item.name}: it is busy")
     return 1 if failed else 0
 
 
@@ -67,7 +67,7 @@ def found(
     everywhere: bool = False,
     stores: bool = False,
 ) -> tuple[Leftover, ...]:
-    """Everything of ours. Raises GitHubError; InputError where the engine does not work."""
+    """Everything that controllers made. Raises GitHubError, or InputError if the engine does not work."""
     from ci_compiler.clock import SystemClock
     from ci_compiler.errors import wrong
     from ci_compiler.runner.controller.containers import EngineError

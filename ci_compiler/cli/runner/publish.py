@@ -1,4 +1,4 @@
-"""`ci-runner publish NAME`: publish a build, once."""
+"""`ci-runner publish NAME`: publishes a build, once."""
 
 from __future__ import annotations
 
@@ -6,27 +6,25 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_spec, root_of, spec_of
+from ci_compiler.cli.where import add_output, add_spec, root_of, spec_of
 
 if TYPE_CHECKING:
     from ci_compiler.runner.jobs.secrets import Secrets
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the variant, what it is a build of, and whether to publish it again."""
+    """Adds the variant, the build, and whether to publish it again."""
     parser.add_argument("name", metavar="NAME", help="the variant")
     parser.add_argument("--branch", metavar="B", required=True, help="the branch that it was built for")
     parser.add_argument("--commit", metavar="SHA", required=True, help="the commit that it was built from")
-    parser.add_argument("--manifest", type=Path, metavar="FILE", required=True, help="the manifest that the build left")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", default=Path("publish-output"), help="for the outcome; publish-output"
-    )
-    parser.add_argument("--again", action="store_true", help="publish even what shows as published already")
+    parser.add_argument("--manifest", type=Path, metavar="FILE", required=True, help="the manifest of the build")
+    add_output(parser, "publish-output", "the outcome")
+    parser.add_argument("--again", action="store_true", help="publish even if it is already published")
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Publishes, or finds that it is published already; returns 1 where it cannot."""
+    """Publishes, unless it is already published; returns 1 if it cannot."""
     from ci_compiler.cli.runner.stage import reported
     from ci_compiler.runner.jobs.manifest import expect, read_manifest
     from ci_compiler.runner.jobs.publish import publish

@@ -1,4 +1,4 @@
-"""`ci-runner smoke NAME`: test a built variant on this machine."""
+"""`ci-runner smoke NAME`: tests a built variant on this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.cli.where import add_output, add_spec, spec_of
 from ci_compiler.codes import Code
 
 if TYPE_CHECKING:
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the variant, the stage, what is tested, and what is expected of it beyond the spec."""
+    """Adds the variant, the stage, the subject of the test, and expectations that differ from the spec."""
     from ci_compiler.spec.model import TESTS
 
     parser.add_argument("name", metavar="NAME", help="the variant")
     parser.add_argument(
-        "--stage", choices=[stage.value for stage in TESTS], default=TESTS[0].value, help=f"the stage; {TESTS[0].value}"
+        "--stage",
+        choices=[stage.value for stage in TESTS],
+        default=TESTS[0].value,
+        help=f"the stage (default: {TESTS[0].value})",
     )
     tested = parser.add_mutually_exclusive_group(required=True)
     tested.add_argument("--manifest", type=Path, metavar="FILE", help="the manifest of the build to test")
-    tested.add_argument("--python", type=Path, metavar="EXE", help="an interpreter that has the package, instead")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", default=Path("test-output"), help="for the report; test-output"
-    )
-    parser.add_argument("--branch", metavar="B", default="", help="the branch, where several build the variant")
+    tested.add_argument("--python", type=Path, metavar="EXE", help="instead, an interpreter that has the package")
+    add_output(parser, "test-output", "the report")
+    parser.add_argument("--branch", metavar="B", default="", help="the branch, if several build the variant")
     parser.add_argument("--expect-version", metavar="V", help="the version, instead of the branch's")
     parser.add_argument("--expect-cuda", metavar="V", help="the CUDA version, instead of the branch's; '' for none")
     parser.add_argument(

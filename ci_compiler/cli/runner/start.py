@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ci_compiler.spec.model import Pool, Spec
 
 SLACK = 1800.0
-"""Seconds above its stage's timeout for which a job may still be ending."""
+"""Seconds that a job may take to end after the timeout of its stage."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,17 +30,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from ci_compiler.cli.remote import add_engine, add_repository
 
     parser.add_argument("pool", metavar="POOL", help="a pool of the spec")
-    parser.add_argument("--count", type=int, default=1, metavar="N", help="runners at a time; 1")
-    parser.add_argument("--organisation", action="store_true", help="register with the organisation, for all it has")
+    parser.add_argument("--count", type=int, default=1, metavar="N", help="runners at a time (default: 1)")
+    parser.add_argument("--organisation", action="store_true", help="register in the organisation, not the repository")
     add_engine(parser)
     add_repository(parser)
     add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Works until SIGTERM or SIGINT; returns 7 where GitHub no longer serves the runner's version.
+    """Runs until SIGTERM or SIGINT; returns 7 if GitHub no longer serves the runner's version.
 
-    That is the runner's own exit code for it, by which the deployed units know not to start again.
+    The runner itself exits with 7 then, and the deployed units do not restart after it.
     """
     from ci_compiler.cli.console import note, print_findings
     from ci_compiler.cli.remote import client_of, engine_of
@@ -72,10 +72,10 @@ def _pool(spec: Spec, arguments: argparse.Namespace) -> Pool:
         raise wrong("POOL", Code.UNKNOWN_POOL, f"unknown pool {arguments.pool!r}{nearest(arguments.pool, pools)}")
     if pool.runs_on.scale_set:
         raise wrong(
-            "POOL", Code.SCALE_SET, f"{pool.name} is a runner scale set: `ci-runner deploy arc` makes its files"
+            "POOL", Code.SCALE_SET, f"{pool.name} is a runner scale set; `ci-runner deploy arc` writes its files"
         )
     if arguments.count < 1 or (arguments.host and arguments.count > 1):
-        right = "--host runs one runner a folder" if arguments.host else "at least 1"
+        right = "--host runs one runner per folder" if arguments.host else "at least 1"
         raise wrong("--count", Code.RUNNER_COUNT, f"{arguments.count} runners: {right}")
     return pool
 
@@ -86,6 +86,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
     from ci_compiler.runner.controller.slots import RunnerPlan
     from ci_compiler.runner.deployment.service import longest, most_disk
     from ci_compiler.spec.model import Stage
+    from ci_compiler.units import GB
 
     return RunnerPlan(
         pool=pool.name,
@@ -98,25 +99,27 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         cores=pool.cores,
         count=arguments.count,
         host=this_machine(),
-        room=most_disk(spec) * 10**9,
+        room=most_disk(spec) * GB,
         longest=longest(spec, pool) + SLACK,
     )
 
 
 @contextlib.contextmanager
 def only_one(pool: str) -> Iterator[None]:
-    """Keeps a second controller of `pool` off this machine, which would take the first one's containers for its own."""
+    """Refuses a second controller of `pool` on this machine, which would take over the first one's containers."""
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
     path = folder / f"ci-runner-{pool}-{os.getuid()}.lock"
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise wrong(path, Code.CANNOT_WRITE, f"the lock cannot be made: {error.strerror}") from None
+        raise wrong(path, Code.CANNOT_WRITE, f"the lock cannot be created: {error.strerror}") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(file)
-        raise wrong("POOL", Code.RUNS_ALREADY, f"a controller of {pool} runs here already; stop it first") from None
+        raise wrong(
+            "POOL", Code.RUNS_ALREADY, f"a controller of {pool} is already running here; stop it first"
+        ) from None
     try:
         yield
     finally:

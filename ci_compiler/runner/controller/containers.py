@@ -21,9 +21,10 @@ from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.secret import Secret
+from ci_compiler.units import GB
 
 JIT = "ACTIONS_RUNNER_INPUT_JITCONFIG"
-"""The variable that the runner takes its configuration from (actions/runner)."""
+"""The variable from which the runner reads its configuration (actions/runner)."""
 
 RUNNER_ENVIRONMENT = {
     "ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT": "1",
@@ -106,7 +107,7 @@ class StoreVolume:
 
 
 class RunnerEngine(Protocol):
-    """What runs runners. Every method raises EngineError."""
+    """Runs runners. Every method raises EngineError."""
 
     def prepare(self, order: RunnerOrder) -> None:
         """Prepares the image and the store of `order`, before its runner is registered."""
@@ -204,7 +205,7 @@ class ContainerEngine:
             *("run", "--detach", "--pull", "never", "--name", order.name, "--hostname", order.name),
             *_options("--label", labels),
             *("--env", JIT),
-            *_options("--env", RUNNER_ENVIRONMENT | _told(order)),
+            *_options("--env", RUNNER_ENVIRONMENT | _environment(order)),
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
             *(SANDBOX[self.kind] if order.builds else ()),
             *("--shm-size", SHARED_MEMORY),
@@ -312,10 +313,10 @@ _ENDED = frozenset({"exited", "dead", "stopped"})
 """The states of a container that has ended (podman, docker)."""
 
 
-def _told(order: RunnerOrder) -> dict[str, str]:
+def _environment(order: RunnerOrder) -> dict[str, str]:
     """The variables that the entry point and the hooks of the images read (`runner-images/README.md`)."""
     cores = {"CI_RUNNER_CORES": str(order.cores)} if order.cores else {}
-    return {"CI_RUNNER_FREE_GB": str(order.room // 10**9)} | cores
+    return {"CI_RUNNER_FREE_GB": str(order.room // GB)} | cores
 
 
 def _options(option: str, values: Mapping[str, str]) -> list[str]:

@@ -33,7 +33,7 @@ WORK = "_work"
 """The folder for jobs, inside the runner's folder (the default of actions/runner)."""
 
 CONFIGURED = (".runner", ".credentials", ".credentials_rsaparams")
-"""The files that a configured runner leaves in its folder (actions/runner)."""
+"""The files that a configured runner writes to its folder (actions/runner)."""
 
 PASSED_ON = frozenset({
     *("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "XDG_RUNTIME_DIR"),

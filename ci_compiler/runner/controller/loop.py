@@ -1,26 +1,26 @@
-"""The controller of a machine's runners: a registration and a fresh container for every job, and neither left over.
+"""The controller of a machine's runners: one registration and one fresh container per job, both removed afterwards.
 
-Each slot goes round: room -> image -> registration -> container -> one job -> both removed. Nothing is forgotten before
-it is gone: a slot that failed at any step first removes what that step may have left, however long GitHub or the engine
-takes to let it, and only then tries again, later each time. The state of a job is in the labels of its container, so
-that a controller that was killed finds its jobs again.
+Each slot repeats the same cycle: disk space -> image -> registration -> container -> one job -> removal of both. A slot
+that fails at any step first removes whatever that step may have left, however often that takes, and only then tries
+again, after a longer pause each time. The state of a job is in the labels of its container, so a controller that
+restarts after being killed finds its jobs again.
 
-On SIGTERM idle runners are taken back and running jobs finish. GitHub itself tells which is which: it refuses to remove
-the registration of a runner that is at work, so that no job can slip in between.
+On SIGTERM, idle runners are removed and running jobs finish. GitHub decides which is which: it refuses to remove the
+registration of a busy runner, so no job can start in between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Never, Protocol
+from typing import Never
 
-from ci_compiler.clock import Clock, back_off, span
+from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, Place, wrong
 from ci_compiler.github.errors import PASSING, GitHubError, Trouble
 from ci_compiler.github.inventory import Runner
-from ci_compiler.github.registration import Registration, Removal
+from ci_compiler.github.registration import Registrar, Registration, Removal
 from ci_compiler.runner.controller.containers import (
     EngineError,
     InstanceStatus,
@@ -28,51 +28,31 @@ from ci_compiler.runner.controller.containers import (
     RunnerInstance,
     RunnerOrder,
 )
+from ci_compiler.runner.controller.observer import Observer
 from ci_compiler.runner.controller.runner_names import RunnerName, read_name
-from ci_compiler.runner.controller.slots import READY, Phase, RunnerPlan, Slot
+from ci_compiler.runner.controller.slots import READY, Phase, RunnerPlan, Slot, pause_after
+from ci_compiler.units import duration, size
 
 POLL = 5.0
-"""Seconds between two looks at the containers."""
-
-CHECK = 120.0
-"""Seconds between two looks at the registrations: one request each, of the 5,000 an hour that a token has."""
+"""Seconds between two listings of the containers."""
 
 GRACE = 30.0
-"""Seconds that an idle runner gets to end by itself."""
-
-FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
-"""Seconds to wait behind a slot's first failure, and at the most."""
+"""Seconds that an idle runner gets to exit by itself."""
 
 MOST_FAILURES = 12
-"""Failures of one slot's cleaning after which a controller that was told to stop leaves it to `ci-runner prune`."""
-
-
-class Registrations(Protocol):
-    """What the controller asks of GitHub (`ci_compiler.github.registration.Registrar`). Each raises GitHubError."""
-
-    def register(self, name: str, labels: tuple[str, ...], group: int) -> Registration:
-        """A new registration."""
-
-    def named(self, name: str) -> Runner | None:
-        """The registration called `name`."""
-
-    def runners(self) -> Iterable[Runner]:
-        """All of them."""
-
-    def remove(self, runner: int) -> Removal:
-        """Removes one that is not at work."""
+"""Failed cleanups of a slot after which a controller that is shutting down leaves the rest to `ci-runner prune`."""
 
 
 class Controller:
-    """Keeps `work.count` runners going until it is told to stop. `say` gets lines for people."""
+    """Keeps `work.count` runners running until it is told to stop. `say` receives lines for people."""
 
     def __init__(
-        self, work: RunnerPlan, engine: RunnerEngine, github: Registrations, clock: Clock, say: Callable[[str], None]
+        self, work: RunnerPlan, engine: RunnerEngine, github: Registrar, clock: Clock, say: Callable[[str], None]
     ) -> None:
         self.work = work
         self.slots = [Slot(number=number) for number in range(1, work.count + 1)]
         self.finished = 0
-        self._told = False
+        self._signalled = False
         self._draining = False
         self._aborting = False
         self._outdated = False
@@ -85,20 +65,18 @@ class Controller:
         self._last_made = 0
         self._registered = False
         self._swept = False
-        self._check_due = 0.0
-        self._look_due = 0.0
-        self._look_failures = 0
+        self._observer = Observer(engine.machines, github.runners, clock, say, work.host)
 
     def drain(self) -> None:
-        """No new jobs; the running ones finish. A second time: nothing finishes. For a signal's handler."""
-        self._aborting = self._told
-        self._told = self._draining = True
+        """Stops taking jobs and lets running jobs finish; a second call aborts them. Safe in a signal handler."""
+        self._aborting = self._signalled
+        self._signalled = self._draining = True
 
     def run(self) -> Finding | None:
-        """Works until it is drained; what stopped it otherwise, if something did.
+        """Runs until it is drained; returns a finding if something else stopped it.
 
-        Raises GitHubError where GitHub refuses the first registration for a reason that does not pass by itself, and
-        InputError where the engine does not work at all.
+        Raises GitHubError if GitHub refuses the first registration for a lasting reason, and InputError if the engine
+        does not work.
         """
         self.adopt()
         self.step()
@@ -108,84 +86,60 @@ class Controller:
         if self._refused:
             raise self._refused
         if self._outdated:
-            message = "GitHub no longer serves this version of the runner; take a newer image (or archive)"
+            message = "GitHub no longer serves this version of the runner; use a newer image or archive"
             return Finding(
                 place=Place(file=self.work.image or self.work.pool), code=Code.RUNNER_OUTDATED, message=message
             )
         return None
 
     def adopt(self) -> None:
-        """Takes over what an earlier controller of this pool left here: its jobs go on, or are cleaned up after."""
+        """Takes over what an earlier controller of this pool left: running jobs continue, the rest is cleaned up."""
         try:
-            machines = [machine for machine in self._engine.machines() if machine.pool == self.work.pool]
+            instances = [one for one in self._engine.machines() if one.pool == self.work.pool]
         except EngineError as error:
             self._cannot(Code.ENGINE_FAILS, str(error))
         free = {slot.number: slot for slot in self.slots}
-        for machine in machines:
-            if machine.scope in {"", self.work.scope}:
-                slot = free.pop(machine.slot, None) or self._further_slot()
-                slot.name, slot.registration = machine.name, machine.registration
-                slot.phase = Phase.RUNNING if machine.registration else Phase.CLEANING
+        for instance in instances:
+            if instance.scope in {"", self.work.scope}:
+                slot = free.pop(instance.slot, None) or self._further_slot()
+                slot.name, slot.registration = instance.name, instance.registration
+                slot.phase = Phase.RUNNING if instance.registration else Phase.CLEANING
                 slot.since = self._clock.passed()
-                self._say(f"{machine.name}: taken over from an earlier controller")
-            elif machine.status is InstanceStatus.RUNNING:
-                self._cannot(Code.RUNS_ALREADY, f"{machine.name} runs here for {machine.scope}; let it finish first")
+                self._say(f"{instance.name}: taken over from an earlier controller")
+            elif instance.status is InstanceStatus.RUNNING:
+                self._cannot(
+                    Code.RUNS_ALREADY, f"{instance.name} runs here for {instance.scope}; wait until it finishes"
+                )
 
     def _cannot(self, code: Code, message: str) -> Never:
         raise wrong(self.work.pool, code, message)
 
     def step(self) -> None:
-        """One look at everything, and for each slot what is next."""
-        machines, runners = self._machines(), self._runners()
+        """Looks at everything once, and takes the next step of each slot."""
+        instances, runners = self._observer.instances(), self._runners()
         for slot in list(self.slots):
             try:
                 match slot.phase:
                     case Phase.FREE:
                         self._begin(slot)
                     case Phase.RUNNING:
-                        self._watch(slot, machines, runners)
+                        self._watch(slot, instances, runners)
                     case Phase.CLEANING:
                         self._clean(slot)
             except (EngineError, GitHubError) as error:
                 self._failed(slot, error)
 
-    # Looking.
-
-    def _machines(self) -> Mapping[str, RunnerInstance] | None:
-        """The containers by name; None where the engine does not say, or shall not be asked again yet."""
-        now = self._clock.passed()
-        if now < self._look_due:
-            return None
-        try:
-            found = {machine.name: machine for machine in self._engine.machines()}
-        except EngineError as error:
-            pause = self._pause(self._look_failures)
-            self._look_failures += 1
-            self._look_due = now + pause
-            self._say(f"{error}; asking again in {span(pause)}")
-            return None
-        self._look_failures = 0
-        return found
-
     def _runners(self) -> Mapping[int, Runner] | None:
-        """The registrations by id, now and then; None where they were not asked for."""
-        now = self._clock.passed()
-        watched = any(slot.phase is Phase.RUNNING for slot in self.slots)
-        if now < self._check_due or (self._swept and not watched):
+        """The registrations by id, if they are due and anything depends on them."""
+        if self._swept and not any(slot.phase is Phase.RUNNING for slot in self.slots):
             return None
-        self._check_due = now + CHECK
-        try:
-            found = {runner.id: runner for runner in self._github.runners()}
-        except GitHubError as error:
-            self._check_due = now + max(CHECK, error.wait)
-            self._say(f"{error.line}; asking again in {span(self._check_due - now)}")
-            return None
-        if not self._swept:
+        found = self._observer.registrations()
+        if found is not None and not self._swept:
             self._sweep(found.values())
         return found
 
     def _sweep(self, runners: Iterable[Runner]) -> None:
-        """Registrations that a controller of this machine and pool left behind are removed like a slot's own."""
+        """Queues the registrations that an earlier controller of this machine and pool left, for removal."""
         self._swept = True
         taken = {slot.registration for slot in self.slots}
         for runner in runners:
@@ -203,13 +157,13 @@ class Controller:
         self.slots.append(slot)
         return slot
 
-    # A slot's round.
+    # The cycle of a slot.
 
     def _begin(self, slot: Slot) -> None:
         if self._draining or slot.number > self.work.count:
             slot.phase = Phase.DONE
             return
-        if self._clock.passed() < slot.rest:
+        if self._clock.passed() < slot.next_round:
             return
         order = self._order(slot)
         self._engine.prepare(order)
@@ -218,7 +172,7 @@ class Controller:
             return
         slot.name = order.name
         registration = self._register(slot)
-        slot.registration, slot.doubt = registration.id, False
+        slot.registration, slot.may_be_registered = registration.id, False
         self._engine.start(replace(order, registration=registration.id), registration.jit)
         slot.phase, slot.since = Phase.RUNNING, self._clock.passed()
         self._say(f"{slot.name}: waiting for a job")
@@ -241,23 +195,21 @@ class Controller:
         )
 
     def _make_room(self, order: RunnerOrder) -> None:
-        """Garbage is collected before a job, in the slot's own store, when space is short. Raises EngineError."""
+        """Collects garbage in the slot's store if disk space is short. Raises EngineError if it stays short."""
         if (free := self._engine.room()) >= self.work.room:
             return
-        self._say(f"slot {order.slot}: {_gigabytes(free)} free of {_gigabytes(self.work.room)}; collecting garbage")
+        self._say(f"slot {order.slot}: {size(free)} free of {size(self.work.room)}; collecting garbage")
         self._engine.collect_garbage(order)
         if (free := self._engine.room()) < self.work.room:
-            message = (
-                f"{_gigabytes(free)} free and {_gigabytes(self.work.room)} needed, with no more garbage to collect"
-            )
+            message = f"{size(free)} free and {size(self.work.room)} needed, with no more garbage to collect"
             raise EngineError(message)
 
     def _register(self, slot: Slot) -> Registration:
-        """Registers. A refusal leaves nothing to clean up; the first one of all that does not pass ends the work."""
+        """Registers a runner. A refusal leaves nothing to clean up; a lasting one at the very first ends the run."""
         try:
             made = self._github.register(slot.name, self.work.labels, self.work.group)
         except GitHubError as error:
-            slot.doubt = error.uncertain
+            slot.may_be_registered = error.uncertain
             if not error.uncertain:
                 slot.name = ""
             if not self._registered and error.trouble not in {*PASSING, Trouble.CONFLICT}:
@@ -267,18 +219,18 @@ class Controller:
         return made
 
     def _watch(
-        self, slot: Slot, machines: Mapping[str, RunnerInstance] | None, runners: Mapping[int, Runner] | None
+        self, slot: Slot, instances: Mapping[str, RunnerInstance] | None, runners: Mapping[int, Runner] | None
     ) -> None:
         if self._aborting:
             slot.phase = Phase.CLEANING
             return
-        if machines is None:
+        if instances is None:
             return
-        machine = machines.get(slot.name)
-        if machine is None:
+        instance = instances.get(slot.name)
+        if instance is None:
             self._give_up(slot, "its container is gone")
-        elif machine.status is InstanceStatus.ENDED:
-            self._ended(slot, machine.exit_code)
+        elif instance.status is InstanceStatus.ENDED:
+            self._ended(slot, instance.exit_code)
         elif slot.ending_since is not None:
             if self._clock.passed() - slot.ending_since > GRACE:
                 slot.phase = Phase.CLEANING
@@ -306,8 +258,8 @@ class Controller:
             self._give_up(slot, why)
 
     def _take_back(self, slot: Slot) -> None:
-        """Ends an idle runner; GitHub refuses to let go of one that is at work."""
-        if self._clock.passed() < slot.due:
+        """Ends an idle runner; GitHub refuses to remove the registration of a busy one."""
+        if self._clock.passed() < slot.next_cleanup:
             return
         removal = self._github.remove(slot.registration)
         if removal is Removal.REMOVED:
@@ -318,25 +270,25 @@ class Controller:
             self._say(f"{slot.name}: finishing its job")
 
     def _clean(self, slot: Slot) -> None:
-        """Removes the container and the registration; the slot is free only when both are gone."""
+        """Removes the container and the registration; frees the slot once both are gone."""
         now = self._clock.passed()
-        if now < slot.due:
+        if now < slot.next_cleanup:
             return
         self._engine.remove(slot.name)
-        if not slot.registration and slot.doubt:
+        if not slot.registration and slot.may_be_registered:
             found = self._github.named(slot.name)
             if found is None:
-                # GitHub may still be at it: it counts as absent when it is so for the second time.
-                slot.doubt, slot.due = False, now + GRACE
+                # GitHub may still be creating it: only a second look proves that it is absent.
+                slot.may_be_registered, slot.next_cleanup = False, now + GRACE
                 return
             slot.registration = found.id
         removal = self._github.remove(slot.registration) if slot.registration else Removal.ABSENT
         if removal is Removal.BUSY:
-            message = f"{slot.name}: gone from here, and GitHub still counts it as at work"
+            message = f"{slot.name}: its container is gone, but GitHub still counts it as busy"
             raise EngineError(message)
-        # GitHub says "not found" to a token that may not remove, too; then it refuses the list as well.
+        # "Not found" also answers a token that may not remove runners; such a token cannot list them either.
         if removal is Removal.ABSENT and slot.registration and self._github.named(slot.name):
-            message = f"{slot.name}: GitHub did not find what it lists"
+            message = f"{slot.name}: GitHub lists it but does not find it"
             raise EngineError(message)
         self._free(slot, removal)
 
@@ -344,49 +296,42 @@ class Controller:
         if slot.ended_well and removal is Removal.ABSENT:
             self.finished += 1
             slot.failures = 0
-            self._say(f"{slot.name}: job done after {span(self._clock.passed() - slot.since)}")
+            self._say(f"{slot.name}: job done after {duration(self._clock.passed() - slot.since)}")
         elif slot.ended_well:
-            # run.sh ends with 0 for most of its failures; GitHub forgets only the runner that had its job.
-            slot.rest = self._clock.passed() + self._pause(slot.failures)
+            # run.sh exits with 0 for most of its failures; GitHub forgets only a runner that had its job.
+            slot.next_round = self._clock.passed() + pause_after(slot.failures, self.work.host)
             slot.failures += 1
             self._say(f"{slot.name}: ended without a job")
         slot.forget()
 
-    # Trouble.
+    # Failures.
 
     def _give_up(self, slot: Slot, why: str) -> None:
-        """The runner of `slot` is no more of use: it is cleaned away, and the next one waits."""
-        pause = self._pause(slot.failures)
+        """Cleans up a runner that is of no more use; the next one starts after a pause."""
+        pause = pause_after(slot.failures, self.work.host)
         slot.failures += 1
-        slot.rest = self._clock.passed() + pause
+        slot.next_round = self._clock.passed() + pause
         slot.phase = Phase.CLEANING
-        self._say(f"{slot.name}: {why}; the next one comes in {span(pause)}")
+        self._say(f"{slot.name}: {why}; the next one starts in {duration(pause)}")
 
     def _failed(self, slot: Slot, error: EngineError | GitHubError) -> None:
-        """A step of `slot` failed: what it may have left is cleaned up at once, the next attempt waits."""
+        """Handles a failed step of `slot`: cleans up at once what it may have left, tries again after a pause."""
         line, wait = (error.line, error.wait) if isinstance(error, GitHubError) else (str(error), 0.0)
-        pause = max(self._pause(slot.failures), wait)
+        pause = max(pause_after(slot.failures, self.work.host), wait)
         slot.failures += 1
         now = self._clock.passed()
         if slot.phase is Phase.FREE:
-            slot.rest = now + pause
+            slot.next_round = now + pause
             if slot.name:
                 slot.phase = Phase.CLEANING
         else:
-            slot.due = now + pause
+            slot.next_cleanup = now + pause
         if self._draining and slot.phase is Phase.CLEANING and self._hopeless(slot, error):
             self._say(f"{line}; {slot.name} may be left over: `ci-runner prune` removes it")
             slot.phase = Phase.DONE
         elif not self._refused:
-            self._say(f"{line}; going on in {span(pause)}")
+            self._say(f"{line}; trying again in {duration(pause)}")
 
     def _hopeless(self, slot: Slot, error: EngineError | GitHubError) -> bool:
         lasting = isinstance(error, GitHubError) and error.trouble not in PASSING
         return self._aborting or lasting or slot.failures >= MOST_FAILURES
-
-    def _pause(self, failures: int) -> float:
-        return back_off(failures, first=FIRST_PAUSE, most=LONGEST_PAUSE, seed=self.work.host)
-
-
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:.0f} GB"

@@ -1,7 +1,8 @@
-"""What the runners of a machine have left over, and removing it: registrations, containers, volumes, GC roots.
+"""Finds and removes what runners leave behind: registrations, containers, volumes, garbage collector roots.
 
-A thing is left over only where nothing can still want it: no container of a runner that is registered, no registration
-that is connected, at work or young enough to be just starting, no store that the next job of its slot would use.
+Something counts as left over only if nothing can need it any more. Kept are the container of a registered runner, a
+registration that is online, busy or so new that its runner may still be starting, and the store that the next job of
+a slot would use.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
 
 from ci_compiler.github.inventory import Runner
-from ci_compiler.github.registration import Removal
+from ci_compiler.github.registration import Registrar, Removal
 from ci_compiler.runner.controller.containers import (
     ContainerEngine,
     EngineError,
@@ -27,14 +27,14 @@ from ci_compiler.runner.controller.slots import READY
 from ci_compiler.spec.model import Spec
 
 ROOTS = Path("/nix/var/nix/gcroots/auto")
-"""Where Nix keeps the roots that links outside of the store make (Nix manual, "Garbage collector roots")."""
+"""Where Nix keeps the roots for links outside the store (Nix manual, "Garbage collector roots")."""
 
 YOUNG = 2 * READY
-"""Seconds for which a registration without a container counts as one that is being made."""
+"""Seconds for which a registration without a container counts as starting."""
 
 
 class LeftoverKind(StrEnum):
-    """What can be left over, in the order in which it is removed."""
+    """What can be left over, in the order of removal."""
 
     CONTAINER = "container"
     REGISTRATION = "registration"
@@ -44,9 +44,9 @@ class LeftoverKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """One thing of ours. `left_over`: why nothing wants it any more; '' where something does.
+    """Something that a controller made. `left_over`: why nothing needs it any more; '' if something does.
 
-    `scope` and `id` are a registration's: whose runner it is, and which.
+    `scope` and `id` are set for a registration: where it is registered, and its id there.
     """
 
     kind: LeftoverKind
@@ -59,32 +59,32 @@ class Leftover:
 
 
 def containers(
-    machines: Iterable[RunnerInstance], registered: Mapping[str, Mapping[int, Runner]]
+    instances: Iterable[RunnerInstance], registered: Mapping[str, Mapping[int, Runner]]
 ) -> Iterator[Leftover]:
-    """The containers (or processes), against the registrations by scope and id, as far as those were asked for."""
-    for machine in machines:
-        why, state = "", machine.status.value
-        known = registered.get(machine.scope)
-        if machine.status is InstanceStatus.ENDED:
+    """The containers (or processes). `registered`: the registrations by scope and id; a scope may be missing."""
+    for instance in instances:
+        why, state = "", instance.status.value
+        known = registered.get(instance.scope)
+        if instance.status is InstanceStatus.ENDED:
             why = "it ended"
-        elif not machine.registration:
+        elif not instance.registration:
             state = "collecting garbage"
-        elif known is not None and machine.registration not in known:
-            why = "GitHub knows no such runner"
-        yield Leftover(kind=LeftoverKind.CONTAINER, name=machine.name, pool=machine.pool, state=state, left_over=why)
+        elif known is not None and instance.registration not in known:
+            why = "GitHub has no such runner"
+        yield Leftover(kind=LeftoverKind.CONTAINER, name=instance.name, pool=instance.pool, state=state, left_over=why)
 
 
 def registrations(
     scope: str,
     runners: Iterable[Runner],
-    machines: Iterable[RunnerInstance],
+    instances: Iterable[RunnerInstance],
     *,
     host: str,
     now: float,
     everywhere: bool,
 ) -> Iterator[Leftover]:
-    """The registrations in `scope` that a controller made; those of other machines are kept unless `everywhere`."""
-    running = {machine.registration for machine in machines if machine.status is InstanceStatus.RUNNING}
+    """The registrations in `scope` that controllers made; those of other machines are kept unless `everywhere`."""
+    running = {instance.registration for instance in instances if instance.status is InstanceStatus.RUNNING}
     for runner in runners:
         name = read_name(runner.name)
         if name is None:
@@ -108,13 +108,17 @@ def registrations(
 
 
 def volumes(
-    found: Iterable[StoreVolume], machines: Iterable[RunnerInstance], images: Mapping[str, str], *, stores: bool = False
+    found: Iterable[StoreVolume],
+    instances: Iterable[RunnerInstance],
+    images: Mapping[str, str],
+    *,
+    stores: bool = False,
 ) -> Iterator[Leftover]:
-    """The stores, by `images`: each declared pool's image id ('' where the image is not here).
+    """The volumes with stores. `images`: the image id of each declared pool ('' if the image is not on this machine).
 
-    A slot's store is what the next job's builds start from; it is kept unless `stores` says otherwise.
+    The next job of a slot builds on the slot's store, so it is kept unless `stores` is true.
     """
-    used = {(machine.pool, machine.slot) for machine in machines}
+    used = {(instance.pool, instance.slot) for instance in instances}
     for volume in found:
         why = ""
         if volume.pool not in images:
@@ -122,7 +126,7 @@ def volumes(
         elif images[volume.pool] not in {"", volume.image}:
             why = "the pool has a newer image"
         elif stores:
-            why = "no job uses it now"
+            why = "no job is using it"
         in_use = (volume.pool, volume.slot) in used
         state = "in use" if in_use else "kept for the next job"
         yield Leftover(
@@ -131,7 +135,7 @@ def volumes(
 
 
 def roots(work: Path, *, running: bool, folder: Path) -> Iterator[Leftover]:
-    """The roots among Nix' own in `folder` that jobs of a runner without containers left in its folder `work`."""
+    """The roots in Nix's `folder` that point to links left in `work` by the jobs of a runner without containers."""
     try:
         links = sorted(folder.iterdir())
     except OSError:
@@ -147,43 +151,33 @@ def roots(work: Path, *, running: bool, folder: Path) -> Iterator[Leftover]:
             yield Leftover(kind=LeftoverKind.ROOT, name=str(target), pool="", state=state, left_over=why)
 
 
-class Registrations(Protocol):
-    """What GitHub is asked (`ci_compiler.github.registration.Registrar`). Each raises GitHubError."""
-
-    def runners(self) -> Iterable[Runner]:
-        """All registrations."""
-
-    def remove(self, runner: int) -> Removal:
-        """Removes one that is not at work."""
-
-
 def find(
     spec: Spec,
     engine: ContainerEngine | ProcessEngine | None,
-    github: Mapping[str, Registrations],
+    github: Mapping[str, Registrar],
     *,
     host: str,
     now: float,
     everywhere: bool = False,
     stores: bool = False,
 ) -> tuple[Leftover, ...]:
-    """Everything of ours, in this machine's `engine` and in the scopes of `github`. Raises EngineError, GitHubError."""
-    machines = engine.machines() if engine else ()
+    """Everything that controllers made, in `engine` and in the scopes of `github`. Raises EngineError, GitHubError."""
+    instances = engine.machines() if engine else ()
     seen = {scope: {runner.id: runner for runner in one.runners()} for scope, one in github.items()}
-    items = list(containers(machines, seen))
+    items = list(containers(instances, seen))
     for scope, runners in seen.items():
-        items += registrations(scope, runners.values(), machines, host=host, now=now, everywhere=everywhere)
+        items += registrations(scope, runners.values(), instances, host=host, now=now, everywhere=everywhere)
     if isinstance(engine, ContainerEngine):
         images = {pool.name: engine.image_id(pool.image) for pool in spec.pools}
-        items += volumes(engine.volumes(), machines, images, stores=stores)
+        items += volumes(engine.volumes(), instances, images, stores=stores)
     elif engine is not None:
-        running = any(machine.status is InstanceStatus.RUNNING for machine in machines)
+        running = any(instance.status is InstanceStatus.RUNNING for instance in instances)
         items += roots(engine.folder / WORK, running=running, folder=ROOTS)
     return tuple(items)
 
 
-def remove(item: Leftover, engine: ContainerEngine | ProcessEngine | None, github: Mapping[str, Registrations]) -> bool:
-    """Removes `item`; False where it is wanted again by now. Raises EngineError, GitHubError."""
+def remove(item: Leftover, engine: ContainerEngine | ProcessEngine | None, github: Mapping[str, Registrar]) -> bool:
+    """Removes `item`; False if it is in use again by now. Raises EngineError, GitHubError."""
     match item.kind:
         case LeftoverKind.REGISTRATION:
             return github[item.scope].remove(item.id) is not Removal.BUSY

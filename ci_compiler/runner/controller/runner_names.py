@@ -1,6 +1,6 @@
-"""What the controller calls what it makes, so that it, `list` and `prune` know their own again.
+"""The names and labels of what the controller creates, by which it, `list` and `prune` recognise it.
 
-A registration is known by its name alone (GitHub keeps nothing else for us); containers and volumes bear labels too.
+A registration is recognised by its name alone, since GitHub stores nothing else; containers and volumes have labels.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ci_compiler.hardware import Hardware
 from ci_compiler.spec.model import Pool
 
 PREFIX = "ci-runner"
-"""How every name of ours begins."""
+"""The prefix of every name."""
 
 MOST_NAME = 64
-"""Characters of a runner's name at the most (actions/runner, its check of `--name`)."""
+"""The most characters of a runner's name (actions/runner, its check of `--name`)."""
 
 LABEL = "io.github.ci-compiler"
-"""What the labels of our containers and volumes begin with; alone, it marks them as ours."""
+"""The label that marks a container or volume as the controller's, and the prefix of its other labels."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NAME = re.compile(
@@ -28,12 +28,12 @@ _NAME = re.compile(
 )
 
 _OPERATING_SYSTEM = {"linux": "Linux", "darwin": "macOS"}
-"""The label of GitHub's own that tells an operating system, by the end of a Nix system's name."""
+"""GitHub's own label for an operating system, by the last part of a Nix system's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerName:
-    """What the name of a registration tells: its machine, place there, second of birth, and pool (maybe cut short)."""
+    """The parts of a registration's name: machine, slot, time of creation in seconds since 1970, pool (maybe cut)."""
 
     host: str
     slot: int
@@ -45,7 +45,7 @@ class RunnerName:
 
 
 def read_name(text: str) -> RunnerName | None:
-    """What `text` tells; None where it is no name of ours."""
+    """The parts of the name `text`; None if the controller did not make it."""
     found = _NAME.fullmatch(text)
     if found is None:
         return None
@@ -53,14 +53,14 @@ def read_name(text: str) -> RunnerName | None:
 
 
 def host_tag(hostname: str, machine_id: str = "") -> str:
-    """A machine in the names of its runners: its host name's beginning, and a digest of that and `/etc/machine-id`."""
+    """A machine in the names of its runners: the start of its host name, and a digest of name and `/etc/machine-id`."""
     begin = re.sub(r"[^a-z0-9]+", "-", hostname.lower())[:10].strip("-")
     digest = hashlib.sha256(f"{hostname} {machine_id}".encode()).hexdigest()[:4]
     return f"{begin}-{digest}" if begin else digest
 
 
 def labels_of(hardware: Hardware, pool: Pool) -> tuple[str, ...]:
-    """The labels that a runner of `pool` registers with: the pool's, and GitHub's own, which JIT runners lack."""
+    """The labels of a runner of `pool`: the pool's, and GitHub's default ones, which JIT runners do not get."""
     system = hardware.systems[pool.system]
     own = ("self-hosted", _OPERATING_SYSTEM[pool.system.rpartition("-")[2]], system.label)
     taken = {label.lower() for label in pool.runs_on.labels}
@@ -68,12 +68,12 @@ def labels_of(hardware: Hardware, pool: Pool) -> tuple[str, ...]:
 
 
 def marks(values: Mapping[str, object]) -> dict[str, str]:
-    """The labels of a container or volume that say `values`, and that it is ours."""
+    """The labels of a container or volume of the controller, with `values`."""
     return {LABEL: "runner"} | {f"{LABEL}.{key}": str(value) for key, value in values.items()}
 
 
 def mark(labels: Mapping[str, str], key: str) -> str:
-    """What `labels` say of `key`; '' for nothing."""
+    """The value of `key` among `labels`; '' if it has none."""
     return labels.get(f"{LABEL}.{key}", "")
 
 

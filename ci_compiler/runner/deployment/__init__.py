@@ -1,1 +1,1 @@
-"""Deployment files out of the spec's pools, one module a target; each is a pure function from the spec to texts."""
+"""Deployment files for the spec's pools, one module per target; each is a pure function from the spec to texts."""

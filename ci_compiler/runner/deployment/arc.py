@@ -1,9 +1,8 @@
-"""Helm values for the Actions Runner Controller (gha-runner-scale-set), one release a pool, and how to install them.
+"""Helm values for the Actions Runner Controller (gha-runner-scale-set), one release per pool, and how to install them.
 
-A pool whose `runs-on` is a name is a runner scale set of that name. A pool with labels can be one too, where it is
-asked for: named after the pool, with the labels sent along when the set is made. A pool's cores, memory and disk are
-those of a pod. `containerMode` stays unset: jobs run in the pool's own image, whose entry point the chart then leaves
-alone.
+A pool whose `runs-on` is a name is a runner scale set of that name. On request, a pool with labels becomes one too: it
+is named after the pool and gets the labels when it is created. A pool's cores, memory and disk are those of a pod.
+`containerMode` stays unset: jobs run in the pool's own image, and the chart then keeps its entry point.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ CONTROLLER_NAMESPACE = "arc-systems"
 SECRET = "ci-runner-github"  # noqa: S105  (the name of a Kubernetes secret)
 
 SCRATCH = "10G"
-"""Ephemeral storage of a pod: checkouts, manifests and logs. What is built lies on the volume at /nix."""
+"""Ephemeral storage of a pod, for checkouts, manifests and logs. Builds use the volume at /nix."""
 
 SHARED_MEMORY = 8
-"""The part of a pod's memory (one of so many) that /dev/shm may take: torch's data loaders hand batches over in it."""
+"""One part in so many of a pod's memory may be shared memory, through which torch's data loaders pass batches."""
 
 GPU = "nvidia.com/gpu"
-"""The resource of NVIDIA's device plugin, and the taint of nodes that have it."""
+"""The resource of NVIDIA's device plugin, and the taint of the nodes that provide it."""
 
 
 def deployment(spec: Spec, *, scale_set_labels: bool = False) -> Deployment:
-    """A file of values a pool, and the commands. Raises InputError where no pool can be a runner scale set."""
+    """One file of values per pool, and the commands. Raises InputError if no pool can be a runner scale set."""
     pools = tuple(pool for pool in spec.pools if pool.runs_on.scale_set or scale_set_labels)
     if not pools:
         message = (
@@ -46,7 +45,7 @@ def deployment(spec: Spec, *, scale_set_labels: bool = False) -> Deployment:
 
 
 def values(spec: Spec, pool: Pool) -> dict[str, Node]:
-    """The chart's values for `pool`. The address on GitHub is left to the command that installs."""
+    """The chart's values for `pool`, except the URL on GitHub, which the install command sets."""
     found: dict[str, Node] = {"runnerScaleSetName": name(pool), "githubConfigSecret": SECRET}
     if not pool.runs_on.scale_set:
         found["scaleSetLabels"] = list(pool.runs_on.labels)
@@ -56,7 +55,7 @@ def values(spec: Spec, pool: Pool) -> dict[str, Node]:
 
 
 def name(pool: Pool) -> str:
-    """What the pool's scale set is called: what a job says in `runs-on`, or, for a label set, the pool's own name."""
+    """The name of the pool's scale set: its `runs-on`, or, for a label set, the name of the pool."""
     return pool.runs_on.scale_set or pool.name
 
 
@@ -89,7 +88,7 @@ def _pod(spec: Spec, pool: Pool) -> dict[str, Node]:
         "runAsGroup": USER,
         "fsGroup": USER,
         "fsGroupChangePolicy": "OnRootMismatch",
-        # The sandbox of a build is made of namespaces, which the runtime's own profile forbids.
+        # The build sandbox needs namespaces, which the runtime's default profile forbids.
         "seccompProfile": {"type": "Unconfined" if builds else "RuntimeDefault"},
     }
     return pod | {
@@ -100,7 +99,7 @@ def _pod(spec: Spec, pool: Pool) -> dict[str, Node]:
 
 
 def _selector(spec: Spec, pool: Pool) -> dict[str, Node]:
-    """Nodes of the pool's system, with GPUs of its kind (labels of NVIDIA's GPU feature discovery)."""
+    """Labels of the nodes with the pool's system and GPU (NVIDIA's GPU feature discovery)."""
     found: dict[str, Node] = {"kubernetes.io/os": "linux", "kubernetes.io/arch": ARCHITECTURES[pool.system]}
     if pool.gpu:
         capability = spec.hardware.gpu(pool.gpu).capability
@@ -110,7 +109,7 @@ def _selector(spec: Spec, pool: Pool) -> dict[str, Node]:
 
 
 def _seed(pool: Pool, *, builds: bool) -> dict[str, Node]:
-    """The volume at /nix hides the image's own store: it is copied over before the runner starts."""
+    """Copies the image's store to the volume at /nix, which would hide it."""
     return {
         "name": "seed-nix",
         "image": pool.image,
@@ -123,17 +122,17 @@ def _seed(pool: Pool, *, builds: bool) -> dict[str, Node]:
 
 def _runner(spec: Spec, pool: Pool, *, builds: bool) -> dict[str, Node]:
     gpus = 1 if pool.gpu else 0
-    told: list[Node] = [
+    environment: list[Node] = [
         {"name": "CI_RUNNER_CORES", "value": str(pool.cores)},
         {"name": "CI_RUNNER_FREE_GB", "value": str(most_disk(spec))},
     ]
     if not gpus:
-        # Where NVIDIA's runtime is a node's default, a pod that asks for no GPU would see all of them.
-        told.append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
+        # If NVIDIA's runtime is the default on a node, a pod that requests no GPU would see all of them.
+        environment.append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
     return {
         "name": "runner",
         "image": pool.image,
-        "env": told,
+        "env": environment,
         "securityContext": _rights(builds=builds),
         "resources": _resources(pool, gpus=gpus),
         "volumeMounts": [
@@ -152,7 +151,7 @@ def _rights(*, builds: bool) -> dict[str, Node]:
 
 
 def _resources(pool: Pool, *, gpus: int) -> dict[str, Node]:
-    """Requests that are the limits: the pod is the last to be evicted, and gets what its job was promised."""
+    """Requests equal limits (class Guaranteed), so that the pod is evicted last."""
     amounts: dict[str, Node] = {"cpu": pool.cores, "memory": f"{pool.memory}G", "ephemeral-storage": SCRATCH}
     if gpus:
         amounts[GPU] = gpus
@@ -172,20 +171,22 @@ def _volumes(pool: Pool) -> list[Node]:
     ]
 
 
-# What is said of it.
+# Findings, comments and the page.
 
 
 def _remarks(pool: Pool) -> tuple[str, ...]:
     if pool.runs_on.scale_set:
         return ()
     return (
-        "scaleSetLabels are sent when the scale set is made, and ignored when they change afterwards:",
-        f"then `helm uninstall {pool.name}`, and install it again.",
+        "scaleSetLabels take effect only when the scale set is created. After a change,",
+        f"run `helm uninstall {pool.name}` and install it again.",
     )
 
 
 def _left_out(spec: Spec, pool: Pool) -> Finding:
-    message = f"{pool.name} is addressed by labels and left out; give it `runs-on: NAME`, or use --scale-set-labels"
+    message = (
+        f"{pool.name} is addressed by labels, so arc leaves it out; give it `runs-on: NAME`, or use --scale-set-labels"
+    )
     return spec.finding(("runners", pool.name, "runs-on"), Code.LABEL_SET, message)
 
 
@@ -227,23 +228,23 @@ _PAGE = """\
 
 {rows}
 
-A pool's cores, memory and disk are those of one pod: declare less than a node has, which keeps some of each for itself.
-The pods of builds have a user namespace of their own (`hostUsers: false`, with `procMount: Unmasked`), so that Nix can
-make its sandbox: Kubernetes 1.33 or later, or the feature gates UserNamespacesSupport and ProcMountType, in a namespace
-that enforces no Pod Security level. The volume at /nix is of the cluster's default storage class, and goes with its
-pod. What differs in your cluster (a storage class, a runtime class, further node labels) goes into a file of your own,
-behind the compiled one: `--values mine.yaml`.
+A pool's cores, memory and disk are those of one pod: declare less than a node has, since nodes reserve some of each.
+Pods that build have their own user namespace (`hostUsers: false`, with `procMount: Unmasked`), so that Nix can create
+its sandbox. This needs Kubernetes 1.33 or later, or the feature gates UserNamespacesSupport and ProcMountType, in a
+namespace that enforces no Pod Security level. The volume at /nix has the cluster's default storage class and is deleted
+with its pod. Put what differs in your cluster (a storage class, a runtime class, further node labels) into a file of
+your own, and pass it after the compiled one: `--values mine.yaml`.
 {gpus}{labels}
 In this folder:
 
 ```shell
-# The repository, or the organisation, that the runners are for.
+# The repository or organisation of the runners.
 export GITHUB_CONFIG_URL=https://github.com/OWNER/REPOSITORY
 
 helm upgrade --install arc {controller} --version {version} \\
   --namespace {controllers} --create-namespace
 
-# A token that may administer them, read from the terminal: no argument that `ps` shows, no line in a history.
+# A token that may administer them, read from the terminal so that neither `ps` nor the shell's history shows it.
 kubectl create namespace {namespace} --dry-run=client --output yaml | kubectl apply --filename -
 read -rs TOKEN && printf %s "$TOKEN" \\
   | kubectl create secret generic {secret} --namespace {namespace} --from-file=github_token=/dev/stdin
@@ -251,18 +252,18 @@ read -rs TOKEN && printf %s "$TOKEN" \\
 {installs}
 ```
 
-A GitHub App is better than a token: give the secret `github_app_id`, `github_app_installation_id` and
-`github_app_private_key` in its place. Both charts are of one version: to move to another, `helm uninstall` the scale
-sets, upgrade the controller and its CRDs, and install the scale sets again.
+A GitHub App is better than a token: put `github_app_id`, `github_app_installation_id` and `github_app_private_key` into
+the secret instead. Both charts must have the same version: to upgrade, `helm uninstall` the scale sets, upgrade the
+controller and its CRDs, and install the scale sets again.
 """
 
 _GPU_NODES = """
-GPUs are found by the labels `nvidia.com/gpu.compute.major` and `.minor` of NVIDIA's GPU feature discovery, which comes
-with the GPU operator; the image holds no driver, which the node's runtime brings.
+The labels `nvidia.com/gpu.compute.major` and `.minor` select nodes with GPUs. NVIDIA's GPU feature discovery sets them,
+which is part of the GPU operator. The image contains no driver; the node's runtime provides it.
 """
 
 _LABELS = """
-Scale sets with labels: GitHub gets `scaleSetLabels` when a set is made and looks at no later change; after one,
-`helm uninstall` the release and install it again. Its lists of runners show no labels of scale sets. Not every GitHub
-has labels of scale sets: where a job waits for nobody, give the pool `runs-on: NAME` in the spec.
+Scale sets with labels: `scaleSetLabels` take effect only when a set is created. After a change, `helm uninstall` the
+release and install it again. GitHub's lists of runners do not show the labels of scale sets. Not every GitHub server
+supports them: if no runner takes a job, give the pool `runs-on: NAME` in the spec.
 """

@@ -1,7 +1,7 @@
-"""What a controller's service may do on its machine: talk to GitHub and to the engine's socket, and no more.
+"""Restrictions on a controller's service: it may talk to GitHub and to the engine's socket, and nothing else.
 
-It runs no job and builds nothing: the engine makes the containers, in a session of its own. So the service can give up
-what a container engine needs (new privileges for newuidmap, devices, namespaces). Source: systemd.exec(5).
+The service runs no job and builds nothing, since the engine creates the containers in a session of its own. So it can
+do without what a container engine needs: new privileges for newuidmap, devices, namespaces. Source: systemd.exec(5).
 """
 
 from __future__ import annotations
@@ -33,4 +33,4 @@ HARDENING: dict[str, str] = {
     "SystemCallFilter": "@system-service",
     "SystemCallErrorNumber": "EPERM",
 }
-"""Settings of the service by name. The engine's socket lies below /run/user, which ProtectHome must leave in sight."""
+"""Settings of the service by name. ProtectHome must keep /run/user visible, which holds the engine's socket."""

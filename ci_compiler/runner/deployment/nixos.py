@@ -1,4 +1,4 @@
-"""A NixOS module: what the systemd units are elsewhere, as options, for machines that are declared."""
+"""A NixOS module with the services that the systemd units define elsewhere, and options for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODULE = "ci-runner.nix"
 def deployment(spec: Spec) -> Deployment:
     """The module and the page for the pools with labels; a warning for each runner scale set.
 
-    Raises InputError where they all are.
+    Raises InputError if every pool is one.
     """
     pools, left_out = listed(spec, TARGET)
     files = {MODULE: _module(spec, pools), INSTALL: page(spec, TARGET, _page(spec, pools))}
@@ -65,14 +65,14 @@ _SPEC_OPTION = """
 
 _MODULE = """\
 # {head}
-# Controllers of GitHub Actions runners: each starts containers of its pool's image, one job each, with podman and
-# without root. The credential stays with them.
+# Controllers of GitHub Actions runners. Each starts containers of its pool's image with rootless podman, one per job.
+# Only the controllers get the credential.
 {{ config, lib, ... }}:
 
 let
   cfg = config.services.ci-runner;
 
-  # The spec's pools; `stop` is how many seconds a job at hand may take to end, and its container to be removed.
+  # The spec's pools; `stop`: the seconds in which a running job must end and its container be removed.
   known = {{
 {pools}
   }};
@@ -86,7 +86,7 @@ in
 
     package = lib.mkOption {{
       type = lib.types.package;
-      description = "The package that has bin/ci-runner.";
+      description = "The package that provides bin/ci-runner.";
     }};
 
     repository = lib.mkOption {{
@@ -97,14 +97,14 @@ in
 
     credential = lib.mkOption {{
       type = lib.types.str;
-      description = "A file in the form of gh's hosts.yml, with a token that may administer runners; not in the store.";
+      description = "A file like gh's hosts.yml, outside the store, with a token that may administer runners.";
       example = "/run/secrets/hosts.yml";
     }};
 {spec_options}
     pools = lib.mkOption {{
       type = lib.types.attrsOf (lib.types.ints.positive);
       default = {{ }};
-      description = "The pools that this machine belongs to, and how many runners of each it runs at a time.";
+      description = "The pools of this machine, and how many runners of each it runs at a time.";
       example = lib.literalExpression "{{ x86-builder = 1; }}";
     }};
   }};
@@ -118,7 +118,7 @@ in
     virtualisation.podman.enable = true;
     hardware.nvidia-container-toolkit.enable = lib.mkIf hasGpu true;
 
-    # The user's own podman, whose session outlives logins; its socket is what the controllers talk to.
+    # The user runs podman in a session that lasts beyond logins; the controllers use its socket.
     users.groups.ci-runner = {{ }};
     users.users.ci-runner = {{
       isSystemUser = true;
@@ -173,14 +173,14 @@ _PAGE = """\
 
 {rows}
 
-In the machine's configuration, with the pools that it belongs to (`ci-runner labels` says which):
+In the machine's configuration, with its pools (`ci-runner labels` lists them):
 
 ```nix
 {{
   imports = [ ./{module} ];
   services.ci-runner = {{
     enable = true;
-    package = …; # {toolkit} from PyPI, by buildPythonApplication or uv2nix
+    package = …; # {toolkit} from PyPI, built with buildPythonApplication or uv2nix
     repository = "OWNER/REPOSITORY";
     credential = "/run/secrets/hosts.yml";
 {spec}    pools.{example} = 1;
@@ -188,8 +188,9 @@ In the machine's configuration, with the pools that it belongs to (`ci-runner la
 }}
 ```
 
-The credential holds `github.com: {{oauth_token: …}}`, as gh keeps its own; systemd hands it to the controllers alone.
-`systemctl stop` lets a job at hand end first, for as long as its timeout allows. A controller that ended with 7 stays
-down: GitHub takes no runner of its image's version any more; pull a newer image, then start it. `nixos-rebuild switch`
-reloads systemd: podman without root keeps a container's GPU through that; docker, or podman as root, can lose it.
+The credential file contains `github.com: {{oauth_token: …}}`, like gh's hosts.yml; systemd passes it only to the
+controllers. `systemctl stop` waits for a running job, for as long as the job's timeout allows. A controller that exited
+with 7 stays down, since GitHub no longer serves the runner's version in its image: pull a newer image, then start it.
+`nixos-rebuild switch` reloads systemd. With rootless podman, a container keeps its GPU across that; with docker, or
+podman as root, it can lose it.
 """

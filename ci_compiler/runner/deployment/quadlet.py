@@ -1,6 +1,6 @@
-"""Podman quadlets: a controller a pool as a container of the user's, beside the containers that it starts.
+"""Podman quadlets: one controller per pool, in a container of the user beside the containers that it starts.
 
-The controller gets podman's socket and the credential; the jobs' containers get neither.
+The controller gets podman's socket and the credential; the containers of jobs get neither.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ CONFIGURATION = ".config/ci-runner"
 
 
 def deployment(spec: Spec) -> Deployment:
-    """A `.container` a pool with labels, and the page; a warning for each runner scale set.
+    """One `.container` file per pool with labels, and the page; a warning for each runner scale set.
 
-    Raises InputError where they all are.
+    Raises InputError if every pool is one.
     """
     pools, left_out = listed(spec, TARGET)
     head = heading(spec, TARGET)
@@ -48,7 +48,7 @@ def _container(spec: Spec, pool: Pool) -> dict[str, Section]:
     stopping = longest(spec, pool) + STOPPING
     volumes = [
         f"%t/{SOCKET}:/run/{SOCKET}",
-        # With the machine's name, what its runners are known by on GitHub.
+        # Identifies the machine in the names of its runners, together with its host name.
         "/etc/machine-id:/etc/machine-id:ro",
     ]
     if spec_option(spec):
@@ -98,34 +98,34 @@ _PAGE = """\
 
 {rows}
 
-As the user whom the runners belong to, with podman 4.6 or later, in the repository's root:
+As the user that owns the runners, with podman 4.6 or later, in the repository's root:
 
 ```shell
 files=…  # this folder
 
-# The user's services run without a login; the controllers talk to the user's podman.
+# Lets the user's services run without a login; the controllers use the user's podman.
 loginctl enable-linger
 systemctl --user enable --now podman.socket
 
-# What the controllers are told: the repository, the spec.
+# The controllers' configuration: the repository, the spec.
 mkdir -p ~/{configuration}
 echo GITHUB_REPOSITORY=OWNER/REPOSITORY >~/{configuration}/environment
 {copy_spec}
 # A token that may administer the repository's runners; no job's container gets it.
 read -rs TOKEN && printf %s "$TOKEN" | podman secret create {secret} -
 
-# A quadlet for each pool that this machine belongs to (`ci-runner labels` says which).
+# One quadlet for each pool of this machine (`ci-runner labels` lists them).
 install -D -m 0644 -t ~/.config/containers/systemd "$files"/ci-runner-{example}.container
 systemctl --user daemon-reload
 systemctl --user start ci-runner-{example}.service
 ```
 
-`systemctl --user stop` lets a job at hand end first, for as long as its timeout allows. A controller that ended with 7
-stays down: GitHub takes no runner of its image's version any more; pull a newer image, then start it.
+`systemctl --user stop` waits for a running job, for as long as the job's timeout allows. A controller that exited with
+7 stays down, since GitHub no longer serves the runner's version in its image: pull a newer image, then start it.
 {gpus}"""
 
 _ON_GPUS = """
-A machine with GPUs has them described for containers, at every start and as root, by NVIDIA's container toolkit:
-`nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml`. Podman without root keeps a container's GPU through a
-`systemctl daemon-reload`; docker, or podman as root, can lose it.
+On a machine with GPUs, NVIDIA's container toolkit must describe them for containers, as root and after every boot:
+`nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml`. With rootless podman, a container keeps its GPU across a
+`systemctl daemon-reload`; with docker, or podman as root, it can lose it.
 """

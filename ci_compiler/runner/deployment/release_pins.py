@@ -1,6 +1,6 @@
-"""What the images and the deployments are pinned to, from `runners/pins.json`: the only place that says a version.
+"""The pins of the images and deployments, from `release_pins.json`, the only place that states their versions.
 
-`runner-images/build.py` reads it too, in a bare checkout: nothing but the standard library is imported here.
+`runner-images/build.py` imports this module in a bare checkout, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ci_compiler import __version__
 PINS = Path(__file__).with_name("release_pins.json")
 
 ARCHITECTURES = {"x86_64-linux": "amd64", "aarch64-linux": "arm64"}
-"""What container engines and Kubernetes (`kubernetes.io/arch`) call the architecture of a Nix system."""
+"""The architecture of a Nix system, as container engines and Kubernetes (`kubernetes.io/arch`) name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """An archive that an image is made of: its address by architecture, its SHA-256 where that is known."""
+    """An archive in an image: its URL by architecture, and its SHA-256 where that is known."""
 
     version: str
     urls: Mapping[str, str]
@@ -31,9 +31,9 @@ class Archive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasePins:
-    """Helm charts as OCI references with their common version; the base image by digest; the archives by name.
+    """Helm charts as OCI references and their common version, the base image by digest, the archives by name.
 
-    `controller` is the image of a controller, for an `owner` and a `version`.
+    `controller`: the template of the controller's image, with the fields `owner` and `version`.
     """
 
     chart_version: str
@@ -66,7 +66,7 @@ def _archive(row: Mapping[str, Any]) -> Archive:
 
 
 def build_arguments(backend: str) -> dict[str, str]:
-    """What is known of the build arguments of `runner-images/` for a spec's backend: no checksum that nobody told."""
+    """The build arguments of `runner-images/` for a spec's backend, as far as the pins state them."""
     known = pins()
     found = {
         "BASE_IMAGE": known.base,

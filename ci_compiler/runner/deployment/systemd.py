@@ -1,7 +1,7 @@
-"""Units for a machine with systemd: a template for controllers, a drop-in a pool, and how to install them.
+"""Units for a machine with systemd: a template for controllers, one drop-in per pool, and how to install them.
 
-The controller (`ci-runner start POOL`) holds the credential and runs as a user of its own; podman runs the jobs'
-containers without root, in that user's session, and is told what to do through its socket.
+The controller (`ci-runner start POOL`) holds the credential and runs as a dedicated user. Rootless podman runs the
+containers of jobs in that user's session; the controller talks to it through its socket.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ TEMPLATE = "ci-runner@.service"
 GPUS = "ci-runner-gpus.service"
 
 Section = dict[str, str | list[str]]
-"""A section of a unit: a setting by name, one that is given several times as a list."""
+"""A section of a unit: settings by name, a list for one that is repeated."""
 
 
 def deployment(spec: Spec) -> Deployment:
     """The units and the page for the pools with labels; a warning for each runner scale set.
 
-    Raises InputError where they all are.
+    Raises InputError if every pool is one.
     """
     pools, left_out = listed(spec, TARGET)
     head = heading(spec, TARGET)
@@ -111,7 +111,7 @@ _GPUS: dict[str, Section] = {
     },
     "Install": {"WantedBy": "multi-user.target"},
 }
-"""A driver's update changes the description; so it is made at every start of the machine."""
+"""A driver update changes the description, so it is generated at every boot."""
 
 
 def _page(spec: Spec, pools: tuple[Pool, ...]) -> str:
@@ -139,39 +139,40 @@ As root, on a machine with podman 4.1 or later, in the repository's root:
 ```shell
 files=…  # this folder
 
-# The toolkit, and a user for the controllers whose containers podman runs without root.
+# The toolkit, and a user for the controllers; rootless podman runs their containers.
 python3 -m venv {prefix} && {prefix}/bin/pip install {toolkit}
 useradd --system --create-home --home-dir {home} --shell /usr/sbin/nologin {user}
 usermod --add-subuids 600000-665535 --add-subgids 600000-665535 {user}
 loginctl enable-linger {user}
 systemctl --user --machine={user}@.host enable --now podman.socket
 
-# What the controllers are told: the repository, podman's socket, the spec.
+# The controllers' configuration: the repository, podman's socket, the spec.
 install -d -m 0755 {configuration}
 cat >{configuration}/environment <<END
 GITHUB_REPOSITORY=OWNER/REPOSITORY
 CONTAINER_HOST=unix:///run/user/$(id --user {user})/podman/podman.sock
 END
 {copy_spec}
-# A token that may administer the repository's runners, in the form in which gh keeps its own. systemd hands it to the
-# controllers alone; no container gets it.
+# A token that may administer the repository's runners, in the format of gh's hosts.yml. systemd passes it only to the
+# controllers; no container gets it.
 install -m 0600 /dev/null {configuration}/hosts.yml
 read -rs TOKEN && printf 'github.com: {{oauth_token: %s}}\\n' "$TOKEN" >{configuration}/hosts.yml
 
-# The units, and a controller for each pool that this machine belongs to (`ci-runner labels` says which).
+# The units, and one controller for each pool of this machine (`ci-runner labels` lists them).
 cp -r "$files"/ci-runner@* /etc/systemd/system/
 systemctl daemon-reload
 systemctl enable --now ci-runner@{example}.service
 ```
 
-`systemctl stop` lets a job at hand end first, for as long as its timeout allows. A controller that ended with 7 stays
-down: GitHub takes no runner of its image's version any more; pull a newer image, then start it. A machine that runs
-several runners of a pool says `COUNT=2` in `{configuration}/POOL.environment`. For a GitHub App in place of the token:
-`GITHUB_APP_ID=…` there, and a drop-in with `LoadCredential=app.pem:…` and
+`systemctl stop` waits for a running job, for as long as the job's timeout allows. A controller that exited with 7 stays
+down, since GitHub no longer serves the runner's version in its image: pull a newer image, then start it. To run several
+runners of a pool on the machine, set `COUNT=2` in `{configuration}/POOL.environment`. To use a GitHub App instead of
+the token, set `GITHUB_APP_ID=…` there, and add a drop-in with `LoadCredential=app.pem:…` and
 `Environment=GITHUB_APP_PRIVATE_KEY_FILE=%d/app.pem`.
 {gpus}"""
 
 _ON_GPUS = """
-A machine with GPUs: `cp "$files"/ci-runner-gpus.service /etc/systemd/system/`, and NVIDIA's container toolkit. Podman
-without root keeps a container's GPU through a `systemctl daemon-reload`; docker, or podman as root, can lose it.
+A machine with GPUs also needs `cp "$files"/ci-runner-gpus.service /etc/systemd/system/` and NVIDIA's container toolkit.
+With rootless podman, a container keeps its GPU across a `systemctl daemon-reload`; with docker, or podman as root, it
+can lose it.
 """

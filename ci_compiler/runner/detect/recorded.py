@@ -1,7 +1,7 @@
-"""What a machine's own files and tools say, made into a `Machine`.
+"""Turns what a machine's files and tools say into a `Machine`.
 
-Pure: `host` records the texts, the functions here read them. They take any text, since tools of all ages and drivers in
-any state wrote it: what cannot be read is told as a problem, or is not there.
+Pure: `this_machine` records the texts, and the functions here parse them. They accept any text, since tools of any age
+and drivers in any state write it: what cannot be parsed becomes a problem, or counts as absent.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from typing import Any
 
 from ci_compiler.hardware import Hardware, Version
 from ci_compiler.hardware.machine import ContainerRuntime, GpuDevice, Machine, NixInstallation, StorageFolder, isas_of
+from ci_compiler.runner.detect.mounts import Mount, build_folder_of, sandboxed
 from ci_compiler.runner.upstream import release, upstream
 
 GPU_QUERY = ("index", "name", "compute_cap", "memory.total", "driver_version", "mig.mode.current")
-"""What nvidia-smi is asked for each GPU, in this order."""
+"""The fields that nvidia-smi is asked for, of each GPU and in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a program said: its exit status and both of its outputs."""
+    """The answer of a program: its exit status and both of its outputs."""
 
     status: int
     out: str = ""
@@ -31,24 +32,24 @@ class Answer:
 
     @property
     def said(self) -> str:
-        """The first line that it said, on standard error or else on standard output; '' for nothing."""
+        """The first line on standard error, or else on standard output; '' if it printed nothing."""
         lines = (plain(line) for text in (self.err, self.out) for line in text.splitlines())
         return next(filter(None, lines), "")
 
 
 def plain(line: str) -> str:
-    """A line as people may see it: without a terminal's colours, control characters and runs of blanks."""
+    """A line fit to print: without colours, control characters and runs of blanks."""
     colourless = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)
     return " ".join("".join(char if char.isprintable() else " " for char in colourless).split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """The texts and numbers of a machine as they were read. None: there is no such program or file.
+    """The texts and numbers of a machine as they were read; None: the program or file does not exist.
 
-    `machine` and `os_name` are uname's. `affinity` are the processors that this process may use. `cpu_limits` and
-    `memory_limits` are the texts of the control groups above it. `display_controllers` are the addresses of NVIDIA's
-    GPUs on the PCI bus. `trial` is what a build said of the place it was made in (`host.TRIAL`).
+    `machine` and `os_name` come from uname. `affinity` is the number of processors that this process may use.
+    `cpu_limits` and `memory_limits` are the texts of the control groups that it is in. `display_controllers` are the
+    PCI addresses of NVIDIA GPUs. `trial` is the output of the trial build (`this_machine.TRIAL`).
     """
 
     machine: str
@@ -73,7 +74,7 @@ class Recorded:
 
 
 def machine(recorded: Recorded, hardware: Hardware) -> Machine:
-    """The machine that `recorded` tells of."""
+    """The machine that `recorded` describes."""
     system = f"{_ARCHITECTURES.get(recorded.machine, recorded.machine)}-{recorded.os_name.lower()}"
     cpu, listed = processors(recorded.cpuinfo), lscpu(recorded.lscpu)
     flags = cpu.flags or frozenset(listed.get("Flags", "").split())
@@ -100,7 +101,7 @@ def machine(recorded: Recorded, hardware: Hardware) -> Machine:
 
 
 _ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64"}
-"""What kernels other than Linux call the architectures of Nix' systems."""
+"""Architectures under other names than Nix uses, as some kernels report them."""
 
 
 # Processors and memory.
@@ -108,7 +109,7 @@ _ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processors:
-    """The model that /proc/cpuinfo names ('' on ARM), `part` which ARM gives in its place, flags that *all* have."""
+    """The model in /proc/cpuinfo ('' on ARM), the `part` that ARM gives instead, the flags of *all* processors."""
 
     model: str
     part: str
@@ -116,7 +117,7 @@ class Processors:
 
 
 def processors(text: str) -> Processors:
-    """What /proc/cpuinfo says. A flag that one processor of several lacks is none: a process may run on any."""
+    """What /proc/cpuinfo says. A flag that one processor lacks does not count: a process may run on any of them."""
     first: dict[str, str] = {}
     flags: frozenset[str] | None = None
     for line in text.splitlines():
@@ -131,7 +132,7 @@ def processors(text: str) -> Processors:
 
 
 def lscpu(text: str) -> dict[str, str]:
-    """The fields of lscpu's output by their names in English, each the first of its name."""
+    """The fields of lscpu's output in English, by name; the first of several with one name."""
     fields: dict[str, str] = {}
     for line in text.splitlines():
         key, colon, value = line.partition(":")
@@ -141,7 +142,7 @@ def lscpu(text: str) -> dict[str, str]:
 
 
 def cpu_limit(text: str) -> int:
-    """The whole processors that a control group allows (`cpu.max`: microseconds in a period), 0 for no limit."""
+    """The whole processors that a control group allows (`cpu.max`: microseconds per period); 0 for no limit."""
     found = re.fullmatch(r"\s*([0-9]{1,18})\s+([0-9]{1,18})\s*", text)
     if not found or not int(found[1]) or not int(found[2]):
         return 0
@@ -149,20 +150,20 @@ def cpu_limit(text: str) -> int:
 
 
 def memory_total(text: str) -> int:
-    """The bytes of memory that /proc/meminfo tells, 0 where it does not."""
+    """The bytes of memory that /proc/meminfo states; 0 if it states none."""
     found = re.search(r"^MemTotal:\s+([0-9]{1,18}) kB", text, re.MULTILINE)
     return int(found[1]) * 1024 if found else 0
 
 
 def memory_limit(text: str) -> int:
-    """The bytes of memory that a control group allows, 0 for no limit (`max`, and a number past any machine)."""
+    """The bytes of memory that a control group allows; 0 for no limit (`max`, or more than any machine has)."""
     found = re.fullmatch(r"\s*([0-9]{1,20})\s*", text)
     limit = int(found[1]) if found else 0
     return limit if limit < 2**60 else 0
 
 
 def os_title(text: str) -> str:
-    """The system's name for people out of /etc/os-release; '' for none."""
+    """The operating system's display name from /etc/os-release; '' if it has none."""
     found = re.search(r"^PRETTY_NAME=(['\"]?)(.*?)\1\s*$", text, re.MULTILINE)
     return plain(found[2]) if found else ""
 
@@ -171,10 +172,10 @@ def os_title(text: str) -> str:
 
 
 def gpus(answer: Answer | None, controllers: Iterable[str] = ()) -> tuple[tuple[GpuDevice, ...], tuple[str, ...]]:
-    """The GPUs that nvidia-smi's `answer` to `GPU_QUERY` proves, and what is wrong with the rest.
+    """The GPUs in nvidia-smi's `answer` to `GPU_QUERY`, and what is wrong with the others.
 
-    Its exit status proves nothing, since it is 0 with a crashed driver as well: a GPU is what has a name and a compute
-    capability. `controllers` are the GPUs on the bus, which have no working driver where none answers.
+    The exit status proves nothing, since a crashed driver gives 0 as well: a row counts if it has a name and a compute
+    capability. `controllers` are the PCI addresses of GPUs; if none of those answers, the driver does not work.
     """
     found: list[GpuDevice] = []
     problems: list[str] = []
@@ -185,103 +186,52 @@ def gpus(answer: Answer | None, controllers: Iterable[str] = ()) -> tuple[tuple[
             found.append(device)
         elif cells[:1] and cells[0].isdecimal():
             problems.append(
-                f"nvidia-smi knows GPU {cells[0]} but not its name and compute capability: {', '.join(cells)}"
+                f"nvidia-smi lists GPU {cells[0]} without its name and compute capability: {', '.join(cells)}"
             )
         elif any(cells):
             problems.append(f"nvidia-smi: {', '.join(cells)}")
     if answer is not None and not found and not problems:
-        problems.append(f"nvidia-smi: {answer.said or f'ended with {answer.status} and named no GPU'}")
+        problems.append(f"nvidia-smi: {answer.said or f'exited with {answer.status} and listed no GPU'}")
     on_bus = list(controllers)
     if on_bus and not found:
-        driver = "nvidia-smi is not there" if answer is None else "no driver answers"
-        problems.append(f"GPUs of NVIDIA are on the PCI bus ({', '.join(on_bus)}), but {driver}")
+        driver = "there is no nvidia-smi" if answer is None else "no driver answers"
+        problems.append(f"NVIDIA GPUs are on the PCI bus ({', '.join(on_bus)}), but {driver}")
     return tuple(found), tuple(problems)
 
 
 def _device(cells: list[str]) -> GpuDevice | None:
-    """The GPU of a row, whose name may hold commas; None without a name and a compute capability."""
+    """The GPU of a row, whose name may contain commas; None without a name or a compute capability."""
     index, (capability, memory, driver, mig) = cells[0], cells[-4:]
     name = ", ".join(cells[1:-4])
     known = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,2})", capability)
-    if not _told(name) or not known or not re.fullmatch(r"[0-9]{1,4}", index):
+    if not _has_value(name) or not known or not re.fullmatch(r"[0-9]{1,4}", index):
         return None
     return GpuDevice(
         index=int(index),
         name=name,
         capability=Version(int(known[1]), int(known[2])),
         memory=int(memory) * 2**20 if re.fullmatch(r"[0-9]{1,9}", memory) else 0,
-        driver=driver if _told(driver) else "",
+        driver=driver if _has_value(driver) else "",
         mig=mig == "Enabled",
     )
 
 
-def _told(cell: str) -> bool:
-    """Whether a cell holds a value, and not `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `ERR!` and the like."""
+def _has_value(cell: str) -> bool:
+    """Whether a cell has a value, not `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `ERR!` and the like."""
     return bool(cell) and not cell.startswith("[") and cell != "N/A" and "ERR!" not in cell
 
 
-# Mounts, and the place where builds are made.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mount:
-    """A mount: its place, the folder of its file system that it shows, the device's numbers, the kind and source."""
-
-    point: str
-    root: str
-    numbers: str
-    kind: str
-    source: str
-
-    @property
-    def device(self) -> str:
-        """What tells its file system apart: the disk where there is one, since subvolumes share its space."""
-        return self.source if self.source.startswith("/dev/") else self.numbers
-
-
-def mounts(text: str) -> tuple[Mount, ...]:
-    """The mounts of a /proc/PID/mountinfo, in its order (man 5 proc)."""
-    found = []
-    for line in text.splitlines():
-        words, _, rest = line.partition(" - ")
-        left, right = words.split(), rest.split()
-        if len(left) >= 5 and len(right) >= 2:
-            root, point, source = (_unescaped(word) for word in (left[3], left[4], right[1]))
-            found.append(Mount(point=point, root=root, numbers=left[2], kind=right[0], source=source))
-    return tuple(found)
-
-
-def _unescaped(word: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)
-
-
-def mount_of(known: Iterable[Mount], path: str) -> Mount | None:
-    """The mount that `path` (absolute, without links) lies in: the deepest, of several at one place the last."""
-    holding = [mount for mount in known if _below(path, mount.point)]
-    return max(reversed(holding), key=lambda mount: len(mount.point), default=None)
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def sandboxed(trial: str) -> bool:
-    """Whether a trial build ran in a sandbox: there, and only there, its build folder is a mount of its own."""
-    top, inside = _trial(trial)
-    return any(mount.point == top for mount in inside)
+# Where builds are made.
 
 
 def build_folder(recorded: Recorded, host_mounts: Iterable[Mount], temporary: str) -> str:
-    """The folder that builds are made in: as the trial build saw it, else as the settings say.
+    """The folder in which Nix builds: where the trial build ran, or else what the settings say.
 
     `temporary` is TMPDIR or /tmp, where older versions of Nix build.
     """
-    if recorded.trial is not None and recorded.trial.status == 0:
-        top, inside = _trial(recorded.trial.out)
-        own = next((mount for mount in inside if mount.point == top), None)
-        seen = top if own is None else _outside(own, host_mounts)
-        if seen:
-            return str(PurePosixPath(seen).parent)
+    trial = recorded.trial
+    if trial is not None and trial.status == 0 and (seen := build_folder_of(trial.out, host_mounts)):
+        return str(PurePosixPath(seen).parent)
     configured = settings(recorded).get("build-dir", "")
     if configured:
         return configured
@@ -289,26 +239,11 @@ def build_folder(recorded: Recorded, host_mounts: Iterable[Mount], temporary: st
     return upstream().builds_folder if newer else temporary
 
 
-def _trial(text: str) -> tuple[str, tuple[Mount, ...]]:
-    """A trial build's folder as it saw it, and the mounts around it."""
-    first, _, rest = text.partition("\n")
-    return first.strip(), mounts(rest)
-
-
-def _outside(own: Mount, host_mounts: Iterable[Mount]) -> str:
-    """Where the folder that a sandbox mounted lies outside of it; '' where no mount of the host holds it."""
-    holding = [mount for mount in host_mounts if mount.numbers == own.numbers and _below(own.root, mount.root)]
-    if not holding:
-        return ""
-    mount = max(holding, key=lambda mount: len(mount.root))
-    return str(PurePosixPath(mount.point, own.root[len(mount.root) :].lstrip("/")))
-
-
 # Nix, Flox, container engines.
 
 
 def nix(recorded: Recorded, cores: int) -> NixInstallation | None:
-    """Nix and its effective settings, `max-jobs = auto` and `cores = 0` as `cores`; None where there is no Nix."""
+    """Nix and its effective settings, with `cores` for `max-jobs = auto` and `cores = 0`; None if there is no Nix."""
     version = _version(recorded.nix)
     if not version and not recorded.nix_conf:
         return None
@@ -328,15 +263,15 @@ def nix(recorded: Recorded, cores: int) -> NixInstallation | None:
 
 
 def settings(recorded: Recorded) -> dict[str, str]:
-    """Nix' settings: those that it tells itself, else those of its configuration file over the defaults."""
-    told = recorded.nix_config
-    if told is not None and told.status == 0 and (effective := nix_config(told.out)):
+    """Nix's settings: as Nix prints them, or else its configuration file over the defaults."""
+    printed = recorded.nix_config
+    if printed is not None and printed.status == 0 and (effective := nix_config(printed.out)):
         return upstream().nix | effective
     return nix_conf(recorded.nix_conf, upstream().nix)
 
 
 def nix_config(text: str) -> dict[str, str]:
-    """The settings that `nix config show` (or `nix show-config`) printed, as JSON or as lines, all as text."""
+    """The settings that `nix config show` (or `nix show-config`) printed as JSON or as lines; every value is text."""
     if not text.lstrip().startswith("{"):
         return nix_conf(text, {})
     try:
@@ -356,7 +291,7 @@ def _text(value: Any) -> str:
 
 
 def nix_conf(text: str, defaults: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a nix.conf over `defaults`: the last of a name counts, `extra-` ones add to it."""
+    """The settings of a nix.conf over `defaults`: the last one of a name wins, and `extra-` ones are appended."""
     found = dict(defaults)
     for line in text.splitlines():
         name, equals, value = (part.strip() for part in line.partition("#")[0].partition("="))
@@ -369,18 +304,18 @@ def nix_conf(text: str, defaults: Mapping[str, str]) -> dict[str, str]:
 
 
 def first_error(text: str) -> str:
-    """The first line of Nix' messages that speaks of an error; the last line where none does, '' for nothing."""
+    """The first line of Nix's messages that mentions an error, or else the last line; '' if there is none."""
     lines = list(filter(None, map(plain, text.splitlines())))
     errors = (line for line in lines if re.search(r"\berror\b(?!:$)", line, re.IGNORECASE))
     return next(errors, lines[-1] if lines else "")
 
 
 def engine(name: str, answer: Answer) -> ContainerRuntime:
-    """A container engine by the answer to a command that needs its daemon, or its storage, to give its version."""
+    """A container engine, from the answer to a command that prints its version and needs its daemon or storage."""
     version = ".".join(map(str, release(answer.out)))
     if answer.status == 0 and version:
         return ContainerRuntime(name=name, version=version)
-    return ContainerRuntime(name=name, version=version, problem=answer.said or f"ended with {answer.status}")
+    return ContainerRuntime(name=name, version=version, problem=answer.said or f"exited with {answer.status}")
 
 
 def _count(text: str, automatic: int) -> int:
@@ -390,5 +325,5 @@ def _count(text: str, automatic: int) -> int:
 
 
 def _version(answer: Answer | None) -> str:
-    """The version that a program's `--version` names; '' where there is no such program, or it fails."""
+    """The version that a program's `--version` prints; '' if there is no such program, or it fails."""
     return ".".join(map(str, release(answer.out))) if answer is not None and answer.status == 0 else ""

@@ -16,19 +16,11 @@ from ci_compiler.errors import InputError
 from ci_compiler.hardware import Hardware
 from ci_compiler.hardware.machine import Machine, StorageFolder
 from ci_compiler.process import PAST_LIMIT, ask
-from ci_compiler.runner.detect.recorded import (
-    GPU_QUERY,
-    Answer,
-    Mount,
-    Recorded,
-    build_folder,
-    machine,
-    mount_of,
-    mounts,
-)
+from ci_compiler.runner.detect.mounts import Mount, mount_of, mounts
+from ci_compiler.runner.detect.recorded import GPU_QUERY, Answer, Recorded, build_folder, machine
 
 ROOT = Path("/")
-"""Where /proc, /sys and /etc are."""
+"""The parent of /proc, /sys and /etc."""
 
 STORE = "/nix/store"
 
@@ -158,7 +150,7 @@ def _with_folders(recorded: Recorded) -> Recorded:
     known = mounts(text_of(ROOT / "proc/self/mountinfo"))
     paths = {
         "store": STORE,
-        "build": build_folder(recorded, known, os.environ.get("TMPDIR", "/tmp")),  # noqa: S108  (Nix' own default)
+        "build": build_folder(recorded, known, os.environ.get("TMPDIR", "/tmp")),  # noqa: S108  (Nix's default)
         "work": os.environ.get("GITHUB_WORKSPACE", str(Path.cwd())),
     }
     found = (folder(role, path, known) for role, path in paths.items())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ci_compiler.hardware.machine import GB, NOMINAL, NixInstallation, StorageFolder, gigabytes
+from ci_compiler.hardware.machine import NOMINAL, NixInstallation, StorageFolder
 from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence, Judgement, failed, ok, skipped
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.spec.model import TESTS, Backend, Stage
+from ci_compiler.units import GB, size
 
 _INSTALL = "install Nix, and put it on the PATH of the runner's service"
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
@@ -46,7 +47,7 @@ def _space(work: Assignment, folder: StorageFolder | None, what: str) -> Judgeme
     if folder is None:
         return failed(f"the file system of {what} cannot be asked for its space", "look why `df` fails on it")
     whose = work.subject.name if work.subject else "the largest build"
-    found = f"{gigabytes(folder.free)} GB free for {what} ({folder.path} on {folder.device})"
+    found = f"{size(folder.free)} free for {what} ({folder.path} on {folder.device})"
     if folder.free >= work.disk * GB:
         return ok(f"{found}, {whose} takes {work.disk}")
     mend = "collect garbage while nothing builds (nix-collect-garbage -d), or give the file system more room"
@@ -71,7 +72,7 @@ def memory(work: Assignment, evidence: Evidence) -> Judgement:
     if not jobs:
         return failed("max-jobs is 0, with which Nix builds nothing here", "set max-jobs = 1 in nix.conf")
     needed = work.memory * jobs
-    found = f"{gigabytes(evidence.machine.memory)} GB of memory"
+    found = f"{size(evidence.machine.memory)} of memory"
     each = f"{work.memory} GB for each of {jobs} builds at once (max-jobs)" if jobs > 1 else f"a build takes {needed}"
     if evidence.machine.memory >= needed * GB * NOMINAL:
         return ok(f"{found}, {each}")

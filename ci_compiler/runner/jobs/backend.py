@@ -18,6 +18,7 @@ from ci_compiler.runner.jobs.nix_store import PROFILE, Store, evaluation
 from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Backend, Cache, Spec
+from ci_compiler.units import duration
 from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.variant import TOKEN
 
@@ -89,7 +90,7 @@ class Flox:
         command = [self._flox, "publish", "-o", self._owner, manifest.name]
         ended = follow(command, _print, seconds=seconds, env=self._environment(), folder=self._root, secret=token)
         if ended.status != 0:
-            message = f"flox publish ended with {ended.status} after {ended.seconds:.0f} s: {ended.said}"
+            message = f"flox publish ended with {ended.status} after {duration(ended.seconds)}: {ended.said}"
             raise failure(manifest.name, Code.PUBLISH_FAILED, message)
 
     def _environment(self) -> dict[str, str]:

@@ -22,6 +22,7 @@ from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.runner.jobs.targets import find
 from ci_compiler.spec.model import TESTS, Backend, Spec, Stage
+from ci_compiler.units import duration
 from ci_compiler.variant import RECIPES
 from ci_compiler.workflows.variant import MANIFEST_FILE
 
@@ -119,7 +120,7 @@ def _run(backend: Adapter, root: Path, name: str, limit: float, log: Path) -> En
     ended = backend.build(name, seconds=limit, log=log)
     if ended.status != 0:
         how = "took too long and was ended" if ended.status == PAST_LIMIT else f"ended with {ended.status}"
-        message = f"the build {how} after {ended.seconds:.0f} s; the end of {log}:"
+        message = f"the build {how} after {duration(ended.seconds)}; the end of {log}:"
         raise failure(name, Code.BUILD_FAILED, message, tail=ended.out.splitlines())
     return ended
 

@@ -36,6 +36,7 @@ from ci_compiler.runner.jobs.nix_store import Store
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.jobs.targets import find
 from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.units import duration
 from ci_compiler.workflows.variant import RESULT
 
 PROBE = Path(__file__).with_name("smoke_probe.py")
@@ -197,7 +198,7 @@ def _row(line: str) -> dict[str, Any] | None:
 def _crash(subject: SmokeSubject, ended: Ended, at: str, said: Path) -> str:
     """What to say of a process that did not come to its end."""
     if ended.status == PAST_LIMIT:
-        return f"{at} did not end within {ended.seconds:.0f} s, and was ended"
+        return f"{at} did not end within {duration(ended.seconds)}, and was ended"
     if ended.status >= 0:
         return f"the interpreter ended with {ended.status} while at {at}: {ended.said or 'it said nothing'}"
     number = -ended.status

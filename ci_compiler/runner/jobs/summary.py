@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ci_compiler.clock import span
-from ci_compiler.hardware.machine import gigabytes
-from ci_compiler.reports.summary import escape
+from ci_compiler.units import duration, markdown_table, markdown_text
+from ci_compiler.units import size as size_in_words
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
 """Where GitHub's runner names the file that it takes a step's summary from."""
@@ -17,8 +16,10 @@ HEADERS = ("variant", "stage", "result", "time", "size", "remarks")
 
 
 def add_row(*, name: str, stage: str, result: str, seconds: float, size: int = 0, remarks: Iterable[str] = ()) -> None:
-    """Adds a stage's row; `size` in bytes (0: not told)."""
-    add_table(HEADERS, [(name, stage, result, span(seconds), _size(size), "; ".join(remarks))])
+    """Adds a stage's row; `size` in bytes (0: unknown)."""
+    add_table(
+        HEADERS, [(name, stage, result, duration(seconds), size_in_words(size) if size else "", "; ".join(remarks))]
+    )
 
 
 def add_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -28,18 +29,9 @@ def add_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         return
     path = Path(target)
     before = path.read_text("utf-8") if path.exists() else ""
-    head = f"{_line(headers)}{_line('---' for _ in headers)}"
+    head = f"{markdown_table(headers, [])}\n"
+    table = markdown_table(headers, [[*map(markdown_text, row)] for row in rows])
     gap = "\n" if before.endswith("\n") else "\n\n" if before else ""
-    start = "" if before.rsplit("\n\n", 1)[-1].startswith(head) else f"{gap}{head}"
+    goes_on = before.rsplit("\n\n", 1)[-1].startswith(head)
     with path.open("a", encoding="utf-8") as file:
-        file.write(start + "".join(_line(map(escape, row)) for row in rows))
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |\n"
-
-
-def _size(size: int) -> str:
-    if not size:
-        return ""
-    return f"{gigabytes(size)} GB" if size >= 10**8 else f"{-(-size // 1000)} kB"
+        file.write((table.removeprefix(head) if goes_on else f"{gap}{table}") + "\n")

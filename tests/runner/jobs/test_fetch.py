@@ -18,7 +18,7 @@ def test_what_the_store_holds_is_left_there(world: World, capsys: pytest.Capture
     assert ci_runner("fetch", MANIFEST) == 0
     out, err = capsys.readouterr()
     assert out == f"{world.manifest['store_path']}\n"
-    assert err.endswith(": in the store already\n")
+    assert err.endswith(": already in the store\n")
 
 
 def test_a_closure_comes_from_the_cache_whose_key_is_trusted_for_this_alone(

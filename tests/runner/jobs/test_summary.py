@@ -26,7 +26,7 @@ def test_rows_of_one_kind_are_one_table(summary: Path) -> None:
         "# Before",
         "",
         *head,
-        "| a | build | built | 62 min | 3.2 GB | one; two |",
+        "| a | build | built | 1 h 2 min | 3.2 GB | one; two |",
         "| a | publish | published | 0 s |  |  |",
         "",
         "| check | found |",
@@ -34,7 +34,7 @@ def test_rows_of_one_kind_are_one_table(summary: Path) -> None:
         "| x | y |",
         "",
         *head,
-        "| b | build | failed | 59 s | 5 kB |  |",
+        "| b | build | failed | 59 s | 4 kB |  |",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Recorded machines, a folder each: what uname, /proc, lscpu and nvidia-smi said there, trimmed to two processors.
+"""Recorded machines, one folder each: the output of uname, /proc, lscpu and nvidia-smi, cut down to two processors.
 
 `uname` is the machine's name, `nvidia-smi.csv` its answer to the query (with `nvidia-smi.status` where that is not 0),
 `pci` the addresses of NVIDIA's display controllers. A file that is missing was not there.
@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.hardware import tables
-from ci_compiler.hardware.machine import GB, Machine, StorageFolder
+from ci_compiler.hardware.machine import Machine, StorageFolder
 from ci_compiler.runner.detect.recorded import Answer, Recorded, machine
+from ci_compiler.units import GB
 
 HERE = Path(__file__).parent
 NAMES = sorted(folder.name for folder in HERE.iterdir() if (folder / "uname").is_file())
@@ -27,11 +28,11 @@ FOLDERS = (
 )
 
 MEMORY = "MemTotal:       131072000 kB\n"
-"""What a machine with 128 GiB says of them."""
+"""The meminfo of a machine with 128 GiB."""
 
 
 def recorded(name: str, **changes: Any) -> Recorded:
-    """What was recorded of the machine `name`, on 64 processors, with the usual folders and memory."""
+    """The recording of the machine `name`, with 64 processors and the usual folders and memory."""
     answer = Answer(status=int(_text(name, "nvidia-smi.status") or 0), out=_text(name, "nvidia-smi.csv"))
     found = Recorded(
         machine=_text(name, "uname").strip(),

@@ -1,0 +1,57 @@
+"""Durations, sizes and Markdown tables, each written one way everywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+GB = 10**9
+"""Bytes in a gigabyte, as the spec counts them and as memory and disks are sold."""
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words: `40 s`, `12 min`, `3 h 5 min`; to the minute from two minutes on."""
+    sign = "-" if round(seconds) < 0 else ""
+    whole = round(abs(seconds))
+    if whole < 120:
+        return f"{sign}{whole} s"
+    hours, minutes = divmod(round(whole / 60), 60)
+    return sign + " ".join([f"{hours} h"] * (hours > 0) + [f"{minutes} min"] * (minutes > 0))
+
+
+def machine_hours(seconds: float) -> str:
+    """The hours that machines work, as a number: `5.3`, `1,234`; with tenths below ten."""
+    hours = seconds / 3600
+    return f"{hours:,.0f}" if abs(hours) >= 10 else f"{hours:.1f}"
+
+
+def size(count: int) -> str:
+    """`count` bytes in words, rounded down: `124.3 GB`, `400 MB`, `5 kB`, `12 B`; gigabytes to the tenth."""
+    if count >= GB:
+        return f"{gigabytes(count):.15g} GB"
+    unit, divisor = next((unit for unit in (("MB", 10**6), ("kB", 1000)) if count >= unit[1]), ("B", 1))
+    return f"{count // divisor} {unit}"
+
+
+def gigabytes(count: int) -> float:
+    """`count` bytes in gigabytes, rounded down to the tenth."""
+    return count * 10 // GB / 10
+
+
+def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, right: int = 0) -> str:
+    """A Markdown table without a final newline, its last `right` columns aligned to the right.
+
+    A cell is Markdown: it is put on one line, and a bare `|` in it is escaped. `markdown_text` escapes plain words.
+    """
+    rule = ["---"] * (len(headers) - right) + ["--:"] * right
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in (headers, rule, *rows))
+
+
+def markdown_text(words: str) -> str:
+    """`words` as Markdown that shows them as they are, in a table as well."""
+    shown = "".join(char if char.isprintable() else " " for char in words)
+    return re.sub(r"([\\`*_{}\[\]<>#|&!~$])", r"\\\1", shown)
+
+
+def _cell(content: object) -> str:
+    return re.sub(r"(\\.)|\|", lambda found: found[1] or r"\|", " ".join(str(content).split()))
