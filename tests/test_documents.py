@@ -1,10 +1,11 @@
-"""The documents say what the code does: commands parse, links resolve, specs compile, numbers are counted, tours run.
+"""The documents match the code: commands parse, links resolve, specs compile, counts are right, sessions run.
 
-What a fenced block is stands behind its language: `sh session` is run, page by page in an empty folder, and a `text`
-block right behind it is what it prints (`…` stands for any text, alone on a line for any lines); `diff session` edits
-the spec there; `yaml spec` is a whole spec, `yaml part` goes into the bundled one, `yaml other` is none.
+The info string of a fenced block says what the block is. `sh session` is run, page by page, in an empty folder; a
+`text` block directly after it is its output. In the output, `…` stands for any text, and alone on a line for any lines.
+`diff session` edits the spec in that folder. `yaml spec` is a complete spec, `yaml part` is merged into the bundled
+spec, and `yaml other` is not a spec.
 
-`python -m tests.test_documents` makes the pictures anew.
+`python -m tests.test_documents` creates the pictures.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ from tests.github.state import REPOSITORY, TOKEN, GitHub
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / ".github/docs"
-PAGES = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))}
+OWN = ("README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md")
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path for path in (*(ROOT / name for name in OWN), *sorted(DOCS.glob("*.md")))
+}
 IMAGES = DOCS / "images"
 PROGRAMS: Mapping[str, Program] = {"ci-compile": COMPILE, "ci-runner": RUNNER}
 KINDS = {
@@ -56,7 +60,7 @@ every_page = pytest.mark.parametrize("page", PAGES)
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: what stands behind its fence (`sh session`), its text, the line of the fence."""
+    """A fenced block: its info string (`sh session`), its text, and the line of its fence."""
 
     kind: str
     text: str
@@ -65,7 +69,7 @@ class Block:
 
 @cache
 def read(page: str) -> tuple[tuple[Block, ...], str]:
-    """The fenced blocks of a page, and its prose: what is outside of them."""
+    """The fenced blocks of a page, and its prose, which is everything else."""
     blocks: list[Block] = []
     prose: list[str] = []
     kind, start = "", 0
@@ -78,7 +82,7 @@ def read(page: str) -> tuple[tuple[Block, ...], str]:
         else:
             blocks.append(Block(kind, "\n".join(inside), start))
             inside = None
-    assert inside is None, f"{page}:{start}: a fence that never ends"
+    assert inside is None, f"{page}:{start}: a fence is not closed"
     return tuple(blocks), "\n".join(prose)
 
 
@@ -104,7 +108,7 @@ def lines_of(block: Block) -> list[str]:
 
 
 def calls(line: str) -> Iterator[list[str]]:
-    """The calls of our commands in a line of shell: `A=$(b) ci-compile x | c > d` has one."""
+    """The calls of ci-compile and ci-runner in a line of shell: `A=$(b) ci-compile x | c > d` has one."""
     words = shlex.shlex(line, posix=True, punctuation_chars=True)
     words.whitespace_split = True
     call: list[str] = []
@@ -118,7 +122,7 @@ def calls(line: str) -> Iterator[list[str]]:
 
 
 def refusal(call: list[str]) -> str:
-    """What the command itself says against a call; '' where it takes it."""
+    """The command's error message for a call; '' if it accepts the call."""
     program, words = PROGRAMS[call[0]], call[1:]
     command = words.pop(0) if words and words[0] in program.commands else program.default
     if not command:
@@ -133,14 +137,14 @@ def refusal(call: list[str]) -> str:
 
 
 @every_page
-def test_every_command_is_one_that_the_code_takes(page: str) -> None:
+def test_every_command_is_accepted(page: str) -> None:
     blocks = [block for block in read(page)[0] if block.kind.startswith("sh")]
     shown = [(block.line, call) for block in blocks for line in lines_of(block) for call in calls(line)]
     assert [f"{page}:{line}: {said}" for line, call in shown if (said := refusal(call))] == []
 
 
 @every_page
-def test_every_image_is_one_that_can_be_built(page: str) -> None:
+def test_every_image_can_be_built(page: str) -> None:
     for line in (line for block in blocks_of(page, "sh") for line in lines_of(block)):
         if line.startswith("runner-images/build.py "):
             command = [sys.executable, *shlex.split(line), "--print"]
@@ -148,7 +152,7 @@ def test_every_image_is_one_that_can_be_built(page: str) -> None:
 
 
 @every_page
-def test_every_command_in_a_sentence_has_its_name_and_options(page: str) -> None:
+def test_every_command_in_a_sentence_exists_with_its_options(page: str) -> None:
     for span in re.findall(r"(?<!`)`(ci-(?:compile|runner)(?![\w-])[^`]*)`", read(page)[1]):
         name, *words = span.split()
         program = PROGRAMS[name]
@@ -165,12 +169,12 @@ def test_every_command_in_a_sentence_has_its_name_and_options(page: str) -> None
 
 
 def slug(heading: str) -> str:
-    """The anchor that GitHub gives a heading."""
+    """The anchor of a heading on GitHub."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 @every_page
-def test_every_link_leads_to_a_file_of_the_repository(page: str) -> None:
+def test_every_link_leads_to_a_file_in_the_repository(page: str) -> None:
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)", read(page)[1]):
         if target.startswith("https://"):
@@ -240,21 +244,26 @@ def test_every_part_of_a_spec_fits_into_the_bundled_one(page: str) -> None:
 
 
 def counts(decided: Plan) -> set[str]:
-    """What may be said of a plan: `459 variants`, `153 cells`, …, of the whole, of a branch, of a package there."""
+    """The correct counts of a plan, such as `459 variants`: in total, per branch, and per package of a branch."""
     cells, shards = decided.judged.cells, decided.shards
     found = {f"{len(shards)} shards", f"{len(shards)} workflows", f"{len(decided.spec.branches)} branches"}
     for branch in (None, *decided.spec.branches):
         own = [cell for cell in cells if branch in {None, cell.branch}]
         variants = sum(len(cell.variants) for cell in own)
-        found |= {f"{len(own)} cells", f"{len(own)} variants a package", f"{variants} variants", f"{variants} recipes"}
+        found |= {
+            f"{len(own)} cells",
+            f"{len(own)} variants per package",
+            f"{variants} variants",
+            f"{variants} recipes",
+        }
     return found
 
 
 @every_page
-def test_every_count_of_the_matrix_is_the_count(page: str) -> None:
+def test_every_count_of_the_matrix_is_right(page: str) -> None:
     known = counts(bundled())
     said = re.findall(
-        r"(?<![\w,.])(\d[\d,]*) (variants a package|variants|recipes|cells|shards|branches)\b", read(page)[1]
+        r"(?<![\w,.])(\d[\d,]*) (variants per package|variants|recipes|cells|shards|branches)\b", read(page)[1]
     )
     assert [f"{number} {what}" for number, what in said if f"{number.replace(',', '')} {what}" not in known] == []
 
@@ -287,7 +296,7 @@ def shows(expected: str, printed: str) -> bool:
 
 
 @pytest.mark.parametrize("printed", ["a\nb", "a\nx\ny\nb", "a\nx", "a\nb\n", "ax\nb"])
-def test_an_ellipsis_stands_for_what_is_left_out(printed: str) -> None:
+def test_an_ellipsis_stands_for_any_text(printed: str) -> None:
     assert [shows(expected, printed) for expected in ("a\n…\nb", "…\nb", "a\n…", "a…\nb")] == {
         "a\nb": [True, True, True, True],
         "a\nx\ny\nb": [True, True, True, False],
@@ -298,13 +307,13 @@ def test_an_ellipsis_stands_for_what_is_left_out(printed: str) -> None:
 
 
 class Session:
-    """A page's session in a folder of its own: our commands in this process, others by the shell."""
+    """A page's session in a folder of its own; ci-compile and ci-runner run in this process, the rest in a shell."""
 
     def __init__(self, stack: contextlib.ExitStack) -> None:
         self.stack = stack
 
     def step(self, block: Block) -> str:
-        """Runs a block; what it printed."""
+        """Runs a block and returns what it printed."""
         if block.kind == "diff session":
             self.edit(block)
             return ""
@@ -337,23 +346,23 @@ class Session:
 
     @staticmethod
     def edit(block: Block) -> None:
-        """Does to the spec what a diff without line numbers says."""
+        """Applies a diff without line numbers to the spec."""
         old, new = (
             "".join(f"{line[1:]}\n" for line in block.text.splitlines() if line[0] in signs) for signs in (" -", " +")
         )
         text = SPEC.read_text("utf-8")
-        assert text.count(old) == 1, f"line {block.line}: what it changes stands {text.count(old)} times in the spec"
+        assert text.count(old) == 1, f"line {block.line}: the spec contains what it changes {text.count(old)} times"
         SPEC.write_text(text.replace(old, new), "utf-8")
 
     def github(self) -> None:
-        """A GitHub on the loopback that has this repository's workflows."""
+        """Starts a stand-in for GitHub that has the workflows of this repository."""
         github = self.stack.enter_context(serving(GitHub()))
         github.push({path.as_posix(): path.read_text("utf-8") for path in Path(".github/workflows").glob("*.yml")})
         os.environ |= {"GITHUB_API_URL": github.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}
 
 
 def steps_of(page: str) -> Iterator[tuple[Block, str]]:
-    """What a page runs, each with the text that it says comes of it."""
+    """The blocks that a page runs, each with the output that the page shows for it."""
     for block, following in pairwise([*read(page)[0], Block("", "", 0)]):
         if block.kind == "python" or "session" in block.kind:
             yield block, following.text if following.kind == "text" else ""
@@ -395,7 +404,7 @@ ONLY_THE_CHART = "document.querySelectorAll('.zoom, h2, h2 ~ *').forEach(e => e.
 
 
 def facts(name: str) -> str:
-    """What a picture shows, in short: other facts want another picture."""
+    """A hash of what a picture shows; if it changes, the picture is out of date."""
     printed = io.StringIO()
     if name == "forecast":
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
@@ -415,19 +424,19 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def source(name: str) -> bytes:
-    """The chunk by which a picture says what it shows."""
+    """The chunk of a picture that holds the hash of what it shows."""
     return chunk(b"tEXt", f"Source\0{facts(name)}".encode())
 
 
 @pytest.mark.parametrize("name", ["matrix", "forecast"])
-def test_the_picture_is_of_the_stack_as_it_is(name: str) -> None:
+def test_the_picture_is_up_to_date(name: str) -> None:
     data = (IMAGES / f"{name}.png").read_bytes()
     assert len(data) < 200_000
-    assert source(name) in data, "`python -m tests.test_documents` makes it anew"
+    assert source(name) in data, "`python -m tests.test_documents` creates it"
 
 
 def take_pictures() -> None:
-    """The bundled stack's matrix, of the finder page, and its forecast, by a headless browser."""
+    """Takes pictures of the bundled stack with a headless browser: the matrix on the finder page, and the forecast."""
     from tests.documents.browser import browser
 
     with tempfile.TemporaryDirectory() as folder, browser() as page:

@@ -109,7 +109,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(release: Rel
 def test_the_sdist_makes_the_same_wheel(release: Release, tmp_path: Path) -> None:
     command(require("tar"), "-xzf", release.sdist, cwd=tmp_path)
     (unpacked,) = tmp_path.iterdir()
-    tops = {"ci_compiler", "tests", "runner-images", ".github", "README.md", "pyproject.toml"}
+    tops = {"ci_compiler", "tests", "runner-images", ".github", "README.md", "LICENSE", "pyproject.toml"}
     assert {path.name for path in unpacked.iterdir()} == {*tops, "PKG-INFO", ".gitignore"}
     assert build(unpacked, "wheel", tmp_path / "again").read_bytes() == release.wheel.read_bytes()
 
@@ -118,11 +118,12 @@ def test_the_metadata_names_version_licence_and_places(release: Release) -> None
     metadata = release.metadata()
     assert metadata["Version"] == __version__
     assert metadata["License-Expression"] == "MIT"
-    assert metadata["License-File"] == "ci_compiler/LICENSE"
+    assert metadata["License-File"] == "LICENSE"
     assert metadata["Requires-Python"] == ">=3.11"
     assert {label.split(",")[0] for label in metadata.get_all("Project-URL", [])} >= {"Source", "Changelog", "Issues"}
     with zipfile.ZipFile(release.wheel) as archive:
-        licence = archive.read(f"ci_compiler-{__version__}.dist-info/licenses/ci_compiler/LICENSE").decode()
+        licence = archive.read(f"ci_compiler-{__version__}.dist-info/licenses/LICENSE").decode()
+    assert licence == (release.source / "LICENSE").read_text("utf-8")
     assert licence.startswith("MIT License\n")
 
 
@@ -139,7 +140,7 @@ def test_the_changelog_begins_with_this_version(release: Release) -> None:
     assert next(line for line in text.splitlines() if line.startswith("## ")).split()[1] == __version__
 
 
-def test_the_readme_speaks_of_this_version(release: Release) -> None:
+def test_the_readme_states_this_version(release: Release) -> None:
     assert f"\nVersion {__version__}. " in (release.source / "README.md").read_text("utf-8")
 
 

@@ -2,7 +2,7 @@
 
 | function | tool | finds |
 |---|---|---|
-| `jsonschema_problems` | check-jsonschema | wrong keys, wrong types |
+| `jsonschema_problems`, `schema_problems` | check-jsonschema | wrong keys, wrong types |
 | `language_service_problems` | GitHub's own parser | what GitHub refuses, unknown names in contexts, wrong calls |
 | `actionlint_problems` | actionlint | expression types, needs, labels, wrong calls |
 | `shellcheck_problems` | shellcheck | faults in `run:` scripts |
@@ -14,7 +14,13 @@ fails it where the environment says `CI_COMPILER_TOOLS=required`.
 """
 
 from .expressions import ExpressionError, condition_value, condition_values, expression_value, expression_values
-from .judges import actionlint_problems, jsonschema_problems, language_service_problems, zizmor_problems
+from .judges import (
+    actionlint_problems,
+    jsonschema_problems,
+    language_service_problems,
+    schema_problems,
+    zizmor_problems,
+)
 from .scripts import Script, scripts, shellcheck_problems
 from .tools import require
 
@@ -29,6 +35,7 @@ __all__ = [
     "jsonschema_problems",
     "language_service_problems",
     "require",
+    "schema_problems",
     "scripts",
     "shellcheck_problems",
     "zizmor_problems",

@@ -27,11 +27,12 @@ FINDINGS = range(11, 15)
 def jsonschema_problems(paths: Iterable[Path]) -> list[str]:
     """Keys and types, by SchemaStore's schemas as check-jsonschema carries them; knows nothing of expressions."""
     judged = files(paths)
-    workflows = _schema_problems("github-workflows", [path for path in judged if not is_action(path)])
-    return workflows + _schema_problems("github-actions", [path for path in judged if is_action(path)])
+    workflows = schema_problems("github-workflows", [path for path in judged if not is_action(path)])
+    return workflows + schema_problems("github-actions", [path for path in judged if is_action(path)])
 
 
-def _schema_problems(schema: str, paths: list[Path]) -> list[str]:
+def schema_problems(schema: str, paths: list[Path]) -> list[str]:
+    """Problems that check-jsonschema finds with its vendored `schema`, such as `dependabot`; none without paths."""
     if not paths:
         return []
     options = ["--builtin-schema", f"vendor.{schema}", "--output-format", "json"]

@@ -24,7 +24,7 @@ from tests.mutation.mutants import Mutant, mutants
 from tests.mutation.subjects import SUBJECTS
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("ci_compiler", "tests", "pyproject.toml", "README.md", ".github", ".flox", "runner-images")
+COPIED = ("ci_compiler", "tests", "pyproject.toml", "README.md", "LICENSE", ".github", ".flox", "runner-images")
 WANTED = 0.9
 """The share of mutants that the tests must kill."""
 
