@@ -18,7 +18,8 @@ import yaml
 
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.spec.model import TESTS, RunsOn, Stage
+from ci_compiler.spec.model import RunsOn
+from ci_compiler.stages import BUILD, PUBLISH, stages, stages_that_test
 from ci_compiler.workflows.fleet_watch import ENVIRONMENT, SECRET
 from ci_compiler.workflows.variant import TOKEN
 
@@ -174,9 +175,9 @@ def _wanted_needs(compiled: Compiled, name: str, job_id: str) -> set[str]:
         return {"select"}
     if name == "cell.yml":
         return {need for need in spec.packages[job_id].needs if spec.packages[need].repository is None}
-    if name == "variant.yml" and job_id != Stage.BUILD:
-        after = spec.publish.after if job_id == Stage.PUBLISH else ()
-        return {"build", *(stage.value for stage in after if stage.value in compiled.workflows[name]["jobs"])}
+    if name == "variant.yml" and job_id != BUILD.name:
+        after = spec.publish.after if job_id == PUBLISH.name else ()
+        return {"build", *(stage.name for stage in after if stage.name in compiled.workflows[name]["jobs"])}
     return set()
 
 
@@ -251,7 +252,7 @@ def fork_guard(compiled: Compiled) -> Iterator[str]:
     """A pull request reaches a machine of one's own only from this repository; publishing it never reaches."""
     for name, job_id, job in compiled.jobs():
         condition = job.get("if", "")
-        if name == "variant.yml" and job_id == Stage.PUBLISH:
+        if name == "variant.yml" and job_id == PUBLISH.name:
             if "pull_request" in condition or "github.event_name == 'push'" not in condition:
                 yield f"{name} {job_id}: may run on a pull request"
         elif (name == "variant.yml" or (name == "pull-request.yml" and "uses" in job)) and GUARD not in condition:
@@ -277,7 +278,7 @@ def permissions(compiled: Compiled) -> Iterator[str]:
 def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any]) -> set[str]:
     if (name, job_id) == ("pages.yml", "deploy"):
         return {"pages", "id-token"}
-    builds = "uses" in job or (name, job_id) == ("variant.yml", Stage.BUILD)
+    builds = "uses" in job or (name, job_id) == ("variant.yml", BUILD.name)
     return {"id-token", "attestations", "artifact-metadata"} if compiled.decided.spec.attest and builds else set()
 
 
@@ -286,7 +287,7 @@ def secrets(compiled: Compiled) -> Iterator[str]:
     """The publishing secret reaches one step of publishing, by name, from its environment; no other job has any."""
     spec = compiled.decided.spec
     token = TOKEN[spec.backend]
-    holders = {("variant.yml", Stage.PUBLISH.value): (token, spec.publish.environment)}
+    holders = {("variant.yml", PUBLISH.name): (token, spec.publish.environment)}
     holders["fleet-watch.yml", "coverage"] = (SECRET, ENVIRONMENT)
     passed_on = f"${{{{ secrets.{token} }}}}"
     for name, job_id, job in compiled.jobs():
@@ -332,18 +333,18 @@ def pins(compiled: Compiled) -> Iterator[str]:
 def credentials(compiled: Compiled) -> Iterator[str]:
     """No checkout leaves its credentials behind but that of publishing, which pushes."""
     for name, job_id, step in compiled.steps():
-        publishing = (name, job_id) == ("variant.yml", Stage.PUBLISH)
+        publishing = (name, job_id) == ("variant.yml", PUBLISH.name)
         kept = step.get("with", {}).get("persist-credentials", True)
         if "actions/checkout@" in step.get("uses", "") and kept is not publishing:
             yield f"{name} {job_id}: {'keeps' if kept else 'drops'} its credentials"
 
 
 @named("stages")
-def stages(compiled: Compiled) -> Iterator[str]:
+def stages_as_planned(compiled: Compiled) -> Iterator[str]:
     """A variant has the stages of the plan: it is built, tested as the spec says, and published."""
     found = list(compiled.workflows["variant.yml"]["jobs"])
     spec = compiled.decided.spec
-    wanted = [stage.value for stage in Stage if stage not in TESTS or spec.tests[stage] != "never"]
+    wanted = [stage.name for stage in stages() if stage not in stages_that_test() or spec.tests[stage] != "never"]
     if found != wanted:
         yield f"variant.yml: {', '.join(found)}"
     packages = {name for name, package in spec.packages.items() if package.repository is None}

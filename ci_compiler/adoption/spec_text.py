@@ -10,8 +10,9 @@ from ci_compiler.adoption.packages import package_defaults
 from ci_compiler.adoption.spec_yaml import entry, flow
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.spec.model import Matrix, Package, Pool, Source, Stage
+from ci_compiler.spec.model import Matrix, Package, Pool, Source
 from ci_compiler.spec.schema import ADDRESS
+from ci_compiler.stages import BUILD
 
 OWNER = "my-org"
 
@@ -128,4 +129,4 @@ def _pool(system: str, hardware: Hardware) -> Iterator[str]:
 
 
 def _bundled_pool(system: str) -> Pool:
-    return next(pool for pool in bundled_spec().pools if pool.system == system and Stage.BUILD in pool.stages)
+    return next(pool for pool in bundled_spec().pools if pool.system == system and BUILD in pool.stages)

@@ -15,7 +15,8 @@ from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
-from ci_compiler.spec.model import TESTS, Spec, Stage, TestPolicy, in_build_order
+from ci_compiler.spec.model import Spec, in_build_order
+from ci_compiler.stages import Stage, TestPolicy, stages, stages_that_test
 from ci_compiler.units import markdown_table, markdown_text
 from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.render import header
@@ -216,18 +217,20 @@ def _tests(plan: Plan) -> Iterator[str]:
     parts = list(zip(plan.judged.cells, plan.routes, strict=True))
     yield "## What is tested where"
     yield markdown_table(
-        ["pool", "machines", "system", "GPU", *(stage.value for stage in Stage)],
+        ["pool", "machines", "system", "GPU", *(stage.name for stage in stages())],
         _pool_rows(plan.spec, parts),
-        right=len(Stage),
+        right=len(stages()),
     )
     yield "The numbers are variants. A machine of the pool runs the stage for each of them."
-    for stage in TESTS:
+    for stage in stages_that_test():
         yield from _test(plan.spec, stage, parts)
 
 
 def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list[object]]:
     for pool in spec.pools:
-        counts = [sum(len(cell.variants) for cell, route in parts if route.pools.get(stage) == pool) for stage in Stage]
+        counts = [
+            sum(len(cell.variants) for cell, route in parts if route.pools.get(stage) == pool) for stage in stages()
+        ]
         shown = [f"{count:,}" if count else _NONE for count in counts]
         title = spec.hardware.systems[pool.system].title
         yield [_code(pool.name), pool.count, title, _code(pool.gpu) if pool.gpu else _NONE, *shown]
@@ -235,11 +238,11 @@ def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list
 
 def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iterator[str]:
     """How far a kind of test reaches: which pool tests what, and what none does."""
-    of_gpu = stage is Stage.GPU_TEST
+    of_gpu = stage.needs_gpu
     wanted = [(cell, route) for cell, route in parts if cell.gpu != CPU or not of_gpu]
     if not wanted:
         return
-    yield f"### {stage.value}"
+    yield f"### {stage.name}"
     if spec.tests[stage] is TestPolicy.NEVER:
         yield f"The spec switches it off: none of {_count(_variants(cell for cell, _ in wanted), 'variant')} is tested."
         return
@@ -252,27 +255,27 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
         said += f", {_variants(others):,} of them on another GPU that runs their code" if others else ""
     untested = f"; {_NONE} is what no pool can test (`ci-compile explain NAME` tells why)"
     yield f"{said}{untested if done < total else ''}."
-    yield _gpu_grid(spec, wanted) if of_gpu else _isa_rows(spec, wanted)
+    yield _gpu_grid(spec, stage, wanted) if of_gpu else _isa_rows(spec, stage, wanted)
 
 
-def _gpu_grid(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> str:
+def _gpu_grid(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
     """The pools that run gpu-test, by GPU and ISA."""
     isas = _isas(spec, [cell for cell, _ in parts])
     rows = []
     for axis in spec.matrix.gpus:
         own = [(cell, route) for cell, route in parts if cell.gpu == axis.name]
-        pools = [_tester(Stage.GPU_TEST, [part for part in own if part[0].isa == isa]) for isa in isas]
+        pools = [_tester(stage, [part for part in own if part[0].isa == isa]) for isa in isas]
         if own:
             rows.append([_code(axis.name), *pools])
     return markdown_table(["GPU", *map(_code, isas)], rows)
 
 
-def _isa_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> str:
+def _isa_rows(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
     """The pools that run cpu-test, by ISA: a cell's GPU makes no difference to them."""
     rows = []
     for isa in _isas(spec, [cell for cell, _ in parts]):
         own = [(cell, route) for cell, route in parts if cell.isa == isa]
-        rows.append([_code(isa), _tester(Stage.CPU_TEST, own), f"{_variants(cell for cell, _ in own):,}"])
+        rows.append([_code(isa), _tester(stage, own), f"{_variants(cell for cell, _ in own):,}"])
     return markdown_table(["instruction set", "pool", "variants"], rows, right=1)
 
 

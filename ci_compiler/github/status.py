@@ -20,12 +20,12 @@ from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER, Shard, job_name
-from ci_compiler.spec.model import Stage
+from ci_compiler.stages import stages
 
 DEPTH = 10
 """The most runs of a shard to search for variants that newer runs did not select."""
 
-_STAGES = frozenset(stage.value for stage in Stage)
+_STAGES = frozenset(stage.name for stage in stages())
 
 SKIPPED = "skipped"
 CANCELLED = "cancelled"

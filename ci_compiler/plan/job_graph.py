@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard
+from ci_compiler.plan.sharding import Shard, waits_for
 from ci_compiler.plan.simulation import TimedJob, tails
-from ci_compiler.spec.model import TESTS, Pool, Spec, Stage
+from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.stages import Stage, StageKind, stages
 from ci_compiler.variant import variant_name
 
 BUILDER_CORES = 32
@@ -84,13 +85,9 @@ class _Jobs:
     def __init__(self, spec: Spec, recorded: Recorded, *, publish: bool, alone: bool) -> None:
         self.spec, self.recorded = spec, recorded
         self.jobs: list[PlannedJob] = []
-        self.stages = [stage for stage in Stage if publish or stage is not Stage.PUBLISH]
+        self.stages = [stage for stage in stages() if publish or stage.kind is not StageKind.PUBLISH]
         self.builds = {name: (name, *(needs_of(spec, name) if alone else ())) for name in spec.packages}
-        self.first = {
-            Stage.BUILD: (),
-            **dict.fromkeys(TESTS, (Stage.BUILD,)),
-            Stage.PUBLISH: (Stage.BUILD, *spec.publish.after),
-        }
+        self.first = {stage: waits_for(spec, stage) for stage in self.stages}
 
     def add(self, shard: Shard, cell: Cell, route: Route, variant: Variant, waits: tuple[int, ...]) -> tuple[int, ...]:
         """Writes the stages of `variant` behind the jobs `waits`; the indexes of those that nothing of it waits for."""
@@ -116,7 +113,7 @@ class _Jobs:
         return tuple(index for stage, index in at.items() if stage not in waited)
 
     def _seconds(self, cell: Cell, variant: Variant, stage: Stage, pool: Pool) -> int:
-        if stage is not Stage.BUILD:
+        if stage.kind is not StageKind.BUILD:
             return self.spec.stage_minutes[stage] * 60
         return sum(self._build_seconds(cell, package, pool) for package in self.builds[variant.package])
 

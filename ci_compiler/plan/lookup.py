@@ -15,7 +15,8 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import FOLDER, Shard, job_id
-from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.spec.model import Spec
+from ci_compiler.stages import Stage, stages
 from ci_compiler.variant import EXAMPLE, VariantName, recipe_path
 
 
@@ -52,7 +53,7 @@ class BuiltVariant:
 
     def stages(self) -> Iterator[tuple[Stage, str]]:
         """Each stage with the pool that runs it, or why none does."""
-        for stage in Stage:
+        for stage in stages():
             if stage in self.route.pools:
                 pool = self.route.pools[stage]
                 where = pool.runs_on.scale_set or ", ".join(pool.runs_on.labels) or pool.runs_on.group

@@ -15,18 +15,27 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.spec.model import TESTS, Backend, Pool, RunsOn, Spec, Stage, TestPolicy
+from ci_compiler.spec.model import Backend, Pool, RunsOn, Spec
+from ci_compiler.stages import BUILD, Axis, Stage, TestPolicy, stages
 
-Needs = tuple[str, str, str, int, int]
-"""What decides a cell's way: system, GPU, ISA, and the most disk and memory (GB) that a package's build takes."""
+Neighbour = tuple[str, str]
+"""The GPU and the ISA of a neighbouring cell, whose branch and Python are the same."""
+
+Needs = tuple[str, str, str, int, int, tuple[Neighbour | None, ...]]
+"""What decides a cell's route: system, GPU, ISA, the most disk and memory (GB) that a package's build takes, and the
+neighbours for the stages that take one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The pool of each stage of a cell. A stage that is not run is absent, with its reason in `skipped`."""
+    """The pool of each stage of a cell. A stage that is not run is absent, with its reason in `skipped`.
+
+    `neighbours` has the neighbouring cell for each stage that takes another variant on the same machine.
+    """
 
     pools: Mapping[Stage, Pool]
     skipped: Mapping[Stage, str]
+    neighbours: Mapping[Stage, Neighbour]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +48,7 @@ class Routed:
 
 def route(spec: Spec, cells: tuple[Cell, ...]) -> Routed:
     """The route of each of `cells`."""
-    router = _Router(spec)
+    router = _Router(spec, cells)
     routes = tuple(map(router.route, cells))
     findings = [
         *router.lacks.values(), *_stealing_pools(spec), *_unused_pools(spec, routes), *_without_a_cache(spec, routes)
@@ -48,75 +57,85 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> Routed:
 
 
 class _Router:
-    """Routes cell by cell; cells of the same needs share one `Route`, and a lack is told once."""
+    """Routes cell by cell. Cells with the same needs share one `Route`, and a lack is reported once."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, cells: tuple[Cell, ...]) -> None:
         self.spec = spec
         self.runs = {pool.name: spec.hardware.runs(pool.cpu) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[str, Finding] = {}
         self.needs = {name: (package.disk, package.memory) for name, package in spec.packages.items()}
+        self.pairing = [stage for stage in stages() if stage.neighbour and self._is_on(stage)]
+        self.cells = {(cell.branch, cell.python, cell.gpu, cell.isa) for cell in cells} if self.pairing else set()
 
     def route(self, cell: Cell) -> Route:
         disk = max(self.needs[variant.package][0] for variant in cell.variants)
         memory = max(self.needs[variant.package][1] for variant in cell.variants)
-        needs = (cell.system, cell.gpu, cell.isa, disk, memory)
+        neighbours = {stage: self._neighbour(stage.neighbour, cell) for stage in self.pairing}
+        needs = (cell.system, cell.gpu, cell.isa, disk, memory, tuple(neighbours.values()))
         if needs not in self.known:
-            self.known[needs] = self._new_route(cell, disk, memory)
+            self.known[needs] = self._new_route(cell, disk, memory, neighbours)
         return self.known[needs]
 
-    def _new_route(self, cell: Cell, disk: int, memory: int) -> Route:
+    def _is_on(self, stage: Stage) -> bool:
+        return self.spec.tests.get(stage) is not TestPolicy.NEVER
+
+    def _neighbour(self, axis: Axis | None, cell: Cell) -> Neighbour | None:
+        """The nearest cell along `axis` whose code runs wherever the code of `cell` runs; None if there is none."""
+        hardware = self.spec.hardware
+        if axis is Axis.ISA:
+            smaller = hardware.runs([cell.isa]) - {cell.isa}
+            near = [(cell.gpu, isa) for isa in sorted(smaller, key=lambda isa: (-len(hardware.runs([isa])), isa))]
+        elif cell.gpu == CPU:
+            near = []
+        else:
+            own = hardware.gpu(cell.gpu)
+            older = [gpu for gpu in hardware.gpus.values() if gpu is not own and own.runs_cubin_of(gpu)]
+            near = [(gpu.name, cell.isa) for gpu in sorted(older, key=lambda gpu: gpu.capability, reverse=True)]
+        return next((one for one in near if (cell.branch, cell.python, *one) in self.cells), None)
+
+    def _new_route(self, cell: Cell, disk: int, memory: int, neighbours: Mapping[Stage, Neighbour | None]) -> Route:
         pools: dict[Stage, Pool] = {}
         skipped: dict[Stage, str] = {}
-        for stage in Stage:
-            if stage is Stage.GPU_TEST and cell.gpu == CPU:
+        for stage in stages():
+            if stage.needs_gpu and cell.gpu == CPU:
                 continue
-            if self.spec.tests.get(stage) is TestPolicy.NEVER:
+            if not self._is_on(stage):
                 skipped[stage] = f"the spec switches {stage} off"
                 continue
+            if stage.neighbour and neighbours[stage] is None:
+                skipped[stage] = f"the branch builds no variant with a smaller {stage.neighbour.label} to compare with"
+                continue
             fitting = [pool for pool in self.spec.pools if stage in pool.stages and self._fits(stage, cell, pool)]
-            if stage not in TESTS:
+            if not stage.is_test:
                 fitting = [pool for pool in fitting if pool.disk >= disk and pool.memory >= memory]
             if fitting:
                 pools[stage] = min(fitting, key=lambda pool: scarcity(self.spec.hardware, pool, cell.gpu))
             else:
                 skipped[stage] = self._lack(stage, cell, disk, memory)
-        return Route(pools=pools, skipped=skipped)
+        beside = {stage: one for stage, one in neighbours.items() if one and stage in pools}
+        return Route(pools=pools, skipped=skipped, neighbours=beside)
 
     def _fits(self, stage: Stage, cell: Cell, pool: Pool) -> bool:
-        if pool.system != cell.system:
+        if pool.system != cell.system or (stage.needs_isa and cell.isa not in self.runs[pool.name]):
             return False
-        if stage not in TESTS:
-            return True
-        if cell.isa not in self.runs[pool.name]:
-            return False
-        return stage is Stage.CPU_TEST or runs_gpu(self.spec.hardware, pool, cell.gpu)
+        return not stage.needs_gpu or runs_gpu(self.spec.hardware, pool, cell.gpu)
 
     def _lack(self, stage: Stage, cell: Cell, disk: int, memory: int) -> str:
-        """Why no pool runs `stage`, for people; an error where the stage or the policy cannot do without."""
+        """Why no pool runs `stage`, for people; an error if the stage or the policy requires a pool."""
         if not any(pool.system == cell.system and stage in pool.stages for pool in self.spec.pools):
-            return self._told(stage, cell, f"no pool for {stage} has {cell.system}")
-        wanted = {
-            Stage.CPU_TEST: f"a CPU that runs {cell.isa}",
-            Stage.GPU_TEST: f"a GPU that runs {cell.gpu} beside a CPU that runs {cell.isa}",
-        }.get(stage, f"{disk} GB of disk and {memory} GB of memory")
-        return self._told(stage, cell, f"no pool for {stage} on {cell.system} has {wanted}")
+            return self._report(stage, cell, f"no pool for {stage} has {cell.system}")
+        parts = [f"a GPU that runs {cell.gpu}"] if stage.needs_gpu else []
+        parts += [f"a CPU that runs {cell.isa}"] if stage.needs_isa else []
+        wanted = " beside ".join(parts) or f"{disk} GB of disk and {memory} GB of memory"
+        return self._report(stage, cell, f"no pool for {stage} on {cell.system} has {wanted}")
 
-    def _told(self, stage: Stage, cell: Cell, reason: str) -> str:
+    def _report(self, stage: Stage, cell: Cell, reason: str) -> str:
         if self.spec.tests.get(stage) in {None, TestPolicy.REQUIRED}:
             whose = f"{cell.variants[0].name} on {cell.branch}"
-            finding = self.spec.finding(("runners",), _NO_POOL[stage], f"{reason} ({whose})", key=True)
+            finding = self.spec.finding(("runners",), Code.NO_POOL, f"{reason} ({whose})", key=True)
             self.lacks.setdefault(reason, finding)
         return reason
-
-
-_NO_POOL = {
-    Stage.BUILD: Code.NO_POOL_FOR_BUILD,
-    Stage.CPU_TEST: Code.NO_POOL_FOR_CPU_TEST,
-    Stage.GPU_TEST: Code.NO_POOL_FOR_GPU_TEST,
-    Stage.PUBLISH: Code.NO_POOL_FOR_PUBLISH,
-}
-"""The finding for each stage that no pool runs."""
 
 
 def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:
@@ -161,7 +180,7 @@ def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]
         yield spec.finding(("backend",), Code.NO_CACHE, message)
         return
     for pools in {id(route): route.pools for route in routes}.values():
-        build = pools.get(Stage.BUILD)
+        build = pools.get(BUILD)
         other = next((pool for pool in pools.values() if build and pool.name != build.name), None)
         if build and other:
             message = (

@@ -16,7 +16,8 @@ from ci_compiler.hardware import CPU
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
-from ci_compiler.spec.model import Spec, Stage, TestPolicy
+from ci_compiler.spec.model import Spec
+from ci_compiler.stages import BUILD, Stage, StageKind, TestPolicy, stage_of, stages
 from ci_compiler.variant import python_tag
 
 FOLDER = ".github/workflows"
@@ -58,7 +59,15 @@ def job_name(cell: Cell) -> str:
 
 def stages_of(spec: Spec) -> tuple[Stage, ...]:
     """The stages that the spec does not switch off. Each variant has a job for each of them."""
-    return tuple(stage for stage in Stage if spec.tests.get(stage) is not TestPolicy.NEVER)
+    return tuple(stage for stage in stages() if spec.tests.get(stage) is not TestPolicy.NEVER)
+
+
+def waits_for(spec: Spec, stage: Stage) -> tuple[Stage, ...]:
+    """The stages of the same variant that a job of `stage` waits for."""
+    if stage.kind is StageKind.BUILD:
+        return ()
+    after = spec.publish.after if stage.kind is StageKind.PUBLISH else tuple(map(stage_of, stage.follows))
+    return (BUILD, *(other for other in after if other in stages_of(spec)))
 
 
 Part = tuple[Cell, Route]

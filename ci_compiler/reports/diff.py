@@ -18,8 +18,9 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.reports.forecast import end_of, machine_counts
-from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.spec.model import Spec
 from ci_compiler.spec.schema import with_defaults
+from ci_compiler.stages import Stage, stages
 
 Key = tuple[str, str]
 """A variant's branch and name."""
@@ -213,7 +214,7 @@ def _rerouted(
 ) -> Iterator[Rerouted]:
     moved: dict[tuple[Stage, str, str], dict[Key, tuple[str, ...]]] = {}
     for key in both:
-        for stage in Stage:
+        for stage in stages():
             pools = [side[key].route.pools.get(stage) for side in (old, new)]
             before, after = (pool.name if pool else NOT_RUN for pool in pools)
             if before != after:

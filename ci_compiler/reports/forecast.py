@@ -17,7 +17,8 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import most_cells, within_limit
 from ci_compiler.plan.simulation import LowerBound, QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
 from ci_compiler.reports.history import History
-from ci_compiler.spec.model import Pool, Spec, Stage
+from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.stages import BUILD
 from ci_compiler.units import duration, machine_hours
 
 HOSTED_SECONDS = 60
@@ -117,9 +118,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
     waits = (start - ready for start, ready in zip(schedule.starts, schedule.ready, strict=True))
     return Forecast(
         variants=sum(len(shard.variants) for shard in plan.shards),
-        measured=sum(
-            (job.cell.branch, job.variant.name) in history.seconds for job in jobs if job.stage is Stage.BUILD
-        ),
+        measured=sum((job.cell.branch, job.variant.name) in history.seconds for job in jobs if job.stage is BUILD),
         jobs=jobs,
         schedule=schedule,
         bound=bound,
@@ -182,7 +181,7 @@ def _pools(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline, bound: Lo
         seconds = sum(jobs[index].seconds for index in own)
         waited = any(schedule.starts[index] > schedule.ready[index] for index in own)
         more = simulate(jobs, machines | {pool.name: pool.count + 1}).end if waited else schedule.end
-        builds = [jobs[index].variant.package for index in own if jobs[index].stage is Stage.BUILD]
+        builds = [jobs[index].variant.package for index in own if jobs[index].stage is BUILD]
         yield PoolForecast(
             pool=pool,
             jobs=len(own),
@@ -208,7 +207,7 @@ def _disk_peaks(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline) -> d
         after = before if result in held else before + disk * RESULT_SHARE
         held.add(result)
         store[machine] = after
-        used = before + disk if job.stage is Stage.BUILD else after
+        used = before + disk if job.stage is BUILD else after
         peaks[job.pool] = max(peaks.get(job.pool, 0.0), used)
     return {pool: round(peak, 1) for pool, peak in peaks.items()}
 

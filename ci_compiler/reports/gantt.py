@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 
 from ci_compiler.reports.forecast import HOSTED_SECONDS, Forecast, PoolForecast, pool_table
-from ci_compiler.spec.model import Stage
+from ci_compiler.stages import BUILD, stages
 from ci_compiler.units import duration, machine_hours
 
 STYLE = Path(__file__).with_suffix(".css")
@@ -93,8 +93,8 @@ def _legend(hues: dict[str, int]) -> Iterator[str]:
     yield '<div class="legend">'
     for package, hue in hues.items():
         yield f'<span><i class="hue-{hue}"></i>{escape(package)}</span>'
-    for stage in Stage:
-        apart = ' class="apart"' if stage is Stage.BUILD else ""
+    for stage in stages():
+        apart = ' class="apart"' if stage is BUILD else ""
         yield f'<span{apart}><i class="stage {stage}"></i>{stage}</span>'
     yield '<span class="apart"><i class="bound"></i>lower bound</span>'
     yield "</div>"

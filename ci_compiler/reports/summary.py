@@ -11,7 +11,7 @@ from typing import Any
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import RunSelection
-from ci_compiler.spec.model import TESTS, Stage
+from ci_compiler.stages import BUILD, PUBLISH, stages, stages_that_test
 from ci_compiler.units import duration, markdown_table, markdown_text, size
 from ci_compiler.variant import variant_name
 from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
@@ -30,7 +30,7 @@ def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], re
     """The table of the `chosen` variants; `results` holds the run's artifacts, a folder each by its name."""
     if not chosen:
         return "Nothing was to be built.\n"
-    head = ["variant", *(stage.value for stage in Stage if stage is not Stage.PUBLISH), "time", "size", "published"]
+    head = ["variant", *(stage.name for stage in stages() if stage is not PUBLISH), "time", "size", "published"]
     rows = [_row(plan, run, branch, name, results, chosen) for name in chosen]
     return f"{markdown_table(head, rows)}\n"
 
@@ -51,10 +51,10 @@ def left_to_dispatch(plan: Plan, choice: RunSelection) -> str:
 def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, chosen: Sequence[str]) -> list[str]:
     built = next(one for one in explain(plan, name).built if one.cell.branch == branch)
     manifest = _manifest(results, name)
-    tests = {stage: _read(results / f"{stage}-{name}" / RESULT) for stage in TESTS}
+    tests = {stage: _read(results / f"{stage}-{name}" / RESULT) for stage in stages_that_test()}
     needs = [variant_name(need, built.cell.suffix) for need in plan.spec.packages[built.variant.package].needs]
     waited = any(need in chosen and not _manifest(results, need) for need in needs)
-    said = {Stage.BUILD: "passed" if manifest else "not reached" if waited else "**failed**"}
+    said = {BUILD: "passed" if manifest else "not reached" if waited else "**failed**"}
     for stage, result in tests.items():
         if stage not in built.route.pools:
             reason = built.route.skipped.get(stage, "")
@@ -67,7 +67,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     failed = any(cell in {"**failed**", "not reached"} for cell in said.values())
     return [
         f"`{name}`",
-        *(said[stage] for stage in (Stage.BUILD, *TESTS)),
+        *(said[stage] for stage in (BUILD, *stages_that_test())),
         _number(manifest, "seconds", duration),
         _number(manifest, "closure_size", size),
         markdown_text(str(published["result"])) if "result" in published else _why_not(run, branch, failed=failed),

@@ -14,7 +14,8 @@ from enum import StrEnum
 
 from ci_compiler.github.inventory import Runner
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.spec.model import RunsOn, Stage
+from ci_compiler.spec.model import RunsOn
+from ci_compiler.stages import Stage
 
 
 class CoverageVerdict(StrEnum):

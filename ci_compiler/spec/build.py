@@ -11,10 +11,11 @@ from ci_compiler import __version__
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import tables
 from ci_compiler.spec.load import Document, parse_document, read_document
-from ci_compiler.spec.model import TESTS, Package, Pool, Spec, Stage
+from ci_compiler.spec.model import Package, Pool, Spec
 from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
 from ci_compiler.spec.validate import schema_findings
+from ci_compiler.stages import default_stages
 
 BUNDLED = Path(__file__).with_name("torch.yaml")
 """The spec of the torch stack, used where a repository has none of its own."""
@@ -60,11 +61,10 @@ def _complete_package(package: Package) -> Package:
 
 
 def _complete_pool(pool: Pool, spec: Spec) -> Pool:
-    usual = TESTS if pool.gpu else (Stage.BUILD, Stage.CPU_TEST, Stage.PUBLISH)
     return replace(
         pool,
         system=pool.system or _system_of(pool, spec),
-        stages=pool.stages or usual,
+        stages=pool.stages or default_stages(gpu=bool(pool.gpu)),
         image=pool.image or _image("gpu-tester" if pool.gpu else "builder", spec.owner),
     )
 

@@ -28,9 +28,9 @@ from ci_compiler.spec.forms import (
 )
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, Repository, Source, in_build_order
+from ci_compiler.stages import Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
 
 __all__ = [
-    "TESTS",
     "Backend",
     "Branch",
     "Cache",
@@ -46,22 +46,8 @@ __all__ = [
     "Schedule",
     "Source",
     "Spec",
-    "Stage",
-    "TestPolicy",
     "in_build_order",
 ]
-
-
-class Stage(StrEnum):
-    """A stage of a variant's way from its recipe to its users, in order."""
-
-    BUILD = "build"
-    CPU_TEST = "cpu-test"
-    GPU_TEST = "gpu-test"
-    PUBLISH = "publish"
-
-
-TESTS = (Stage.CPU_TEST, Stage.GPU_TEST)
 
 
 class Backend(StrEnum):
@@ -69,16 +55,6 @@ class Backend(StrEnum):
 
     FLOX = "flox"
     NIX = "nix"
-
-
-class TestPolicy(StrEnum):
-    """What happens to a test that no pool can run."""
-
-    __test__ = False  # pytest must not collect it
-
-    REQUIRED = "required"
-    WHERE_ROUTED = "where-routed"
-    NEVER = "never"
 
 
 Policy = Annotated[
@@ -113,6 +89,11 @@ def _runs_on(value: str | list[str] | Mapping[str, Any]) -> RunsOn:
     return RunsOn(labels=tuple(value.get("labels", ())), group=value["group"])
 
 
+def _names(listed: tuple[Stage, ...]) -> str:
+    *first, last = map(str, listed)
+    return f"{', '.join(first)} and {last}"
+
+
 @declared()
 class Pool:
     """A pool of like machines: how a job addresses them, and what they have."""
@@ -137,8 +118,9 @@ class Pool:
         published=False,
     )
     stages: tuple[Stage, ...] = key(
-        "Stages that it may run. Left out: build, cpu-test and publish; with a GPU: cpu-test and gpu-test.",
-        title="a list of stages (build, cpu-test, gpu-test, publish)",
+        f"Stages that it may run. Left out: {_names(default_stages(gpu=False))}; with a GPU: "
+        f"{_names(default_stages(gpu=True))}.",
+        title=f"a list of stages ({', '.join(map(str, stages()))})",
         minItems=1,
         default=(),
         published=False,
@@ -173,8 +155,9 @@ class Pool:
 class Publish:
     """When a variant is published, and what must come first."""
 
-    after: tuple[Annotated[Stage, form(enum=list(map(str, TESTS)))], ...] = key(
-        "Tests that must have passed first, where a pool runs them.", default=TESTS
+    after: tuple[Annotated[Stage, form(enum=list(map(str, stages_that_test())))], ...] = key(
+        "Tests that must have passed first, where a pool runs them.",
+        default=tuple(stage for stage in stages_that_test() if stage.policy is not TestPolicy.NEVER),
     )
     environment: str = key(
         "GitHub environment that holds the publishing secret.",
@@ -282,15 +265,15 @@ class Spec:
         ],
     )
     tests: Mapping[Stage, Policy] = key(
-        "What happens to a test that no pool can run.", default=dict.fromkeys(TESTS, TestPolicy.WHERE_ROUTED)
+        "What happens to a test that no pool can run.", default={stage: stage.policy for stage in stages_that_test()}
     )
     timeouts: Mapping[Stage, Minutes] = key(
         "Minutes after which GitHub ends a job of the stage.",
-        default={Stage.BUILD: 480, Stage.CPU_TEST: 60, Stage.GPU_TEST: 60, Stage.PUBLISH: 120},
+        default={stage: stage.timeout for stage in stages()},
     )
     stage_minutes: Mapping[Stage, Minutes] = key(
         "Duration of the stages after a build, for the forecast; the duration of a build is declared with its package.",
-        default={Stage.CPU_TEST: 5, Stage.GPU_TEST: 10, Stage.PUBLISH: 5},
+        default={stage: stage.minutes for stage in stages() if stage.kind is not StageKind.BUILD},
     )
     publish: Publish = key(default=Publish())
     cache: Cache | None = key(default=None, published=False)

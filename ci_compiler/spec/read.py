@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from ci_compiler.spec.declare import Key, keys_of, plain_fields
+from ci_compiler.stages import Stage, stage_of
 
 
 def read(kind: Any, value: Any, **given: Any) -> Any:
@@ -25,11 +26,17 @@ def read(kind: Any, value: Any, **given: Any) -> Any:
     if origin is Mapping:
         of_key, of_value = arguments
         return {read(of_key, one): read(of_value, item, **{**given, "name": one}) for one, item in value.items()}
-    if is_dataclass(kind):
+    if is_dataclass(kind) and kind is not Stage:
         return _read_object(kind, value or {}, given)
     if origin in {Union, UnionType}:
         alternatives = [one for one in arguments if one is not NoneType]
         return read(alternatives[0], value, **given) if len(alternatives) == 1 else value
+    return _scalar(kind, value)
+
+
+def _scalar(kind: Any, value: Any) -> Any:
+    if kind is Stage:
+        return stage_of(value)
     return kind(value) if isinstance(kind, type) and issubclass(kind, Enum) else value
 
 

@@ -12,9 +12,10 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
 from ci_compiler.spec.load import Path_
-from ci_compiler.spec.model import Package, Spec, Stage, TestPolicy, in_build_order
+from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.work_arounds import work_arounds
+from ci_compiler.stages import TestPolicy
 
 
 def reference_findings(spec: Spec) -> list[Finding]:
@@ -140,8 +141,8 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
             if not unknown and pool.system not in spec.hardware.gpu(pool.gpu).systems:
                 message = f"{pool.gpu} does not come with {pool.system} hosts"
                 yield spec.finding((*path, "gpu"), Code.GPU_HOST, message)
-        elif Stage.GPU_TEST in pool.stages:
-            message = f"{pool.name} runs gpu-test but names no GPU"
+        elif needy := next((stage for stage in pool.stages if stage.needs_gpu), None):
+            message = f"{pool.name} runs {needy} but names no GPU"
             yield spec.finding((*path, "stages"), Code.MISSING_GPU, message)
 
 

@@ -31,6 +31,7 @@ def _inputs(spec: Spec) -> dict[str, Input]:
         "publish": Input(description="Whether its variants may be published.", type="boolean"),
         "again": Input(description="Whether even those that show as published are.", type="boolean"),
         **variant.machine_inputs(spec),
+        **variant.neighbour_inputs(spec),
     }
 
 
@@ -49,6 +50,7 @@ def _job(spec: Spec, package: Package) -> CallJob:
         uses=local(VARIANT),
         permissions=variant.build_permissions(spec),
         with_={"name": variant_name(package.name, expression("inputs.cell"))}
-        | {key: expression(f"inputs.{key}") for key in passed},
+        | {key: expression(f"inputs.{key}") for key in passed}
+        | {key: variant_name(package.name, expression(f"inputs.{key}")) for key in variant.neighbour_inputs(spec)},
         secrets=variant.secret_passed(spec),
     )

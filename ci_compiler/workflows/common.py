@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.spec.model import RunsOn, Stage
+from ci_compiler.spec.model import RunsOn
+from ci_compiler.stages import Stage
 
 VARIANT = "variant.yml"
 CELL = "cell.yml"

@@ -121,6 +121,7 @@ def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, CallJob]:
                 "publish": publish,
                 "again": again,
                 **machines[id(route)],
+                **variant.neighbours(cell, route),
             },
             secrets=secrets,
         )

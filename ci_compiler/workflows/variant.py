@@ -12,11 +12,14 @@ that need it (https://github.com/actions/runner/issues/491 and 2205).
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import lru_cache
 
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import stages_of
-from ci_compiler.spec.model import TESTS, RunsOn, Spec, Stage
+from ci_compiler.plan.sharding import stages_of, waits_for
+from ci_compiler.spec.model import RunsOn, Spec
+from ci_compiler.stages import Stage, StageKind
 from ci_compiler.workflows.common import FORK_GUARD, expression, machine_input, runs_on
 from ci_compiler.workflows.model import (
     READ,
@@ -65,11 +68,11 @@ BUILT = "needs.build.result == 'success'"
 
 def workflow(spec: Spec) -> Workflow:
     """`variant.yml`."""
-    makers = {Stage.BUILD: _build, Stage.CPU_TEST: _test, Stage.GPU_TEST: _test, Stage.PUBLISH: _publish}
+    makers = {StageKind.BUILD: _build, StageKind.TEST: _test, StageKind.PUBLISH: _publish}
     return Workflow(
         name="variant",
         on=[OnCall(inputs=_inputs(spec), secrets=secret_input(spec))],
-        jobs={stage.value: makers[stage](spec, stage) for stage in stages_of(spec)},
+        jobs={stage.name: makers[stage.kind](spec, stage) for stage in stages_of(spec)},
     )
 
 
@@ -81,15 +84,35 @@ def _inputs(spec: Spec) -> dict[str, Input]:
         "publish": Input(description="Whether it may be published.", type="boolean"),
         "again": Input(description="Whether even what shows as published is.", type="boolean"),
         **machine_inputs(spec),
+        **neighbour_inputs(spec),
     }
+
+
+def neighbour_inputs(spec: Spec) -> dict[str, Input]:
+    """The inputs that name the other variant of each stage that takes two."""
+    return {
+        _neighbour_input(stage): Input(description=f"The other variant that {stage} takes.", required=False)
+        for stage in stages_of(spec)
+        if stage.neighbour
+    }
+
+
+def neighbours(cell: Cell, route: Route) -> dict[str, str]:
+    """The values of `neighbour_inputs` for a cell, as suffixes; a stage that does not run has none."""
+    return {
+        _neighbour_input(stage): replace(cell, gpu=gpu, isa=isa).suffix
+        for stage, (gpu, isa) in route.neighbours.items()
+    }
+
+
+def _neighbour_input(stage: Stage) -> str:
+    return f"{stage}-beside"
 
 
 def machine_inputs(spec: Spec) -> dict[str, Input]:
     """The inputs that state where each stage runs; a test that no pool runs is passed none."""
     return {
-        machine_input(stage): Input(
-            description=f"Where {stage} runs, as JSON for runs-on.", required=stage not in TESTS
-        )
+        machine_input(stage): Input(description=f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
         for stage in stages_of(spec)
     }
 
@@ -136,7 +159,7 @@ def _job(
     concurrency: Concurrency | None = None,
 ) -> Job:
     return Job(
-        name=stage.value,
+        name=stage.name,
         needs=needs,
         if_=expression(condition),
         runs_on=expression(f"fromJSON(inputs.{machine_input(stage)})"),
@@ -163,21 +186,24 @@ def _build(spec: Spec, stage: Stage) -> Job:
 
 
 def _test(spec: Spec, stage: Stage) -> Job:
-    condition = " && ".join(["!cancelled()", BUILT, f"inputs.{machine_input(stage)} != ''", FORK_GUARD])
-    smoke = f'ci-runner smoke "$NAME" --stage {stage} --manifest {MANIFEST} --out test-output'
+    waits = waits_for(spec, stage)
+    passed = [_passed(other) for other in waits if other.is_test]
+    condition = " && ".join(["!cancelled()", BUILT, f"inputs.{machine_input(stage)} != ''", FORK_GUARD, *passed])
+    env = {"BESIDE": expression(f"inputs.{_neighbour_input(stage)}")} if stage.neighbour else None
+    beside = ' --beside "$BESIDE"' if stage.neighbour else ""
     steps: list[Step] = [
         checkout(expression("inputs.commit")),
         FETCH_MANIFEST,
         RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"'),
-        RunStep(name="Fetch the closure", run=f"ci-runner fetch {MANIFEST}"),
-        RunStep(name="Test", run=smoke),
-        _keep("Keep the report", stage, "test-output/"),
+        RunStep(name="Fetch the closure", env=env, run=f"ci-runner fetch {MANIFEST}{beside}"),
+        RunStep(name="Test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
+        _keep("Keep the report", stage.name, "test-output/"),
     ]
-    return _job(spec, stage, condition, steps, needs=["build"])
+    return _job(spec, stage, condition, steps, needs=[other.name for other in waits])
 
 
 def _publish(spec: Spec, stage: Stage) -> Job:
-    tests = [test for test in stages_of(spec) if test in TESTS and test in spec.publish.after]
+    tests = [test for test in waits_for(spec, stage) if test.is_test]
     events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
     on_branch = "github.ref == format('refs/heads/{0}', inputs.branch)"
     condition = " && ".join(["!cancelled()", "inputs.publish", events, on_branch, BUILT, *map(_passed, tests)])
@@ -201,7 +227,7 @@ def _publish(spec: Spec, stage: Stage) -> Job:
         stage,
         condition,
         [checkout(expression("inputs.branch"), history=True, credentials=True), FETCH_MANIFEST, publish, keep],
-        needs=["build", *(test.value for test in tests)],
+        needs=["build", *(test.name for test in tests)],
         environment=spec.publish.environment,
         concurrency=Concurrency(group=f"publish-{expression('inputs.branch')}-{NAME}", cancel_in_progress=False),
     )

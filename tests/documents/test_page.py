@@ -218,7 +218,7 @@ def test_filtering_by_tests_and_machine(page: Page, address: str, bundled: Plan)
     full = [
         route
         for cell, route in zip(bundled.judged.cells, bundled.routes, strict=True)
-        if {stage.value for stage in route.pools} >= {"cpu-test" if cell.gpu == "cpu" else "gpu-test"}
+        if {stage.name for stage in route.pools} >= {"cpu-test" if cell.gpu == "cpu" else "gpu-test"}
     ]
     assert page.text("#count").startswith(f"{len(full)} of 153 cells")
     page.choose("#tested", "")

@@ -48,7 +48,7 @@ def test_the_page_holds_the_plan(document: dict[str, Any]) -> None:
     assert {f"{data['workflows']}/{cell['shard']}.yml" for cell in data["cells"]} <= files.keys()
     assert len(data["left_out"]) == len(decided.judged.left_out)
     assert [cell["tested"] for cell in data["cells"]] == [
-        [stage.value for stage in route.pools if stage.value.endswith("-test")] for route in decided.routes
+        [stage.name for stage in route.pools if stage.name.endswith("-test")] for route in decided.routes
     ]
     assert all(0 <= cell["route"] < len(data["routes"]) for cell in data["cells"])
 

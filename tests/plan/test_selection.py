@@ -25,7 +25,7 @@ from ci_compiler.plan.selection import (
 )
 from ci_compiler.reports.summary import SummarisedRun, table
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.spec.model import Stage
+from ci_compiler.stages import CPU_TEST, GPU_TEST
 from ci_compiler.units import markdown_text
 from ci_compiler.workflows import pull_request
 from ci_compiler.workflows.model import Job
@@ -239,7 +239,7 @@ def leave(results: Path, name: str, file: str, content: dict[str, Any]) -> None:
 
 def test_the_table_shows_the_result_of_each_variant(decided: Plan, tmp_path: Path) -> None:
     leave(tmp_path, f"build-{GPU[0]}", MANIFEST_FILE, {"seconds": 4321, "closure_size": 2_500_000_000})
-    for stage in (Stage.CPU_TEST, Stage.GPU_TEST):
+    for stage in (CPU_TEST, GPU_TEST):
         leave(tmp_path, f"{stage}-{GPU[0]}", RESULT, {"passed": True})
     leave(tmp_path, f"publish-{GPU[0]}", PUBLISHED, {"result": "published 2.8.0"})
     leave(tmp_path, f"build-{GPU[2]}", MANIFEST_FILE, {"seconds": 61, "closure_size": 400_000})

@@ -9,7 +9,7 @@ import pytest
 from ci_compiler.errors import InputError
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.sharding import Shard
-from ci_compiler.spec.model import Stage
+from ci_compiler.stages import CPU_TEST
 from tests.specs import small, spec_of
 
 PYTHONS = ["3.12", "3.13"]
@@ -40,7 +40,7 @@ def test_a_file_has_at_most_as_many_jobs_as_github_accepts() -> None:
 
 
 def test_the_tests_that_a_spec_has_count_as_jobs() -> None:
-    (shard,) = sharded(10, ["3.13"], ["avx2"], **{Stage.CPU_TEST: "required"}).values()
+    (shard,) = sharded(10, ["3.13"], ["avx2"], **{CPU_TEST.name: "required"}).values()
     assert shard.jobs == 2 + 10 * 3
 
 

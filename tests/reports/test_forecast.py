@@ -32,7 +32,7 @@ from ci_compiler.reports.forecast import (
 from ci_compiler.reports.gantt import gantt
 from ci_compiler.reports.history import History, read_history
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.spec.model import Stage
+from ci_compiler.stages import BUILD, PUBLISH, Stage, stage_of, stages
 from ci_compiler.units import duration
 from ci_compiler.workflows import cell, variant
 from tests.specs import documents, small, spec_of
@@ -73,24 +73,24 @@ def by_name(jobs: tuple[PlannedJob, ...]) -> dict[tuple[str, str, Stage], Planne
 
 
 def test_jobs_wait_for_what_the_compiled_workflows_say(bundled: Plan) -> None:
-    stages: Any = variant.workflow(bundled.spec).jobs
+    written: Any = variant.workflow(bundled.spec).jobs
     packages: Any = cell.workflow(bundled.spec).jobs
     jobs = jobs_of(bundled.spec, bundled.shards)
     found = by_name(jobs)
     assert len(found) == len(jobs)
     for job in jobs:
         first = {(jobs[need].variant.package, jobs[need].stage) for need in job.needs}
-        if job.stage is Stage.BUILD:
+        if job.stage is BUILD:
             own = {
                 (package, stage)
                 for package in packages[job.variant.package].needs or ()
-                for stage in Stage
+                for stage in stages()
                 if (job.cell.branch, f"{package}-{job.cell.suffix}", stage) in found
             }
-            behind = {(package, Stage(need)) for package, stage in own for need in stages[stage].needs or ()}
+            behind = {(package, stage_of(need)) for package, stage in own for need in written[stage.name].needs or ()}
             assert first == own - behind
         else:
-            wanted = [Stage(need) for need in stages[job.stage].needs]
+            wanted = [stage_of(need) for need in written[job.stage.name].needs]
             assert first == {(job.variant.package, stage) for stage in wanted if (*job.key, stage) in found}
         assert all(jobs[need].cell == job.cell for need in job.needs)
 
@@ -112,9 +112,9 @@ def test_a_test_that_publishing_does_not_wait_for_holds_up_what_needs_the_packag
     waits = {
         tuple(jobs[need].stage for need in job.needs)
         for job in jobs
-        if job.stage is Stage.BUILD and job.cell.gpu == "sm90" and job.variant.package == "torchvision"
+        if job.stage is BUILD and job.cell.gpu == "sm90" and job.variant.package == "torchvision"
     }
-    assert waits == {(Stage.GPU_TEST, Stage.PUBLISH)}
+    assert waits == {(GPU_TEST, PUBLISH)}
 
 
 def test_a_package_that_is_not_chosen_lets_what_needs_it_go_on_behind_what_it_needs() -> None:
@@ -122,12 +122,12 @@ def test_a_package_that_is_not_chosen_lets_what_needs_it_go_on_behind_what_it_ne
     decided = one_cell(packages=packages)
     names = {v.package: ("main", v.name) for v in decided.judged.cells[0].variants}
     jobs = jobs_of(decided.spec, decided.shards, chosen={names["p"], names["r"]})
-    assert [(job.variant.package, job.stage) for job in jobs if job.stage is Stage.BUILD] == [
-        ("p", "build"),
-        ("r", "build"),
+    assert [(job.variant.package, job.stage) for job in jobs if job.stage is BUILD] == [
+        ("p", BUILD),
+        ("r", BUILD),
     ]
-    last = next(job for job in jobs if job.variant.package == "r" and job.stage is Stage.BUILD)
-    assert {(jobs[need].variant.package, jobs[need].stage) for need in last.needs} == {("p", Stage.PUBLISH)}
+    last = next(job for job in jobs if job.variant.package == "r" and job.stage is BUILD)
+    assert {(jobs[need].variant.package, jobs[need].stage) for need in last.needs} == {("p", PUBLISH)}
     alone = jobs_of(decided.spec, decided.shards, chosen={names["r"]})
     assert alone[0].needs == ()
 
@@ -312,7 +312,7 @@ def test_a_recorded_variant_takes_the_median_and_the_others_the_estimate(tmp_pat
     )
     found = forecast(decided, history=history)
     assert found.measured == 1
-    builds = {job.cell.isa: job.seconds for job in found.jobs if job.stage is Stage.BUILD}
+    builds = {job.cell.isa: job.seconds for job in found.jobs if job.stage is BUILD}
     assert builds == {"avx2": 1200, "avx512": 60 * MINUTE}
 
 

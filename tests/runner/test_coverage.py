@@ -18,7 +18,8 @@ from ci_compiler.github.inventory import Runner
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.coverage import CoverageVerdict, Served, cover, label_sets, takes
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.spec.model import RunsOn, Stage
+from ci_compiler.spec.model import RunsOn
+from ci_compiler.stages import BUILD
 from ci_compiler.sync.compiled import compile_files
 from tests.github.server import serving
 from tests.github.state import OWNER, REPOSITORY, TOKEN, Fault, GitHub
@@ -59,7 +60,7 @@ def test_the_label_sets_are_those_of_the_compiled_workflows() -> None:
     compiled = set().union(*(asked_on(text) for path, text in files.items() if "/workflows/" in path))
     sets = label_sets(decided)
     assert {json.dumps(list(one.runs_on.labels)) for one in sets} == compiled
-    builds = sum(one.jobs.get(Stage.BUILD, 0) for one in sets)
+    builds = sum(one.jobs.get(BUILD, 0) for one in sets)
     assert builds == sum(len(shard.variants) for shard in decided.shards)
 
 

@@ -124,8 +124,8 @@ def test_a_pool_of_a_group_registers_with_the_organisation(
     [
         (["biulder"], "POOL: unknown-pool unknown pool 'biulder'; did you mean builder?"),
         (["arc"], "POOL: scale-set arc is a runner scale set; `ci-runner deploy arc` writes its files"),
-        (["builder", "--count", "0"], "--count: wrong-count 0 runners: at least 1"),
-        (["builder", "--count", "2"], "--count: wrong-count 2 runners: --host runs one runner per folder"),
+        (["builder", "--count", "0"], "--count: runner-count 0 runners: at least 1"),
+        (["builder", "--count", "2"], "--count: runner-count 2 runners: --host runs one runner per folder"),
         (["grouped"], "my-org: unknown-group my-org has no runner group 'builders'"),
     ],
 )

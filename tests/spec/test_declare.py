@@ -13,10 +13,11 @@ from ci_compiler.hardware import tables
 from ci_compiler.spec.declare import declared, key
 from ci_compiler.spec.forms import Minutes
 from ci_compiler.spec.load import Document, parse_document
-from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.spec.model import Spec
 from ci_compiler.spec.read import read
 from ci_compiler.spec.schema import schema, schema_of, with_defaults
 from ci_compiler.spec.validate import schema_findings
+from ci_compiler.stages import BUILD, PUBLISH, Stage
 from tests.specs import small
 
 
@@ -34,7 +35,7 @@ class Extended(Spec):
 
     dry_run: bool = key("Whether nothing is published.", default=True)
     nightlies: Mapping[str, Nightly] = key("Nightly builds, by name.", default={})
-    tries: Mapping[Stage, int] = key("Attempts at a stage.", minimum=1, default={Stage.BUILD: 1, Stage.PUBLISH: 3})
+    tries: Mapping[Stage, int] = key("Attempts at a stage.", minimum=1, default={BUILD: 1, PUBLISH: 3})
     code_name: str = key("What it is called.", title="one small letter", pattern="^[a-z]$", default="", published=False)
 
 
@@ -93,7 +94,7 @@ def test_the_schema_has_the_key_with_its_form_description_and_default() -> None:
 def test_a_key_that_is_left_out_has_its_default() -> None:
     spec = extended()
     assert (spec.dry_run, spec.nightlies, spec.code_name) == (True, {}, "")
-    assert spec.tries == {Stage.BUILD: 1, Stage.PUBLISH: 3}
+    assert spec.tries == {BUILD: 1, PUBLISH: 3}
     plain = with_defaults(document().value, SCHEMA)
     assert (plain["dry-run"], plain["nightlies"], plain["tries"]) == (True, {}, {"build": 1, "publish": 3})
     assert "code-name" not in plain
@@ -105,7 +106,7 @@ def test_a_key_that_is_given_is_read_into_its_field() -> None:
     )
     assert spec.dry_run is False
     assert spec.nightlies == {"a": Nightly(name="a"), "b": Nightly(name="b", keep_for=7)}
-    assert spec.tries == {Stage.BUILD: 2, Stage.PUBLISH: 3}
+    assert spec.tries == {BUILD: 2, PUBLISH: 3}
     assert spec.code_name == "z"
 
 
@@ -131,4 +132,7 @@ def test_the_reference_has_the_key() -> None:
     assert "| `code-name` | What it is called. |  |\n" in page
     assert "## `nightlies.NAME`\n\nBuilds of unreleased sources.\n" in page
     assert "| `keep-for` | How long they are kept. | `60` |\n" in page
-    assert "## `tries`\n\nAttempts at a stage.\n\n| key | is | default |\n|---|---|---|\n| `build` |  | `1` |\n" in page
+    assert (
+        "## `tries`\n\nAttempts at a stage.\n\n| key | is | default |\n| --- | --- | --- |\n| `build` |  | `1` |\n"
+        in page
+    )

@@ -21,7 +21,8 @@ import yaml
 
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import bundled_spec, load_spec
-from ci_compiler.spec.model import TESTS, RunsOn, Spec, Stage
+from ci_compiler.spec.model import RunsOn, Spec
+from ci_compiler.stages import Stage, stage_of, stages, stages_that_test
 from ci_compiler.sync.compiled import compile_files
 from tests.checkers import condition_values, expression_values, require
 from tests.specs import small, spec_of
@@ -126,8 +127,8 @@ def needs(**results: str) -> dict[str, Any]:
 # variant.yml: the only jobs on self-hosted machines.
 
 
-def stages(tree_: Tree) -> list[Stage]:
-    return [stage for stage in Stage if stage.value in tree_.files["variant.yml"]["jobs"]]
+def compiled_stages(tree_: Tree) -> list[Stage]:
+    return [stage for stage in stages() if stage.name in tree_.files["variant.yml"]["jobs"]]
 
 
 def test_a_build_runs_for_everybody_but_a_fork(compiled: Tree) -> None:
@@ -141,7 +142,13 @@ def test_a_build_runs_for_everybody_but_a_fork(compiled: Tree) -> None:
 
 def test_a_test_runs_behind_a_good_build_where_a_pool_runs_it_and_never_for_a_fork(compiled: Tree) -> None:
     jobs = compiled.files["variant.yml"]["jobs"]
-    assert_tables(*((jobs[stage]["if"], _test_rows(stage)) for stage in TESTS if stage in stages(compiled)))
+    assert_tables(
+        *(
+            (jobs[stage.name]["if"], _test_rows(stage))
+            for stage in stages_that_test()
+            if stage in compiled_stages(compiled)
+        )
+    )
 
 
 def _test_rows(stage: Stage) -> Iterator[Row]:
@@ -161,7 +168,11 @@ def test_publishing_asks_for_it_all(compiled: Tree) -> None:
 
 
 def _publish_rows(compiled: Tree) -> Iterator[Row]:
-    after = [stage for stage in TESTS if stage in compiled.plan.spec.publish.after and stage in stages(compiled)]
+    after = [
+        stage
+        for stage in stages_that_test()
+        if stage in compiled.plan.spec.publish.after and stage in compiled_stages(compiled)
+    ]
     refs = (
         f"refs/heads/{BRANCH}",
         "refs/heads/main-2",
@@ -175,7 +186,7 @@ def _publish_rows(compiled: Tree) -> Iterator[Row]:
     for event, ref, asked, state, build in ways:
         mapped = event.name in {"push", "workflow_dispatch"} and ref == f"refs/heads/{BRANCH}"
         for tests in ended:
-            results = {stage.value: result for stage, (result, _) in zip(after, tests, strict=True)}
+            results = {stage.name: result for stage, (result, _) in zip(after, tests, strict=True)}
             routes = {f"{stage}-on": where for stage, (_, where) in zip(after, tests, strict=True)}
             contexts = {
                 "github": event.github(ref),
@@ -189,7 +200,7 @@ def _publish_rows(compiled: Tree) -> Iterator[Row]:
 
 def test_publishing_waits_for_the_tests_that_the_policy_names_alone(compiled: Tree) -> None:
     job = compiled.files["variant.yml"]["jobs"]["publish"]
-    after = {stage.value for stage in compiled.plan.spec.publish.after if stage in stages(compiled)}
+    after = {stage.name for stage in compiled.plan.spec.publish.after if stage in compiled_stages(compiled)}
     assert set(job["needs"]) == {"build", *after}
     assert job["environment"] == compiled.plan.spec.publish.environment
 
@@ -363,10 +374,10 @@ def test_every_stage_runs_on_the_pool_that_it_is_routed_to(compiled: Tree) -> No
         for cell, route in shard.cells:
             for stage, job in jobs.items():
                 where = passed[cell.suffix].get(f"{stage}-on", "")
-                assert bool(where) is (Stage(stage) in route.pools)
+                assert bool(where) is (stage_of(stage) in route.pools)
                 if where:
                     cases.append((job["runs-on"], {"inputs": {f"{stage}-on": where}}))
-                    wanted.append(addressed(route.pools[Stage(stage)].runs_on))
+                    wanted.append(addressed(route.pools[stage_of(stage)].runs_on))
     assert expression_values(cases) == wanted
 
 

@@ -75,6 +75,6 @@ def _lines(one: BuiltVariant) -> list[tuple[str, str]]:
         ("recipe", one.recipe),
         ("workflow", one.workflow),
         ("job", one.job),
-        *((stage.value, where) for stage, where in one.stages()),
+        *((stage.name, where) for stage, where in one.stages()),
         ("dispatch", one.dispatch),
     ]

@@ -144,7 +144,7 @@ def _job_json(job: PlannedJob) -> dict[str, Any]:
     return {
         "variant": job.variant.name,
         "branch": job.cell.branch,
-        "stage": job.stage,
+        "stage": job.stage.name,
         "pool": job.pool,
         "seconds": job.seconds,
     }

@@ -80,5 +80,5 @@ def _as_json(one: Served) -> dict[str, Any]:
         "busy": sum(runner.busy for runner in online),
         "offline": len(one.runners) - len(online),
         "jobs": sum(one.asked.jobs.values()),
-        "stages": {stage.value: count for stage, count in one.asked.jobs.items()},
+        "stages": {stage.name: count for stage, count in one.asked.jobs.items()},
     }

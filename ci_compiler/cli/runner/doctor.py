@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the stage, the variant, `--json` and the spec."""
-    from ci_compiler.spec.model import Stage
+    from ci_compiler.stages import stages
 
-    stages = [stage.value for stage in Stage]
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="the variant (default: any)")
-    parser.add_argument("--for", dest="stage", choices=stages, help="the stage (default: those of the machine's pools)")
+    parser.add_argument(
+        "--for",
+        dest="stage",
+        choices=[stage.name for stage in stages()],
+        help="the stage (default: those of the machine's pools)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_spec(parser)
 
@@ -30,9 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.cli.console import print_findings, print_json, table
     from ci_compiler.runner.doctor.diagnosis import as_json, examine, work_of
     from ci_compiler.runner.doctor.probes import gather
-    from ci_compiler.spec.model import Stage
+    from ci_compiler.stages import stage_of
 
-    stage = Stage(arguments.stage) if arguments.stage else None
+    stage = stage_of(arguments.stage) if arguments.stage else None
     work = work_of(spec_of(arguments), stage=stage, name=arguments.name)
     results = examine(work, gather(work))
     if arguments.json:

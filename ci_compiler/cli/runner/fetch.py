@@ -6,15 +6,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.cli.where import add_spec, root_of, spec_of
 
 if TYPE_CHECKING:
     from ci_compiler.runner.jobs.secrets import Secrets
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the manifest."""
+    """Adds the manifest and `--beside`."""
     parser.add_argument("manifest", type=Path, metavar="MANIFEST", help="the manifest of the build")
+    parser.add_argument("--beside", metavar="NAME", default="", help="another variant of the checkout to fetch as well")
     add_spec(parser)
 
 
@@ -22,10 +23,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Fetches and prints the store path; returns 1 if that fails."""
     from ci_compiler.cli.console import note
     from ci_compiler.cli.runner.stage import reported
-    from ci_compiler.runner.jobs.fetch import fetch
+    from ci_compiler.runner.jobs.fetch import fetch, fetch_beside
 
     def work(_: Secrets) -> int:
-        manifest, fetched = fetch(spec_of(arguments), arguments.manifest)
+        spec = spec_of(arguments)
+        manifest, fetched = fetch(spec, arguments.manifest)
+        if arguments.beside:
+            fetch_beside(spec, root_of(arguments), arguments.beside)
         print(manifest.store_path)
         note(f"{manifest.name}: {'fetched from the cache' if fetched else 'already in the store'}")
         return 0

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the variant, the stage, the subject of the test, and expectations that differ from the spec."""
-    from ci_compiler.spec.model import TESTS
+    from ci_compiler.stages import stages_that_test
 
     parser.add_argument("name", metavar="NAME", help="the variant")
     parser.add_argument(
         "--stage",
-        choices=[stage.value for stage in TESTS],
-        default=TESTS[0].value,
-        help=f"the stage (default: {TESTS[0].value})",
+        choices=[stage.name for stage in stages_that_test()],
+        default=stages_that_test()[0].name,
+        help=f"the stage (default: {stages_that_test()[0].name})",
     )
     tested = parser.add_mutually_exclusive_group(required=True)
     tested.add_argument("--manifest", type=Path, metavar="FILE", help="the manifest of the build to test")
@@ -61,9 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _subject(arguments: argparse.Namespace) -> SmokeSubject:
     from ci_compiler.runner.jobs.expectation import Override
     from ci_compiler.runner.jobs.smoke import of_manifest, of_python
-    from ci_compiler.spec.model import Stage
+    from ci_compiler.stages import stage_of
 
-    spec, stage = spec_of(arguments), Stage(arguments.stage)
+    spec, stage = spec_of(arguments), stage_of(arguments.stage)
     archs = arguments.expect_archs
     override = Override(
         version=arguments.expect_version,

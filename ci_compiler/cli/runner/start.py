@@ -85,7 +85,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
     from ci_compiler.runner.controller.runner_names import labels_of
     from ci_compiler.runner.controller.slots import RunnerPlan
     from ci_compiler.runner.deployment.service import longest, most_disk
-    from ci_compiler.spec.model import Stage
+    from ci_compiler.stages import BUILD, PUBLISH
     from ci_compiler.units import GB
 
     return RunnerPlan(
@@ -95,7 +95,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         group=github.group(pool.runs_on.group),
         image="" if arguments.host else pool.image,
         gpus=bool(pool.gpu),
-        builds=not {Stage.BUILD, Stage.PUBLISH}.isdisjoint(pool.stages),
+        builds=not {BUILD, PUBLISH}.isdisjoint(pool.stages),
         cores=pool.cores,
         count=arguments.count,
         host=this_machine(),

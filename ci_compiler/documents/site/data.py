@@ -15,7 +15,8 @@ from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import needed_driver, python_order
-from ci_compiler.spec.model import TESTS, RunsOn, Spec, Stage, in_build_order
+from ci_compiler.spec.model import RunsOn, Spec, in_build_order
+from ci_compiler.stages import stages, stages_that_test
 from ci_compiler.variant import RECIPES
 
 _SENTENCES = ("where-branch", "where-python", "need-driver", "need-branch", "need-python", "need-isa", "and")
@@ -29,7 +30,7 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
         "repository": repository,
         "recipes": RECIPES,
         "workflows": FOLDER,
-        "stages": [stage.value for stage in Stage],
+        "stages": [stage.name for stage in stages()],
         **_hardware(spec.hardware),
         "workloads": {one.value: one.label for one in Workload},
         "names": products.as_data(),
@@ -92,7 +93,7 @@ def _cells(plan: Plan) -> dict[str, Any]:
             "install": installs.index(_installs(plan.spec, cell, shared)),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(_route(route)),
-            "tested": [stage.value for stage in TESTS if stage in route.pools],
+            "tested": [stage.name for stage in stages_that_test() if stage in route.pools],
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
@@ -112,8 +113,8 @@ def _installs(spec: Spec, cell: Cell, shared: set[str]) -> dict[str, str]:
 
 def _route(route: Route) -> dict[str, dict[str, str]]:
     """The pool of each stage, or why none runs it."""
-    ran = {stage.value: {"pool": pool.name, "labels": _labels(pool.runs_on)} for stage, pool in route.pools.items()}
-    return ran | {stage.value: {"reason": reason} for stage, reason in route.skipped.items()}
+    ran = {stage.name: {"pool": pool.name, "labels": _labels(pool.runs_on)} for stage, pool in route.pools.items()}
+    return ran | {stage.name: {"reason": reason} for stage, reason in route.skipped.items()}
 
 
 def _labels(where: RunsOn) -> str:

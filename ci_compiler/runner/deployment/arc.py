@@ -11,7 +11,8 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, pins
 from ci_compiler.runner.deployment.service import INSTALL, USER, Deployment, heading, longest, most_disk, page, title
-from ci_compiler.spec.model import Pool, Spec, Stage
+from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.stages import BUILD
 from ci_compiler.workflows.writer import Node, dump
 
 TARGET = "arc"
@@ -71,7 +72,7 @@ def _template(spec: Spec, pool: Pool) -> dict[str, Node]:
 
 
 def _pod(spec: Spec, pool: Pool) -> dict[str, Node]:
-    builds = Stage.BUILD in pool.stages
+    builds = BUILD in pool.stages
     pod: dict[str, Node] = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,

@@ -108,4 +108,4 @@ def copy_spec(spec: Spec, target: str) -> str:
 def title(spec: Spec, pool: Pool) -> str:
     """A pool on one line: `x86-builder (x86-64: build, cpu-test, publish)`."""
     has = f"{spec.hardware.systems[pool.system].title}{f', {pool.gpu}' if pool.gpu else ''}"
-    return f"{pool.name} ({has}: {', '.join(pool.stages)})"
+    return f"{pool.name} ({has}: {', '.join(map(str, pool.stages))})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ci_compiler.hardware.machine import NOMINAL, NixInstallation, StorageFolder
 from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence, Judgement, failed, ok, skipped
 from ci_compiler.runner.upstream import upstream
-from ci_compiler.spec.model import TESTS, Backend, Stage
+from ci_compiler.spec.model import Backend
 from ci_compiler.units import GB, size
 
 _INSTALL = "install Nix, and put it on the PATH of the runner's service"
@@ -20,7 +20,7 @@ def tools(work: Assignment, evidence: Evidence) -> Judgement:
         if flox:
             own = f"Nix {nix.version}" if nix is not None and has_nix else "its own Nix, none on PATH"
             return ok(f"flox {flox}, {own}")
-        if work.stage in TESTS and nix is not None and has_nix:
+        if work.stage is not None and work.stage.is_test and nix is not None and has_nix:
             return ok(f"no flox, but Nix {nix.version}, which is enough for a test")
         return failed(
             "flox is not on PATH", "install it from https://flox.dev/docs/install-flox, for the runner's user"
@@ -125,11 +125,11 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 CHECKS = (
-    Check(name="tools", stages=tuple(Stage), judge=tools),
-    Check(name="store-space", stages=(Stage.BUILD, *TESTS), judge=store_space),
-    Check(name="build-space", stages=(Stage.BUILD,), judge=build_space),
-    Check(name="build-folder", stages=(Stage.BUILD,), judge=build_folder),
-    Check(name="memory", stages=(Stage.BUILD,), judge=memory),
-    Check(name="sandbox", stages=(Stage.BUILD,), judge=sandbox),
-    Check(name="big-parallel", stages=(Stage.BUILD,), judge=big_parallel),
+    Check(name="tools", judge=tools),
+    Check(name="store-space", judge=store_space),
+    Check(name="build-space", judge=build_space),
+    Check(name="build-folder", judge=build_folder),
+    Check(name="memory", judge=memory),
+    Check(name="sandbox", judge=sandbox),
+    Check(name="big-parallel", judge=big_parallel),
 )

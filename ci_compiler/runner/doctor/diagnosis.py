@@ -25,7 +25,8 @@ from ci_compiler.runner.doctor.evidence import (
     Judgement,
     skipped,
 )
-from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.spec.model import Spec
+from ci_compiler.stages import Stage, stages
 
 CHECKS: tuple[Check, ...] = (*checks_hardware.CHECKS, *checks_build.CHECKS, *checks_host.CHECKS)
 
@@ -50,19 +51,19 @@ def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "") -> Assign
     """
     cells = judge(spec).cells
     subject = _subject(spec, cells, name) if name else None
-    if subject and stage is Stage.GPU_TEST and subject.cell.gpu == CPU:
+    if subject and stage and stage.needs_gpu and subject.cell.gpu == CPU:
         raise wrong("NAME", Code.STAGE_MISSING, f"{name} is built for no GPU and has no {stage}")
     return Assignment(spec=spec, cells=cells, stage=stage, subject=subject)
 
 
 def examine(work: Assignment, evidence: Evidence) -> tuple[CheckResult, ...]:
-    """Every check's result. One that none of the stages needs is skipped, in sight."""
-    stages = _stages(work, evidence.machine)
+    """The result of every check. A check that none of the stages needs is shown as skipped."""
+    wanted = {name for stage in _stages(work, evidence.machine) for name in stage.checks}
     reason = f"{work.stage} does not need it" if work.stage else "nothing that this machine may run needs it"
     return tuple(
         CheckResult(
             check=check.name,
-            judgement=check.judge(work, evidence) if stages & frozenset(check.stages) else skipped(reason),
+            judgement=check.judge(work, evidence) if check.name in wanted else skipped(reason),
         )
         for check in CHECKS
     )
@@ -71,7 +72,7 @@ def examine(work: Assignment, evidence: Evidence) -> tuple[CheckResult, ...]:
 def as_json(work: Assignment, results: tuple[CheckResult, ...]) -> dict[str, Any]:
     """The results as JSON shows them."""
     return {
-        "stage": work.stage.value if work.stage else None,
+        "stage": work.stage.name if work.stage else None,
         "variant": work.subject.name if work.subject else None,
         "ok": not any(result.failed for result in results),
         "checks": [
@@ -91,7 +92,8 @@ def _stages(work: Assignment, machine: Machine) -> frozenset[Stage]:
     if work.stage:
         return frozenset({work.stage})
     suited = {stage for pool in work.spec.pools if fit(work.spec.hardware, machine, pool).fits for stage in pool.stages}
-    unsuited = set(Stage) if machine.gpus or machine.problems else set(Stage) - {Stage.GPU_TEST}
+    any_gpu = bool(machine.gpus or machine.problems)
+    unsuited = {stage for stage in stages() if any_gpu or not stage.needs_gpu}
     return frozenset(suited or unsuited)
 
 

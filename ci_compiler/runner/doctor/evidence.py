@@ -13,7 +13,8 @@ from ci_compiler.hardware import Toolkit, Version
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.runner.detect.recorded import Answer
-from ci_compiler.spec.model import Package, Spec, Stage
+from ci_compiler.spec.model import Package, Spec
+from ci_compiler.stages import Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +129,9 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A check by its name, the stages that need it, and how it judges."""
+    """A check by its name, which the stages that need it list, and how it judges."""
 
     name: str
-    stages: tuple[Stage, ...]
     judge: Callable[[Assignment, Evidence], Judgement]
 
 

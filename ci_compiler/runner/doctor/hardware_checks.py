@@ -5,7 +5,7 @@ from __future__ import annotations
 from ci_compiler.hardware import CPU, Toolkit
 from ci_compiler.hardware.machine import GpuDevice, driver_number, lowest_driver, missing_flags
 from ci_compiler.runner.doctor.evidence import Assignment, Check, CudaAttempt, Evidence, Judgement, failed, ok, skipped
-from ci_compiler.spec.model import TESTS, Backend, Stage
+from ci_compiler.spec.model import Backend
 
 DRIVER_LINK = "/run/opengl-driver/lib"
 """Where programs of nixpkgs look for the driver (nixpkgs, addDriverRunpath)."""
@@ -137,10 +137,10 @@ def _title(device: GpuDevice) -> str:
 
 
 CHECKS = (
-    Check(name="system", stages=tuple(Stage), judge=system),
-    Check(name="instructions", stages=TESTS, judge=instructions),
-    Check(name="gpu", stages=(Stage.GPU_TEST,), judge=gpu),
-    Check(name="cubin", stages=(Stage.GPU_TEST,), judge=cubin),
-    Check(name="driver", stages=(Stage.GPU_TEST,), judge=driver),
-    Check(name="cuda", stages=(Stage.GPU_TEST,), judge=cuda),
+    Check(name="system", judge=system),
+    Check(name="instructions", judge=instructions),
+    Check(name="gpu", judge=gpu),
+    Check(name="cubin", judge=cubin),
+    Check(name="driver", judge=driver),
+    Check(name="cuda", judge=cuda),
 )

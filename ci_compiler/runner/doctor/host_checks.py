@@ -11,7 +11,8 @@ from typing import Any
 
 from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence, Judgement, failed, ok, skipped
 from ci_compiler.runner.upstream import release, upstream
-from ci_compiler.spec.model import Backend, Stage
+from ci_compiler.spec.model import Backend
+from ci_compiler.stages import BUILD, PUBLISH
 from ci_compiler.workflows.variant import TOKEN
 
 CLOCK_TOLERANCE = 300
@@ -50,7 +51,7 @@ def token(work: Assignment, evidence: Evidence) -> Judgement:
     name = TOKEN[work.spec.backend]
     given = evidence.token if work.spec.backend is Backend.FLOX else evidence.key
     if not given:
-        if work.stage is Stage.PUBLISH:
+        if work.stage is PUBLISH:
             mend = f"put it into the secret {name} of GitHub's environment {work.spec.publish.environment}"
             return failed(f"{name} is not set", mend)
         return skipped(f"{name} is not set; only the publish stage gets it")
@@ -94,8 +95,8 @@ def _opaque_token(evidence: Evidence, renew: str) -> Judgement:
 
 def _minutes_ahead(work: Assignment) -> int:
     """For how long the token must last: for the longest build that is still to come, and the publishing behind it."""
-    publishing = max(work.spec.timeouts[Stage.PUBLISH], work.minutes)
-    return publishing if work.stage is Stage.PUBLISH else work.spec.timeouts[Stage.BUILD] + publishing
+    publishing = max(work.spec.timeouts[PUBLISH], work.minutes)
+    return publishing if work.stage is PUBLISH else work.spec.timeouts[BUILD] + publishing
 
 
 def claims(text: str) -> Mapping[str, Any] | None:
@@ -149,7 +150,7 @@ def _moment(seconds: float, form: str) -> str:
 
 
 CHECKS = (
-    Check(name="clock", stages=tuple(Stage), judge=clock),
-    Check(name="runner", stages=tuple(Stage), judge=runner),
-    Check(name="token", stages=(Stage.BUILD, Stage.PUBLISH), judge=token),
+    Check(name="clock", judge=clock),
+    Check(name="runner", judge=runner),
+    Check(name="token", judge=token),
 )

@@ -18,7 +18,7 @@ from ci_compiler.runner.detect.this_machine import answer, text_of, this_machine
 from ci_compiler.runner.doctor.evidence import Assignment, ClockReading, CudaAttempt, CudaDevice, Evidence
 from ci_compiler.runner.doctor.hardware_checks import DRIVER_LINK
 from ci_compiler.runner.upstream import release, upstream
-from ci_compiler.spec.model import Backend, Stage
+from ci_compiler.spec.model import Backend
 from ci_compiler.workflows.variant import TOKEN
 
 LIBRARY = "libcuda.so.1"
@@ -32,14 +32,16 @@ _LISTENER = Path("bin", "Runner.Listener")
 
 def gather(work: Assignment) -> Evidence:
     """The evidence for `work` from this machine; what its stage does not need is not gathered."""
-    machine = this_machine(work.spec.hardware, trial=work.stage in {None, Stage.BUILD})
+    machine = this_machine(work.spec.hardware, trial=work.stage is None or "sandbox" in work.stage.checks)
     shows_gpu = bool(machine.gpus or machine.problems)
     flox = work.spec.backend is Backend.FLOX
     token = os.environ.get(TOKEN[Backend.FLOX], "") if flox else ""
     return Evidence(
         machine=machine,
         clock=clock(),
-        cuda=tuple(cuda()) if work.stage is Stage.GPU_TEST or (work.stage is None and shows_gpu) else (),
+        cuda=tuple(cuda())
+        if (work.stage is not None and work.stage.needs_gpu) or (work.stage is None and shows_gpu)
+        else (),
         runner=runner_version(),
         token=token,
         key="" if flox else os.environ.get(TOKEN[Backend.NIX], ""),

@@ -21,7 +21,8 @@ from ci_compiler.runner.jobs.nix_store import Store
 from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.runner.jobs.targets import find
-from ci_compiler.spec.model import TESTS, Backend, Spec, Stage
+from ci_compiler.spec.model import Backend, Spec
+from ci_compiler.stages import BUILD
 from ci_compiler.units import duration
 from ci_compiler.variant import RECIPES
 from ci_compiler.workflows.variant import MANIFEST_FILE
@@ -42,19 +43,19 @@ def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Se
         manifest = _build(spec, root, built, out / LOG, secrets)
     except (StageError, InputError) as error:
         passed, told = (datetime.now(UTC) - started).total_seconds(), [error.findings[0].message]
-        add_row(name=name, stage=Stage.BUILD, result="failed", seconds=passed, remarks=told)
+        add_row(name=name, stage=BUILD.name, result="failed", seconds=passed, remarks=told)
         raise
     write_manifest(manifest, out / MANIFEST_FILE)
     remarks = [f"no {stage}: {reason}" for stage, reason in manifest.untested.items()]
     if not manifest.built:
         remarks.insert(0, "it was there already, in the store or a substituter")
     size, seconds = manifest.closure_size, manifest.seconds
-    add_row(name=name, stage=Stage.BUILD, result="built", seconds=seconds, size=size, remarks=remarks)
+    add_row(name=name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
     return manifest
 
 
 def _build(spec: Spec, root: Path, built: BuiltVariant, log: Path, secrets: Secrets) -> Manifest:
-    name, limit = built.variant.name, job_seconds(spec.timeouts[Stage.BUILD])
+    name, limit = built.variant.name, job_seconds(spec.timeouts[BUILD])
     commit = _commit(root, built)
     store = Store(seconds=limit)
     backend = adapter(spec, root, store, secrets)
@@ -90,7 +91,7 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, log: Path, secrets: Secr
         seconds=round(ended.seconds, 1),
         built=absent,
         machine=Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores),
-        untested={stage: reason for stage, reason in built.route.skipped.items() if stage in TESTS},
+        untested={stage.name: reason for stage, reason in built.route.skipped.items() if stage.is_test},
     )
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.spec.model import Spec
+from ci_compiler.stages import Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, override: Overrid
     rows = _table()
     row = rows["packages"].get(package.attribute) or rows["other"] | {"module": package.attribute.replace("-", "_")}
     gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
-    on_gpu = stage is Stage.GPU_TEST and gpu is not None
+    on_gpu = stage.needs_gpu and gpu is not None
     made = Expectation(
         module=row["module"],
         version=built.version,

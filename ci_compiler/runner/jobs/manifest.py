@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
-from ci_compiler.spec.model import Backend, Stage
+from ci_compiler.spec.model import Backend
+from ci_compiler.stages import stage_of
 from ci_compiler.variant import ATTRIBUTE
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -65,7 +66,7 @@ class Manifest:
     seconds: float
     built: bool
     machine: Builder
-    untested: Mapping[Stage, str]
+    untested: Mapping[str, str]
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
@@ -177,8 +178,8 @@ def _machine(value: Any) -> Builder:
     return Builder(system=_line(row["system"]), cpu=_line(row["cpu"]), cores=_count(row["cores"]))
 
 
-def _untested(value: Any) -> dict[Stage, str]:
-    return {Stage(stage): _line(reason) for stage, reason in _only(dict)(value).items()}
+def _untested(value: Any) -> dict[str, str]:
+    return {stage_of(stage).name: _line(reason) for stage, reason in _only(dict)(value).items()}
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {

@@ -18,7 +18,8 @@ from ci_compiler.runner.jobs.nix_store import Store
 from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.runner.jobs.targets import find
-from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.spec.model import Spec
+from ci_compiler.stages import PUBLISH
 from ci_compiler.workflows.variant import PUBLISHED
 
 
@@ -43,11 +44,11 @@ def publish(spec: Spec, root: Path, manifest: Manifest, out: Path, secrets: Secr
         outcome = _publish(spec, root, manifest, secrets, again=again)
     except (StageError, InputError) as error:
         passed, told = time.monotonic() - start, [error.findings[0].message]
-        add_row(name=name, stage=Stage.PUBLISH, result="failed", seconds=passed, remarks=told)
+        add_row(name=name, stage=PUBLISH.name, result="failed", seconds=passed, remarks=told)
         raise
     result = "published" if outcome.published else "published already"
     passed, size = time.monotonic() - start, manifest.closure_size
-    add_row(name=name, stage=Stage.PUBLISH, result=result, seconds=passed, size=size, remarks=[outcome.result])
+    add_row(name=name, stage=PUBLISH.name, result=result, seconds=passed, size=size, remarks=[outcome.result])
     text = json.dumps({"name": name, "published": outcome.published, "result": outcome.result}, indent=2)
     (out / PUBLISHED).write_text(f"{text}\n", "utf-8")
     return outcome
@@ -59,7 +60,7 @@ def _publish(spec: Spec, root: Path, manifest: Manifest, secrets: Secrets, *, ag
         message = f"was built as version {manifest.version}, and {manifest.branch} is at {version}; build it again"
         raise failure(manifest.name, Code.OTHER_VERSION, message)
     JobCheckout(root).require(manifest.branch, manifest.commit)
-    limit = job_seconds(spec.timeouts[Stage.PUBLISH])
+    limit = job_seconds(spec.timeouts[PUBLISH])
     backend = adapter(spec, root, Store(seconds=limit), secrets)
     if not again and (shown := backend.published(manifest)):
         return Outcome(published=False, result=f"published already: {shown}")

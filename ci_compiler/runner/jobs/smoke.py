@@ -35,7 +35,8 @@ from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.nix_store import Store
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.jobs.targets import find
-from ci_compiler.spec.model import Spec, Stage
+from ci_compiler.spec.model import Spec
+from ci_compiler.stages import Stage
 from ci_compiler.units import duration
 from ci_compiler.workflows.variant import RESULT
 
@@ -147,13 +148,13 @@ def planned(wanted: Expectation) -> Iterator[str]:
 def hardware(subject: SmokeSubject) -> tuple[list[TestResult], tuple[CudaAttempt, ...]]:
     """The doctor's checks of this machine's hardware for the variant, and what CUDA showed on the way."""
     work = work_of(subject.spec, stage=subject.stage, name=subject.name)
-    on_gpu, own = subject.stage is Stage.GPU_TEST, bool(subject.store_path)
+    on_gpu, own = subject.stage.needs_gpu, bool(subject.store_path)
     evidence = Evidence(
         machine=this_machine(subject.spec.hardware, trial=False),
         clock=ClockReading(now=int(time.time())),
         cuda=tuple(probes.cuda()) if on_gpu and own else (),
     )
-    checks = [check for check in HARDWARE if subject.stage in check.stages and (own or check.name != "cuda")]
+    checks = [check for check in HARDWARE if check.name in subject.stage.checks and (own or check.name != "cuda")]
     judged = [(check.name, check.judge(work, evidence)) for check in checks]
     results = [TestResult(check=f"machine-{name}", verdict=one.verdict, message=one.message) for name, one in judged]
     return results, evidence.cuda
@@ -240,7 +241,7 @@ def _link_driver(found: Sequence[CudaAttempt], folder: Path) -> bool:
 
 
 def _report(subject: SmokeSubject, results: tuple[TestResult, ...], out: Path, seconds: float) -> None:
-    stage, failed = subject.stage.value, [one for one in results if one.verdict is CheckVerdict.FAILED]
+    stage, failed = subject.stage.name, [one for one in results if one.verdict is CheckVerdict.FAILED]
     content = {
         "name": subject.name,
         "branch": subject.built.cell.branch,

@@ -14,7 +14,7 @@ from ci_compiler.runner.jobs import smoke_probe as probe
 from ci_compiler.runner.jobs.expectation import Override, expectation
 from ci_compiler.runner.jobs.targets import find
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.spec.model import Stage
+from ci_compiler.stages import CPU_TEST, GPU_TEST
 
 TABLE = json.loads(Path(module.__file__).with_name("checks.json").read_text("utf-8"))
 
@@ -48,11 +48,11 @@ def test_a_variant_is_expected_to_be_what_its_name_says(
 ) -> None:
     spec = bundled_spec()
     built = find(spec, name, branch)
-    wanted = expectation(spec, built, Stage.GPU_TEST)
+    wanted = expectation(spec, built, GPU_TEST)
     assert (wanted.cuda, wanted.architectures, wanted.cudnn) == (cuda, architectures, cudnn)
     assert (wanted.capability, bool(wanted.gpu_numerics)) == (capability, bool(capability))
     assert wanted.version == spec.branches[branch].versions[name.partition("-")[0]]
-    on_cpu = expectation(spec, built, Stage.CPU_TEST)
+    on_cpu = expectation(spec, built, CPU_TEST)
     assert (on_cpu.capability, on_cpu.gpu_numerics) == ((), ())
     assert on_cpu.architectures == architectures
 
@@ -61,14 +61,14 @@ def test_every_variant_of_the_bundled_stack_has_an_expectation() -> None:
     spec = bundled_spec()
     for shard in plan(spec).shards[:3]:
         for name in shard.variants:
-            json.loads(expectation(spec, find(spec, name, shard.branch), Stage.GPU_TEST).as_json())
+            json.loads(expectation(spec, find(spec, name, shard.branch), GPU_TEST).as_json())
 
 
 def test_an_override_replaces_only_what_it_names() -> None:
     spec = bundled_spec()
     built = find(spec, "pytorch-python313-cuda12_8-sm90-avx512")
-    usual = expectation(spec, built, Stage.CPU_TEST)
-    changed = expectation(spec, built, Stage.CPU_TEST, Override(version="9", cuda=""))
+    usual = expectation(spec, built, CPU_TEST)
+    changed = expectation(spec, built, CPU_TEST, Override(version="9", cuda=""))
     assert (changed.version, changed.cuda, changed.architectures) == ("9", "", usual.architectures)
 
 

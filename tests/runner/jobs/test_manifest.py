@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ci_compiler.errors import InputError
 from ci_compiler.reports.history import read_history
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, expect, read_manifest, write_manifest
-from ci_compiler.spec.model import Backend, Stage
+from ci_compiler.spec.model import Backend
+from ci_compiler.stages import GPU_TEST
 
 PATH = "/nix/store/00000000000000000000000000000000-pytorch-2.8.0"
 MANIFEST = Manifest(
@@ -33,7 +34,7 @@ MANIFEST = Manifest(
     seconds=7200.5,
     built=True,
     machine=Builder(system="x86_64-linux", cpu="AMD EPYC 9554", cores=32),
-    untested={Stage.GPU_TEST: "no pool has one"},
+    untested={GPU_TEST.name: "no pool has one"},
 )
 
 WRONG: dict[str, list[Any]] = {

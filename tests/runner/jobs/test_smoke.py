@@ -187,7 +187,7 @@ def test_each_failure_is_one_line(
     failed = [case.get("name") for case in suite if case.find("failure") is not None]
     assert check in failed
     assert suite.get("failures") == str(len(failed))
-    summary = Path("summary.md").read_text("utf-8")
+    summary = Path("summary.md").read_text("utf-8").replace("\\_", "_")
     assert f"| {name} | {'gpu-test' if on_gpu else 'cpu-test'} | failed |" in summary
     assert f"| {check} | failed |" in summary
 

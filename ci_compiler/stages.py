@@ -1,0 +1,146 @@
+"""The stages of a variant, one row each.
+
+Routing, the workflows, the doctor, the forecast, the documents and the spec's schema read the rows: a further stage is
+one more row. `stages()` has them in the order in which they run and are shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class StageKind(StrEnum):
+    """What a stage does to a variant."""
+
+    BUILD = "build"
+    TEST = "test"
+    PUBLISH = "publish"
+
+
+class Axis(StrEnum):
+    """An axis of the matrix along which a cell has neighbours."""
+
+    GPU = "gpu"
+    ISA = "isa"
+
+    @property
+    def label(self) -> str:
+        """The axis in a sentence."""
+        return "GPU architecture" if self is Axis.GPU else "instruction set"
+
+
+class TestPolicy(StrEnum):
+    """What happens to a test that no pool can run."""
+
+    __test__ = False  # pytest takes the name for a test class
+
+    REQUIRED = "required"
+    WHERE_ROUTED = "where-routed"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Stage:
+    """One stage: what it needs, what it waits for, and its defaults in a spec.
+
+    `name` is its name in specs, job names and artifacts. `follows` are the stages of the same variant that it waits
+    for, beside the build. `neighbour` is the axis of the other variant that the stage takes on the same machine: the
+    one of the next smaller ISA, or of an older GPU whose code the machine runs as well. `on_cpu_pools` and
+    `on_gpu_pools` say which pools run it where a pool names no stages. `minutes` and `timeout` are in minutes; a
+    build's own minutes come from its package. `checks` are the doctor's checks for it, by name. `command` is what the
+    job of a test runs; the environment has `NAME` and, with a `neighbour`, `BESIDE`, which is the other variant's name.
+    """
+
+    name: str
+    kind: StageKind
+    needs_gpu: bool = False
+    needs_isa: bool = False
+    neighbour: Axis | None = None
+    follows: tuple[str, ...] = ()
+    policy: TestPolicy = TestPolicy.WHERE_ROUTED
+    on_cpu_pools: bool = False
+    on_gpu_pools: bool = False
+    minutes: int = 0
+    timeout: int
+    checks: tuple[str, ...]
+    command: str = 'ci-runner smoke "$NAME" --stage {stage} --manifest {manifest} --out test-output'
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Stage({self.name!r})"
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the stage tests what was built."""
+        return self.kind is StageKind.TEST
+
+
+_ANY_MACHINE = ("clock", "runner", "system", "tools")
+_CPU_TEST = (*_ANY_MACHINE, "store-space", "instructions")
+
+BUILD = Stage(
+    name="build",
+    kind=StageKind.BUILD,
+    on_cpu_pools=True,
+    timeout=480,
+    checks=(
+        *_ANY_MACHINE, "token", "store-space", "build-space", "build-folder", "memory", "sandbox", "big-parallel",
+    ),
+)  # fmt: skip
+
+CPU_TEST = Stage(
+    name="cpu-test",
+    kind=StageKind.TEST,
+    needs_isa=True,
+    on_cpu_pools=True,
+    on_gpu_pools=True,
+    minutes=5,
+    timeout=60,
+    checks=_CPU_TEST,
+)
+
+GPU_TEST = Stage(
+    name="gpu-test",
+    kind=StageKind.TEST,
+    needs_gpu=True,
+    needs_isa=True,
+    on_gpu_pools=True,
+    minutes=10,
+    timeout=60,
+    checks=(*_CPU_TEST, "gpu", "cubin", "driver", "cuda"),
+)
+
+PUBLISH = Stage(
+    name="publish",
+    kind=StageKind.PUBLISH,
+    on_cpu_pools=True,
+    minutes=5,
+    timeout=120,
+    checks=(*_ANY_MACHINE, "token"),
+)
+
+STAGES = (BUILD, CPU_TEST, GPU_TEST, PUBLISH)
+"""The table."""
+
+
+def stages() -> tuple[Stage, ...]:
+    """Every stage."""
+    return STAGES
+
+
+def stages_that_test() -> tuple[Stage, ...]:
+    """The stages that test what was built."""
+    return tuple(stage for stage in STAGES if stage.is_test)
+
+
+def default_stages(*, gpu: bool) -> tuple[Stage, ...]:
+    """The stages that a pool with GPUs, or without, runs where it names no stages."""
+    return tuple(stage for stage in STAGES if (stage.on_gpu_pools if gpu else stage.on_cpu_pools))
+
+
+def stage_of(name: str) -> Stage:
+    """The stage called `name`. Raises KeyError."""
+    return {stage.name: stage for stage in STAGES}[name]

@@ -1,0 +1,123 @@
+"""A stage is one row of the table: a further row, and nothing else, and every part knows the stage."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.checkers import language_service_problems
+from tests.specs import small
+
+ROW = """
+import sys
+import ci_compiler.stages as table
+
+row = table.Stage(
+    name="benchmark",
+    kind=table.StageKind.TEST,
+    needs_isa=True,
+    neighbour=table.Axis.ISA,
+    follows=("cpu-test",),
+    minutes=20,
+    timeout=90,
+    checks=("clock", "system", "instructions"),
+    command='ci-runner smoke "$NAME" --stage {stage} --manifest {manifest} --out test-output # and "$BESIDE"',
+)
+table.STAGES = (*table.STAGES[:-1], row, table.STAGES[-1])
+
+from ci_compiler.cli.compile import main as compile_
+from ci_compiler.cli.runner import main as runner
+
+program = sys.argv.pop(1)
+raise SystemExit({"ci-compile": compile_, "ci-runner": runner}[program]())
+"""
+"""A stage that takes two variants. No pool runs it unless the pool lists it."""
+
+BENCH = {
+    "runs-on": ["self-hosted", "linux", "x64", "bench"],
+    "cpu": ["avx512"],
+    "stages": ["benchmark"],
+    "count": 1,
+}
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """A repository whose spec has a pool for the stage, compiled."""
+    spec: dict[str, Any] = small()
+    spec["runners"] = {**spec["runners"], "bench": BENCH}
+    spec["timeouts"] = {"benchmark": 45}
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/ci-matrix.yaml").write_text(json.dumps(spec), "utf-8")
+    assert told(tmp_path, "ci-compile") is not None
+    return tmp_path
+
+
+def told(root: Path, program: str, *words: str, code: int = 0) -> str:
+    """The standard output of a command that knows the stage."""
+    done = subprocess.run(
+        [sys.executable, "-c", ROW, program, *words], cwd=root, capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
+def workflow(root: Path, name: str) -> dict[str, Any]:
+    """A compiled workflow."""
+    content: dict[str, Any] = yaml.safe_load((root / ".github/workflows" / name).read_text("utf-8"))
+    return content
+
+
+def test_the_schema_has_its_keys(tmp_path: Path) -> None:
+    schema = json.loads(told(tmp_path, "ci-compile", "schema"))
+    properties = schema["properties"]
+    assert properties["tests"]["properties"]["benchmark"]["default"] == "where-routed"
+    assert properties["timeouts"]["properties"]["benchmark"]["default"] == 90
+    assert properties["stage-minutes"]["properties"]["benchmark"]["default"] == 20
+    assert "benchmark" in schema["$defs"]["pool"]["properties"]["stages"]["items"]["enum"]
+
+
+def test_the_workflows_run_it_after_what_it_follows_on_its_own_pool_and_with_its_neighbour(fleet: Path) -> None:
+    job = workflow(fleet, "variant.yml")["jobs"]["benchmark"]
+    assert (job["needs"], job["timeout-minutes"]) == (["build", "cpu-test"], 45)
+    assert "needs.cpu-test.result == 'success'" in job["if"]
+    assert job["runs-on"] == "${{ fromJSON(inputs.benchmark-on) }}"
+    fetch, test = job["steps"][-3:-1]
+    assert fetch["run"].endswith('--beside "$BESIDE"')
+    assert test["env"] == fetch["env"] == {"BESIDE": "${{ inputs.benchmark-beside }}"}
+    cells = {name: one["with"] for name, one in workflow(fleet, "build-main-sm90.yml")["jobs"].items() if "with" in one}
+    assert json.loads(cells["python313-avx512"]["benchmark-on"]) == BENCH["runs-on"]
+    assert cells["python313-avx512"]["benchmark-beside"] == "python313-cuda12_8-sm90-avx2"
+    assert "benchmark-on" not in cells["python313-avx2"]
+    passed = workflow(fleet, "cell.yml")["jobs"]["pytorch"]["with"]["benchmark-beside"]
+    assert passed == "pytorch-${{ inputs.benchmark-beside }}"
+    assert language_service_problems(sorted((fleet / ".github/workflows").glob("*.yml"))) == []
+
+
+def test_the_reports_and_documents_show_it(fleet: Path) -> None:
+    name = "pytorch-python313-cuda12_8-sm90-avx{}"
+    assert "benchmark    bench (self-hosted" in told(fleet, "ci-compile", "explain", name.format("512"))
+    assert "not run: the branch builds no variant with" in told(fleet, "ci-compile", "explain", name.format("2"))
+    forecast = json.loads(told(fleet, "ci-compile", "forecast", "--json"))
+    (pool,) = [one for one in forecast["pools"] if one["name"] == "bench"]
+    assert pool["jobs"] == 4
+    document = (fleet / ".github/BUILD_MATRIX.md").read_text("utf-8")
+    assert "### benchmark" in document
+    assert "| `bench` |" in document
+
+
+def test_the_doctor_checks_a_machine_for_it(fleet: Path) -> None:
+    words = ("doctor", "--for", "benchmark", "pytorch-python313-cpu-avx2", "--json")
+    try:
+        said = told(fleet, "ci-runner", *words)
+    except AssertionError:  # a machine of another system
+        said = told(fleet, "ci-runner", *words, code=1)
+    verdicts = {one["check"]: one for one in json.loads(said)["checks"]}
+    assert verdicts["instructions"]["verdict"] != "skipped"
+    assert verdicts["gpu"]["message"] == "benchmark does not need it"
