@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
@@ -66,6 +67,16 @@ def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
     else:
         message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
     raise wrong("--branch", Code.UNKNOWN_BRANCH, message)
+
+
+def filter_of(arguments: argparse.Namespace, kind: Literal["branch", "package"], known: Iterable[str]) -> str | None:
+    """The value of `--branch` or `--package` where it narrows a list; None for all. Raises InputError if unknown."""
+    name: str | None = getattr(arguments, kind)
+    names = list(known)
+    if name is not None and name not in names:
+        code = Code.UNKNOWN_BRANCH if kind == "branch" else Code.UNKNOWN_PACKAGE
+        raise wrong(f"--{kind}", code, f"unknown {kind} {name!r}{nearest(name, names)}")
+    return name
 
 
 def root_of(arguments: argparse.Namespace) -> Path:

@@ -19,7 +19,7 @@ from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.sharding import FOLDER, Shard, job_name
+from ci_compiler.plan.sharding import Shard, job_name
 from ci_compiler.stages import stages
 
 DEPTH = 10
@@ -68,7 +68,7 @@ def status(
     """The last results, shard by shard in the order of the plan, of `branch` or of all. Raises GitHubError."""
     for shard in plan.shards:
         if branch in {None, shard.branch}:
-            yield tuple(_of_shard(client, shard, client.workflows.get(f"{FOLDER}/{shard.name}.yml"), depth))
+            yield tuple(_of_shard(client, shard, client.workflows.get(shard.path), depth))
 
 
 def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: int) -> Iterator[LastBuild]:

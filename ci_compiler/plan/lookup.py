@@ -14,7 +14,7 @@ from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
-from ci_compiler.plan.sharding import FOLDER, Shard, job_id
+from ci_compiler.plan.sharding import Shard, job_id
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage, stages
 from ci_compiler.variant import EXAMPLE, VariantName, recipe_path
@@ -39,7 +39,7 @@ class BuiltVariant:
     @property
     def workflow(self) -> str:
         """Its shard's file."""
-        return f"{FOLDER}/{self.shard.name}.yml"
+        return self.shard.path
 
     @property
     def job(self) -> str:
@@ -56,8 +56,7 @@ class BuiltVariant:
         for stage in stages():
             if stage in self.route.pools:
                 pool = self.route.pools[stage]
-                where = pool.runs_on.scale_set or ", ".join(pool.runs_on.labels) or pool.runs_on.group
-                yield stage, f"{pool.name} ({where})"
+                yield stage, f"{pool.name} ({pool.runs_on})"
             elif stage in self.route.skipped:
                 yield stage, f"not run: {self.route.skipped[stage]}"
 

@@ -8,7 +8,7 @@ one that merely runs its cubin, many machines before few, few instruction sets b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 from ci_compiler.codes import Code
@@ -36,6 +36,10 @@ class Route:
     pools: Mapping[Stage, Pool]
     skipped: Mapping[Stage, str]
     neighbours: Mapping[Stage, Neighbour]
+
+    def beside(self, cell: Cell) -> dict[Stage, str]:
+        """The neighbours of `cell`, which takes this route, as the suffixes of their cells."""
+        return {stage: replace(cell, gpu=gpu, isa=isa).suffix for stage, (gpu, isa) in self.neighbours.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

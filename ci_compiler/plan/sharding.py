@@ -42,6 +42,11 @@ class Shard:
     cells: tuple[tuple[Cell, Route], ...]
 
     @property
+    def path(self) -> str:
+        """The path of its file, from the root of the repository."""
+        return f"{FOLDER}/{self.name}.yml"
+
+    @property
     def variants(self) -> list[str]:
         """The names of its variants, in the order of the cells."""
         return [variant.name for cell, _ in self.cells for variant in cell.variants]

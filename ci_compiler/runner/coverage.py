@@ -47,8 +47,7 @@ class LabelSet:
     jobs: Mapping[Stage, int]
 
     def __str__(self) -> str:
-        words = [*([f"group {self.runs_on.group}"] if self.runs_on.group else []), *self.runs_on.labels]
-        return self.runs_on.scale_set or ", ".join(words)
+        return str(self.runs_on)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

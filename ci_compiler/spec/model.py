@@ -80,6 +80,10 @@ class RunsOn:
     labels: Annotated[tuple[Label, ...], form(maxItems=20)] = key(default=(), published=False)
     scale_set: str = ""
 
+    def __str__(self) -> str:
+        words = [*([f"group {self.group}"] if self.group else []), *self.labels]
+        return self.scale_set or ", ".join(words)
+
 
 def _runs_on(value: str | list[str] | Mapping[str, Any]) -> RunsOn:
     if isinstance(value, str):

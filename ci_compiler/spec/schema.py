@@ -35,12 +35,12 @@ def schema_text() -> str:
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def schema_of(cls: Any, *, address: str) -> Rule:
-    """The JSON Schema of a file that holds a `cls`, published at `address`."""
+def schema_of(cls: Any, *, address: str = "") -> Rule:
+    """The JSON Schema of a file that holds a `cls`; `address` is where it is published ('': nowhere)."""
     definitions: dict[str, Rule] = {}
     root = _object(cls, definitions)
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": address}
-    return {**head, **root, "$defs": dict(sorted(definitions.items()))}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return {**head, **({"$id": address} if address else {}), **root, "$defs": dict(sorted(definitions.items()))}
 
 
 def _rule(kind: Any, definitions: dict[str, Rule]) -> Rule:

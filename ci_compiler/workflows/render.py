@@ -45,7 +45,7 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
         ".github/zizmor.yml": dump(_ZIZMOR, header=(*head, *_ZIZMOR_REASON)),
     }
     for part in shards:
-        files[f"{FOLDER}/{part.name}.yml"] = dump(shard.workflow(spec, part).node(), header=head)
+        files[part.path] = dump(shard.workflow(spec, part).node(), header=head)
     if findings := list(_too_large(files)):
         raise InputError(findings)
     return files

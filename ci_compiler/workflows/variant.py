@@ -12,7 +12,6 @@ that need it (https://github.com/actions/runner/issues/491 and 2205).
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import lru_cache
 
 from ci_compiler.plan.matrix import Cell
@@ -99,10 +98,7 @@ def neighbour_inputs(spec: Spec) -> dict[str, Input]:
 
 def neighbours(cell: Cell, route: Route) -> dict[str, str]:
     """The values of `neighbour_inputs` for a cell, as suffixes; a stage that does not run has none."""
-    return {
-        _neighbour_input(stage): replace(cell, gpu=gpu, isa=isa).suffix
-        for stage, (gpu, isa) in route.neighbours.items()
-    }
+    return {_neighbour_input(stage): suffix for stage, suffix in route.beside(cell).items()}
 
 
 def _neighbour_input(stage: Stage) -> str:

@@ -70,12 +70,15 @@ def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[st
         "name": "torchaudio-python313-cuda12_8-sm90-avx2",
         "package": "torchaudio",
         "version": "2.8.0",
+        "recipe": ".flox/pkgs/torchaudio-python313-cuda12_8-sm90-avx2.nix",
+        "needs": ["pytorch-python313-cuda12_8-sm90-avx2"],
         "branch": "main",
-        "cuda": "12.8",
         "python": "3.13",
+        "cuda": "12.8",
         "gpu": "sm90",
         "isa": "avx2",
         "system": "x86_64-linux",
+        "suffix": "python313-cuda12_8-sm90-avx2",
     }
     assert ci("variants") == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + 459
@@ -173,7 +176,9 @@ def test_explain_shows_where_a_variant_is_built_and_tested(capsys: pytest.Captur
     assert [one["branch"] for one in built] == ["main"]
     assert built[0]["recipe"] == ".flox/pkgs/torchvision-python313-cuda12_8-sm90-avx2.nix"
     assert built[0]["workflow"] == ".github/workflows/build-main-sm90.yml"
-    assert built[0]["gpu-test"] == "h100 (self-hosted, linux, x64, gpu-sm90)"
+    assert built[0]["route"]["gpu-test"] == "h100"
+    assert ci("explain", "torchvision-python313-cuda12_8-sm90-avx2") == 0
+    assert "gpu-test     h100 (self-hosted, linux, x64, gpu-sm90)" in capsys.readouterr().out
     assert ci("explain", "pytorch-python313-cpu-avx2", "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["built"]) == 3
 

@@ -32,7 +32,7 @@ from ci_compiler.reports.forecast import (
 from ci_compiler.reports.gantt import gantt
 from ci_compiler.reports.history import History, read_history
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.stages import BUILD, PUBLISH, Stage, stage_of, stages
+from ci_compiler.stages import BUILD, GPU_TEST, PUBLISH, Stage, stage_of, stages
 from ci_compiler.units import duration
 from ci_compiler.workflows import cell, variant
 from tests.specs import documents, small, spec_of

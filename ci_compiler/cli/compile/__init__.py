@@ -10,6 +10,7 @@ PROGRAM = Program(
     package="ci_compiler.cli.compile",
     default="build",
     commands={
+        "plan": "print the plan: the shards with their jobs, or everything as JSON for other tools",
         "variants": "list the variants of the matrix",
         "explain": "explain a variant (why it is built or left out, its shard, job and pools) or a finding's code",
         "select": "choose the variant for this machine or another, and say how to install it",

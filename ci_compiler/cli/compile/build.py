@@ -77,7 +77,6 @@ def _summary(
     from ci_compiler.cli.console import table
     from ci_compiler.cli.drift import counts_of
     from ci_compiler.plan.limits import limit
-    from ci_compiler.plan.sharding import FOLDER
     from ci_compiler.units import size
 
     jobs, most_bytes = limit("jobs").limit, limit("file-bytes").limit
@@ -85,7 +84,7 @@ def _summary(
     totals = Counter[str]()
     for branch in decided.spec.branches:
         shards = [shard for shard in decided.shards if shard.branch == branch]
-        largest = max(len(files[f"{FOLDER}/{shard.name}.yml"].encode()) for shard in shards)
+        largest = max(len(files[shard.path].encode()) for shard in shards)
         count = {
             "shards": len(shards),
             "variants": sum(len(shard.variants) for shard in shards),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ci_compiler.cli.where import add_spec, spec_of
 from ci_compiler.codes import Code
 
 if TYPE_CHECKING:
     from ci_compiler.plan.lookup import BuiltVariant
+    from ci_compiler.spec.model import Spec
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,13 +51,14 @@ def _explain_variant(arguments: argparse.Namespace) -> int:
     from ci_compiler.plan.lookup import explain
     from ci_compiler.plan.pipeline import plan
 
-    found = explain(plan(spec_of(arguments)), arguments.name)
+    spec = spec_of(arguments)
+    found = explain(plan(spec), arguments.name)
     if found.unknown:
         near = nearest(arguments.name, Code, label="did you mean the finding", only_near=True)
         raise wrong("NAME", Code.UNKNOWN_VARIANT, found.unknown + near)
     if arguments.json:
         absent = [{"reason": one.reason, "place": str(one.place)} for one in found.absent]
-        print_json({"name": found.name, "built": [dict(_lines(one)) for one in found.built], "absent": absent})
+        print_json({"name": found.name, "built": [_as_json(spec, one) for one in found.built], "absent": absent})
     else:
         for index, one in enumerate(found.built):
             print("\n" * bool(index) + found.name)
@@ -65,6 +67,19 @@ def _explain_variant(arguments: argparse.Namespace) -> int:
         for gone in found.absent:
             print(f"{found.name} is not built: {gone.reason}\n  {'spec':<12} {gone.place}")
     return 0 if found.built else 1
+
+
+def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
+    from ci_compiler.plan.document import as_json, route_rows, variant_json
+
+    return {
+        **variant_json(spec, one.cell, one.variant),
+        "spec": str(one.selected_by),
+        "workflow": one.workflow,
+        "job": one.job,
+        "route": as_json(route_rows(one.route)),
+        "dispatch": one.dispatch,
+    }
 
 
 def _lines(one: BuiltVariant) -> list[tuple[str, str]]:

@@ -7,12 +7,11 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_spec, root_of, spec_of
-from ci_compiler.codes import Code
-from ci_compiler.errors import nearest, wrong
+from ci_compiler.cli.where import add_spec, filter_of, root_of, spec_of
 
 if TYPE_CHECKING:
     from ci_compiler.github.status import LastBuild
+    from ci_compiler.spec.model import Spec
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,15 +34,13 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.plan.pipeline import plan
 
     spec = spec_of(arguments)
-    if arguments.branch is not None and arguments.branch not in spec.branches:
-        message = f"unknown branch {arguments.branch!r}{nearest(arguments.branch, spec.branches)}"
-        raise wrong("--branch", Code.UNKNOWN_BRANCH, message)
+    branch = filter_of(arguments, "branch", spec.branches)
     decided = plan(spec)
     client = client_of(arguments, root_of(arguments))
-    shards = sum(arguments.branch in {None, shard.branch} for shard in decided.shards)
-    lasts = [last for shard in _shown(status(client, decided, arguments.branch), shards) for last in shard]
+    shards = sum(branch in {None, shard.branch} for shard in decided.shards)
+    lasts = [last for shard in _shown(status(client, decided, branch), shards) for last in shard]
     if arguments.json:
-        print_json([_row(last) for last in lasts])
+        print_json([_row(spec, last) for last in lasts])
         return 0
     table(*grid(decided, lasts))
     counts = Counter(last.result for last in lasts)
@@ -61,14 +58,11 @@ def _shown(shards: Iterable[tuple[LastBuild, ...]], count: int) -> Iterable[tupl
     return track(shards, "asking GitHub", total=count, console=Console(stderr=True), transient=True)
 
 
-def _row(last: LastBuild) -> dict[str, object]:
+def _row(spec: Spec, last: LastBuild) -> dict[str, object]:
+    from ci_compiler.plan.document import variant_json
+
     return {
-        "name": last.variant.name,
-        "package": last.variant.package,
-        "branch": last.cell.branch,
-        "python": last.cell.python,
-        "gpu": last.cell.gpu,
-        "isa": last.cell.isa,
+        **variant_json(spec, last.cell, last.variant),
         "result": last.result.value,
         "stages": dict(last.stages),
         "started": last.started,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.cli.where import add_spec, filter_of, spec_of
 from ci_compiler.codes import Code
-from ci_compiler.errors import nearest, wrong
+from ci_compiler.errors import wrong
 
 if TYPE_CHECKING:
     from ci_compiler.plan.matrix import Cell, Variant
@@ -29,43 +29,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Lists the variants; returns 1 if none matches."""
     from ci_compiler.cli.console import note, print_json, table
+    from ci_compiler.plan.document import variant_json
     from ci_compiler.plan.rules import judge
 
     spec = spec_of(arguments)
-    _known("branch", Code.UNKNOWN_BRANCH, arguments.branch, spec.branches)
-    _known("package", Code.UNKNOWN_PACKAGE, arguments.package, spec.packages)
+    filter_of(arguments, "branch", spec.branches)
+    filter_of(arguments, "package", spec.packages)
     judged = judge(spec)
     if arguments.left_out:
         return _left_out(spec, judged, arguments)
-    chosen = list(_chosen(judged, arguments))
+    rows = [variant_json(spec, cell, variant) for cell, variant in _chosen(judged, arguments)]
     if arguments.json:
-        print_json([row(spec, cell, variant) for cell, variant in chosen])
+        print_json(rows)
     else:
-        headers = ["variant", "branch", "version", "system"]
-        table(headers, ([v.name, c.branch, version(spec, c, v), c.system] for c, v in chosen))
-    if not chosen:
+        keys = ["name", "branch", "version", "system"]
+        table(["variant", *keys[1:]], ([row[key] for key in keys] for row in rows))
+    if not rows:
         note("no variant matches")
-    return 0 if chosen else 1
-
-
-def row(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
-    """A variant as JSON shows it."""
-    return {
-        "name": variant.name,
-        "package": variant.package,
-        "version": version(spec, cell, variant),
-        "branch": cell.branch,
-        "cuda": spec.branches[cell.branch].cuda,
-        "python": cell.python,
-        "gpu": cell.gpu,
-        "isa": cell.isa,
-        "system": cell.system,
-    }
-
-
-def version(spec: Spec, cell: Cell, variant: Variant) -> str:
-    """The variant's version on its branch."""
-    return spec.branches[cell.branch].versions[variant.package]
+    return 0 if rows else 1
 
 
 def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cell, Variant]]:
@@ -84,33 +65,16 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
 
 def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
     from ci_compiler.cli.console import print_json, table
-    from ci_compiler.register import url
+    from ci_compiler.plan.document import as_json, left_out_row
 
     rows = [
-        {
-            "branch": one.branch,
-            "gpu": one.gpu,
-            "isa": one.isa,
-            "python": one.python or "all",
-            "package": one.package or "all",
-            "code": one.code,
-            "url": url(one.code),
-            "reason": one.reason,
-            "place": str(spec.place(*one.path)),
-        }
+        left_out_row(spec, one)
         for one in judged.left_out
         if arguments.branch in {None, one.branch} and arguments.package in {None, "", one.package or arguments.package}
     ]
     if arguments.json:
-        print_json(rows)
+        print_json([as_json(row) for row in rows])
     else:
         headers = ["branch", "gpu", "isa", "python", "package", "reason"]
-        table(headers, ([line[header] for header in headers] for line in rows))
+        table(headers, ([getattr(row, header) or "all" for header in headers] for row in rows))
     return 0
-
-
-def _known(kind: str, code: Code, name: str | None, known: Iterable[str]) -> None:
-    names = list(known)
-    if name is not None and name not in names:
-        message = f"unknown {kind} {name!r}{nearest(name, names)}"
-        raise wrong(f"--{kind}", code, message)

@@ -97,5 +97,5 @@ function packageRow(offer) {
 function stageRow(cell, stage) {
   const where = data.routes[cell.route][stage];
   if (!where) return [];
-  return [[stage, where.pool ? `${where.pool} (${where.labels})` : `not run: ${where.reason}`]];
+  return [[stage, where.skipped ? `not run: ${where.skipped}` : `${where} (${data.pools[where]})`]];
 }

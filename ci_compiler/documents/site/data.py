@@ -1,4 +1,7 @@
-"""All that the page knows: the plan, the answers and the hardware tables as one JSON value, which its scripts read."""
+"""The data of the finder page: the plan, the answers and the hardware tables as one JSON value, which its scripts read.
+
+Cells, routes and what is left out are rows of the plan's document (`plan.document`).
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from ci_compiler.documents.site.tables import Rows, Tables
 from ci_compiler.hardware import Hardware, products
 from ci_compiler.hardware.machine import missing_flags
 from ci_compiler.hardware.workloads import Workload
+from ci_compiler.plan.document import as_json, axes_row, left_out_row, route_rows
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import needed_driver, python_order
-from ci_compiler.spec.model import RunsOn, Spec, in_build_order
+from ci_compiler.spec.model import Spec, in_build_order
 from ci_compiler.stages import stages, stages_that_test
 from ci_compiler.variant import RECIPES
 
@@ -45,11 +48,8 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
         "pythons": python_order(spec),
         "axis": [axis.name for axis in spec.matrix.gpus],
         **_cells(plan),
-        "left_out": [
-            {"branch": one.branch, "gpu": one.gpu, "isa": one.isa, "python": one.python, "package": one.package}
-            | {"reason": one.reason}
-            for one in plan.judged.left_out
-        ],
+        "pools": {pool.name: str(pool.runs_on) for pool in spec.pools},
+        "left_out": [as_json(left_out_row(spec, one)) for one in plan.judged.left_out],
         "sentences": {key: reasons.say(key) for key in _SENTENCES},
         **Tables(spec, plan.judged.cells).as_data(),
     }
@@ -83,16 +83,12 @@ def _cells(plan: Plan) -> dict[str, Any]:
     routes, installs = Rows(), Rows()
     cells = [
         {
-            "branch": cell.branch,
-            "python": cell.python,
-            "gpu": cell.gpu,
-            "isa": cell.isa,
-            "suffix": cell.suffix,
+            **as_json(axes_row(cell)),
             "packages": [variant.package for variant in cell.variants],
             "driver": needed_driver(plan.spec, cell, None),
             "install": installs.index(_installs(plan.spec, cell, shared)),
             "shard": shards[cell.branch, cell.suffix],
-            "route": routes.index(_route(route)),
+            "route": routes.index(as_json(route_rows(route))),
             "tested": [stage.name for stage in stages_that_test() if stage in route.pools],
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
@@ -109,13 +105,3 @@ def _installs(spec: Spec, cell: Cell, shared: set[str]) -> dict[str, str]:
         )
         for one in cell.variants
     }
-
-
-def _route(route: Route) -> dict[str, dict[str, str]]:
-    """The pool of each stage, or why none runs it."""
-    ran = {stage.name: {"pool": pool.name, "labels": _labels(pool.runs_on)} for stage, pool in route.pools.items()}
-    return ran | {stage.name: {"reason": reason} for stage, reason in route.skipped.items()}
-
-
-def _labels(where: RunsOn) -> str:
-    return where.scale_set or ", ".join(where.labels) or where.group

@@ -88,7 +88,7 @@ function drawn(cell) {
 
 function wordsOf(cell) {
   const { summary = "", architecture = "" } = data.gpus[cell.gpu] ?? {};
-  const pools = Object.values(data.routes[cell.route]).map((stage) => stage.pool ?? "");
+  const pools = Object.values(data.routes[cell.route]).filter((where) => !where.skipped);
   const words = [
     cell.suffix,
     cell.branch,

@@ -1,0 +1,38 @@
+"""`ci-compile plan`: the plan of the spec, as a summary or as the public document in JSON."""
+
+from __future__ import annotations
+
+import argparse
+
+from ci_compiler.cli.where import add_spec, filter_of, spec_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the kinds of output and the branch."""
+    parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of `--json`, and read no spec")
+    parser.add_argument("--branch", metavar="B", help="only this branch")
+    add_spec(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the plan, or the schema."""
+    from ci_compiler.cli.console import print_findings, print_json, table
+    from ci_compiler.plan.document import as_json, document, plan_schema
+    from ci_compiler.plan.pipeline import plan
+
+    if arguments.schema:
+        print_json(plan_schema())
+        return 0
+    spec = spec_of(arguments)
+    branch = filter_of(arguments, "branch", spec.branches)
+    decided = plan(spec)
+    if arguments.json:
+        print_json(as_json(document(decided, branch)))
+        return 0
+    print_findings(decided.warnings)
+    shards = [shard for shard in decided.shards if branch in {None, shard.branch}]
+    counts = [(len(shard.cells), len(shard.variants), shard.jobs) for shard in shards]
+    rows = [(shard.name, *own) for shard, own in zip(shards, counts, strict=True)]
+    table(["shard", "cells", "variants", "jobs"], [*rows, ("all", *map(sum, zip(*counts, strict=True)))])
+    return 0

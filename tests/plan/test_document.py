@@ -1,0 +1,206 @@
+"""The plan as a document: complete, valid, the same each time, and enough to rebuild the plan's decisions."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from jsonschema import Draft202012Validator
+
+from ci_compiler import stages
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.plan.document import VERSION, as_json, document, plan_schema
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.spec.build import bundled_spec, load_spec
+from ci_compiler.stages import CPU_TEST
+from tests.specs import documents, small, spec_of
+
+GOOD = Path(__file__).parents[1] / "examples/good"
+SPECS = sorted(GOOD.glob("*/ci-matrix.yaml"))
+
+
+@pytest.fixture(scope="module", params=[None, *SPECS], ids=lambda path: path.parent.name if path else "bundled")
+def decided(request: pytest.FixtureRequest) -> Plan:
+    path: Path | None = request.param
+    return plan(load_spec(path, shown=path.name) if path else bundled_spec())
+
+
+def written(decided: Plan, branch: str | None = None) -> Any:
+    """The document as a reader gets it."""
+    return json.loads(json.dumps(as_json(document(decided, branch))))
+
+
+def problems(value: Any) -> list[str]:
+    return [error.message for error in Draft202012Validator(plan_schema()).iter_errors(value)]
+
+
+def cells(value: Any) -> Iterator[Any]:
+    return (cell for shard in value["shards"] for cell in shard["cells"])
+
+
+def test_the_document_is_valid(decided: Plan) -> None:
+    Draft202012Validator.check_schema(plan_schema())
+    value = written(decided)
+    assert problems(value) == []
+    assert value["version"] == VERSION == 1
+
+
+def test_every_variant_is_in_it_once(decided: Plan) -> None:
+    found = [(cell["branch"], variant["name"]) for cell in cells(written(decided)) for variant in cell["variants"]]
+    assert len(found) == len(set(found))
+    assert set(found) == {(cell.branch, variant.name) for cell in decided.judged.cells for variant in cell.variants}
+
+
+def assert_rebuilt(decided: Plan) -> None:
+    """Asserts that the document alone says which variants each shard builds and where each stage runs."""
+    value = written(decided)
+    pools = {pool["name"]: pool for pool in value["pools"]}
+    rebuilt = {
+        shard["path"]: [
+            (variant["name"], stage, pools[where]["labels"] if isinstance(where, str) else where["skipped"])
+            for cell in shard["cells"]
+            for variant in cell["variants"]
+            for stage, where in cell["route"].items()
+        ]
+        for shard in value["shards"]
+    }
+    assert rebuilt == {
+        f".github/workflows/{shard.name}.yml": [
+            (
+                variant.name,
+                stage.name,
+                list(route.pools[stage].runs_on.labels) if stage in route.pools else route.skipped[stage],
+            )
+            for cell, route in shard.cells
+            for variant in cell.variants
+            for stage in stages.stages()
+            if stage in route.pools or stage in route.skipped
+        ]
+        for shard in decided.shards
+    }
+    assert [shard["jobs"] for shard in value["shards"]] == [shard.jobs for shard in decided.shards]
+    assert len(value["left-out"]) == len(decided.judged.left_out)
+    assert [one["message"] for one in value["warnings"]] == [one.message for one in decided.warnings]
+
+
+def test_the_document_alone_rebuilds_shards_and_routes(decided: Plan) -> None:
+    assert_rebuilt(decided)
+
+
+@given(documents())
+@settings(max_examples=30, deadline=None)
+def test_the_document_of_any_spec_is_valid_and_complete(spec: dict[str, Any]) -> None:
+    decided = plan(spec_of(spec))
+    assert problems(written(decided)) == []
+    assert_rebuilt(decided)
+
+
+def test_names_refer_to_rows_of_the_document(decided: Plan) -> None:
+    value = written(decided)
+    names = {kind: {row["name"] for row in value[kind]} for kind in ("branches", "pools", "stages", "packages")}
+    elsewhere = {package["name"] for package in value["packages"] if package["repository"]}
+    for cell in cells(value):
+        assert cell["branch"] in names["branches"]
+        assert cell["route"].keys() <= names["stages"]
+        assert {where for where in cell["route"].values() if isinstance(where, str)} <= names["pools"]
+        built = {f"{package}-{cell['suffix']}" for package in elsewhere}
+        for variant in cell["variants"]:
+            assert set(variant["needs"]) <= built
+            built.add(variant["name"])
+
+
+def test_the_schema_refuses_what_it_does_not_know() -> None:
+    value = written(plan(spec_of(small())))
+    assert problems(value) == []
+    for path in (
+        (),
+        ("spec",),
+        ("branches", 0),
+        ("packages", 0),
+        ("pools", 0),
+        ("stages", 0),
+        ("shards", 0),
+        ("shards", 0, "cells", 0),
+        ("shards", 0, "cells", 0, "route"),
+        ("shards", 0, "cells", 0, "variants", 0),
+    ):
+        changed = copy.deepcopy(value)
+        row = changed
+        for step in path:
+            row = row[step]
+        row["unknown"] = "x"
+        assert problems(changed) != [], path
+    assert problems(value | {"version": 2}) == ["1 was expected"]
+    assert problems({key: row for key, row in value.items() if key != "stages"}) == ["'stages' is a required property"]
+
+
+def test_every_key_is_described() -> None:
+    schema = plan_schema()
+    for name, rule in [("", schema), *schema["$defs"].items()]:
+        for key, one in rule.get("properties", {}).items():
+            assert "description" in one or "$ref" in one, f"{name}.{key}"
+        assert "properties" not in rule or rule["required"] == list(rule["properties"])
+
+
+def test_a_stage_that_takes_another_variant_names_its_cell() -> None:
+    decided = plan(spec_of(small()))
+    *others, shard = decided.shards
+    changed = tuple(
+        (cell, replace(route, neighbours={CPU_TEST: ("sm90", "avx2")} if cell.isa == "avx512" else {}))
+        for cell, route in shard.cells
+    )
+    value = written(replace(decided, shards=(*others, replace(shard, cells=changed))))
+    assert problems(value) == []
+    by_isa = {cell["isa"]: cell for cell in cells(value) if cell["gpu"] == "sm90"}
+    assert by_isa["avx512"]["beside"] == {"cpu-test": by_isa["avx2"]["suffix"]}
+    assert by_isa["avx2"]["beside"] == {}
+
+
+def test_the_document_of_a_branch_has_that_branch_alone() -> None:
+    decided = plan(bundled_spec())
+    whole, part = written(decided), written(decided, "main")
+    assert problems(part) == []
+    assert [branch["name"] for branch in part["branches"]] == ["main"]
+    assert part["shards"] == [shard for shard in whole["shards"] if shard["branch"] == "main"] != whole["shards"]
+    assert part["left-out"] == [row for row in whole["left-out"] if row["branch"] == "main"]
+    assert {key for key in whole if whole[key] != part[key]} <= {"branches", "shards", "left-out"}
+
+
+def test_the_command_prints_the_document_and_its_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(PROGRAM, ["plan", "--json", "--root", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out) == written(plan(bundled_spec()))
+    assert run(PROGRAM, ["plan", "--schema", "--spec", str(tmp_path / "none.yaml")]) == 0
+    assert json.loads(capsys.readouterr().out) == plan_schema()
+    assert run(PROGRAM, ["plan", "--branch", "mian", "--root", str(tmp_path)]) == 2
+    assert "--branch: unknown-branch unknown branch 'mian'; did you mean main?" in capsys.readouterr().err
+
+
+def test_the_summary_counts_shard_by_shard(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "ci-matrix.yaml").write_text(json.dumps(small()))
+    assert run(PROGRAM, ["plan", "--spec", str(tmp_path / "ci-matrix.yaml")]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "shard            cells  variants  jobs",
+        "build-main-cpu       2         4    18",
+        "build-main-sm90      2         4    18",
+        "all                  4         8    36",
+    ]
+
+
+def test_the_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ci_compiler", "plan", "--json", "--root", str(tmp_path)]
+    first, second = (
+        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        for seed in ("1", "77")
+    )
+    assert first == second
+    assert json.loads(first)["spec"]["file"] == "torch.yaml (bundled)"
