@@ -6,6 +6,9 @@ import time
 import zlib
 from typing import Protocol
 
+TOLERANCE = 300
+"""Seconds by which clocks of machines may differ."""
+
 
 class Clock(Protocol):
     """Tells the time and waits."""
@@ -50,3 +53,13 @@ def back_off(attempt: int, *, first: float, most: float, seed: str) -> float:
 def time_of_day(seconds: float) -> str:
     """A time in seconds since 1970 as a time of day: `14:05:00 UTC`."""
     return time.strftime("%H:%M:%S UTC", time.gmtime(seconds))
+
+
+def minute_of(seconds: float) -> str:
+    """A time in seconds since 1970 as a date and time: `2026-11-21 14:05 UTC`."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
+
+
+def day_of(seconds: float) -> str:
+    """A time in seconds since 1970 as a date, UTC: `2026-11-21`."""
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds))

@@ -6,7 +6,7 @@ A `Finding` is one problem at one place; an `InputError` carries the findings th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum, StrEnum
@@ -90,6 +90,20 @@ class InputError(Exception):
 def wrong(file: str | PathLike[str], code: Code, message: str) -> InputError:
     """An error with one finding about `file` (or an option, a host, an argument) as a whole."""
     return InputError([Finding(place=Place(file=fspath(file)), code=code, message=message)])
+
+
+class StageError(Exception):
+    """A stage on a machine failed: findings, and `tail`, the last lines of the log. The command exits with 1."""
+
+    def __init__(self, findings: Sequence[Finding], *, tail: Sequence[str] = ()) -> None:
+        self.findings = tuple(findings)
+        self.tail = tuple(tail)
+        super().__init__("\n".join(map(str, self.findings)))
+
+
+def failure(what: str, code: Code, message: str, *, tail: Sequence[str] = ()) -> StageError:
+    """The error with one finding about `what`: a variant, a file, a store path."""
+    return StageError([Finding(place=Place(file=what), code=code, message=message)], tail=tail)
 
 
 def nearest(name: str, known: Iterable[str], *, label: str = "did you mean", only_near: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Durations, sizes and Markdown tables, each written one way everywhere."""
+"""Durations, sizes and Markdown tables, each written one way everywhere, and versions as numbers."""
 
 from __future__ import annotations
 
@@ -55,3 +55,9 @@ def markdown_text(words: str) -> str:
 
 def _cell(content: object) -> str:
     return re.sub(r"(\\.)|\|", lambda found: found[1] or r"\|", " ".join(str(content).split()))
+
+
+def release(version: str) -> tuple[int, ...]:
+    """The numbers of the last version in `version` (`nix (Nix) 2.28.3` is 2, 28, 3); () if there is none."""
+    found = re.findall(r"(?<![0-9.])[0-9]{1,6}(?:\.[0-9]{1,6})+", version)
+    return tuple(map(int, found[-1].split("."))) if found else ()

@@ -20,8 +20,10 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from ci_compiler import __version__  # noqa: E402  (from this checkout)
+from ci_compiler.backends import backends  # noqa: E402
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, build_arguments, pins  # noqa: E402
 
+NAMES = [backend.name for backend in backends()]
 IMAGES = sorted(file.parent.name for file in HERE.glob("*/Containerfile"))
 BUILD = {"buildah": ("buildah", "bud"), "docker": ("docker", "build"), "podman": ("podman", "build")}
 
@@ -67,7 +69,7 @@ def main() -> None:
         "--arch", choices=sorted(ARCHITECTURES.values()), help="the architecture (default: this machine's)"
     )
     parser.add_argument(
-        "--backend", choices=("flox", "nix"), default="flox", help="the backend of the spec (default: flox)"
+        "--backend", choices=NAMES, default=NAMES[0], help=f"the backend of the spec (default: {NAMES[0]})"
     )
     parser.add_argument("--owner", default="", help="name the image as in a spec of this owner")
     parser.add_argument(

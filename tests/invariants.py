@@ -21,7 +21,6 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.model import RunsOn
 from ci_compiler.stages import BUILD, PUBLISH, stages, stages_that_test
 from ci_compiler.workflows.fleet_watch import ENVIRONMENT, SECRET
-from ci_compiler.workflows.variant import TOKEN
 
 GUARD = "github.event.pull_request.head.repo.full_name == github.repository"
 CALLED = "./.github/workflows/"
@@ -286,7 +285,7 @@ def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any
 def secrets(compiled: Compiled) -> Iterator[str]:
     """The publishing secret reaches one step of publishing, by name, from its environment; no other job has any."""
     spec = compiled.decided.spec
-    token = TOKEN[spec.backend]
+    token = spec.backend.secret
     holders = {("variant.yml", PUBLISH.name): (token, spec.publish.environment)}
     holders["fleet-watch.yml", "coverage"] = (SECRET, ENVIRONMENT)
     passed_on = f"${{{{ secrets.{token} }}}}"

@@ -190,7 +190,7 @@ def document(plan: Plan, branch: str | None = None) -> PlanDocument:
     spec = plan.spec
     return PlanDocument(
         version=VERSION,
-        spec=SpecRow(file=spec.document.file, owner=spec.owner, backend=spec.backend.value),
+        spec=SpecRow(file=spec.document.file, owner=spec.owner, backend=spec.backend.name),
         branches=tuple(
             BranchRow(**_taken(BranchRow, one)) for one in spec.branches.values() if branch in {None, one.name}
         ),

@@ -15,7 +15,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.spec.model import Backend, Pool, RunsOn, Spec
+from ci_compiler.spec.model import Pool, RunsOn, Spec
 from ci_compiler.stages import BUILD, Axis, Stage, TestPolicy, stages
 
 Neighbour = tuple[str, str]
@@ -179,8 +179,8 @@ def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]
     """What needs a binary cache that the spec does not name."""
     if spec.cache is not None:
         return
-    if spec.backend is Backend.NIX:
-        message = "backend nix publishes into a binary cache: without a `cache` publishing fails"
+    if spec.backend.publishes_into_cache:
+        message = f"backend {spec.backend} publishes into a binary cache: without a `cache` publishing fails"
         yield spec.finding(("backend",), Code.NO_CACHE, message)
         return
     for pools in {id(route): route.pools for route in routes}.values():

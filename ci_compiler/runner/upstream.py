@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -15,8 +14,7 @@ class Upstream:
     """`written`: a day on which this version existed, in seconds since 1970.
 
     `runner`: the lowest version that may still register. `nix`: settings where nothing sets them; from Nix
-    `builds_since` on, builds are made in `builds_folder`. FloxHub tokens that begin with `opaque_token` say nothing of
-    themselves, and Flox knows them from `opaque_since` on.
+    `builds_since` on, builds are made in `builds_folder`.
     """
 
     written: int
@@ -25,8 +23,6 @@ class Upstream:
     nix: dict[str, str]
     builds_since: str
     builds_folder: str
-    opaque_token: str
-    opaque_since: str
 
 
 @cache
@@ -40,12 +36,4 @@ def upstream() -> Upstream:
         nix=data["nix"]["defaults"],
         builds_since=data["nix"]["builds-folder"]["since"],
         builds_folder=data["nix"]["builds-folder"]["path"],
-        opaque_token=data["flox"]["opaque-tokens"]["prefix"],
-        opaque_since=data["flox"]["opaque-tokens"]["since"],
     )
-
-
-def release(version: str) -> tuple[int, ...]:
-    """The numbers of the last version in `version` (`nix (Nix) 2.28.3` is 2, 28, 3); () where there is none."""
-    found = re.findall(r"(?<![0-9.])[0-9]{1,6}(?:\.[0-9]{1,6})+", version)
-    return tuple(map(int, found[-1].split("."))) if found else ()

@@ -15,7 +15,14 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast, dataclass_transform, get_type_hints
 
+from ci_compiler.backends import backends
+from ci_compiler.backends.protocol import Backend
+from ci_compiler.stages import Stage, stages
+
 Class = TypeVar("Class", bound=type)
+
+TABLES: Mapping[Any, Callable[[], tuple[Any, ...]]] = {Stage: stages, Backend: backends}
+"""The types whose values are the rows of a table, which the file states by name."""
 
 
 class Form:

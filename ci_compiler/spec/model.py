@@ -5,10 +5,11 @@ A field made by `key` is a key of the file, with the description, form and defau
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from ci_compiler import __version__
+from ci_compiler.backends import backends
+from ci_compiler.backends.protocol import Backend
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import Hardware
@@ -31,7 +32,6 @@ from ci_compiler.spec.packages import Branch, Package, Repository, Source, in_bu
 from ci_compiler.stages import Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
 
 __all__ = [
-    "Backend",
     "Branch",
     "Cache",
     "Exclusion",
@@ -48,13 +48,6 @@ __all__ = [
     "Spec",
     "in_build_order",
 ]
-
-
-class Backend(StrEnum):
-    """The tool that builds and publishes variants."""
-
-    FLOX = "flox"
-    NIX = "nix"
 
 
 Policy = Annotated[
@@ -230,8 +223,8 @@ class Spec:
     version: Literal[1] = key("The version of this format.", title="the version of this format, 1")
     owner: Owner = key("FloxHub organisation (or user) that the variants are published to.", examples=["my-org"])
     backend: Backend = key(
-        "What builds and publishes: `flox` (flox build, flox publish) or `nix` (nix-build, nix copy to `cache`).",
-        default=Backend.FLOX,
+        f"What builds and publishes: {' or '.join(f'`{one}` ({one.summary})' for one in backends())}.",
+        default=backends()[0],
     )
     branches: Mapping[BranchName, Branch] = key(
         "The git branches that carry recipes, each with the CUDA toolkit it builds with.",

@@ -8,8 +8,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from ci_compiler.spec.declare import Key, keys_of, plain_fields
-from ci_compiler.stages import Stage, stage_of
+from ci_compiler.spec.declare import TABLES, Key, keys_of, plain_fields
 
 
 def read(kind: Any, value: Any, **given: Any) -> Any:
@@ -26,7 +25,7 @@ def read(kind: Any, value: Any, **given: Any) -> Any:
     if origin is Mapping:
         of_key, of_value = arguments
         return {read(of_key, one): read(of_value, item, **{**given, "name": one}) for one, item in value.items()}
-    if is_dataclass(kind) and kind is not Stage:
+    if is_dataclass(kind) and kind not in TABLES:
         return _read_object(kind, value or {}, given)
     if origin in {Union, UnionType}:
         alternatives = [one for one in arguments if one is not NoneType]
@@ -35,8 +34,8 @@ def read(kind: Any, value: Any, **given: Any) -> Any:
 
 
 def _scalar(kind: Any, value: Any) -> Any:
-    if kind is Stage:
-        return stage_of(value)
+    if kind in TABLES:
+        return next(row for row in TABLES[kind]() if row.name == value)
     return kind(value) if isinstance(kind, type) and issubclass(kind, Enum) else value
 
 

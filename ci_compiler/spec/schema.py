@@ -11,9 +11,8 @@ from inspect import getdoc
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from ci_compiler.spec.declare import Key, form_of, keys_of
+from ci_compiler.spec.declare import TABLES, Key, form_of, keys_of
 from ci_compiler.spec.model import Spec
-from ci_compiler.stages import Stage, stages
 
 ADDRESS = "https://raw.githubusercontent.com/flox-cuda/ci-compiler/main/ci_compiler/spec/schema.json"
 """Where the schema is published, for editors: the repository's `schema.json`, which is generated from this module."""
@@ -53,8 +52,8 @@ def _rule(kind: Any, definitions: dict[str, Rule]) -> Rule:
         return rule
     if get_origin(kind) is not None:
         return _generic(get_origin(kind), get_args(kind), definitions)
-    if kind is Stage:
-        return {"enum": list(map(str, stages()))}
+    if kind in TABLES:
+        return {"enum": [row.name for row in TABLES[kind]()]}
     if is_dataclass(kind):
         return _defined(form_of(kind).name, _object(kind, definitions), definitions)
     if issubclass(kind, Enum):
@@ -67,7 +66,7 @@ def _generic(origin: Any, arguments: tuple[Any, ...], definitions: dict[str, Rul
         return {"const": arguments[0]} if len(arguments) == 1 else {"enum": list(arguments)}
     rules = [_rule(one, definitions) for one in arguments if one not in {NoneType, Ellipsis}]
     if origin is tuple:
-        unique = {} if is_dataclass(arguments[0]) and arguments[0] is not Stage else {"uniqueItems": True}
+        unique = {} if is_dataclass(arguments[0]) and arguments[0] not in TABLES else {"uniqueItems": True}
         return {"type": "array", "items": rules[0], **unique}
     if origin is Mapping:
         names = {"propertyNames": rules[0]} if "$ref" in rules[0] else {}
@@ -114,8 +113,8 @@ def _plain(value: Any) -> Any:
     """The default `value` of a field as JSON; an object stands for the defaults of its own keys."""
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, Stage):
-        return value.name
+    if isinstance(value, tuple(TABLES)):
+        return str(value)
     if isinstance(value, tuple):
         return list(map(_plain, value))
     return {} if is_dataclass(value) else value

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ci_compiler.plan.selection import ALL
 from ci_compiler.plan.sharding import Shard, job_id, job_name
-from ci_compiler.spec.model import Backend, Spec
+from ci_compiler.spec.model import Spec
 from ci_compiler.variant import recipe_path, variant_name
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VERDICT, expression, local
@@ -27,7 +27,6 @@ from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.steps import select_job, verdict_job
 
 _DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
-_INSTALLER = {Backend.FLOX: "flox/install-flox-action", Backend.NIX: "cachix/install-nix-action"}
 _MAY_PUBLISH = {
     True: expression("github.event_name == 'push' || inputs.publish == true"),
     False: expression("inputs.publish == true"),
@@ -93,11 +92,11 @@ def _stagger(name: str) -> tuple[int, int]:
 
 
 def _backend(spec: Spec) -> list[UsesStep]:
-    """The step that installs the backend if scheduled runs leave out what is published, which it is asked about."""
-    if spec.schedule is None or spec.schedule.build == "all":
+    """The step that installs the backend: a scheduled run may ask it which variants are published."""
+    if spec.schedule is None or spec.schedule.build == "all" or not spec.backend.installer:
         return []
     on_schedule = expression("github.event_name == 'schedule'")
-    return [UsesStep(name=f"Set up {spec.backend.title()}", if_=on_schedule, uses=pinned(_INSTALLER[spec.backend]))]
+    return [UsesStep(name=f"Set up {spec.backend.title}", if_=on_schedule, uses=pinned(spec.backend.installer))]
 
 
 def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, CallJob]:

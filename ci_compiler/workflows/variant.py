@@ -45,9 +45,6 @@ ATTEST = Permissions(
 )
 """What actions/attest needs (its README)."""
 
-TOKEN = {"flox": "FLOX_FLOXHUB_TOKEN", "nix": "NIX_CACHE_SIGNING_KEY"}
-"""The publishing secret of each backend. The environment holds it, and only one step receives it."""
-
 NAME = expression("inputs.name")
 MANIFEST_FILE = "manifest.json"
 """The file that a build writes beside its log, and that the later stages read."""
@@ -134,13 +131,16 @@ def secret_input(spec: Spec) -> dict[str, Secret]:
     GitHub gives a called workflow's job the secrets of its environment only if the caller passes them by name:
     https://docs.github.com/actions/how-tos/reuse-automations/reuse-workflows
     """
-    return {TOKEN[spec.backend]: Secret(description="What publishing needs, of the environment.")}
+    return {spec.backend.secret: Secret(description="What publishing needs, of the environment.")}
 
 
 def secret_passed(spec: Spec) -> dict[str, str]:
-    """The secret of `secret_input` as a caller passes it. In the called job its value is the environment's."""
-    token = TOKEN[spec.backend]
-    return {token: expression(f"secrets.{token}")}
+    """The secret of `secret_input` as a caller passes it. In the called job its value is the environment's.
+
+    Only the step that publishes receives it.
+    """
+    name = spec.backend.secret
+    return {name: expression(f"secrets.{name}")}
 
 
 def _job(

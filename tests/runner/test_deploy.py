@@ -21,9 +21,10 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.runner.deployment import arc, nixos, quadlet, systemd
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, PINS, pins
 from ci_compiler.runner.deployment.service import Deployment
-from ci_compiler.runner.upstream import release, upstream
+from ci_compiler.runner.upstream import upstream
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Spec
+from ci_compiler.units import release
 from ci_compiler.workflows.common import runs_on
 from tests.checkers import require
 from tests.specs import documents, small, spec_of

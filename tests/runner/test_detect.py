@@ -14,8 +14,7 @@ from ci_compiler.hardware.machine import GpuDevice, as_json, driver_number, lowe
 from ci_compiler.runner.detect import mounts
 from ci_compiler.runner.detect import recorded as detect
 from ci_compiler.runner.detect.recorded import Answer, Recorded
-from ci_compiler.runner.upstream import release
-from ci_compiler.units import gigabytes
+from ci_compiler.units import gigabytes, release
 from tests.runner.machines import NAMES, known, recorded
 
 ISAS = {

@@ -16,18 +16,16 @@ from hypothesis import strategies as st
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.machine import GpuDevice, Machine, NixInstallation, StorageFolder
+from ci_compiler.judgement import CheckVerdict, Judgement
 from ci_compiler.runner.detect.recorded import Answer
 from ci_compiler.runner.doctor.diagnosis import CHECKS, as_json, examine, work_of
 from ci_compiler.runner.doctor.evidence import (
     Assignment,
-    CheckVerdict,
     ClockReading,
     CudaAttempt,
     CudaDevice,
     Evidence,
-    Judgement,
 )
-from ci_compiler.runner.doctor.host_checks import claims
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import stage_of, stages
@@ -69,7 +67,7 @@ def evidence(machine: Machine | None = None, **changes: Any) -> Evidence:
     own = {key: value for key, value in changes.items() if key in Machine.__slots__}
     rest = {key: value for key, value in changes.items() if key not in own}
     clock = ClockReading(now=NOW, newest=NOW - 5, newest_file="/var/log", synchronised=True)
-    usual: dict[str, Any] = {"clock": clock, "cuda": (H200,), "runner": "2.336.0", "token": token(exp=NOW + 10**6)}
+    usual: dict[str, Any] = {"clock": clock, "cuda": (H200,), "runner": "2.336.0", "secret": token(exp=NOW + 10**6)}
     return Evidence(machine=replace(healthy, **own), **(usual | rest))
 
 
@@ -145,8 +143,8 @@ BUILD_ILLNESSES: list[tuple[str, dict[str, Any], str]] = [
     ("clock", {"clock": ClockReading(now=NOW, newest=NOW + 400, newest_file="/var/log")}, "and /var/log is of"),
     ("clock", {"clock": ClockReading(now=NOW, synchronised=False)}, "synchronised with nothing"),
     ("runner", {"runner": "2.328.9"}, "runner 2.328.9 is past its support; 2.329.0 is the lowest"),
-    ("token", {"token": token(exp=NOW - 1)}, "FLOX_FLOXHUB_TOKEN expired on"),
-    ("token", {"token": token(exp=NOW + 8 * 3600)}, "and up to 600 minutes of work are ahead"),
+    ("token", {"secret": token(exp=NOW - 1)}, "FLOX_FLOXHUB_TOKEN expired on"),
+    ("token", {"secret": token(exp=NOW + 8 * 3600)}, "and up to 600 minutes of work are ahead"),
     ("system", {"system": "aarch64-linux"}, "is of x86_64-linux, and this machine is aarch64-linux"),
 ]
 
@@ -254,10 +252,10 @@ def test_a_virtual_machine_is_warned_that_flags_may_be_hidden() -> None:
         ("flox", "build", {"nix": None, "flox": ""}, ["tools"]),
         ("flox", "cpu-test", {"flox": ""}, []),
         ("flox", "cpu-test", {"flox": "", "nix": None}, ["tools"]),
-        ("nix", "build", {"flox": ""}, []),
-        ("nix", "build", {"nix": None}, ["tools", "sandbox", "big-parallel"]),
+        ("nix", "build", {"flox": "", "secret": ""}, []),
+        ("nix", "build", {"nix": None, "secret": ""}, ["tools", "sandbox", "big-parallel"]),
         ("nix", "cpu-test", {"nix": None}, ["tools"]),
-        ("nix", "publish", {"nix": None, "key": ""}, ["tools", "token"]),
+        ("nix", "publish", {"nix": None, "secret": ""}, ["tools", "token"]),
     ],
 )
 def test_each_backend_needs_its_own_tools(
@@ -311,7 +309,7 @@ SECRET = "c2VjcmV0"  # noqa: S105  (it says `secret`)
     ],
 )
 def test_a_token_that_cannot_publish_is_found_and_never_shown(given: str, message: str) -> None:
-    shown = evidence(token=given)
+    shown = evidence(secret=given)
     found = judged(work("publish", GPU), shown)["token"]
     assert found.verdict is CheckVerdict.FAILED
     assert message in found.message
@@ -322,16 +320,16 @@ def test_a_token_that_cannot_publish_is_found_and_never_shown(given: str, messag
 def test_a_token_must_outlive_the_longest_build_that_the_spec_states() -> None:
     packages = {"pytorch": {"minutes": {"gpu": 300, "cpu": 30}}, "torchvision": {"needs": ["pytorch"]}}
     needed = work("publish", packages=packages)
-    assert "up to 300 minutes" in failures(needed, evidence(token=token(exp=NOW + 299 * 60)))["token"]
-    assert failures(needed, evidence(token=token(exp=NOW + 301 * 60))) == {}
+    assert "up to 300 minutes" in failures(needed, evidence(secret=token(exp=NOW + 299 * 60)))["token"]
+    assert failures(needed, evidence(secret=token(exp=NOW + 301 * 60))) == {}
 
 
 def test_a_build_needs_no_token() -> None:
-    assert judged(work("build", GPU), evidence(token=""))["token"].verdict is CheckVerdict.SKIPPED
+    assert judged(work("build", GPU), evidence(secret=""))["token"].verdict is CheckVerdict.SKIPPED
 
 
 @pytest.mark.parametrize(
-    ("flox", "auth", "failing"),
+    ("flox", "answer", "failing"),
     [
         ("1.14.0", Answer(status=0, out="Logged in"), ""),
         ("1.13.9", Answer(status=0), "flox 1.13.9 does not know such a token, which needs 1.14.0"),
@@ -339,8 +337,8 @@ def test_a_build_needs_no_token() -> None:
         ("", None, "cannot be proved (flox is not there to ask FloxHub)"),
     ],
 )
-def test_a_token_that_only_floxhub_can_read_is_proved_by_flox(flox: str, auth: Answer | None, failing: str) -> None:
-    shown = evidence(token=f"flox_sat_{SECRET}", flox=flox, auth=auth)
+def test_a_token_that_only_floxhub_can_read_is_proved_by_flox(flox: str, answer: Answer | None, failing: str) -> None:
+    shown = evidence(secret=f"flox_sat_{SECRET}", flox=flox, answer=answer)
     assert failing in failures(work("publish", GPU), shown).get("token", "")
     assert bool(failing) == ("token" in failures(work("publish", GPU), shown))
 
@@ -364,7 +362,7 @@ def test_a_signing_key_is_the_pair_of_the_public_one(key: str, cache: str, faili
     document: dict[str, Any] = {"backend": "nix"}
     if cache:
         document["cache"] = {"url": "s3://my-cache", "public-key": f"my-cache:{cache}"}
-    shown = evidence(token="", key=key)
+    shown = evidence(secret=key)
     found = failures(work("publish", **document), shown)
     assert failing in found.get("token", "")
     assert bool(failing) == bool(found)
@@ -373,8 +371,7 @@ def test_a_signing_key_is_the_pair_of_the_public_one(key: str, cache: str, faili
 
 @given(st.text() | st.binary().map(lambda data: f"a.{base64.urlsafe_b64encode(data).decode().rstrip('=')}.c"))
 def test_any_text_may_be_given_as_a_token(text: str) -> None:
-    claims(text)
-    judged(work("publish"), evidence(token=text, auth=None))
+    judged(work("publish"), evidence(secret=text, answer=None))
 
 
 # The requested work.

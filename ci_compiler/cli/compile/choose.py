@@ -91,8 +91,7 @@ def _affected(git: Git, decided: Plan, base: str, branch: str) -> Sequence[str]:
 
 
 def _published(decided: Plan, root: Path, branch: str, name: str) -> bool:
-    from ci_compiler.errors import InputError
-    from ci_compiler.runner.jobs.failure import StageError
+    from ci_compiler.errors import InputError, StageError
     from ci_compiler.runner.jobs.published import is_published
 
     try:

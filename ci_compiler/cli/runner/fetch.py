@@ -26,10 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.runner.jobs.fetch import fetch, fetch_beside
 
     def work(_: Secrets) -> int:
-        spec = spec_of(arguments)
-        manifest, fetched = fetch(spec, arguments.manifest)
+        spec, root = spec_of(arguments), root_of(arguments)
+        manifest, fetched = fetch(spec, root, arguments.manifest)
         if arguments.beside:
-            fetch_beside(spec, root_of(arguments), arguments.beside)
+            fetch_beside(spec, root, arguments.beside)
         print(manifest.store_path)
         note(f"{manifest.name}: {'fetched from the cache' if fetched else 'already in the store'}")
         return 0

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints every check; one that failed is also a finding on standard error. Returns 1 if any failed."""
     from ci_compiler.cli.console import print_findings, table
     from ci_compiler.cli.runner.stage import reported
-    from ci_compiler.runner.doctor.evidence import CheckVerdict
+    from ci_compiler.judgement import CheckVerdict
     from ci_compiler.runner.jobs.smoke import smoke
 
     def work(_: Secrets) -> int:

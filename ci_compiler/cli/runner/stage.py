@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 
 from ci_compiler.cli.console import print_findings
+from ci_compiler.errors import StageError
 from ci_compiler.process import ending_in_order
-from ci_compiler.runner.jobs.failure import StageError
 from ci_compiler.runner.jobs.secrets import Secrets, taking_secrets
 
 

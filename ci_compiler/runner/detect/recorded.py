@@ -16,7 +16,8 @@ from typing import Any
 from ci_compiler.hardware import Hardware, Version
 from ci_compiler.hardware.machine import ContainerRuntime, GpuDevice, Machine, NixInstallation, StorageFolder, isas_of
 from ci_compiler.runner.detect.mounts import Mount, build_folder_of, sandboxed
-from ci_compiler.runner.upstream import release, upstream
+from ci_compiler.runner.upstream import upstream
+from ci_compiler.units import release
 
 GPU_QUERY = ("index", "name", "compute_cap", "memory.total", "driver_version", "mig.mode.current")
 """The fields that nvidia-smi is asked for, of each GPU and in this order."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ci_compiler.backends.protocol import NixUse
 from ci_compiler.hardware.machine import NOMINAL, NixInstallation, StorageFolder
-from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence, Judgement, failed, ok, skipped
+from ci_compiler.judgement import Judgement, failed, ok, skipped
+from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence
 from ci_compiler.runner.upstream import upstream
-from ci_compiler.spec.model import Backend
 from ci_compiler.units import GB, size
 
 _INSTALL = "install Nix, and put it on the PATH of the runner's service"
@@ -13,21 +16,9 @@ _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
 def tools(work: Assignment, evidence: Evidence) -> Judgement:
-    """The backend's own program: `flox`, which brings its own Nix, or `nix`."""
-    nix, flox = evidence.machine.nix, evidence.machine.flox
-    has_nix = nix is not None and bool(nix.version)
-    if work.spec.backend is Backend.FLOX:
-        if flox:
-            own = f"Nix {nix.version}" if nix is not None and has_nix else "its own Nix, none on PATH"
-            return ok(f"flox {flox}, {own}")
-        if work.stage is not None and work.stage.is_test and nix is not None and has_nix:
-            return ok(f"no flox, but Nix {nix.version}, which is enough for a test")
-        return failed(
-            "flox is not on PATH", "install it from https://flox.dev/docs/install-flox, for the runner's user"
-        )
-    if nix is not None and has_nix:
-        return ok(f"Nix {nix.version}")
-    return failed("nix is not on PATH", _INSTALL)
+    """The backend's own programs."""
+    testing = work.stage is not None and work.stage.is_test
+    return work.spec.backend.check_tools(evidence.machine, evidence.tools, testing=testing)
 
 
 def store_space(work: Assignment, evidence: Evidence) -> Judgement:
@@ -38,7 +29,8 @@ def store_space(work: Assignment, evidence: Evidence) -> Judgement:
 def build_space(work: Assignment, evidence: Evidence) -> Judgement:
     """Space to unpack and compile in."""
     store, build = evidence.machine.folder("store"), evidence.machine.folder("build")
-    if store is not None and build is not None and store.device == build.device:
+    checked = work.spec.backend.nix is not NixUse.NONE
+    if checked and store is not None and build is not None and store.device == build.device:
         return skipped(f"{build.path} is on the file system of the Nix store, which is checked")
     return _space(work, build, "the build folder")
 
@@ -67,7 +59,7 @@ def build_folder(_: Assignment, evidence: Evidence) -> Judgement:
 
 def memory(work: Assignment, evidence: Evidence) -> Judgement:
     """Memory for as many builds as Nix starts at once."""
-    nix = evidence.machine.nix
+    nix = evidence.machine.nix if work.spec.backend.nix is not NixUse.NONE else None
     jobs = nix.max_jobs if nix else int(upstream().nix["max-jobs"])
     if not jobs:
         return failed("max-jobs is 0, with which Nix builds nothing here", "set max-jobs = 1 in nix.conf")
@@ -85,8 +77,8 @@ def sandbox(work: Assignment, evidence: Evidence) -> Judgement:
     """A build that was really made, in the sandbox that is set, and not in one that was silently left out."""
     nix = evidence.machine.nix
     if nix is None or not nix.version:
-        if work.spec.backend is Backend.FLOX:
-            return skipped("no nix is on PATH, and Flox' own is not tried")
+        if work.spec.backend.nix is NixUse.OWN:
+            return skipped(f"no nix is on PATH, and {work.spec.backend.title}' own is not tried")
         return failed("nothing can be built without Nix", _INSTALL)
     if nix.sandboxed is None:
         return _unbuilt(nix)
@@ -115,7 +107,7 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     """The system feature that nixpkgs asks for large builds."""
     nix = evidence.machine.nix
     if nix is None:
-        if work.spec.backend is Backend.FLOX:
+        if work.spec.backend.nix is NixUse.OWN:
             return skipped("no nix is on PATH, and its settings cannot be asked for")
         return failed("there is no Nix to ask for its system features", _INSTALL)
     if "big-parallel" in nix.features:
@@ -124,12 +116,23 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"system-features lacks big-parallel (it has {' '.join(nix.features) or 'none'})", mend)
 
 
+def _of_nix(judge: Callable[[Assignment, Evidence], Judgement]) -> Callable[[Assignment, Evidence], Judgement]:
+    """The check `judge` of the machine's Nix, skipped for a backend that uses no Nix."""
+
+    def judged(work: Assignment, evidence: Evidence) -> Judgement:
+        if work.spec.backend.nix is NixUse.NONE:
+            return skipped(f"{work.spec.backend.title} builds without Nix")
+        return judge(work, evidence)
+
+    return judged
+
+
 CHECKS = (
     Check(name="tools", judge=tools),
-    Check(name="store-space", judge=store_space),
+    Check(name="store-space", judge=_of_nix(store_space)),
     Check(name="build-space", judge=build_space),
     Check(name="build-folder", judge=build_folder),
     Check(name="memory", judge=memory),
-    Check(name="sandbox", judge=sandbox),
-    Check(name="big-parallel", judge=big_parallel),
+    Check(name="sandbox", judge=_of_nix(sandbox)),
+    Check(name="big-parallel", judge=_of_nix(big_parallel)),
 )

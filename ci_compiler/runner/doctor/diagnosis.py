@@ -9,6 +9,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import CPU
 from ci_compiler.hardware.machine import Machine, fit
+from ci_compiler.judgement import CheckVerdict, Judgement, skipped
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import plan
@@ -16,15 +17,7 @@ from ci_compiler.plan.rules import judge
 from ci_compiler.runner.doctor import build_checks as checks_build
 from ci_compiler.runner.doctor import hardware_checks as checks_hardware
 from ci_compiler.runner.doctor import host_checks as checks_host
-from ci_compiler.runner.doctor.evidence import (
-    AssignedVariant,
-    Assignment,
-    Check,
-    CheckVerdict,
-    Evidence,
-    Judgement,
-    skipped,
-)
+from ci_compiler.runner.doctor.evidence import AssignedVariant, Assignment, Check, Evidence
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage, stages
 

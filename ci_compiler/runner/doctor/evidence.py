@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from ci_compiler.hardware import Toolkit, Version
 from ci_compiler.hardware.machine import Machine
+from ci_compiler.judgement import Judgement
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.runner.detect.recorded import Answer
 from ci_compiler.spec.model import Package, Spec
@@ -96,35 +96,19 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What was gathered. `token` and `key` are the publishing secrets, which no message may hold ('': not given).
+    """What was gathered. `secret` is the publishing secret, which no message may contain ('': not given).
 
-    `cuda` has an entry for each libcuda that was tried. `auth` is Flox' answer on whether FloxHub knows the token.
+    `cuda` has an entry for each libcuda that was tried. `tools` are the backend's programs that are on PATH. `answer`
+    is that of the backend's command that checks the secret.
     """
 
     machine: Machine
     clock: ClockReading
     cuda: tuple[CudaAttempt, ...] = ()
     runner: str = ""
-    token: str = field(default="", repr=False)
-    key: str = field(default="", repr=False)
-    auth: Answer | None = None
-
-
-class CheckVerdict(StrEnum):
-    """How a check ended."""
-
-    OK = "ok"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """A check's verdict, what was found, and, for a failure, how to mend it; each one line."""
-
-    verdict: CheckVerdict
-    message: str
-    mend: str = ""
+    tools: frozenset[str] = frozenset()
+    secret: str = field(default="", repr=False)
+    answer: Answer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,18 +117,3 @@ class Check:
 
     name: str
     judge: Callable[[Assignment, Evidence], Judgement]
-
-
-def ok(message: str) -> Judgement:
-    """All is well, as `message` shows."""
-    return Judgement(verdict=CheckVerdict.OK, message=message)
-
-
-def failed(message: str, mend: str) -> Judgement:
-    """Something is wrong; `mend` says what to do."""
-    return Judgement(verdict=CheckVerdict.FAILED, message=message, mend=mend)
-
-
-def skipped(reason: str) -> Judgement:
-    """The check does not apply, for `reason`."""
-    return Judgement(verdict=CheckVerdict.SKIPPED, message=reason)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ci_compiler.hardware import CPU, Toolkit
 from ci_compiler.hardware.machine import GpuDevice, driver_number, lowest_driver, missing_flags
-from ci_compiler.runner.doctor.evidence import Assignment, Check, CudaAttempt, Evidence, Judgement, failed, ok, skipped
-from ci_compiler.spec.model import Backend
+from ci_compiler.judgement import Judgement, failed, ok, skipped
+from ci_compiler.runner.doctor.evidence import Assignment, Check, CudaAttempt, Evidence
 
 DRIVER_LINK = "/run/opengl-driver/lib"
 """Where programs of nixpkgs look for the driver (nixpkgs, addDriverRunpath)."""
@@ -105,8 +105,8 @@ def cuda(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 def _counts(work: Assignment, one: CudaAttempt) -> bool:
-    """Whether what the spec builds finds this libcuda: nixpkgs' glibc reads no loader's cache, Flox looks there too."""
-    return one.linked or work.spec.backend is Backend.FLOX
+    """Whether what the spec builds finds this libcuda: nixpkgs' glibc does not read the loader's cache."""
+    return one.linked or work.spec.backend.reads_loader_cache
 
 
 def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[GpuDevice]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -12,14 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import ci_compiler
+from ci_compiler.backends.protocol import NixUse
 from ci_compiler.hardware import Version
 from ci_compiler.runner.detect.recorded import Answer
 from ci_compiler.runner.detect.this_machine import answer, text_of, this_machine
 from ci_compiler.runner.doctor.evidence import Assignment, ClockReading, CudaAttempt, CudaDevice, Evidence
 from ci_compiler.runner.doctor.hardware_checks import DRIVER_LINK
-from ci_compiler.runner.upstream import release, upstream
-from ci_compiler.spec.model import Backend
-from ci_compiler.workflows.variant import TOKEN
+from ci_compiler.units import release
 
 LIBRARY = "libcuda.so.1"
 PROBE = Path(__file__).with_name("cuda_probe.py")
@@ -32,10 +32,12 @@ _LISTENER = Path("bin", "Runner.Listener")
 
 def gather(work: Assignment) -> Evidence:
     """The evidence for `work` from this machine; what its stage does not need is not gathered."""
-    machine = this_machine(work.spec.hardware, trial=work.stage is None or "sandbox" in work.stage.checks)
+    backend = work.spec.backend
+    trial = backend.nix is not NixUse.NONE and (work.stage is None or "sandbox" in work.stage.checks)
+    machine = this_machine(work.spec.hardware, trial=trial)
     shows_gpu = bool(machine.gpus or machine.problems)
-    flox = work.spec.backend is Backend.FLOX
-    token = os.environ.get(TOKEN[Backend.FLOX], "") if flox else ""
+    secret = os.environ.get(backend.secret, "")
+    command = backend.secret_command(secret)
     return Evidence(
         machine=machine,
         clock=clock(),
@@ -43,9 +45,9 @@ def gather(work: Assignment) -> Evidence:
         if (work.stage is not None and work.stage.needs_gpu) or (work.stage is None and shows_gpu)
         else (),
         runner=runner_version(),
-        token=token,
-        key="" if flox else os.environ.get(TOKEN[Backend.NIX], ""),
-        auth=answer("flox", "auth", "status") if token.startswith(upstream().opaque_token) else None,
+        tools=frozenset(tool.name for tool in backend.tools if shutil.which(tool.name)),
+        secret=secret,
+        answer=answer(*command) if command else None,
     )
 
 

@@ -1,10 +1,10 @@
 """The stages of a variant, as the compiled `variant.yml` calls them: build, fetch, smoke, publish.
 
-    build  ->  manifest.json  ->  fetch  ->  smoke        ->  publish
-    store      the later           store     result.json      FloxHub, or
-    path       stages' input       path      junit.xml        a binary cache
+    build  ->  manifest.json      ->  fetch      ->  smoke        ->  publish
+    outputs    input of the later     outputs,       result.json      the backend's
+               stages                 here           junit.xml        catalog or cache
 
-A stage is a function that decides nothing which the spec has decided: `variants` looks that up, `manifest` carries it
-from machine to machine. Three modules run programs: `store` runs Nix, `backend` what builds and publishes (Flox or
-Nix), `checkout` git. A stage that fails raises `StageError`; wrong input is an InputError, as everywhere.
+The spec decides everything: `targets` looks it up, and `manifest` carries it from machine to machine. The programs of
+the backend run behind the protocol of `ci_compiler.backends`. A stage that fails raises `StageError`; wrong input is
+an InputError, as everywhere.
 """

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci_compiler.codes import Code
-from ci_compiler.runner.jobs.failure import failure
-from ci_compiler.runner.jobs.nix_store import Store
+from ci_compiler.errors import failure
 
 _PROPAGATED = "nix-support/propagated-build-inputs"
 """Where nixpkgs records what a package is useless without (nixpkgs manual, propagatedBuildInputs)."""
@@ -23,8 +22,8 @@ class Interpreter:
     paths: tuple[str, ...] = ()
 
 
-def interpreter_of(store: Store, path: str) -> Interpreter:
-    """The interpreter for the package at `path`: its own Python, with what it propagates and what its closure holds.
+def interpreter_of(path: str, closure: Sequence[str]) -> Interpreter:
+    """The interpreter for the package at `path`: its own Python, with what it propagates and the rest of `closure`.
 
     What is propagated comes first. The rest is looked through as well, since a package of several outputs records what
     it propagates in one that its users need not have. Raises StageError for what is no Python package.
@@ -33,7 +32,7 @@ def interpreter_of(store: Store, path: str) -> Interpreter:
     if not own:
         raise failure(path, Code.NO_PYTHON_PACKAGE, "holds no lib/python3.X/site-packages to import from")
     inside, name = own[0].relative_to(path), own[0].parent.name
-    paths = tuple(dict.fromkeys((*propagated(path), *reversed(store.closure(path)))))
+    paths = tuple(dict.fromkeys((*propagated(path), *reversed(closure))))
     programs = (Path(one, "bin", name) for one in paths)
     program = next((file for file in programs if os.access(file, os.X_OK)), None)
     if program is None:

@@ -15,20 +15,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ci_compiler.backends import backend_of
+from ci_compiler.backends.protocol import Backend
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
-from ci_compiler.spec.model import Backend
 from ci_compiler.stages import stage_of
 from ci_compiler.variant import ATTRIBUTE
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_STORE_PATH = re.compile(r"/[A-Za-z0-9._/+-]*/[0-9a-df-np-sv-z]{32}-[A-Za-z0-9+._?=-]{1,211}")
-"""A store path; the letters of its hash are those of Nix' base 32 (Nix manual, store path specification)."""
-
-_CONTENT = re.compile(r"sha256:[0-9a-df-np-sv-z]{52}")
-"""The hash of a path's content, as `nix-store --query --hash` prints it."""
 
 Value = TypeVar("Value")
+Reader = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +68,13 @@ class Manifest:
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
     """Writes `manifest`, the whole file or none."""
+    data = {field.name: getattr(manifest, field.name) for field in fields(Manifest)} | {
+        "backend": manifest.backend.name,
+        "machine": asdict(manifest.machine),
+        "untested": dict(manifest.untested),
+    }
     fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(f"{json.dumps(asdict(manifest), indent=2, ensure_ascii=False)}\n", "utf-8")
+    fresh.write_text(f"{json.dumps(data, indent=2, ensure_ascii=False)}\n", "utf-8")
     fresh.replace(path)
 
 
@@ -90,9 +92,10 @@ def read_manifest(path: Path) -> Manifest:
     problems = [f"has no {name!r}" for name in names if name not in data]
     problems += [f"has an unknown key {name!r}{nearest(name, names)}" for name in data if name not in names]
     values: dict[str, Any] = {}
+    readers = _READERS | _output_readers(data.get("backend"))
     for name in filter(data.__contains__, names):
         try:
-            values[name] = _READERS[name](data[name])
+            values[name] = readers[name](data[name])
         except (ValueError, TypeError, KeyError):
             problems.append(f"{name!r} is not what a build writes there")
     if problems:
@@ -100,7 +103,7 @@ def read_manifest(path: Path) -> Manifest:
     return Manifest(**values)
 
 
-def expect(manifest: Manifest, path: Path, **wanted: str) -> None:
+def expect(manifest: Manifest, path: Path, **wanted: object) -> None:
     """Raises InputError where `manifest`, read from `path`, is of another name, branch or commit than `wanted`."""
     problems = [
         f"is of {key} {getattr(manifest, key)}, not {value}"
@@ -149,11 +152,6 @@ def _count(value: Any) -> int:
     return value
 
 
-def _closure(value: Any) -> dict[str, str]:
-    path, content = _matching(_STORE_PATH), _matching(_CONTENT)
-    return {path(key): content(digest) for key, digest in _only(dict)(value).items()}
-
-
 def _seconds(value: Any) -> float:
     if type(value) not in {int, float} or not 0 <= value < math.inf:
         raise ValueError
@@ -167,8 +165,23 @@ def _moment(value: Any) -> str:
     return value
 
 
-def _outputs(value: Any) -> tuple[str, ...]:
-    return tuple(map(_matching(_STORE_PATH), _only(list)(value)))
+def _output_readers(backend: Any) -> dict[str, Reader]:
+    """The readers of what the backend called `backend` writes; the values of an unknown backend are not judged."""
+    try:
+        forms = backend_of(backend).forms
+    except (KeyError, TypeError):
+        return dict.fromkeys(("derivation", "store_path", "outputs", "closure"), _unread)
+    path, content = _matching(forms.path), _matching(forms.content)
+    return {
+        "derivation": _matching(forms.derivation),
+        "store_path": path,
+        "outputs": lambda value: tuple(map(path, _only(list)(value))),
+        "closure": lambda value: {path(key): content(digest) for key, digest in _only(dict)(value).items()},
+    }
+
+
+def _unread(_: Any) -> None:
+    """Reads nothing: the manifest is refused for its backend."""
 
 
 def _machine(value: Any) -> Builder:
@@ -182,19 +195,15 @@ def _untested(value: Any) -> dict[str, str]:
     return {stage_of(stage).name: _line(reason) for stage, reason in _only(dict)(value).items()}
 
 
-_READERS: Mapping[str, Callable[[Any], Any]] = {
+_READERS: dict[str, Reader] = {
     "name": _matching(ATTRIBUTE),
     "package": _matching(ATTRIBUTE),
     "version": _line,
     "branch": _line,
     "commit": _matching(_COMMIT),
     "nixpkgs": _matching(_COMMIT),
-    "backend": Backend,
-    "derivation": _matching(_STORE_PATH),
-    "store_path": _matching(_STORE_PATH),
-    "outputs": _outputs,
+    "backend": backend_of,
     "closure_size": _count,
-    "closure": _closure,
     "started": _moment,
     "seconds": _seconds,
     "built": _only(bool),

@@ -7,14 +7,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.codes import Code
-from ci_compiler.errors import InputError
-from ci_compiler.runner.jobs.backend import adapter
-from ci_compiler.runner.jobs.checkout import JobCheckout
-from ci_compiler.runner.jobs.failure import StageError, failure, output_folder
+from ci_compiler.errors import InputError, StageError, failure
 from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import Manifest
-from ci_compiler.runner.jobs.nix_store import Store
+from ci_compiler.runner.jobs.output import output_folder
+from ci_compiler.runner.jobs.programs import programs_of
 from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.runner.jobs.targets import find
@@ -60,9 +59,8 @@ def _publish(spec: Spec, root: Path, manifest: Manifest, secrets: Secrets, *, ag
         message = f"was built as version {manifest.version}, and {manifest.branch} is at {version}; build it again"
         raise failure(manifest.name, Code.OTHER_VERSION, message)
     JobCheckout(root).require(manifest.branch, manifest.commit)
-    limit = job_seconds(spec.timeouts[PUBLISH])
-    backend = adapter(spec, root, Store(seconds=limit), secrets)
-    if not again and (shown := backend.published(manifest)):
+    programs = programs_of(spec, root, secrets, job_seconds(spec.timeouts[PUBLISH]))
+    if not again and (shown := programs.published(manifest)):
         return Outcome(published=False, result=f"published already: {shown}")
-    backend.publish(manifest, seconds=limit)
+    programs.publish(manifest)
     return Outcome(published=True, result=f"{manifest.version} from {manifest.branch} at {manifest.commit[:12]}")

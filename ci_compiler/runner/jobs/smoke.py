@@ -19,20 +19,22 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.codes import Code
+from ci_compiler.errors import failure
+from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.doctor.diagnosis import work_of
-from ci_compiler.runner.doctor.evidence import CheckVerdict, ClockReading, CudaAttempt, Evidence
+from ci_compiler.runner.doctor.evidence import ClockReading, CudaAttempt, Evidence
 from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
 from ci_compiler.runner.jobs.expectation import AS_THE_SPEC_SAYS, Expectation, Override, expectation
-from ci_compiler.runner.jobs.failure import failure, output_folder
 from ci_compiler.runner.jobs.interpreter import Interpreter, interpreter_of
 from ci_compiler.runner.jobs.junit import TestResult, junit
 from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
-from ci_compiler.runner.jobs.nix_store import Store
+from ci_compiler.runner.jobs.output import output_folder
+from ci_compiler.runner.jobs.programs import programs_of
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.jobs.targets import find
 from ci_compiler.spec.model import Spec
@@ -88,11 +90,11 @@ def of_manifest(spec: Spec, name: str, branch: str, stage: Stage, path: Path, ov
     manifest = read_manifest(path)
     expect(manifest, path, name=name, branch=branch or manifest.branch)
     built = find(spec, name, manifest.branch)
-    store = Store(seconds=job_seconds(spec.timeouts[stage]))
-    if store.lacks([manifest.store_path]):
+    closure = programs_of(spec, Path.cwd(), {}, job_seconds(spec.timeouts[stage])).closure(manifest)
+    if not closure:
         message = f"{manifest.store_path} is not in this machine's store; `ci-runner fetch {path}` brings it there"
         raise failure(name, Code.CLOSURE_MISSING, message)
-    interpreter = interpreter_of(store, manifest.store_path)
+    interpreter = interpreter_of(manifest.store_path, closure)
     return SmokeSubject(
         spec=spec,
         built=built,
@@ -223,7 +225,7 @@ def _environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> Iterato
 
 
 def _link_driver(found: Sequence[CudaAttempt], folder: Path) -> bool:
-    """Links the driver's libraries into `folder` where only the loader's cache has them, as Flox does for its own.
+    """Links the driver's libraries into `folder` if only the loader's cache has them.
 
     Programs of nixpkgs read no cache of the machine's; where they look by themselves it need not be done.
     """

@@ -1,14 +1,12 @@
-"""The variant that a stage works on, looked up in the spec: its cell, its pools, the variants that it is built with."""
+"""The variant that a stage works on, looked up in the spec: its cell and its pools."""
 
 from __future__ import annotations
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant, explain
-from ci_compiler.plan.matrix import Variant
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.model import Spec
-from ci_compiler.variant import variant_name
 
 
 def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
@@ -29,9 +27,3 @@ def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
     if len(found) > 1:
         raise wrong("--branch", Code.WHICH_BRANCH, f"{name} is built on {branches}; name one")
     return found[0]
-
-
-def needed(spec: Spec, built: BuiltVariant) -> tuple[Variant, ...]:
-    """The variants of the same cell that `built` is built with, another repository's too."""
-    needs = spec.packages[built.variant.package].needs
-    return tuple(Variant(name=variant_name(need, built.cell.suffix), package=need) for need in needs)

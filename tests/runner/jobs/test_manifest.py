@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci_compiler.backends import backend_of
 from ci_compiler.errors import InputError
 from ci_compiler.reports.history import read_history
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, expect, read_manifest, write_manifest
-from ci_compiler.spec.model import Backend
 from ci_compiler.stages import GPU_TEST
 
 PATH = "/nix/store/00000000000000000000000000000000-pytorch-2.8.0"
@@ -24,7 +24,7 @@ MANIFEST = Manifest(
     branch="main",
     commit="c" * 40,
     nixpkgs="f" * 40,
-    backend=Backend.NIX,
+    backend=backend_of("nix"),
     derivation=f"{PATH}.drv",
     store_path=PATH,
     outputs=(PATH, f"{PATH}-dev"),

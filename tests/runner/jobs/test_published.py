@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.runner.jobs.failure import StageError
-from ci_compiler.runner.jobs.nix_store import Store
+from ci_compiler.backends.nix_store import Store
+from ci_compiler.errors import StageError
 from ci_compiler.runner.jobs.published import is_published
 from tests.checkers import require
 from tests.specs import small, spec_of

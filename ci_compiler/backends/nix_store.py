@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
+from ci_compiler.errors import failure
 from ci_compiler.process import Ended, ask, find_program
-from ci_compiler.runner.jobs.failure import failure
 from ci_compiler.secret import Secret
-from ci_compiler.spec.model import Cache
 
 PROFILE = "/nix/var/nix/profiles/default/bin"
 """Where a multi-user installation puts the programs of Nix, which the PATH of a service often lacks."""
@@ -95,7 +95,7 @@ class Store:
 
     # Binary caches.
 
-    def fetch(self, cache: Cache, paths: Sequence[str], *, proved: bool = False) -> Ended:
+    def fetch(self, cache: BinaryCache, paths: Sequence[str], *, proved: bool = False) -> Ended:
         """Copies the closures of `paths` here; the cache's key is trusted for this, and no longer.
 
         Where what the cache holds is `proved` to be what was built, signatures are not asked for: what is tested is
@@ -108,7 +108,7 @@ class Store:
         ended = self._ask(*command)
         return ended if ended.status == 0 else self._ask(*command)
 
-    def push(self, cache: Cache, paths: Sequence[str], key: Secret | None) -> Ended:
+    def push(self, cache: BinaryCache, paths: Sequence[str], key: Secret | None) -> Ended:
         """Copies the closures of `paths` to the cache, with signatures where a `key` is given.
 
         What the cache holds already is not copied again, but signed there if it is what this store holds.
@@ -133,24 +133,24 @@ class Store:
         sign = ("store", "sign", *_FRESH, "--key-file", str(file), "--recursive")
         return self._ask("nix", *_NEW_COMMANDS, *sign, *what, secret=key)
 
-    def _differing(self, cache: Cache, paths: Sequence[str]) -> list[str]:
+    def _differing(self, cache: BinaryCache, paths: Sequence[str]) -> list[str]:
         """Those of `paths` whose content in the cache is not this store's."""
         theirs = self.contents(paths, cache)
         return [path for path, own in self.contents(paths).items() if own != theirs[path]]
 
-    def contents(self, paths: Sequence[str], cache: Cache | None = None) -> dict[str, str]:
+    def contents(self, paths: Sequence[str], cache: BinaryCache | None = None) -> dict[str, str]:
         """The hash of each path's content (NAR) in the cache, or in this store. Raises StageError for one it lacks."""
         where = ("--store", cache.url) if cache else ()
         told = "".join(self._query("--hash", *part, *where) for part in _parts(paths))
         return dict(zip(paths, told.split(), strict=True))
 
-    def signed(self, cache: Cache, paths: Sequence[str]) -> bool:
+    def signed(self, cache: BinaryCache, paths: Sequence[str]) -> bool:
         """Whether the cache holds the closures of `paths`, every path with a valid signature by the cache's key."""
         key = ("--option", "trusted-public-keys", cache.public_key)
         where = ("--store", cache.url, "--recursive", "--no-contents")
         return self._ask("nix", *_NEW_COMMANDS, "store", "verify", *_FRESH, *key, *where, *paths).status == 0
 
-    def reach(self, cache: Cache) -> None:
+    def reach(self, cache: BinaryCache) -> None:
         """Raises StageError where the cache does not answer, or not without credentials."""
         ended = self._ask("nix", *_NEW_COMMANDS, "store", "ping", "--store", cache.url)
         if ended.status != 0:

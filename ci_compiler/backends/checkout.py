@@ -1,4 +1,4 @@
-"""The checkout that a stage works in: what it holds, and putting it on a branch, as `flox publish` wants it."""
+"""The checkout that a stage works in: its contents, and checking out a branch, as `flox publish` requires."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 from ci_compiler.codes import Code
+from ci_compiler.errors import failure
 from ci_compiler.git import Git, head_branch
 from ci_compiler.process import ask
-from ci_compiler.runner.jobs.failure import failure
 
 REMOTE = "origin"
 """What actions/checkout calls the repository that it clones."""

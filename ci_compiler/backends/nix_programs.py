@@ -1,0 +1,64 @@
+"""Nix in a job: `nix-build` of the recipe, and signed copies into the binary cache."""
+
+from __future__ import annotations
+
+from ci_compiler.backends.job import BuildOrder, BuildRecord
+from ci_compiler.backends.nix import CACHE_KEY
+from ci_compiler.backends.nix_recipes import LINK, RecipePrograms, show
+from ci_compiler.backends.nix_store import PROFILE, evaluation
+from ci_compiler.backends.protocol import BinaryCache
+from ci_compiler.codes import Code
+from ci_compiler.errors import failure, wrong
+from ci_compiler.process import Ended, find_program, follow
+
+
+class NixPrograms(RecipePrograms):
+    """Nix and the spec's binary cache."""
+
+    def builder(self) -> str:
+        """`nix-build`."""
+        install = "it comes with Nix; see https://nixos.org/download"
+        return find_program("nix-build", install=install, folders=(PROFILE,))
+
+    def realise(self, program: str, order: BuildOrder) -> Ended:
+        """Builds by `nix-build`."""
+        with evaluation() as env:
+            command = [program, order.recipe, "--out-link", LINK.format(name=order.name)]
+            return follow(command, show, seconds=self.job.seconds, log=order.log, env=env, folder=self.job.root)
+
+    def is_published(self, name: str, version: str, recipe: str) -> bool:  # noqa: ARG002
+        """Whether the cache holds what the recipe evaluates to, signed by the cache's key."""
+        cache, store = self.job.cache, self.store
+        if cache is None:
+            return False
+        if store.signed(cache, store.outputs(store.instantiate(self.job.root / recipe))):
+            return True
+        store.reach(cache)  # a cache that does not answer shows nothing
+        return False
+
+    def published(self, build: BuildRecord) -> str:
+        """Whether the cache holds the whole closure, signed by its key."""
+        cache = self._cache()
+        held = self.store.signed(cache, build.outputs)
+        return f"{cache.url} holds it, signed by {_key_name(cache)}" if held else ""
+
+    def publish(self, build: BuildRecord) -> None:
+        """Copies the closure into the cache, signed."""
+        cache, key = self._cache(), self.given(CACHE_KEY)
+        self.hold(build, build.outputs)
+        ended = self.store.push(cache, build.outputs, key)
+        if ended.status != 0:
+            raise failure(build.name, Code.PUBLISH_FAILED, f"it cannot be copied to {cache.url}: {ended.said}")
+        if not self.store.signed(cache, build.outputs):
+            message = f"{cache.url} holds it, but not signed by {_key_name(cache)}; {CACHE_KEY} is another key"
+            raise failure(build.name, Code.PUBLISH_UNSIGNED, message)
+
+    def _cache(self) -> BinaryCache:
+        if self.job.cache is None:
+            message = "the backend nix publishes to a binary cache, and the spec has no `cache`"
+            raise wrong("cache", Code.CACHE_MISSING, message)
+        return self.job.cache
+
+
+def _key_name(cache: BinaryCache) -> str:
+    return cache.public_key.split(":", 1)[0]

@@ -1,0 +1,189 @@
+"""Recipes in a job: what the backends have in common that build the Nix recipes of the checkout.
+
+A build is a derivation. What Nix says of the recipe's derivation, such as what remains to be built for it, holds for
+every such backend.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from ci_compiler.backends.job import BuildOrder, BuildRecord, BuildResult, JobContext, NeededVariant
+from ci_compiler.backends.nix import CACHE_KEY
+from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.protocol import BinaryCache
+from ci_compiler.codes import Code
+from ci_compiler.errors import StageError, failure, wrong
+from ci_compiler.process import PAST_LIMIT, Ended
+from ci_compiler.secret import Secret
+from ci_compiler.units import duration
+
+LINK = "result-{name}"
+"""The link that a build leaves in the repository's root."""
+
+show = partial(print, flush=True)
+"""Prints a line of a program's output at once."""
+
+
+class RecipePrograms(ABC):
+    """The programs of a backend that builds recipes, in a job."""
+
+    def __init__(self, job: JobContext) -> None:
+        self.job = job
+        self.store = Store(seconds=job.seconds)
+
+    @abstractmethod
+    def builder(self) -> str:
+        """The program that builds. Raises InputError if it is missing."""
+
+    @abstractmethod
+    def realise(self, program: str, order: BuildOrder) -> Ended:
+        """Runs `program` on the recipe. It leaves the link `result-NAME` to the output."""
+
+    def build(self, order: BuildOrder) -> BuildResult:
+        """Builds a recipe, and copies the closure to the cache."""
+        program = self.builder()
+        derivation = self.store.instantiate(self.job.root / order.recipe)
+        absent = derivation in self.store.to_build(derivation)
+        if absent:
+            self._supply(order, derivation)
+        started = datetime.now(UTC)
+        ended = self._run(program, order)
+        path = self._result(order.name)
+        if path not in self.store.outputs(derivation):  # Flox evaluated the recipe to something else
+            derivation = self.store.deriver(path) or derivation
+        outputs = self._outputs(derivation, path)
+        self._share(order.name, path, outputs)
+        return BuildResult(
+            derivation=derivation,
+            store_path=path,
+            outputs=outputs,
+            closure_size=self.store.size(self.store.closure(path)),
+            closure=self.store.contents(self.store.closure(*outputs)),
+            started=started,
+            seconds=ended.seconds,
+            built=absent,
+        )
+
+    def fetch(self, build: BuildRecord) -> bool:
+        """Makes the store hold the closure of a build's output. Returns False if it already did."""
+        return self.hold(build, (build.store_path,))
+
+    def fetch_recipe(self, name: str, recipe: str) -> None:
+        """Makes the store hold what a recipe evaluates to, signed by the cache's key."""
+        store, cache = self.store, self.job.cache
+        outputs = store.outputs(store.instantiate(self.job.root / recipe))
+        missing = store.lacks(outputs)
+        if missing and cache is not None:
+            store.fetch(cache, missing)
+            missing = store.lacks(outputs)
+        if missing:
+            where = f"in {cache.url}" if cache else "in a cache, because the spec names none"
+            message = f"{missing[0]} is neither in this machine's store nor {where}; build {name} first"
+            raise failure(name, Code.CLOSURE_MISSING, message)
+
+    def closure(self, build: BuildRecord) -> tuple[str, ...]:
+        """The closure of a build's output, its references first; () if the store lacks it."""
+        return () if self.store.lacks([build.store_path]) else self.store.closure(build.store_path)
+
+    def hold(self, build: BuildRecord, paths: tuple[str, ...]) -> bool:
+        """Makes the store hold `paths` of a build. Returns False if it already did; raises StageError if it cannot.
+
+        A path comes from the cache if it is signed by the cache's key, or if the cache has what the manifest states.
+        """
+        missing = self.store.lacks(paths)
+        if not missing:
+            return False
+        lacks, cache = f"{missing[0]} is not in this machine's store", self.job.cache
+        if cache is None:
+            message = f"{lacks}, and the spec names no `cache` to fetch it from"
+            raise failure(build.name, Code.CLOSURE_MISSING, message)
+        ended = self.store.fetch(cache, missing, proved=self._is_as_built(cache, build))
+        if ended.status != 0 or self.store.lacks(missing):
+            message = f"{lacks}, and cannot be fetched from {cache.url}: {ended.said}"
+            raise failure(build.name, Code.CLOSURE_MISSING, message)
+        return True
+
+    def given(self, name: str) -> Secret:
+        """The publishing secret called `name`. Raises InputError if the job was not given it."""
+        secret = self.job.secrets.get(name)
+        if secret is None:
+            message = "is not set; the secret of GitHub's environment goes into the step that publishes"
+            raise wrong(name, Code.SECRET_MISSING, message)
+        return secret
+
+    def _is_as_built(self, cache: BinaryCache, build: BuildRecord) -> bool:
+        try:
+            return self.store.contents(list(build.closure), cache) == build.closure
+        except StageError:  # the cache lacks a path
+            return False
+
+    def _supply(self, order: BuildOrder, derivation: str) -> None:
+        """Makes the store hold, or a substituter offer, what `derivation` needs; none of it is built here.
+
+        Proved by Nix' own plan of the build, which may not contain the derivation of another variant.
+        """
+        for need in order.needs:
+            own = self._derivation(need)
+            if own not in self.store.closure(derivation):
+                message = f"is not built with {need.name} as that one's own recipe has it, but with another derivation"
+                raise failure(order.name, Code.NEEDS_OTHER, message)
+            if own in self.store.to_build(derivation):
+                self._fetch_need(order.name, derivation, need.name, own)
+
+    def _derivation(self, need: NeededVariant) -> str:
+        if need.expression:
+            return self.store.instantiate_expression(need.recipe, need.expression)
+        return self.store.instantiate(self.job.root / need.recipe)
+
+    def _fetch_need(self, name: str, derivation: str, need: str, own: str) -> None:
+        cache = self.job.cache
+        if cache is not None:
+            for path in self.store.lacks(self.store.outputs(own)):  # one by one: the cache may lack some outputs
+                self.store.fetch(cache, [path])
+        if cache is None or own in self.store.to_build(derivation):
+            where = f"in {cache.url}" if cache else "in a cache, for the spec names none"
+            message = f"needs {need}, which is neither in this machine's store nor {where}; build it first"
+            raise failure(name, Code.NEEDS_MISSING, message)
+
+    def _run(self, program: str, order: BuildOrder) -> Ended:
+        """Runs the build. Raises StageError with the end of its log."""
+        self._link(order.name).unlink(missing_ok=True)
+        ended = self.realise(program, order)
+        if ended.status != 0:
+            how = "took too long and was ended" if ended.status == PAST_LIMIT else f"ended with {ended.status}"
+            message = f"the build {how} after {duration(ended.seconds)}; the end of {order.log}:"
+            raise failure(order.name, Code.BUILD_FAILED, message, tail=ended.out.splitlines())
+        return ended
+
+    def _result(self, name: str) -> str:
+        """The store path that the build's link leads to."""
+        link = self._link(name)
+        if not link.is_symlink():
+            raise failure(name, Code.RESULT_MISSING, f"the build succeeded, but left no link {link.name}")
+        path = os.fspath(link.readlink())
+        if self.store.lacks([path]):
+            raise failure(name, Code.RESULT_MISSING, f"{link.name} leads to {path}, which is not valid in the store")
+        return path
+
+    def _outputs(self, derivation: str, path: str) -> tuple[str, ...]:
+        """All outputs of `derivation` that the store holds, and `path`."""
+        known = tuple(dict.fromkeys((*self.store.outputs(derivation), path)))
+        missing = self.store.lacks(known)
+        return tuple(one for one in known if one not in missing)
+
+    def _share(self, name: str, path: str, outputs: Sequence[str]) -> None:
+        if self.job.cache is None:
+            return
+        pushed = self.store.push(self.job.cache, outputs, self.job.secrets.get(CACHE_KEY))
+        if pushed.status != 0:
+            message = f"{path} cannot be copied to {self.job.cache.url}: {pushed.said}"
+            raise failure(name, Code.PUSH_FAILED, message)
+
+    def _link(self, name: str) -> Path:
+        return self.job.root / LINK.format(name=name)

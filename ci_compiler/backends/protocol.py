@@ -1,0 +1,157 @@
+"""The protocol of a backend: the tool that builds and publishes variants.
+
+A backend has two sides. `Backend` states facts and judges plain values; workflows, routing, the doctor and the reports
+read it. `BackendPrograms` (in `job`) runs the backend's programs in a checkout, for the stages on a machine. Neither
+knows a spec: all arguments are plain values, and no argument or result implies a Nix store.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from ci_compiler.judgement import failed, ok
+
+if TYPE_CHECKING:
+    import re
+
+    from ci_compiler.backends.job import BackendPrograms, JobContext
+    from ci_compiler.hardware.machine import Machine
+    from ci_compiler.judgement import Judgement
+
+
+class NixUse(Enum):
+    """Which Nix a backend builds with, if any: the doctor checks the Nix that is installed on the machine."""
+
+    NONE = "none"
+    OWN = "own"
+    INSTALLED = "installed"
+
+
+class BinaryCache(Protocol):
+    """A binary cache that closures travel through, as the spec names it."""
+
+    @property
+    def url(self) -> str:
+        """Its URL."""
+
+    @property
+    def public_key(self) -> str:
+        """The key that its paths are signed with, as NAME:BASE64."""
+
+
+class CommandAnswer(Protocol):
+    """How a command ended: its exit status, and the line that it printed."""
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+
+    @property
+    def said(self) -> str:
+        """The line that says why it failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A program that a backend runs, and how to install it."""
+
+    name: str
+    install: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputForms:
+    """The forms of what a manifest states of a build. Its values become arguments of commands on other machines.
+
+    `derivation` and `path` are those of its derivation and outputs, `content` that of the hash of an output's content.
+    """
+
+    derivation: re.Pattern[str]
+    path: re.Pattern[str]
+    content: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretEvidence:
+    """What a publishing secret is judged by.
+
+    `now` is in seconds since 1970. `minutes` is the time for which the secret must remain valid. `answer` is that of
+    the backend's `secret_command`; None if there is no such command or program.
+    """
+
+    text: str
+    now: int
+    minutes: int
+    owner: str
+    cache: BinaryCache | None
+    machine: Machine
+    answer: CommandAnswer | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallRequest:
+    """What a user wants to install: a variant of `branch`, by its name and the path of its recipe.
+
+    `wanted` are the names of the variants to install, each with a version or '', in build order: what the variant needs
+    comes before the variant.
+    """
+
+    owner: str
+    branch: str
+    name: str
+    recipe: str
+    wanted: tuple[tuple[str, str], ...]
+    cache: BinaryCache | None
+
+
+class Backend(ABC):
+    """A backend: facts, and functions of plain values.
+
+    `name` is its name in specs, `title` its name in sentences, and `summary` says in a few words what builds and what
+    publishes. `tools` are the programs that a stage needs on PATH. `secret` is the name of the publishing secret.
+    `installer` is the action that installs the tools on a hosted machine, which has a pin in `workflows/pins.json`; ''
+    if they need no installation. `nix` is the Nix that it builds with. `publishes_into_cache`: it publishes into the
+    spec's binary cache. `reads_loader_cache`: what it builds finds libcuda in the loader's cache as well. `forms` are
+    the forms of its outputs in a manifest.
+    """
+
+    name: str
+    title: str
+    summary: str
+    tools: tuple[Tool, ...]
+    secret: str
+    installer: str = ""
+    nix: NixUse = NixUse.NONE
+    publishes_into_cache: bool = False
+    reads_loader_cache: bool = False
+    forms: OutputForms
+
+    def __str__(self) -> str:
+        return self.name
+
+    def check_tools(self, machine: Machine, found: Collection[str], *, testing: bool) -> Judgement:  # noqa: ARG002
+        """Judges whether a machine has the tools; `found` are those on PATH, `testing` says that it only tests."""
+        missing = next((tool for tool in self.tools if tool.name not in found), None)
+        if missing:
+            return failed(f"{missing.name} is not on PATH", missing.install)
+        return ok(", ".join(tool.name for tool in self.tools) or "no program is needed")
+
+    def secret_command(self, text: str) -> tuple[str, ...]:  # noqa: ARG002
+        """The command to ask whether the secret `text` is valid; () if the secret is judged without one."""
+        return ()
+
+    @abstractmethod
+    def check_secret(self, evidence: SecretEvidence) -> Judgement:
+        """Judges a publishing secret, which no message may contain."""
+
+    @abstractmethod
+    def install(self, request: InstallRequest) -> tuple[str, ...]:
+        """The commands that install a variant for a user."""
+
+    @abstractmethod
+    def programs(self, job: JobContext) -> BackendPrograms:
+        """The backend's programs in a job. Raises InputError if one that every stage needs is missing."""

@@ -1,0 +1,38 @@
+"""How a check of a machine ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CheckVerdict(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A check's verdict, what was found, and, for a failure, how to fix it; each one line."""
+
+    verdict: CheckVerdict
+    message: str
+    mend: str = ""
+
+
+def ok(message: str) -> Judgement:
+    """The check passed, as `message` shows."""
+    return Judgement(verdict=CheckVerdict.OK, message=message)
+
+
+def failed(message: str, mend: str) -> Judgement:
+    """The check failed; `mend` says how to fix it."""
+    return Judgement(verdict=CheckVerdict.FAILED, message=message, mend=mend)
+
+
+def skipped(reason: str) -> Judgement:
+    """The check does not apply, for `reason`."""
+    return Judgement(verdict=CheckVerdict.SKIPPED, message=reason)
