@@ -20,7 +20,7 @@ class Judgement:
 
     verdict: CheckVerdict
     message: str
-    mend: str = ""
+    fix: str = ""
 
 
 def ok(message: str) -> Judgement:
@@ -28,9 +28,9 @@ def ok(message: str) -> Judgement:
     return Judgement(verdict=CheckVerdict.OK, message=message)
 
 
-def failed(message: str, mend: str) -> Judgement:
-    """The check failed; `mend` says how to fix it."""
-    return Judgement(verdict=CheckVerdict.FAILED, message=message, mend=mend)
+def failed(message: str, fix: str) -> Judgement:
+    """The check failed; `fix` says how to fix it."""
+    return Judgement(verdict=CheckVerdict.FAILED, message=message, fix=fix)
 
 
 def skipped(reason: str) -> Judgement:

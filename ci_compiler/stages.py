@@ -1,7 +1,7 @@
-"""The stages of a variant, one row each.
+"""The table of the stages of a variant.
 
-Routing, the workflows, the doctor, the forecast, the documents and the spec's schema read the rows: a further stage is
-one more row. `stages()` has them in the order in which they run and are shown.
+Routing, the workflows, the doctor, the forecast, the documents and the spec's schema read the table; to add a stage,
+add a row. `stages()` returns the rows in the order in which the stages run and are shown.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class StageKind(StrEnum):
 
 
 class Axis(StrEnum):
-    """An axis of the matrix along which a cell has neighbours."""
+    """An axis of the matrix along which a cell can have a neighbour."""
 
     GPU = "gpu"
     ISA = "isa"
 
     @property
     def label(self) -> str:
-        """The axis in a sentence."""
+        """The name of the axis for messages."""
         return "GPU architecture" if self is Axis.GPU else "instruction set"
 
 
@@ -44,12 +44,12 @@ class TestPolicy(StrEnum):
 class Stage:
     """One stage: what it needs, what it waits for, and its defaults in a spec.
 
-    `name` is its name in specs, job names and artifacts. `follows` are the stages of the same variant that it waits
-    for, beside the build. `neighbour` is the axis of the other variant that the stage takes on the same machine: the
-    one of the next smaller ISA, or of an older GPU whose code the machine runs as well. `on_cpu_pools` and
-    `on_gpu_pools` say which pools run it where a pool names no stages. `minutes` and `timeout` are in minutes; a
-    build's own minutes come from its package. `checks` are the doctor's checks for it, by name. `command` is what the
-    job of a test runs; the environment has `NAME` and, with a `neighbour`, `BESIDE`, which is the other variant's name.
+    `name` is its name in specs, job names and artifacts. `follows` lists the stages of the same variant that it waits
+    for in addition to the build. `neighbour` is the axis of the second variant that the stage uses on the same machine:
+    the variant with the next smaller ISA, or for an older GPU whose code the machine also runs. `on_cpu_pools` and
+    `on_gpu_pools` say which pools run the stage by default. `minutes` and `timeout` are in minutes; the minutes of a
+    build come from its package. `checks` names the doctor's checks for the stage. `command` is what a test job runs;
+    its environment has `NAME` and, with a `neighbour`, `BESIDE`, the name of the second variant.
     """
 
     name: str
@@ -137,7 +137,7 @@ def stages_that_test() -> tuple[Stage, ...]:
 
 
 def default_stages(*, gpu: bool) -> tuple[Stage, ...]:
-    """The stages that a pool with GPUs, or without, runs where it names no stages."""
+    """The stages that a pool with or without GPUs runs by default."""
     return tuple(stage for stage in STAGES if (stage.on_gpu_pools if gpu else stage.on_cpu_pools))
 
 

@@ -1,4 +1,4 @@
-"""What holds for all tests: a slow machine fails none of them."""
+"""Settings for all tests: a slow machine must not make a test fail."""
 
 from hypothesis import settings
 

@@ -1,7 +1,7 @@
-"""What every compiled tree must hold, one named check each, for specs that compile and for defects that are planted.
+"""The invariants of every compiled tree, one named check each, for valid specs and for planted defects.
 
-A check reads the parsed workflows as GitHub would and yields what is wrong in words; it asks the plan what was decided
-and never how the files were written.
+A check reads the parsed workflows as GitHub does and yields each problem in words. It compares them with the plan and
+never with how the files were written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ READ_ALONE = ("read", "none")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A plan, the texts that came of it by path, and its workflows and actions, parsed, by file or folder name."""
+    """A plan, its compiled texts by path, and its parsed workflows and actions by file or folder name."""
 
     decided: Plan
     files: Mapping[str, str]
@@ -84,7 +84,7 @@ def parsed(decided: Plan, files: Mapping[str, str]) -> Compiled:
 
 
 def problems(compiled: Compiled) -> dict[str, list[str]]:
-    """What is wrong with a compiled tree by the check that says so; nothing where all is well."""
+    """The problems of a compiled tree by check; empty if there are none."""
     said = {name: list(check(compiled)) for name, check in CHECKS.items()}
     return {name: lines for name, lines in said.items() if lines}
 
@@ -151,7 +151,7 @@ def _asked(runs_on: RunsOn) -> object:
 
 @named("needs")
 def needs(compiled: Compiled) -> Iterator[str]:
-    """A job waits for what it builds on and reads of, all of which its file has; a verdict waits for all others."""
+    """A job waits for the jobs that it uses, all of them in its file; a verdict waits for all other jobs."""
     for name, job_id, job in compiled.jobs():
         waits = _needs(job)
         wanted = _wanted_needs(compiled, name, job_id) | set(re.findall(r"needs\.([\w-]+)", json.dumps(job)))
@@ -182,7 +182,7 @@ def _wanted_needs(compiled: Compiled, name: str, job_id: str) -> set[str]:
 
 @named("calls")
 def calls(compiled: Compiled) -> Iterator[str]:
-    """A called workflow is there, and gets the inputs that it requires and none that it does not know."""
+    """A called workflow exists, and gets all inputs that it requires and none that it does not have."""
     for name, job_id, job in compiled.jobs():
         if "uses" not in job:
             continue
@@ -201,7 +201,7 @@ def calls(compiled: Compiled) -> Iterator[str]:
 
 @named("file-size")
 def file_size(compiled: Compiled) -> Iterator[str]:
-    """No file is above the size at which GitHub stops to run it."""
+    """No file is larger than GitHub's limit."""
     for path, text in compiled.files.items():
         if len(text.encode()) > limit("file-bytes").gate:
             yield f"{path}: {len(text.encode())} bytes"
@@ -209,7 +209,7 @@ def file_size(compiled: Compiled) -> Iterator[str]:
 
 @named("limits")
 def limits(compiled: Compiled) -> Iterator[str]:
-    """Jobs as GitHub expands them, the form's inputs, ids and conditions are within what it takes."""
+    """Jobs as GitHub expands them, the inputs of forms, ids and conditions are within GitHub's limits."""
     stages = len(compiled.workflows["variant.yml"]["jobs"])
     for name, document in compiled.shards.items():
         counted = {
@@ -225,19 +225,19 @@ def limits(compiled: Compiled) -> Iterator[str]:
 
 @named("timeouts")
 def timeouts(compiled: Compiled) -> Iterator[str]:
-    """Every job that runs on a machine ends by itself."""
+    """Every job that runs on a machine has a time limit."""
     for name, job_id, job in compiled.jobs():
         minutes = job.get("timeout-minutes")
         if "runs-on" in job and not (isinstance(minutes, int) and minutes > 0):
             yield f"{name} {job_id}: no time limit"
 
 
-# Who may do what.
+# Permissions.
 
 
 @named("triggers")
 def triggers(compiled: Compiled) -> Iterator[str]:
-    """Nothing starts on an event that runs a stranger's code with rights, and one file alone on pull requests."""
+    """No event runs foreign code with permissions, and only one file runs on pull requests."""
     for name, document in compiled.workflows.items():
         events = set(document[True])
         for event in sorted({"pull_request_target", "issue_comment", "workflow_run"} & events):
@@ -248,7 +248,7 @@ def triggers(compiled: Compiled) -> Iterator[str]:
 
 @named("fork-guard")
 def fork_guard(compiled: Compiled) -> Iterator[str]:
-    """A pull request reaches a machine of one's own only from this repository; publishing it never reaches."""
+    """A pull request reaches a self-hosted machine only from this repository, and never reaches publishing."""
     for name, job_id, job in compiled.jobs():
         condition = job.get("if", "")
         if name == "variant.yml" and job_id == PUBLISH.name:
@@ -260,7 +260,7 @@ def fork_guard(compiled: Compiled) -> Iterator[str]:
 
 @named("permissions")
 def permissions(compiled: Compiled) -> Iterator[str]:
-    """A workflow has no rights, a job those that it names, and write rights only what attests or deploys."""
+    """A workflow has no permissions, a job those that it names, and only jobs that attest or deploy may write."""
     for name, document in compiled.workflows.items():
         if document.get("permissions") != {}:
             yield f"{name}: has rights of its own"
@@ -283,7 +283,7 @@ def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any
 
 @named("secrets")
 def secrets(compiled: Compiled) -> Iterator[str]:
-    """The publishing secret reaches one step of publishing, by name, from its environment; no other job has any."""
+    """The publishing secret reaches one step of publishing, by name, from its environment; no other job has one."""
     spec = compiled.decided.spec
     token = spec.backend.secret
     holders = {("variant.yml", PUBLISH.name): (token, spec.publish.environment)}
@@ -313,7 +313,7 @@ def _secrets(node: object) -> list[str]:
 
 @named("spliced-expression")
 def spliced_expression(compiled: Compiled) -> Iterator[str]:
-    """No script has an expression in its text; what varies comes through the environment."""
+    """No script contains an expression; values come through the environment."""
     for name, job_id, step in compiled.steps():
         if "${{" in step.get("run", ""):
             yield f"{name} {job_id}: {step['name']}"
@@ -321,7 +321,7 @@ def spliced_expression(compiled: Compiled) -> Iterator[str]:
 
 @named("pins")
 def pins(compiled: Compiled) -> Iterator[str]:
-    """An action is one of the tree or pinned to a commit."""
+    """An action is in the tree or pinned to a commit."""
     for name, job_id, step in compiled.steps():
         uses = step.get("uses", "./")
         if not uses.startswith("./") and not PIN.fullmatch(uses):
@@ -330,7 +330,7 @@ def pins(compiled: Compiled) -> Iterator[str]:
 
 @named("credentials")
 def credentials(compiled: Compiled) -> Iterator[str]:
-    """No checkout leaves its credentials behind but that of publishing, which pushes."""
+    """Only the checkout for publishing, which pushes, keeps its credentials."""
     for name, job_id, step in compiled.steps():
         publishing = (name, job_id) == ("variant.yml", PUBLISH.name)
         kept = step.get("with", {}).get("persist-credentials", True)

@@ -1,6 +1,6 @@
 """Golden folders: small specs with the tree that they compile to. The wrong ones are in `test_wrong.py`.
 
-`python -m tests.test_examples` writes the expected files anew; read the difference before you commit it.
+`python -m tests.test_examples` rewrites the expected files; read the difference before you commit it.
 """
 
 from __future__ import annotations

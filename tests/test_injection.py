@@ -1,4 +1,4 @@
-"""Specs that try to inject: what they say comes out as data, or is refused. Each format's own parser is the judge."""
+"""Specs that try to inject: their texts come out as data or are refused, as the parser of each format confirms."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ HOSTILE = (
 """Texts that would mean something in YAML, a shell, Nix, Markdown or HTML if anything let them."""
 
 TITLES = [text for text in HOSTILE if text.isprintable()]
-"""Those that a line of text for people may hold: it comes out as data, everywhere."""
+"""Those that are valid in a line of free text; they come out as data everywhere."""
 
 
 def _set(path: str, text: str) -> dict[str, Any]:
@@ -172,13 +172,13 @@ def _on(value: Any) -> Any:
 
 
 def _shape(value: Any) -> Any:
-    """A tree with its texts left out: what a text could change if it were more than data."""
+    """A tree without its texts: the structure, which a text could change only if it were more than data."""
     if isinstance(value, dict):
         return {key: _shape(item) for key, item in value.items()}
     return list(map(_shape, value)) if isinstance(value, list) else type(value).__name__
 
 
-def test_no_script_of_a_workflow_holds_text_of_the_spec(tmp_path: Path) -> None:
+def test_no_script_of_a_workflow_contains_text_of_the_spec(tmp_path: Path) -> None:
     def written(spec: Spec, folder: Path) -> list[str]:
         folder.mkdir()
         found = []
@@ -209,7 +209,7 @@ def test_recipes_with_hostile_titles_parse_and_say_them(tmp_path: Path) -> None:
 
 
 class _Elements(HTMLParser):
-    """The elements of a page, and what its data script holds."""
+    """The elements of a page, and the content of its data script."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +232,7 @@ def _elements(spec: Spec) -> _Elements:
     return made
 
 
-def test_the_page_has_the_same_elements_and_holds_hostile_titles_as_data() -> None:
+def test_the_page_has_the_same_elements_and_contains_hostile_titles_as_data() -> None:
     plain = _elements(_titled("plain"))
     for text, spec in zip(TITLES, ALL[1:], strict=True):
         made = _elements(spec)
@@ -269,7 +269,7 @@ def test_the_build_matrix_has_the_same_elements_and_says_hostile_reasons() -> No
         assert any(text in line for line in said), text
 
 
-def test_deployments_hold_no_title_at_all() -> None:
+def test_deployments_contain_no_titles() -> None:
     arc_of_all = partial(arc.deployment, scale_set_labels=True)
     for make in (arc_of_all, systemd.deployment, quadlet.deployment, nixos.deployment):
         plain = make(_titled("plain"))

@@ -46,13 +46,13 @@ def check_routes(decided: Plan) -> None:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(document=documents())
-def test_every_generated_spec_holds_the_invariants(document: dict[str, Any]) -> None:
+def test_every_generated_spec_satisfies_the_invariants(document: dict[str, Any]) -> None:
     decided = plan(spec_of(document))
     check_routes(decided)
     assert problems(parsed(decided, compile_files(decided))) == {}
 
 
-def test_the_bundled_stack_holds_the_invariants() -> None:
+def test_the_bundled_stack_satisfies_the_invariants() -> None:
     decided = plan(bundled_spec())
     check_routes(decided)
     assert problems(parsed(decided, compile_files(decided))) == {}
@@ -82,7 +82,7 @@ DOCUMENTS = {".github/BUILD_MATRIX.md"}
         ),
     ],
 )
-def test_a_variant_touches_its_own_shard_alone(old: str, new: str, shard: str) -> None:
+def test_a_variant_changes_only_its_own_shard(old: str, new: str, shard: str) -> None:
     changed = changed_files(BUNDLED.read_text("utf-8"), (old, new))
     assert changed - DOCUMENTS == {f".github/workflows/{shard}.yml"}
 

@@ -15,7 +15,17 @@ from ci_compiler.files.drift import is_ours
 
 ROOT = Path(__file__).parents[1]
 
-PLACES = ("README.md", ".github", ".editorconfig", ".pre-commit-config.yaml")
+PLACES = (
+    "README.md",
+    ".github",
+    ".editorconfig",
+    ".pre-commit-config.yaml",
+    "ci_compiler",
+    "tests",
+    "runner-images",
+    ".ci",
+    "pyproject.toml",
+)
 """The files and folders that are checked. Compiled files are left out: their text comes from the code."""
 
 SUFFIXES = {"", ".css", ".html", ".js", ".json", ".md", ".mjs", ".nix", ".py", ".sh", ".toml", ".yaml", ".yml"}
@@ -42,6 +52,12 @@ PHRASES = {
     r"none too": "not too",
     r"so many \w+ as": "as many … as",
     r"no more(?! than| \w+)": "no longer, not again",
+    r"what came of(?! it\")": "the result of",
+    r"(is|are|was|were) in sight": "is visible",
+    r"were there": "if there were",
+    r"one behind (the )?other": "one after the other",
+    r"is said of": "is reported",
+    r"machines? of one's own": "self-hosted machine",
     r"hitherto|thereof|wherefrom|whereof|nought|whither": "a word of today",
     r"(simply|obviously|of course)": "leave it out: it patronizes",
     rf"(?<!give\x20)(?<!gives\x20)(?<!giving\x20)(?:an?|one) (?:{THING}) an? (?:{THING})": "one X per Y",
@@ -95,7 +111,7 @@ def test_the_language_is_plain(place: str) -> None:
     assert found == []
 
 
-def test_every_place_holds_files() -> None:
+def test_every_place_has_files() -> None:
     assert [place for place in PLACES if not list(files(place))] == []
 
 

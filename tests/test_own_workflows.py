@@ -1,4 +1,4 @@
-"""The workflows of this repository that are written by hand, under the tools that judge the compiled ones."""
+"""The handwritten workflows of this repository, checked by the tools that check the compiled ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_actions_are_pinned_as_in_the_compiled_workflows(path: Path) -> None:
             assert (f"{action}@{commit}", tag) == (known, known.remark)
 
 
-def test_an_identity_is_given_to_those_jobs_alone_that_run_nothing_of_the_repository() -> None:
+def test_only_jobs_that_run_no_code_of_the_repository_get_an_identity() -> None:
     for name, job in jobs(RELEASE).items():
         steps = job["steps"]
         own_code = any("run" in step or step["uses"].startswith("actions/checkout@") for step in steps)

@@ -1,4 +1,4 @@
-"""A compiled tree with one defect planted in it is refused, and by the check whose business that is alone."""
+"""A compiled tree with one planted defect is refused, and only by the check for that defect."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         lambda w: job(w, SHARD, CELL)["with"].update({"gpu-test-on": job(w, OTHER, CELL)["with"]["gpu-test-on"]}),
     ),
     "a stage without a machine": ("machines", lambda w: without(job(w, SHARD, CELL)["with"], "gpu-test-on")),
-    "a hosted job on a machine of one's own": (
+    "a hosted job on a self-hosted machine": (
         "machines",
         lambda w: job(w, "pull-request.yml", "compiled").update({"runs-on": ["self-hosted"]}),
     ),

@@ -123,7 +123,7 @@ def test_a_group_gets_sigterm_before_sigkill(tmp_path: Path) -> None:
 
 
 @BOTH
-def test_a_child_that_is_left_behind_is_ended_and_not_waited_for(how: Callable[..., Ended], tmp_path: Path) -> None:
+def test_a_leftover_child_is_ended_and_not_waited_for(how: Callable[..., Ended], tmp_path: Path) -> None:
     ended = how(["sh", "-c", f"echo said; sleep 600 & echo $! >{tmp_path}/child"], seconds=120)
     assert (ended.status, ended.out.strip()) == (0, "said")
     assert ended.seconds < 60
@@ -153,7 +153,7 @@ def test_memory_is_limited() -> None:
     assert lines == [str(GIB // 1024)]
 
 
-def test_a_program_in_the_caller_s_group_is_ended_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_the_caller_s_group_only_the_program_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It shares the terminal, and what it starts survives it, such as the daemons of podman."""
     monkeypatch.setattr(process, "GRACE", 0.1)
     command = [

@@ -31,14 +31,14 @@ OFFLINE = {name: value for name, value in os.environ.items() if name not in DEVE
 
 
 def command(*words: str | Path, cwd: Path) -> str:
-    """What a program prints; where it fails, the error says what it said."""
+    """The output of a program; if it fails, the error contains the output."""
     done = subprocess.run(words, cwd=cwd, env=OFFLINE, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     return done.stdout
 
 
 def export(folder: Path) -> Path:
-    """A copy of the files that git holds or would add, and of nothing else that lies about in the checkout."""
+    """A copy of the files that git has or would add, without anything else in the checkout."""
     if not (ROOT / ".git").exists():
         pytest.skip("not a checkout: what belongs to the release is what git holds")
     listed = command(require("git"), "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
@@ -52,7 +52,7 @@ def export(folder: Path) -> Path:
 
 
 def build(source: Path, target: str, into: Path) -> Path:
-    """The one distribution of the kind `target` that the build backend makes of `source`."""
+    """The distribution of the kind `target` that the build backend makes from `source`."""
     command(sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", into, cwd=source)
     (made,) = into.iterdir()
     return made
@@ -60,7 +60,7 @@ def build(source: Path, target: str, into: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What a release consists of, and the tree that it was made of."""
+    """The files of a release, and the tree that they were made from."""
 
     source: Path
     wheel: Path
@@ -83,7 +83,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 @pytest.fixture(scope="module")
 def scripts(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with the wheel alone; its dependencies are read where the tests have them."""
+    """The programs of an environment with only the wheel; its dependencies come from the environment of the tests."""
     environment = tmp_path_factory.mktemp("installed") / "environment"
     command(sys.executable, "-m", "venv", "--without-pip", environment, cwd=environment.parent)
     python = environment / "bin/python"
@@ -98,7 +98,7 @@ def scripts(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python.parent
 
 
-def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(release: Release) -> None:
+def test_the_wheel_contains_every_file_of_the_package_and_nothing_else(release: Release) -> None:
     package = {path.relative_to(release.source).as_posix() for path in release.source.glob("ci_compiler/**/*")}
     held = {name for name in package if (release.source / name).is_file()}
     with zipfile.ZipFile(release.wheel) as archive:
@@ -151,7 +151,7 @@ def tree(folder: Path) -> Mapping[str, str]:
     }
 
 
-def test_installed_alone_it_does_the_main_job_elsewhere(scripts: Path, tmp_path: Path) -> None:
+def test_the_wheel_alone_does_the_main_job_elsewhere(scripts: Path, tmp_path: Path) -> None:
     decided = plan(bundled_spec())
     compiler, runner = scripts / "ci-compile", scripts / "ci-runner"
     assert command(compiler, "--version", cwd=tmp_path).split() == ["ci-compile", __version__]

@@ -1,4 +1,4 @@
-"""What goes wrong, a folder each: the input, the command, and what it prints on standard error.
+"""Errors, one folder per case: the input, the command, and what it prints on standard error.
 
 A folder in `tests/examples/wrong` holds `stderr.txt` and, as needed:
 
@@ -10,7 +10,7 @@ A folder in `tests/examples/wrong` holds `stderr.txt` and, as needed:
 - `exit`, the exit code (else 2), and `needs`, programs without which the test is skipped.
 
 ROOT stands for the repository, and GITHUB for the local GitHub's address. With exit code 2, a command prints nothing on
-standard output and writes nothing. `python -m tests.test_wrong [NAME...]` writes `stderr.txt` anew; read the difference
+standard output and writes nothing. `python -m tests.test_wrong [NAME...]` rewrites `stderr.txt`; read the difference
 before you commit it.
 """
 
@@ -138,7 +138,7 @@ def test_each_problem_is_one_clear_line(case: Path, tmp_path: Path) -> None:
         assert contents(root) == before
 
 
-def write_anew(case: Path) -> None:
+def rewrite(case: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         prepare(case, Path(folder, "root"))
         code, out, err = outcome(case, Path(folder, "root"))
@@ -151,4 +151,4 @@ def write_anew(case: Path) -> None:
 if __name__ == "__main__":
     for one in CASES:
         if one.name in sys.argv[1:] or not sys.argv[1:]:
-            write_anew(one)
+            rewrite(one)

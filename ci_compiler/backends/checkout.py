@@ -17,7 +17,7 @@ _SECONDS = 300.0
 
 
 class JobCheckout:
-    """The git checkout at `root`. Raises InputError where it is none, StageError with git's own words."""
+    """The git checkout at `root`. Raises InputError if `root` is not a checkout, StageError with git's message."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -28,16 +28,16 @@ class JobCheckout:
         return self._git.resolve("HEAD")
 
     def changed(self, *paths: str) -> tuple[str, ...]:
-        """The tracked files below `paths` (everything, if none) that are not as in the commit, the untracked too."""
+        """The files below `paths` (default: all) that differ from the commit, including untracked files."""
         untracked = "--untracked-files=all" if paths else "--untracked-files=no"
         listed = self._run("status", "--porcelain", "--no-renames", "-z", untracked, "--", *paths)
         return tuple(entry[3:] for entry in listed.split("\0") if entry[2:3] == " ")
 
     def require(self, branch: str, commit: str) -> None:
-        """Raises where `commit` is not on the remote's `branch`, or the history that shows it is not here."""
+        """Raises if `commit` is not on the remote's `branch`, or if the clone is too shallow to tell."""
         if self._run("rev-parse", "--is-shallow-repository").strip() == "true":
             message = (
-                "the clone is shallow, and publishing wants all history: fetch-depth: 0, or `git fetch --unshallow`"
+                "the clone is shallow; publishing needs the full history: fetch-depth: 0, or `git fetch --unshallow`"
             )
             raise failure(os.fspath(self._root), Code.SHALLOW_CLONE, message)
         tip = self._git.resolve(f"refs/remotes/{REMOTE}/{branch}")
@@ -46,14 +46,14 @@ class JobCheckout:
             raise failure(branch, Code.COMMIT_NOT_ON_BRANCH, message)
 
     def put_on(self, branch: str, commit: str) -> None:
-        """Checks out `branch`, moved to `commit`, with the remote's as its upstream; nothing is lost by it.
+        """Checks out `branch` at `commit`, with the remote's branch as its upstream, and discards nothing.
 
-        Raises where tracked files are changed, or the local branch has commits that the remote's lacks.
+        Raises if tracked files are changed, or if the local branch has commits that the remote's branch lacks.
         """
         if changed := self.changed():
             more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
             raise failure(
-                changed[0], Code.TREE_CHANGED, f"is not as in the commit{more}; publishing wants a clean tree"
+                changed[0], Code.TREE_CHANGED, f"differs from the commit{more}; publishing needs a clean tree"
             )
         upstream = f"{REMOTE}/{branch}"
         own = self._git.heads().get(branch)

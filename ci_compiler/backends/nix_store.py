@@ -1,8 +1,8 @@
 """Nix' store and binary caches, through Nix' own programs.
 
-Commands that every Nix since 2.4 has, and that print plain text; `--json` changed its shape between releases. A recipe
-is evaluated as it stands and not as the user has set: without a search path, and with an empty home, where nixpkgs
-would look for a configuration and overlays. What nix.conf says, the user's too, is the machine's, and stays.
+It uses only commands that every Nix since 2.4 has and that print plain text, because the form of `--json` changed
+between releases. A recipe is evaluated without a search path and with an empty home, so that the user's nixpkgs
+configuration and overlays have no effect. The settings in nix.conf, including the user's, remain in effect.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from ci_compiler.process import Ended, ask, find_program
 from ci_compiler.secret import Secret
 
 PROFILE = "/nix/var/nix/profiles/default/bin"
-"""Where a multi-user installation puts the programs of Nix, which the PATH of a service often lacks."""
+"""The folder of Nix' programs in a multi-user installation, which is often missing from the PATH of a service."""
 
 _INSTALL = "install Nix (`apt install nix-bin` on Debian, or see https://nixos.org/download)"
 _NEW_COMMANDS = ("--extra-experimental-features", "nix-command")
 _FRESH = ("--option", "narinfo-cache-negative-ttl", "0", "--option", "narinfo-cache-positive-ttl", "0")
-"""A cache is asked anew: Nix would remember for an hour that it lacks what another machine pushes meanwhile."""
+"""Turns off Nix' memory of missing paths, which would hide for an hour what another machine pushes meanwhile."""
 
 _PATHS_A_COMMAND = 500  # well within the limit on a command line's length
 
 
 class Store:
-    """This machine's Nix store. Raises InputError where Nix is missing, StageError with Nix' own words.
+    """This machine's Nix store. Raises InputError if Nix is missing, StageError with Nix' error message.
 
-    `seconds` limit each command that copies or evaluates.
+    `seconds` is the time limit of each command that copies or evaluates.
     """
 
     def __init__(self, *, seconds: float) -> None:
@@ -46,7 +46,7 @@ class Store:
     # Derivations.
 
     def instantiate(self, recipe: Path) -> str:
-        """The derivation of a recipe, by its path in the store."""
+        """The derivation of a recipe, as its store path."""
         return self._instantiate(recipe.name, os.fspath(recipe.resolve()))
 
     def instantiate_expression(self, what: str, text: str) -> str:
@@ -65,14 +65,14 @@ class Store:
         return tuple(self._query("--outputs", derivation).split())
 
     def to_build(self, derivation: str) -> frozenset[str]:
-        """The derivations that realising `derivation` would build here, for want of them in store and substituters."""
+        """The derivations that Nix would build here to realise `derivation`, because no substituter has them."""
         ended = self._ask("nix-store", "--realise", "--dry-run", derivation)
         if ended.status != 0:
             raise failure(derivation, Code.NIX, ended.said)
         return frozenset(re.findall(r"^ +(/\S+\.drv)$", ended.err, re.MULTILINE))
 
     def deriver(self, path: str) -> str:
-        """The derivation that made `path`, as far as the store knows; '' where it does not."""
+        """The derivation that produced `path`; '' if the store does not know it."""
         found = self._query("--deriver", path).strip()
         return found if found.startswith("/") else ""
 
@@ -86,11 +86,11 @@ class Store:
         return tuple(ended.out.split())
 
     def closure(self, *paths: str) -> tuple[str, ...]:
-        """`paths` and all that they refer to, what is referred to first."""
+        """`paths` and everything that they refer to, references first."""
         return tuple(dict.fromkeys(self._query("--requisites", *paths).split()))
 
     def size(self, paths: Sequence[str]) -> int:
-        """Bytes of `paths` together, as archives (NAR) count them."""
+        """The total size of `paths` in bytes, as archives (NAR)."""
         return sum(int(size) for part in _parts(paths) for size in self._query("--size", *part).split())
 
     # Binary caches.
@@ -98,10 +98,10 @@ class Store:
     def fetch(self, cache: BinaryCache, paths: Sequence[str], *, proved: bool = False) -> Ended:
         """Copies the closures of `paths` here; the cache's key is trusted for this, and no longer.
 
-        Where what the cache holds is `proved` to be what was built, signatures are not asked for: what is tested is
-        signed last. Nix' daemon lets only its trusted users do either, and needs the key in its own configuration for
-        any other. It is tried again, since Nix 2.8 (Debian 12) fails where another process copies some of the same
-        paths meanwhile.
+        `proved`: the content in the cache is known to be the built one, so signatures are not required: a build is
+        signed only after its tests. Nix' daemon lets only trusted users do either; for other users the key must be in
+        the daemon's configuration. A failed copy is retried, because Nix 2.8 (Debian 12) fails if another process
+        copies some of the same paths at the same time.
         """
         trust = ("--no-check-sigs",) if proved else ("--option", "extra-trusted-public-keys", cache.public_key)
         command = ("nix", *_NEW_COMMANDS, "copy", *_FRESH, *trust, "--from", cache.url, *paths)
@@ -111,7 +111,7 @@ class Store:
     def push(self, cache: BinaryCache, paths: Sequence[str], key: Secret | None) -> Ended:
         """Copies the closures of `paths` to the cache, with signatures where a `key` is given.
 
-        What the cache holds already is not copied again, but signed there if it is what this store holds.
+        Paths that the cache already has are not copied again, but signed there if their content is the same.
         """
         if key is None:
             return self._copy_to(cache.url, paths)
@@ -174,13 +174,13 @@ def _parts(paths: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _signing(url: str, file: Path) -> str:
-    """The store URL of a cache with the key that signs what is copied there."""
+    """The store URL of a cache, with the key that signs the copied paths."""
     return f"{url}{'&' if '?' in url else '?'}secret-key={quote(os.fspath(file))}"
 
 
 @contextmanager
 def evaluation() -> Iterator[dict[str, str]]:
-    """The environment to evaluate and build a recipe in: an empty home, no search path, nix.conf as it is."""
+    """The environment to evaluate and build a recipe in: an empty home, no search path, the usual nix.conf."""
     home, env = Path(os.environ.get("HOME", "/")), dict(os.environ)
     config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
     with tempfile.TemporaryDirectory(prefix="ci-runner-home-") as empty:
@@ -196,7 +196,7 @@ def evaluation() -> Iterator[dict[str, str]]:
 
 @contextmanager
 def key_file(key: Secret) -> Iterator[Path]:
-    """A file that only this user may read with a secret key in it, gone afterwards."""
+    """A temporary file with a secret key that only this user may read."""
     with tempfile.TemporaryDirectory(prefix="ci-runner-key-") as folder:
         path = Path(folder, "key")
         with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:

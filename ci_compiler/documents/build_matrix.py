@@ -1,7 +1,7 @@
-"""`.github/BUILD_MATRIX.md`: the matrix for people, with every number counted from the plan.
+"""`.github/BUILD_MATRIX.md`: the build matrix for readers, with every number computed from the plan.
 
-The file is the same on every branch, so a recipe's link names its branch (`../../../blob/BRANCH/...`: three folders up
-from `.github` on GitHub is the repository), a workflow's is relative. Every word of the spec is escaped.
+The file is the same on every branch, so a link to a recipe names the branch (`../../../blob/BRANCH/...`: on GitHub,
+three folders up from `.github` is the repository). A link to a workflow is relative. All text from the spec is escaped.
 """
 
 from __future__ import annotations
@@ -176,13 +176,13 @@ def _by_gpu(cells: Iterable[Cell]) -> Counter[str]:
 
 
 def _isas(spec: Spec, cells: Iterable[Cell]) -> list[str]:
-    """The instruction sets of `cells`, in the tables' order."""
+    """The instruction sets of `cells`, in the order of the hardware tables."""
     held = {cell.isa for cell in cells}
     return [name for name in spec.hardware.isas if name in held]
 
 
 def _grid(plan: Plan, cells: Sequence[Cell]) -> str:
-    """GPU x ISA of one branch and Python, each cell with its recipes."""
+    """The table GPU x ISA for one branch and Python, with the recipes of each cell."""
     at = {(cell.gpu, cell.isa): cell for cell in cells}
     isas = _isas(plan.spec, cells)
     branch, python = cells[0].branch, cells[0].python
@@ -237,7 +237,7 @@ def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list
 
 
 def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iterator[str]:
-    """How far a kind of test reaches: which pool tests what, and what none does."""
+    """What a test stage covers: which pool tests which variants, and which variants no pool tests."""
     of_gpu = stage.needs_gpu
     wanted = [(cell, route) for cell, route in parts if cell.gpu != CPU or not of_gpu]
     if not wanted:
@@ -271,7 +271,7 @@ def _gpu_grid(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> 
 
 
 def _isa_rows(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
-    """The pools that run cpu-test, by ISA: a cell's GPU makes no difference to them."""
+    """The pools that run cpu-test, by ISA; the GPU of a cell is irrelevant to them."""
     rows = []
     for isa in _isas(spec, [cell for cell, _ in parts]):
         own = [(cell, route) for cell, route in parts if cell.isa == isa]
@@ -280,7 +280,7 @@ def _isa_rows(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> 
 
 
 def _tester(stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
-    """The pools that test these cells, '' where there are no such cells."""
+    """The pools that test these cells; '' if there are no cells."""
     if not parts:
         return ""
     pools = dict.fromkeys(route.pools[stage].name for _, route in parts if stage in route.pools)

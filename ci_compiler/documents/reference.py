@@ -20,7 +20,7 @@ NOTE = f"<!-- {MARK}'s own code: `python -m ci_compiler.cli.reference .github/do
 
 
 class CommandLine(Protocol):
-    """A command with subcommands, as the reference shows it."""
+    """A command with subcommands, for the reference."""
 
     @property
     def name(self) -> str:
@@ -36,14 +36,14 @@ class CommandLine(Protocol):
 
     @property
     def commands(self) -> Mapping[str, str]:
-        """The subcommands with one line of help each."""
+        """The subcommands, each with one line of help."""
 
     def parser(self, command: str, prog: str) -> argparse.ArgumentParser:
-        """The parser of one subcommand by itself, called `prog`."""
+        """The parser of a single subcommand, with the program name `prog`."""
 
 
 def pages(programs: Iterable[CommandLine]) -> dict[str, str]:
-    """The pages by their path in the folder of the reference."""
+    """The pages, by their path in the reference folder."""
     findings = {f"findings/{code}.md": page(entry) for code, entry in register().items()}
     texts = {"findings/README.md": index(), **findings}
     made = {path: f"{NOTE}\n\n{text}" for path, text in texts.items()}
@@ -81,7 +81,7 @@ def _usage(program: CommandLine, command: str, name: str) -> Iterator[str]:
 
 
 def _one_width(usage: str) -> str:
-    """The usage in one line, whatever the terminal's width was."""
+    """The usage on one line, independent of the terminal's width."""
     return " ".join(usage.split())
 
 
@@ -96,7 +96,7 @@ def _row(action: argparse.Action) -> Iterator[tuple[str, str]]:
 
 
 def spec(root: Mapping[str, Any] | None = None) -> str:
-    """Every key of the spec, or of another file with the schema `root`, with its form, default and an example."""
+    """Every key of the spec, or of another file with the schema `root`, with its type, default and an example."""
     root = schema() if root is None else root
     parts = [NOTE, "", "# The spec", "", str(root["description"]), ""]
     parts += list(_object(root, root, "", 2))
@@ -133,7 +133,7 @@ def _resolved(root: Mapping[str, Any], rule: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _inner(root: Mapping[str, Any], rule: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
-    """The object that a key holds, or holds by name or in a list; None for none with keys of its own."""
+    """The object in a key's value, directly, by name or in a list; None if there is no object with fixed keys."""
     if "properties" in rule:
         return "", rule
     for key, suffix in (("additionalProperties", ".NAME"), ("items", "[]")):

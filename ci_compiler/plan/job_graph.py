@@ -1,8 +1,9 @@
-"""The jobs of a run as the compiled workflows make them, and the order in which they are best written.
+"""The jobs that the compiled workflows run, with their dependencies, and the order in which to write them.
 
-Within a variant build, tests, publish; within a cell a package that needs another starts when every stage of the other
-is over. What a build takes is what was recorded of it, else the spec's minutes, which are a 32-core builder's: one
-with half the cores takes twice as long, one with more is faster up to the compilers at a time that the package allows.
+The stages of a variant run in order: build, tests, publish. Within a cell, a package that needs another package starts
+when every stage of the other one has finished. A build's duration is the recorded one, else the spec's minutes. Those
+are for a builder with 32 cores: a builder with half the cores takes twice as long, and one with more cores is faster
+until it has as many cores as the package has compile jobs.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from ci_compiler.stages import Stage, StageKind, stages
 from ci_compiler.variant import variant_name
 
 BUILDER_CORES = 32
-"""The cores of the builder whose minutes the spec gives."""
+"""The cores of the builder that the spec's minutes refer to."""
 
 Recorded = Mapping[tuple[str, str], int]
-"""Seconds that builds took, by branch and variant."""
+"""Durations of recorded builds in seconds, by branch and variant name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class PlannedJob(TimedJob):
 
     @property
     def key(self) -> tuple[str, str]:
-        """The branch and the name of its variant, which tell it from every other."""
+        """The branch and the name of its variant."""
         return self.cell.branch, self.variant.name
 
 
@@ -52,8 +53,8 @@ def jobs_of(
 ) -> tuple[PlannedJob, ...]:
     """The jobs of a run of `shards`, in the order in which they are written.
 
-    `chosen`: the variants that are built, by branch and name; None for all. `alone`: as it were if no variant took
-    another's result, but built what it needs anew.
+    `chosen`: the variants to build, by branch and name; None for all. `alone`: as if variants did not share results,
+    so that each one builds all the packages that it needs.
     """
     made = _Jobs(spec, recorded or {}, publish=publish, alone=alone)
     for shard in shards:
@@ -68,7 +69,7 @@ def jobs_of(
 
 
 def needs_of(spec: Spec, package: str) -> tuple[str, ...]:
-    """The packages that `package` is built with, and what those are built with in turn, each once."""
+    """The packages that `package` needs, directly and transitively, each once."""
     found: dict[str, None] = {}
     waiting = list(spec.packages[package].needs)
     while waiting:
@@ -80,7 +81,7 @@ def needs_of(spec: Spec, package: str) -> tuple[str, ...]:
 
 
 class _Jobs:
-    """Writes jobs down one behind the other, each with its estimate."""
+    """Collects jobs in order, each with its estimated duration."""
 
     def __init__(self, spec: Spec, recorded: Recorded, *, publish: bool, alone: bool) -> None:
         self.spec, self.recorded = spec, recorded
@@ -90,7 +91,10 @@ class _Jobs:
         self.first = {stage: waits_for(spec, stage) for stage in self.stages}
 
     def add(self, shard: Shard, cell: Cell, route: Route, variant: Variant, waits: tuple[int, ...]) -> tuple[int, ...]:
-        """Writes the stages of `variant` behind the jobs `waits`; the indexes of those that nothing of it waits for."""
+        """Adds the stages of `variant`, which wait for the jobs `waits`.
+
+        Returns the indexes of the stages that no other stage of the variant waits for.
+        """
         at: dict[Stage, int] = {}
         waited: set[Stage] = set()
         for stage in self.stages:
@@ -118,7 +122,7 @@ class _Jobs:
         return sum(self._build_seconds(cell, package, pool) for package in self.builds[variant.package])
 
     def _build_seconds(self, cell: Cell, package: str, pool: Pool) -> int:
-        """A recorded build's time as it is; else the spec's minutes, by the compilers that the pool's cores allow."""
+        """The recorded duration, else the spec's minutes scaled to the compile jobs that the pool's cores allow."""
         if self.recorded:
             seconds = self.recorded.get((cell.branch, variant_name(package, cell.suffix)))
             if seconds is not None:
@@ -132,11 +136,12 @@ class _Jobs:
 
 
 def better_order(spec: Spec, shards: Iterable[Shard]) -> tuple[Shard, ...]:
-    """`shards`, and the cells in each, those with the longest way to their end first.
+    """`shards` and the cells in each, sorted so that those with the longest critical path come first.
 
-    GitHub starts what has been ready for longest, so what is written and dispatched first goes first; what is long, or
-    waits for few machines, then does not come last and alone. A cell's rank is its own affair (by the spec's minutes,
-    never by what was recorded), so that no cell's coming or going changes the order of another shard's.
+    GitHub starts the job that has been ready for longest, so jobs that are written and dispatched first start first.
+    Long jobs, and jobs that compete for few machines, then do not remain until the end. A cell's rank depends on that
+    cell alone, and on the spec's minutes instead of recorded durations, so that adding or removing a cell does not
+    change the order of the cells in other shards.
     """
     ranks = _Ranks(spec)
     ordered = [ranks.ordered(shard) for shard in shards]
@@ -144,13 +149,13 @@ def better_order(spec: Spec, shards: Iterable[Shard]) -> tuple[Shard, ...]:
 
 
 def with_cells_ordered(spec: Spec, shards: Iterable[Shard]) -> tuple[Shard, ...]:
-    """`shards` as they stand, the cells in each in the better order: how their files are written."""
+    """`shards` in their given order, with the cells in each in the better order: how their files are written."""
     ranks = _Ranks(spec)
     return tuple(map(ranks.ordered, shards))
 
 
 class _Ranks:
-    """How long a cell's way to its end is; cells that build the same packages on the same way share a rank."""
+    """The rank of each cell by its critical path. Cells with the same packages and the same route share a rank."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -161,7 +166,7 @@ class _Ranks:
         return replace(shard, cells=tuple(sorted(shard.cells, key=lambda part: self.of(shard, part))))
 
     def of(self, shard: Shard, part: tuple[Cell, Route]) -> tuple[int, float]:
-        """The longest chain of a cell, then its work by the machines that share it; the highest sorts first."""
+        """The longest chain of a cell, then its work divided by the machines that share it; the highest sorts first."""
         cell, route = part
         key = (id(route), cell.gpu == CPU, tuple(variant.package for variant in cell.variants))
         if key not in self.known:

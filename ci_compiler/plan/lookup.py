@@ -1,4 +1,4 @@
-"""All about one variant: why it exists or may not, where it is built and tested, how to start it.
+"""All about one variant: why it is built or left out, where it is built and tested, and how to start it.
 
 The answers come from the plan; nothing is decided here.
 """
@@ -22,7 +22,7 @@ from ci_compiler.variant import EXAMPLE, VariantName, recipe_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltVariant:
-    """A variant that the fleet holds, on one of its branches."""
+    """A variant that is built, on one of its branches."""
 
     variant: Variant
     cell: Cell
@@ -33,7 +33,7 @@ class BuiltVariant:
 
     @property
     def recipe(self) -> str:
-        """Its recipe's path."""
+        """The path of its recipe."""
         return recipe_path(self.variant.name)
 
     @property
@@ -43,12 +43,12 @@ class BuiltVariant:
 
     @property
     def job(self) -> str:
-        """The job of its cell in that file, and its own in `cell.yml`."""
+        """The job of its cell in that file, and its own job in `cell.yml`."""
         return f"{job_id(self.cell)} / {self.variant.package}"
 
     @property
     def dispatch(self) -> str:
-        """The command that starts it."""
+        """The command that starts its build."""
         return f"gh workflow run {self.shard.name}.yml --ref {self.cell.branch} -f variant={self.variant.name}"
 
     def stages(self) -> Iterator[tuple[Stage, str]]:
@@ -63,7 +63,7 @@ class BuiltVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentVariant:
-    """A variant that the fleet does not hold: why, and the spec's place that says so."""
+    """A variant that is not built: the reason, and the place in the spec that causes it."""
 
     reason: str
     place: Place
@@ -71,7 +71,7 @@ class AbsentVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What there is to say of a name: where it is built, or why it is not; neither where the name is none."""
+    """Where a variant is built, or why it is not; `unknown` says what is wrong with a name that no variant can have."""
 
     name: str
     built: tuple[BuiltVariant, ...]
@@ -80,7 +80,7 @@ class Explanation:
 
 
 def explain(plan: Plan, name: str) -> Explanation:
-    """What the plan knows of the variant `name`."""
+    """What the plan says about the variant `name`."""
     built = tuple(_built(plan, name))
     if built:
         return Explanation(name=name, built=built, absent=(), unknown="")
@@ -110,7 +110,7 @@ def _built(plan: Plan, name: str) -> Iterator[BuiltVariant]:
 
 
 def _selected_by(spec: Spec, cell: Cell) -> Place:
-    """The spec's most particular place that selects `cell`: an ISA of the GPU's own, else the GPU."""
+    """The most specific place in the spec that selects `cell`: an ISA listed under the GPU, else the GPU."""
     axis = next(axis for axis in spec.matrix.gpus if axis.name == cell.gpu)
     root = ("matrix", "gpus", cell.gpu)
     if cell.isa in axis.isas:
@@ -124,7 +124,7 @@ def _selected_by(spec: Spec, cell: Cell) -> Place:
 
 
 def _unknown(spec: Spec, wanted: VariantName) -> str:
-    """Which part of the name `wanted` is unknown, with the right spelling or the nearest names; '' if all are known."""
+    """Which part of the name `wanted` is unknown, with the right spelling or similar names; '' if all are known."""
     right = wanted.spelled(spec.hardware)
     if right != wanted:
         return f"'{wanted}' is not a Flox attribute path; write {right}"
@@ -162,7 +162,7 @@ def _is(one: LeftOut, branch: str, wanted: VariantName) -> bool:
 
 
 def _not_selected(spec: Spec, branch: str, wanted: VariantName) -> AbsentVariant:
-    """The first axis of the spec that does not hold the variant's value."""
+    """The first axis of the spec that does not have the variant's value."""
     gpu, python = wanted.gpu, wanted.python
     if python not in spec.matrix.pythons:
         return AbsentVariant(reason=f"Python {python} is not in the matrix", place=spec.place("matrix", "python"))

@@ -1,7 +1,7 @@
 """The axes multiplied out: every cell that the spec selects, possible or not, and the variants of each cell.
 
-A *cell* is a branch x Python x toolkit x GPU x ISA; its *variants* are its packages' builds. `plan.rules`
-decides whether a cell can exist; a candidate says for that whether the spec names it or only multiplies to it.
+A *cell* is a branch x Python x toolkit x GPU x ISA; its *variants* are the builds of its packages. `plan.rules` decides
+whether a cell can exist. For that decision, a candidate records whether the spec names it explicitly.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Cell:
 
     @property
     def suffix(self) -> str:
-        """What its variants' names share: `python313-cuda12_8-sm90-avx2`."""
+        """The common suffix of its variants' names: `python313-cuda12_8-sm90-avx2`."""
         return cell_suffix(python=self.python, cuda=self.cuda, gpu=self.gpu, isa=self.isa)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A branch x GPU x ISA that the spec selects, before it is multiplied by Pythons and packages.
+    """A branch x GPU x ISA that the spec selects, before it is multiplied by Python versions and packages.
 
-    `gpu_on_branch` and `isa_on_gpu` say whether the spec names that pair explicitly. `path` is the spec's entry that
-    findings about the candidate point at.
+    `gpu_on_branch` and `isa_on_gpu` say whether the spec names that pair explicitly. `path` is the entry in the spec
+    that findings about the candidate point to.
     """
 
     branch: str

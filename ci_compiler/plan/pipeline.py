@@ -1,4 +1,4 @@
-"""The way through the house, each step a pure function over frozen dataclasses.
+"""From the spec to the compiled files: each step is a pure function over frozen dataclasses.
 
     spec  ->  matrix  ->  rules  ->  routing  ->  sharding  ->  render
     YAML      candidates   cells      pools        shards        text
@@ -7,7 +7,8 @@
 2. `matrix`: the axes multiplied out to candidates.
 3. `rules`: candidates sorted into cells that are built and cells that are left out, with reasons.
 4. `routing`: a pool for every stage of every cell.
-5. `sharding`: cells grouped into files within GitHub's limits, and in each in the order that ends sooner (`jobs`).
+5. `sharding`: cells grouped into files within GitHub's limits. `job_graph` sorts the cells of each file so that a run
+   ends sooner.
 6. `workflows.render`: the text of every file.
 
 Reading the spec and writing the files happen outside, in `spec.load` and `output`.
@@ -27,7 +28,7 @@ from ci_compiler.spec.model import Spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All that is decided about a spec: its cells and what is left out, their routes and shards, warnings."""
+    """All decisions about a spec: its cells, what is left out, the routes, the shards, and warnings."""
 
     spec: Spec
     judged: Judged
@@ -37,7 +38,7 @@ class Plan:
 
 
 def plan(spec: Spec) -> Plan:
-    """The decisions on `spec`. Raises InputError with every error that its matrix, routes and shards have."""
+    """The plan for `spec`. Raises InputError with all errors of its matrix, routes and shards."""
     judged = judge(spec)
     routed = route(spec, judged.cells)
     findings = (*judged.findings, *routed.findings)

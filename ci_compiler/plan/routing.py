@@ -1,8 +1,8 @@
-"""Which pool runs which stage of which cell: by what the pool has, never by what it is called.
+"""Which pool runs which stage of which cell. The pool's hardware decides, never its name.
 
-All packages of a cell go the same way, so that a closure finds its tester and a test its hardware without a copy per
-package. Of the pools that fit, the least scarce wins: one without a GPU before one with, a GPU of exactly the SM before
-one that merely runs its cubin, many machines before few, few instruction sets before many, then the spec's order.
+All packages of a cell share one route. Of the pools that fit, the least scarce one is chosen: a pool without a GPU
+before one with a GPU, a GPU of exactly the architecture before one that is only compatible, many machines before few,
+few instruction sets before many, then the order in the spec.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Neighbour = tuple[str, str]
 """The GPU and the ISA of a neighbouring cell, whose branch and Python are the same."""
 
 Needs = tuple[str, str, str, int, int, tuple[Neighbour | None, ...]]
-"""What decides a cell's route: system, GPU, ISA, the most disk and memory (GB) that a package's build takes, and the
-neighbours for the stages that take one."""
+"""What decides a cell's route: system, GPU, ISA, the largest disk and memory (GB) that a build of the cell needs, and
+the neighbours for the stages that take one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routed:
-    """A route for every cell, in the cells' order, and what was wrong or odd on the way."""
+    """A route for every cell, in the order of the cells, with the errors and warnings about the routes."""
 
     routes: tuple[Route, ...]
     findings: tuple[Finding, ...]
@@ -61,7 +61,7 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> Routed:
 
 
 class _Router:
-    """Routes cell by cell. Cells with the same needs share one `Route`, and a lack is reported once."""
+    """Routes cell by cell. Cells with the same needs share one `Route`, and a missing pool is reported once."""
 
     def __init__(self, spec: Spec, cells: tuple[Cell, ...]) -> None:
         self.spec = spec
@@ -116,7 +116,7 @@ class _Router:
             if fitting:
                 pools[stage] = min(fitting, key=lambda pool: scarcity(self.spec.hardware, pool, cell.gpu))
             else:
-                skipped[stage] = self._lack(stage, cell, disk, memory)
+                skipped[stage] = self._no_pool(stage, cell, disk, memory)
         beside = {stage: one for stage, one in neighbours.items() if one and stage in pools}
         return Route(pools=pools, skipped=skipped, neighbours=beside)
 
@@ -125,8 +125,8 @@ class _Router:
             return False
         return not stage.needs_gpu or runs_gpu(self.spec.hardware, pool, cell.gpu)
 
-    def _lack(self, stage: Stage, cell: Cell, disk: int, memory: int) -> str:
-        """Why no pool runs `stage`, for people; an error if the stage or the policy requires a pool."""
+    def _no_pool(self, stage: Stage, cell: Cell, disk: int, memory: int) -> str:
+        """The reason why no pool runs `stage`; also an error if the stage or the policy requires a pool."""
         if not any(pool.system == cell.system and stage in pool.stages for pool in self.spec.pools):
             return self._report(stage, cell, f"no pool for {stage} has {cell.system}")
         parts = [f"a GPU that runs {cell.gpu}"] if stage.needs_gpu else []
@@ -148,7 +148,7 @@ def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:
 
 
 def scarcity(hardware: Hardware, pool: Pool, gpu: str = CPU) -> tuple[bool, bool, int, int]:
-    """The order in which pools are taken: has a GPU, another GPU than `gpu`, fewer machines, more instruction sets."""
+    """The sort key of pools: has a GPU, has another GPU than `gpu`, fewer machines, more instruction sets."""
     return (bool(pool.gpu), gpu not in {CPU, pool.gpu}, -pool.count, len(hardware.runs(pool.cpu)))
 
 
@@ -157,7 +157,7 @@ def _label_set(runs_on: RunsOn) -> frozenset[str]:
 
 
 def _stealing_pools(spec: Spec) -> Iterator[Finding]:
-    """Pools whose jobs GitHub would hand to another pool's machines as well (labels are case-insensitive)."""
+    """Warnings about pools whose jobs GitHub may also assign to machines of another pool (labels ignore case)."""
     for pool, other in permutations(spec.pools, 2):
         if _serves(other.runs_on, pool.runs_on):
             message = (
@@ -168,7 +168,7 @@ def _stealing_pools(spec: Spec) -> Iterator[Finding]:
 
 
 def _serves(machines: RunsOn, job: RunsOn) -> bool:
-    """Whether machines that are addressed by `machines` take a job that asks for `job`."""
+    """Whether machines with the labels or scale set `machines` take a job whose `runs-on` is `job`."""
     if machines.scale_set or job.scale_set:
         return machines.scale_set == job.scale_set
     in_group = not job.group or job.group.lower() == machines.group.lower()
@@ -176,7 +176,7 @@ def _serves(machines: RunsOn, job: RunsOn) -> bool:
 
 
 def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
-    """What needs a binary cache that the spec does not name."""
+    """Findings about stages that need a binary cache if the spec has none."""
     if spec.cache is not None:
         return
     if spec.backend.publishes_into_cache:

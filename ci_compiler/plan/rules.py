@@ -1,8 +1,8 @@
-"""What can exist and what cannot: GPUs against toolkits and hosts, variants against the packages that they need.
+"""Which cells can exist: checks GPUs against toolkits and hosts, and variants against the packages that they need.
 
 `judge` sorts the candidates of the matrix into cells that are built and cells that are left out, each with a reason.
-An impossible cell that the spec names explicitly is an error; one that comes from multiplying the axes is left out and
-recorded. The register has the source of each rule's fact.
+An impossible cell that the spec names explicitly is an error; one that results from multiplying the axes is left out
+and recorded. `findings.toml` has the source of the fact behind each rule.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ci_compiler.variant import ATTRIBUTE, variant_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A part of the matrix that is not built, and why. An empty `python` or `package` means all of them."""
+    """A part of the matrix that is not built, with the reason. An empty `python` or `package` means all of them."""
 
     branch: str
     gpu: str
@@ -141,7 +141,7 @@ def _left_out(candidate: Candidate, code: Code, reason: str) -> LeftOut:
 
 
 def _packages_of(spec: Spec, branch: str) -> tuple[Package, ...]:
-    """The packages that are built on `branch`, each after those it needs; not those of another repository."""
+    """The packages that are built on `branch`, dependencies first, without those that another repository builds."""
     wanted = {name: package for name, package in spec.packages.items() if package.on(branch)}
     return tuple(package for package in in_build_order(wanted) if package.repository is None)
 
@@ -150,7 +150,7 @@ def _packages_of(spec: Spec, branch: str) -> tuple[Package, ...]:
 
 
 def _exclude(spec: Spec, cells: list[Cell]) -> tuple[list[Cell], list[LeftOut], list[Finding]]:
-    """The cells without the excluded variants, a record of those, and an error for each exclusion without effect."""
+    """The cells without the excluded variants, a record of these, and an error for each exclusion without effect."""
     left_out: list[LeftOut] = []
     unused = []
     for exclusion in spec.matrix.exclude:
@@ -236,8 +236,8 @@ def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) 
         path = ("matrix", "gpus", axis.name)
         if not any(gpu == axis.name for _, gpu in used):
             reasons = dict.fromkeys(one.reason for one in left_out if one.gpu == axis.name)
-            why = "; ".join(reasons) or "everything of it is excluded"
-            yield spec.finding(path, Code.UNUSED_GPU, f"{axis.name}: nothing of it is built: {why}", key=True)
+            why = "; ".join(reasons) or "all its variants are excluded"
+            yield spec.finding(path, Code.UNUSED_GPU, f"no variant is built for {axis.name}: {why}", key=True)
     branches = {branch for branch, _ in used}
     for name in spec.branches:
         if name not in branches:

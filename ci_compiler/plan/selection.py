@@ -1,7 +1,7 @@
 """What an event builds: one mechanism for pushes, dispatches, schedules and pull requests.
 
-The compiled `select` jobs run `ci-compile choose`, which reads GitHub's event and calls this module. Only what an event
-names is read: the variant of a dispatch, and the commits of a push or a pull request whose difference is to be built.
+The compiled `select` jobs run `ci-compile choose`, which reads GitHub's event and calls this module. It reads only two
+things from an event: the variant of a dispatch, and the base commit of a push or a pull request.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def within_limit(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tuple[
 def representatives(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tuple[Cell, Route], ...]:
     """At most `most` of `cells`, in their order, that together cover as many values of each axis as possible.
 
-    The choice is greedy: next is always the cell with the most values that are not covered yet, and of equals the
-    first. So another cell elsewhere in the matrix changes little.
+    The choice is greedy: it always takes the cell with the most values that are not covered yet, and the first of
+    several such cells. An additional cell elsewhere in the matrix therefore changes the choice little.
     """
     shown: set[tuple[str, str]] = set()
     taken: set[int] = set()

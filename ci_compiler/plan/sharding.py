@@ -24,7 +24,7 @@ FOLDER = ".github/workflows"
 """The folder of the workflows, from the root of the repository."""
 
 OWN_JOBS = 2
-"""The jobs of a shard besides those of its cells: the one that selects and the verdict."""
+"""The jobs of a shard besides those of its cells: the selection and the verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,12 @@ class Shard:
 
 
 def job_id(cell: Cell) -> str:
-    """The id of a cell's job in its shard, whose branch and GPU are the file's: `python313-avx2`."""
+    """The id of a cell's job in its shard's file, without the branch and the GPU of the file: `python313-avx2`."""
     return f"{python_tag(cell.python)}-{cell.isa}"
 
 
 def job_name(cell: Cell) -> str:
-    """What GitHub shows of a cell's job, and `status` knows it by: `3.13 avx2`."""
+    """The name of a cell's job on GitHub, by which `status` recognizes it: `3.13 avx2`."""
     return f"{cell.python} {cell.isa}"
 
 

@@ -1,9 +1,9 @@
-"""Pools of machines working off jobs that need one another: who runs what when, and what no schedule can beat.
+"""Simulates pools of machines that run jobs with dependencies, and computes lower bounds for every schedule.
 
-A job runs on one machine of its pool, alone, without a break, once the jobs that it needs are over. GitHub hands a
-pool's queued jobs out roughly in the order in which they became ready; `Order.LONGEST` is the order that list
-scheduling would choose instead. Times are whole seconds from the start, so that nothing is lost to rounding. Everything
-is a pure function of the jobs and the counts of machines.
+A job runs on one machine of its pool, exclusively and without interruption, after the jobs that it needs. GitHub starts
+a pool's queued jobs roughly in the order in which they became ready; `QueueOrder.LONGEST` is the order that list
+scheduling uses instead. Times are whole seconds from the start, so that rounding loses nothing. Everything is a pure
+function of the jobs and the machine counts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from heapq import heappop, heappush
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedJob:
-    """A piece of work: the pool that runs it, how long, and the jobs that come first by their indexes.
+    """A job: the pool that runs it, its duration, and the indexes of the jobs that it needs.
 
-    Jobs stand in a sequence, in the order in which they are written; a job needs earlier ones alone.
+    Jobs form a sequence, in the order in which they are written; a job needs only earlier ones.
     """
 
     pool: str
@@ -27,18 +27,18 @@ class TimedJob:
 
 
 class QueueOrder(StrEnum):
-    """Which of a pool's waiting jobs a free machine takes; what is equal goes in the order of the sequence."""
+    """Which of a pool's waiting jobs a free machine takes; ties go by the order of the sequence."""
 
     READY = "ready"
     """The one that has been ready for longest, as on GitHub."""
 
     LONGEST = "longest"
-    """The one with the longest way to the end behind it."""
+    """The one with the longest chain of jobs that wait for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """How it went, by the jobs' indexes: when each could start, when it did, on which machine of its pool (from 0)."""
+    """A schedule, by job index: when each job was ready, when it started, on which machine of its pool (from 0)."""
 
     ready: tuple[int, ...]
     starts: tuple[int, ...]
@@ -47,15 +47,15 @@ class Timeline:
 
     @property
     def longest_wait(self) -> int:
-        """The seconds that the job waited that waited longest for a machine."""
+        """The longest time that a job waited for a machine, in seconds."""
         return max((start - ready for start, ready in zip(self.starts, self.ready, strict=True)), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBound:
-    """What no schedule can beat: the longest chain of needs, and what each pool has to do by its machines.
+    """Lower bounds for every schedule: the longest chain of dependencies, and each pool's work divided by its machines.
 
-    `pools` counts in, beside work divided by machines, the shortest way to a pool's first job and behind its last.
+    A bound in `pools` also includes the shortest time before the pool's first job and after its last.
     """
 
     chain: int
@@ -68,35 +68,35 @@ class LowerBound:
 
     @property
     def pool(self) -> str:
-        """The pool whose bound it is; '' where the longest chain is as long."""
+        """The pool that sets the bound; '' if the longest chain does."""
         busiest = max(self.pools, key=self.pools.__getitem__, default="")
         return busiest if busiest and self.pools[busiest] > self.chain else ""
 
 
 def simulate(jobs: Sequence[TimedJob], machines: Mapping[str, int], order: QueueOrder = QueueOrder.READY) -> Timeline:
-    """How `machines` (a count by pool) work `jobs` off. Raises ValueError for jobs that could never run."""
+    """The schedule of `jobs` on `machines` (a count by pool). Raises ValueError for jobs that could never run."""
     _check(jobs, machines)
-    return _Yard(jobs, machines, order).run()
+    return _Simulation(jobs, machines, order).run()
 
 
 def lower_bound(jobs: Sequence[TimedJob], machines: Mapping[str, int]) -> LowerBound:
-    """What no schedule of `jobs` on `machines` can beat. Raises ValueError for jobs that could never run."""
+    """The lower bound for schedules of `jobs` on `machines`. Raises ValueError for jobs that could never run."""
     _check(jobs, machines)
-    before, behind = heads(jobs), tails(jobs)
+    before, after = heads(jobs), tails(jobs)
     by_pool: dict[str, list[int]] = {}
     for index, job in enumerate(jobs):
         by_pool.setdefault(job.pool, []).append(index)
     pools = {
         pool: min(before[index] for index in own)
         - (-sum(jobs[index].seconds for index in own) // machines[pool])
-        + min(behind[index] - jobs[index].seconds for index in own)
+        + min(after[index] - jobs[index].seconds for index in own)
         for pool, own in by_pool.items()
     }
-    return LowerBound(chain=max(behind, default=0), pools=pools)
+    return LowerBound(chain=max(after, default=0), pools=pools)
 
 
 def heads(jobs: Sequence[TimedJob]) -> list[int]:
-    """The earliest second at which each job could start, were there machines enough."""
+    """The earliest second at which each job could start with unlimited machines."""
     found: list[int] = []
     for job in jobs:
         found.append(max((found[need] + jobs[need].seconds for need in job.needs), default=0))
@@ -104,19 +104,19 @@ def heads(jobs: Sequence[TimedJob]) -> list[int]:
 
 
 def tails(jobs: Sequence[TimedJob]) -> list[int]:
-    """The seconds from each job's start to the end of the longest chain behind it."""
-    behind = [0] * len(jobs)
+    """The seconds from each job's start to the end of the longest chain of jobs that wait for it."""
+    after = [0] * len(jobs)
     found = [0] * len(jobs)
     for index in range(len(jobs) - 1, -1, -1):
         job = jobs[index]
-        found[index] = behind[index] + job.seconds
+        found[index] = after[index] + job.seconds
         for need in job.needs:
-            behind[need] = max(behind[need], found[index])
+            after[need] = max(after[need], found[index])
     return found
 
 
 def critical_path(jobs: Sequence[TimedJob]) -> tuple[int, ...]:
-    """The indexes of the longest chain of needs, the first of those that are equally long."""
+    """The indexes of the longest chain of dependencies, the first one of several that are equally long."""
     if not jobs:
         return ()
     before = heads(jobs)
@@ -134,8 +134,8 @@ def _check(jobs: Sequence[TimedJob], machines: Mapping[str, int]) -> None:
             raise ValueError(message)
 
 
-class _Yard:
-    """The machines at work: waiting jobs and free machines by pool, running jobs by their ends."""
+class _Simulation:
+    """The state of a simulation: waiting jobs and free machines by pool, running jobs by their ends."""
 
     def __init__(self, jobs: Sequence[TimedJob], machines: Mapping[str, int], order: QueueOrder) -> None:
         self.jobs = jobs
@@ -144,10 +144,10 @@ class _Yard:
         self.waiting: dict[str, list[tuple[int, int]]] = {pool: [] for pool in machines}
         self.running: list[tuple[int, int]] = []
         self.open = [len(job.needs) for job in jobs]
-        self.behind: list[list[int]] = [[] for _ in jobs]
+        self.dependents: list[list[int]] = [[] for _ in jobs]
         for index, job in enumerate(jobs):
             for need in job.needs:
-                self.behind[need].append(index)
+                self.dependents[need].append(index)
         self.ready = [0] * len(jobs)
         self.starts = [0] * len(jobs)
         self.machines = [0] * len(jobs)
@@ -167,14 +167,14 @@ class _Yard:
         return Timeline(ready=tuple(self.ready), starts=tuple(self.starts), machines=tuple(self.machines), end=now)
 
     def _wait(self, index: int, now: int) -> str:
-        """Puts a job that is ready into its pool's queue."""
+        """Puts a ready job into its pool's queue and returns the pool."""
         pool = self.jobs[index].pool
         self.ready[index] = now
         heappush(self.waiting[pool], (now if self.ranks is None else self.ranks[index], index))
         return pool
 
     def _start(self, pool: str, now: int) -> None:
-        """Gives the pool's free machines, the first ones first, to its waiting jobs."""
+        """Starts waiting jobs of the pool on its free machines, lowest machine number first."""
         free, waiting = self.free[pool], self.waiting[pool]
         while free and waiting:
             _, index = heappop(waiting)
@@ -183,14 +183,14 @@ class _Yard:
             heappush(self.running, (now + self.jobs[index].seconds, index))
 
     def _finish(self, now: int) -> set[str]:
-        """Ends what ends at `now`, and readies what waited for it; the pools that something changed in."""
+        """Ends the jobs that end at `now` and queues those that waited for them; returns the pools that changed."""
         touched: set[str] = set()
         while self.running and self.running[0][0] == now:
             _, index = heappop(self.running)
             pool = self.jobs[index].pool
             heappush(self.free[pool], self.machines[index])
             touched.add(pool)
-            for later in self.behind[index]:
+            for later in self.dependents[index]:
                 self.open[later] -= 1
                 if not self.open[later]:
                     touched.add(self._wait(later, now))

@@ -1,7 +1,7 @@
-"""What a change of the spec means: variants added, removed, rebuilt, rerouted and re-sharded, and what that costs.
+"""The effects of a change of the spec: variants added, removed, rebuilt, rerouted and resharded, and the cost.
 
-Two plans are compared, never two texts. A variant is itself by its branch and name; it is rebuilt when anything differs
-that its derivation is made from (`build_inputs`), in its own package or in one that it needs.
+It compares two plans, never two texts. A variant is identified by its branch and name. It is rebuilt if an input of its
+derivation changes (`build_inputs`), in its own package or in a package that it needs.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Key = tuple[str, str]
 """A variant's branch and name."""
 
 NOT_RUN = ""
-"""The pool of a stage that no pool runs."""
+"""Stands for the pool of a stage that no pool runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantStanding:
-    """A variant in its plan: its cell, the cell's route, its shard."""
+    """A variant in a plan: its cell, the route of the cell, its shard."""
 
     variant: Variant
     cell: Cell
@@ -41,7 +41,7 @@ class VariantStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeGroup:
-    """Variants of one branch that changed alike: which (`scope`, values of the axes they fill, none for all), why."""
+    """Variants of one branch with the same change. `scope`: the axis values that they fill (empty: all variants)."""
 
     branch: str
     scope: tuple[str, ...]
@@ -52,7 +52,7 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rerouted:
-    """A stage whose jobs go to another pool than before, or to none, with the variants that it concerns."""
+    """A stage whose jobs move to another pool, or to none, with the affected variants."""
 
     stage: Stage
     before: str
@@ -62,7 +62,7 @@ class Rerouted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What building the added and the rebuilt variants costs a pool, in seconds."""
+    """The seconds that a pool needs to build the added and rebuilt variants."""
 
     pool: str
     jobs: int
@@ -71,11 +71,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDifference:
-    """All that changes from one plan to another.
+    """All changes from one plan to another.
 
     `resharded`: variants by the shard before and after. `warnings_new`, `warnings_gone`: as `code message`. `settings`:
-    every value of the spec that differs, with its dotted path. Times in seconds: `end`, of building what was added and
-    rebuilt; `full_before` and `full_after`, of a full build.
+    every value of the spec that differs, with its dotted path. Times are in seconds: `end` for building the added and
+    rebuilt variants, `full_before` and `full_after` for a full build.
     """
 
     variants: int
@@ -93,16 +93,15 @@ class PlanDifference:
     full_after: int
 
     def __bool__(self) -> bool:
-        """Whether anything changes at all."""
+        """Whether anything changes."""
         parts = (self.added, self.removed, self.rebuilt, self.rerouted, self.resharded, self.settings)
         return any(parts) or bool(self.warnings_new or self.warnings_gone)
 
 
 def build_inputs(plan: Plan, cell: Cell, variant: Variant) -> dict[str, str]:
-    """What the derivation of `variant` is made from, in words: of its cell, of its package and of all that it needs.
+    """The inputs of the derivation of `variant`, by name: of its cell, its package and all packages that it needs.
 
-    Descriptions, hashes of what a commit names already and permissions to evaluate change no derivation; they are not
-    among it.
+    Descriptions, hashes of pinned commits and permissions to evaluate do not change a derivation and are left out.
     """
     spec = plan.spec
     branch, hardware = spec.branches[cell.branch], spec.hardware
@@ -190,9 +189,9 @@ def _warnings(plan: Plan) -> list[str]:
 
 
 def _reasons(before: Plan, after: Plan, old: VariantStanding, new: VariantStanding) -> tuple[str, ...]:
-    """What its build takes in differently, each in words; () for nothing.
+    """The build inputs that differ, each in words; () for none.
 
-    Inputs that one side alone has come and go with a package that is needed, which `needs of` it says.
+    Inputs that only one side has belong to a needed package that was added or removed, which `needs of` already shows.
     """
     was = build_inputs(before, old.cell, old.variant)
     will = build_inputs(after, new.cell, new.variant)
@@ -204,7 +203,7 @@ def _reasons(before: Plan, after: Plan, old: VariantStanding, new: VariantStandi
 
 
 def _from_to(before: str, after: str) -> str:
-    """The clause ` 12.8 → 12.9`, commits short; '' where it would not be short or a side is empty."""
+    """The clause ` 12.8 → 12.9`, with commits abbreviated; '' if it would be long or a side is empty."""
     short = [text[:7] if len(text) == 40 and text.isalnum() else text for text in (before, after)]
     return f" {short[0]} → {short[1]}" if all(0 < len(text) <= 20 for text in short) else ""
 
@@ -223,14 +222,14 @@ def _rerouted(
         yield Rerouted(stage=stage, before=before, after=after, groups=tuple(_groups(keys, new)))
 
 
-# Many variants in few words.
+# Groups of variants.
 
 
 _AXES = ("gpu", "package", "isa", "python", "system")
 
 
 def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, VariantStanding]) -> Iterator[ChangeGroup]:
-    """`changed`, with the reasons of each, by branch and reasons; `known` are all the variants of the plan."""
+    """`changed`, variants with their reasons, grouped by branch and reasons; `known` are all variants of the plan."""
     by_cause: dict[tuple[str, tuple[str, ...]], list[Key]] = {}
     for key, reasons in changed.items():
         by_cause.setdefault((key[0], reasons), []).append(key)
@@ -246,9 +245,9 @@ def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, VariantS
 def _scope(
     keys: Sequence[Key], every: Sequence[Key], known: Mapping[Key, VariantStanding]
 ) -> tuple[tuple[str, ...], bool]:
-    """The fewest values of one axis, else of two together, that `keys` fill, out of `every` variant of the branch.
+    """The fewest values of one axis, else of two axes together, that `keys` fill, out of `every` variant of the branch.
 
-    () for all of them. Where they fill none, the GPUs that they are of, and False.
+    () for all of them. If `keys` fill no values of an axis completely, their GPUs, and False.
     """
     if len(keys) == len(every):
         return (), True
@@ -264,7 +263,7 @@ def _scope(
 
 
 def _value(standing: VariantStanding, axes: Sequence[str]) -> str:
-    """What `axes` have there, as one says it: `sm90`, `Python 3.13`, `sm90 avx2`."""
+    """The values of `axes`, in words: `sm90`, `Python 3.13`, `sm90 avx2`."""
     cell = standing.cell
     values = {
         "gpu": cell.gpu,
@@ -276,7 +275,7 @@ def _value(standing: VariantStanding, axes: Sequence[str]) -> str:
     return " ".join(values[axis] for axis in axes)
 
 
-# The spec's own values.
+# Values of the spec.
 
 
 def _values(spec: Spec) -> Any:
@@ -284,7 +283,7 @@ def _values(spec: Spec) -> Any:
 
 
 def _settings(path: tuple[str, ...], before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
-    """The values that differ: dotted path, before, after; '' for a side that lacks it."""
+    """The values that differ: dotted path, before, after; '' for a side that lacks the value."""
     one, other = ({} if side is None else side for side in (before, after))
     if isinstance(one, dict) and isinstance(other, dict):
         for key in dict.fromkeys((*one, *other)):

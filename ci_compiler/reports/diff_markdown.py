@@ -1,6 +1,6 @@
-"""A `PlanDifference` as Markdown for a pull request's summary: short where little changed, long lists folded away.
+"""A `PlanDifference` as Markdown for the summary of a pull request, with long lists collapsed.
 
-Every word that comes from a spec stands in a code span, where Markdown, HTML, mentions and references mean nothing.
+All text from a spec is in code spans, where Markdown, HTML, mentions and references have no effect.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from ci_compiler.units import duration, machine_hours, markdown_table
 
 NOTHING = "Nothing changes."
 _FEW = 3  # variants that are named instead of counted
-_SHOWN_LINES = 12  # of a list that stands open
-_SHOWN_NAMES = 1000  # of a folded list; a step's summary holds 1 MiB
+_SHOWN_LINES = 12  # of a list that is not collapsed
+_SHOWN_NAMES = 1000  # of a collapsed list; the summary of a step is limited to 1 MiB
 _SHOWN_TEXT = 200
 
 
 def markdown(found: PlanDifference) -> str:
-    """The whole text; exactly `NOTHING` where nothing changes."""
+    """The whole text; exactly `NOTHING` if nothing changes."""
     if not found:
         return NOTHING
     return "\n\n".join(_blocks(found))
 
 
 def code(text: str) -> str:
-    """`text` as a code span that nothing in it can end, also within a table."""
+    """`text` as a code span that its content cannot end, also within a table."""
     shown = text if len(text) <= _SHOWN_TEXT else f"{text[: _SHOWN_TEXT - 1]}…"
     shown = "".join(char if char.isprintable() else " " for char in shown)
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
@@ -35,7 +35,7 @@ def code(text: str) -> str:
 
 
 def _blocks(found: PlanDifference) -> Iterator[str]:
-    """The paragraphs, lists and tables, one behind the other."""
+    """The paragraphs, lists and tables in order."""
     kinds = {"added": found.added, "removed": found.removed, "rebuilt": found.rebuilt}
     counts = {kind: sum(len(group.names) for group in groups) for kind, groups in kinds.items()}
     said = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
@@ -60,7 +60,7 @@ def _blocks(found: PlanDifference) -> Iterator[str]:
 
 
 def _line(group: ChangeGroup, kind: str) -> str:
-    """What became of a group, as `sm75` on `main`: 18 added."""
+    """The line for a group: "`sm75` on `main`: 18 added"."""
     why = f" ({', '.join(map(code, group.reasons))})" if group.reasons else ""
     return f"{_where(group)}: {len(group.names):,} {kind}{why}"
 
@@ -91,7 +91,7 @@ def _resharded(found: PlanDifference) -> Iterator[str]:
 
 
 def _list(what: str, lines: Iterable[str]) -> Iterator[str]:
-    """A list, folded where it is long; none where it is empty."""
+    """A list, collapsed if it is long; nothing if it is empty."""
     items = [f"- {line}" for line in lines]
     if len(items) > _SHOWN_LINES:
         shown = items[:_SHOWN_NAMES]

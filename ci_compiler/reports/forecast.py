@@ -1,7 +1,7 @@
-"""What building costs and how long it takes: the jobs of a plan, worked off by the pools that the spec declares.
+"""The cost and the duration of builds: simulates the jobs of a plan on the pools that the spec declares.
 
-The jobs and how they wait for one another are `plan.job_graph`'s. What a build takes is the median of recorded builds
-where there are any, else the spec's minutes. The hosted jobs around a shard's cells are no more than a constant minute.
+`plan.job_graph` provides the jobs and their dependencies. The duration of a build is the median of recorded builds, or
+the spec's minutes if there are none. The hosted jobs around the cells of a shard count as one constant minute.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ci_compiler.stages import BUILD
 from ci_compiler.units import duration, machine_hours
 
 HOSTED_SECONDS = 60
-"""What a run takes besides its cells: the hosted jobs that select and judge."""
+"""Seconds of a run besides its cells: the hosted jobs for the selection and the verdict."""
 
 RESULT_SHARE = 0.1
-"""A result's part of the disk that its build takes (seed documents: 1 to 3 of 20 GB, 0.5 of 6 GB)."""
+"""The size of a result as a share of the disk space of its build (seed documents: 1 to 3 of 20 GB, 0.5 of 6 GB)."""
 
 NO_HISTORY = History()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wave:
-    """Shards that can be dispatched at once without GitHub cancelling a job in its queue, and the seconds they take."""
+    """Shards that can be dispatched at once without GitHub cancelling a queued job, and their duration in seconds."""
 
     shards: tuple[str, ...]
     seconds: int
@@ -40,11 +40,12 @@ class Wave:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolForecast:
-    """A pool over a full build: its jobs, their seconds, the share of the time that its machines are busy.
+    """A pool during a full build: its jobs, their seconds, and the share of the time that its machines are busy.
 
-    `bound`: the seconds that no full build beats because of it. `build_disk`, `disk_peak`: GB on one machine, of its
-    largest build, and the most where results stay in its store and nothing is collected. `one_more`: the seconds by
-    which a further machine ends a full build sooner (list scheduling can lose by it: then below 0).
+    `bound`: the lower bound that the pool sets for a full build, in seconds. `build_disk`: the disk space of its
+    largest build on one machine, in GB. `disk_peak`: the most disk space on one machine if nothing is garbage
+    collected, in GB. `one_more`: the seconds that one more machine saves in a full build; list scheduling can also get
+    slower with it, then `one_more` is negative.
     """
 
     pool: Pool
@@ -59,7 +60,7 @@ class PoolForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequest:
-    """What a pull request builds at the most: the branch it is slowest for, the cells, the seconds."""
+    """The slowest pull request: its branch, the cells that it builds, its duration in seconds."""
 
     branch: str
     cells: tuple[Cell, ...]
@@ -68,12 +69,12 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """All that a forecast tells; times are seconds. `schedule` is that of `jobs`, as GitHub hands them out.
+    """A forecast; times are in seconds. `schedule` is the schedule of `jobs` in GitHub's order.
 
-    `measured`: variants whose build is recorded. `better_end`: with the jobs in `better_order`; `longest_end`: under a
-    scheduler that takes the longest first. `overdue`: jobs that GitHub cancels in their queue where all shards are
-    dispatched at once; in `waves` there are none. `shards`: a run of each alone. `alone_seconds`, `alone_end`: the work
-    and the end, were every package that needs another to build it again.
+    `measured`: variants whose build is recorded. `better_end`: the end with the jobs in `better_order`. `longest_end`:
+    the end with a scheduler that starts the longest job first. `overdue`: queued jobs that GitHub cancels if all shards
+    are dispatched at once; in `waves` there are none. `shards`: the duration of a run of each shard alone.
+    `alone_seconds`, `alone_end`: the work and the end if each package built all packages that it needs itself.
     """
 
     variants: int
@@ -99,12 +100,12 @@ class Forecast:
 
     @property
     def end(self) -> int:
-        """When a full build is over, all shards dispatched at once and the jobs as written."""
+        """When a full build ends if all shards are dispatched at once, with the jobs in their written order."""
         return HOSTED_SECONDS + self.schedule.end
 
     @property
     def lower_bound(self) -> int:
-        """What no order of the jobs beats."""
+        """The lower bound for every order of the jobs."""
         return HOSTED_SECONDS + self.bound.seconds
 
 
@@ -136,12 +137,12 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
 
 
 def machine_counts(spec: Spec) -> dict[str, int]:
-    """The machines of each pool."""
+    """The number of machines of each pool."""
     return {pool.name: pool.count for pool in spec.pools}
 
 
 def end_of(jobs: Sequence[TimedJob], machines: Mapping[str, int], order: QueueOrder = QueueOrder.READY) -> int:
-    """The seconds from dispatch to verdict of a run of `jobs`."""
+    """The seconds from the dispatch to the verdict of a run of `jobs`."""
     return HOSTED_SECONDS + simulate(jobs, machines, order).end
 
 
@@ -195,7 +196,7 @@ def _pools(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline, bound: Lo
 
 
 def _disk_peaks(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline) -> dict[str, float]:
-    """The most GB that one machine of each pool holds: results of before, and the build that runs."""
+    """The peak disk use on one machine of each pool in GB: earlier results plus the running build."""
     store: dict[tuple[str, int], float] = {}
     held: set[tuple[tuple[str, int], tuple[str, str]]] = set()
     peaks: dict[str, float] = {}
@@ -213,10 +214,10 @@ def _disk_peaks(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline) -> d
 
 
 def _waves(shards: Iterable[Sequence[PlannedJob]], machines: Mapping[str, int]) -> Iterator[Wave]:
-    """Shards in groups, each dispatched when the one before is over.
+    """Shards in groups; each group is dispatched when the previous one has finished.
 
-    While a job waits, every machine of its pool works; so none waits for longer than the group's work of that pool
-    divided by its machines, and a group is full where that would pass the limit's gate.
+    While a job waits, every machine of its pool is busy, so no job waits longer than the group's work for that pool
+    divided by its machines. A group is full when that time would exceed the limit's gate.
     """
     gate = limit("queued-hours").gate * 3600
     group: list[Sequence[PlannedJob]] = []
@@ -242,7 +243,7 @@ def _wave(group: Sequence[Sequence[PlannedJob]], machines: Mapping[str, int]) ->
 
 
 def _pull_requests(plan: Plan, history: History, machines: Mapping[str, int]) -> Iterator[PullRequest]:
-    """What a pull request to each branch builds, where it rebuilds the whole branch; it publishes nothing."""
+    """For each branch, the pull request that rebuilds the whole branch; it publishes nothing."""
     for branch in plan.spec.branches:
         shards = [shard for shard in plan.shards if shard.branch == branch]
         wanted = within_limit([part for shard in shards for part in shard.cells], most_cells(plan))

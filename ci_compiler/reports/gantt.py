@@ -1,7 +1,7 @@
-"""The forecast as a picture: what every machine does over a full build, in one HTML file that loads nothing.
+"""The forecast as a chart: what every machine does during a full build, in one self-contained HTML file.
 
-A lane a machine, a bar a job: the colour is the package's, the shade the stage's; pointing at a bar names it. There is
-no script: the page zooms by style alone, and its policy forbids it any request.
+The chart has one lane per machine and one bar per job. The colour shows the package, the shade shows the stage, and a
+tooltip names the job. There is no script: the page zooms with CSS only, and its policy forbids any request.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _chart(forecast: Forecast, hues: dict[str, int]) -> Iterator[str]:
 
 
 def _lanes(forecast: Forecast, one: PoolForecast, bars: list[str]) -> Iterator[str]:
-    """The lanes of a pool: a unit of height a machine, a unit of width a second."""
+    """The lanes of a pool: one unit of height per machine, one unit of width per second."""
     count, end = one.pool.count, forecast.end
     height = max(_LEAST_POOL_PIXELS, count * _LANE_PIXELS)
     label = f"{one.pool.name}: {one.jobs} jobs, {one.busy:.0%} busy"

@@ -1,4 +1,4 @@
-"""What recorded builds took, read from the manifests that they leave."""
+"""The durations of recorded builds, read from their manifests."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ci_compiler.errors import Finding, InputError, Place, wrong
 from ci_compiler.workflows.variant import MANIFEST
 
 NAME = PurePosixPath(MANIFEST).name
-"""The file that a build leaves."""
+"""The name of the manifest file of a build."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The median seconds of a build by branch and variant name, out of how many manifests."""
+    """The median duration of builds in seconds, by branch and variant name, and the number of manifests."""
 
     seconds: Mapping[tuple[str, str], int] = field(default_factory=dict)
     manifests: int = 0
 
 
 def read_history(folder: Path) -> History:
-    """The manifests in `folder` and below. Raises InputError where there are none, or one is broken."""
+    """Reads the manifests in `folder` and below. Raises InputError if there are none, or if one is invalid."""
     if not folder.is_dir():
         raise wrong(folder, Code.HISTORY_MISSING, "no such folder")
     found: dict[tuple[str, str], list[float]] = {}
@@ -50,7 +50,7 @@ def read_history(folder: Path) -> History:
 
 
 class _BrokenError(Exception):
-    """A manifest that is none."""
+    """A file is not a valid manifest."""
 
     def __init__(self, path: Path, message: str, line: int = 0, column: int = 0) -> None:
         place = Place(file=str(path), line=line, column=column)
@@ -66,7 +66,7 @@ def _manifests(folder: Path) -> Iterator[Path]:
 
 
 def _read(path: Path) -> tuple[str, str, float | None]:
-    """The branch, the name and the seconds of one build; None where the store held it already. Raises _BrokenError."""
+    """The branch, the name and the seconds of a build (None if the store already had it). Raises _BrokenError."""
     try:
         content: Any = json.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -76,11 +76,11 @@ def _read(path: Path) -> tuple[str, str, float | None]:
     except (ValueError, RecursionError):
         raise _BrokenError(path, "not JSON") from None
     if not isinstance(content, dict):
-        raise _BrokenError(path, "not a build's manifest: a mapping is one")
+        raise _BrokenError(path, "not the manifest of a build: not a mapping")
     branch, name, seconds = (content.get(key) for key in ("branch", "name", "seconds"))
     for key, value in (("branch", branch), ("name", name)):
         if not isinstance(value, str):
-            raise _BrokenError(path, f"not a build's manifest: {key!r} is no text")
+            raise _BrokenError(path, f"not the manifest of a build: {key!r} is not text")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
-        raise _BrokenError(path, "not a build's manifest: 'seconds' is no number of seconds")
+        raise _BrokenError(path, "not the manifest of a build: 'seconds' is not a number of seconds")
     return str(branch), str(name), None if content.get("built") is False else float(seconds)

@@ -31,7 +31,7 @@ def install(spec: Spec, shared: Container[str], *, branch: str, name: str, packa
 
 
 def shared_suffixes(cells: Iterable[Cell]) -> set[str]:
-    """The suffixes of names that several branches build."""
+    """The suffixes of the names that several branches build."""
     branches: dict[str, set[str]] = defaultdict(set)
     for cell in cells:
         branches[cell.suffix].add(cell.branch)
@@ -39,6 +39,6 @@ def shared_suffixes(cells: Iterable[Cell]) -> set[str]:
 
 
 def _with_needs(spec: Spec, package: str) -> list[str]:
-    """`package` and all that it is built with, in build order."""
+    """`package` and all packages that it needs, in build order."""
     wanted = {package, *needs_of(spec, package)}
     return [one.name for one in in_build_order(spec.packages) if one.name in wanted]

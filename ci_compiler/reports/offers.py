@@ -1,9 +1,8 @@
-"""What a fleet offers of one package, ranked, and what of it a machine can run.
+"""The variants of one package, ranked, and which of them a machine can run.
 
-A variant fits where its system is the machine's, the CPU runs its ISA, a GPU of the machine runs its cubin and the
-driver runs its toolkit. Of those that fit, the best is chosen by, in this order: a GPU variant before a CPU-only one,
-the GPU's own architecture before one whose code merely runs there, the newest CUDA, the ISA that suits the workload,
-the newest Python.
+A variant fits if its system is the machine's, the CPU runs its ISA, a GPU of the machine runs its cubin and the driver
+runs its toolkit. Variants that fit are ranked by these criteria, in this order: a GPU variant before a CPU-only one,
+the GPU's own architecture before a compatible one, the newest CUDA, the ISA that suits the workload, the newest Python.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ci_compiler.spec.model import Spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What is asked for. An empty `branch` or `python` stands for any."""
+    """What the user asks for. An empty `branch` or `python` means any."""
 
     package: str
     workload: Workload = Workload.GENERAL
@@ -29,15 +28,15 @@ class Wishes:
     python: str = ""
 
     def allow(self, offer: Offer) -> bool:
-        """Whether `offer` is of the branch and the Python that are asked for."""
+        """Whether `offer` has the branch and the Python that are asked for."""
         return self.branch in {"", offer.branch} and self.python in {"", offer.python}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A machine as the choice sees it, its driver apart: everything that tells answers apart.
+    """What the answer depends on in a machine, except for its driver.
 
-    `gpu` is None for a machine without a GPU, and (`has_gpu`) for one whose GPU the tables do not hold.
+    `gpu` is None if the machine has no GPU, or if the hardware tables lack its GPU (then `has_gpu` is true).
     """
 
     system: str
@@ -48,7 +47,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A variant on a branch. `driver` is the lowest that runs it on the machine's GPU, 0 for a CPU-only variant."""
+    """A variant on a branch. `driver` is the lowest one that runs it on the machine's GPU; 0 for a CPU-only variant."""
 
     name: str
     package: str
@@ -63,7 +62,7 @@ class Offer:
 
 
 def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, workload: Workload) -> list[Offer]:
-    """The variants of `package`, the most wanted first, with the drivers that they need on `gpu` (None: their own)."""
+    """The variants of `package`, best first, with the drivers that they need on `gpu` (None: on their own GPU)."""
     branches = {name: at for at, name in enumerate(branch_order(spec, package))}
     isas = {name: at for at, name in enumerate(isa_order(spec.hardware, workload))}
     pythons = {name: at for at, name in enumerate(python_order(spec))}
@@ -93,7 +92,7 @@ def _offer(spec: Spec, cell: Cell, name: str, package: str, gpu: Gpu | None) -> 
 
 
 def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:
-    """The lowest driver that runs `cell` on `gpu` (None: the one that it is built for); 0 for a CPU-only cell."""
+    """The lowest driver that runs `cell` on `gpu` (None: the GPU of the cell); 0 for a CPU-only cell."""
     if cell.gpu == CPU:
         return 0
     toolkit = spec.hardware.toolkit(spec.branches[cell.branch].cuda)
@@ -101,20 +100,20 @@ def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:
 
 
 def fits(hardware: Hardware, profile: Profile, one: Cell | Offer) -> bool:
-    """Whether the machine runs `one`, with a driver that is new enough."""
+    """Whether the machine runs `one` with a driver that is new enough."""
     cpu = one.system == profile.system and one.isa in profile.isas
     return cpu and (one.gpu == CPU or runs_cubin(hardware, profile, one.gpu))
 
 
 def runs_cubin(hardware: Hardware, profile: Profile, gpu: str) -> bool:
-    """Whether the machine's GPU runs code that is built for `gpu`."""
+    """Whether the machine's GPU runs code built for `gpu`."""
     return gpu != CPU and profile.gpu is not None and profile.gpu.runs_cubin_of(hardware.gpu(gpu))
 
 
 def isa_order(hardware: Hardware, workload: Workload) -> list[str]:
-    """Every ISA, the most wanted first: the workload's own, then by how much they include.
+    """Every ISA, best first: the one for the workload, then by the number of ISAs that they include.
 
-    An ISA for another workload ranks just after the one that it extends: its builds serve that workload alone.
+    An ISA for another workload ranks directly after the one that it extends: its builds only serve that workload.
     """
     special = {one.isa for one in Workload if one.isa}
 
@@ -126,7 +125,7 @@ def isa_order(hardware: Hardware, workload: Workload) -> list[str]:
 
 
 def branch_order(spec: Spec, package: str) -> list[str]:
-    """The branches with `package`, the newest first: by CUDA, by the package's version, then as the spec has them."""
+    """The branches with `package`, newest first: by CUDA, by the version of the package, then in the spec's order."""
     names = [name for name, branch in spec.branches.items() if package in branch.versions]
 
     def newness(name: str) -> tuple[tuple[int, int], list[int]]:
@@ -137,7 +136,7 @@ def branch_order(spec: Spec, package: str) -> list[str]:
 
 
 def python_order(spec: Spec) -> list[str]:
-    """The Pythons of the matrix, the newest first."""
+    """The Python versions of the matrix, newest first."""
     return sorted(spec.matrix.pythons, key=_numbers, reverse=True)
 
 

@@ -1,8 +1,8 @@
-"""The sentences of an answer: why a variant is the best, why none serves, what an alternative lacks.
+"""The sentences of an answer: why a variant is the best, why none fits, what an alternative lacks.
 
-The sentences are templates in `select.json`. What a sentence depends on here is put in at once; what belongs to one
-machine or one variant (`{driver}`, `{branch}` …) stays a placeholder, which `fill` replaces. The finder page gets the
-templates with their placeholders and fills them in the same way.
+The sentences are templates in `select.json`. This module fills in what it knows. Values of one machine or one variant
+(`{driver}`, `{branch}` …) remain placeholders, which `fill` replaces. The finder page gets the templates with these
+placeholders and fills them in the same way.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_cubin
 
 @cache
 def say(key: str, **values: object) -> str:
-    """The sentence called `key`, with `values` in place of their placeholders; other placeholders stay."""
+    """The sentence called `key`, with `values` in place of their placeholders; other placeholders remain."""
     return fill(_sentences()[key], values)
 
 
 def fill(text: str, values: Mapping[str, object]) -> str:
-    """`text` with `values` in place of their placeholders; other placeholders stay."""
+    """`text` with `values` in place of their placeholders; other placeholders remain."""
     return re.sub(r"\{([a-z]+)\}", lambda found: str(values.get(found[1], found[0])), text)
 
 
 def of_offer(offer: Offer) -> dict[str, object]:
-    """What `fill` puts into a sentence about `offer`."""
+    """The values for sentences about `offer`."""
     return asdict(offer) | {"needed": offer.driver}
 
 
@@ -42,7 +42,7 @@ def where(wishes: Wishes) -> str:
 
 
 def instead(wishes: Wishes, offer: Offer) -> str:
-    """What `wishes` must give up for `offer`."""
+    """Which of `wishes` to give up for `offer`."""
     return listed(
         say(f"need-{axis}", asked=asked, **of_offer(offer))
         for axis, asked, own in (("branch", wishes.branch, offer.branch), ("python", wishes.python, offer.python))
@@ -50,17 +50,17 @@ def instead(wishes: Wishes, offer: Offer) -> str:
     )
 
 
-# Why nothing, or no GPU variant, serves.
+# Why nothing, or no GPU variant, fits.
 
 
 def impossible(profile: Profile) -> str:
-    """Why no machine has this GPU and this CPU."""
+    """Why no machine can have this GPU and this CPU."""
     summary, systems = (profile.gpu.summary, profile.gpu.systems) if profile.gpu else ("", ())
     return say("impossible", summary=summary, systems=listed(systems), host=profile.system)
 
 
 def unserved_gpu(hardware: Hardware, profile: Profile, wanted: Iterable[Offer], needed: int) -> str:
-    """Why no GPU variant among `wanted` serves; `needed` is the lowest driver with which one does, 0 for none."""
+    """Why no GPU variant among `wanted` fits; `needed` is the lowest driver with which one does, 0 for none."""
     if needed:
         return say("gpu-driver", needed=needed)
     if profile.gpu is None:
@@ -75,14 +75,14 @@ def unserved_gpu(hardware: Hardware, profile: Profile, wanted: Iterable[Offer], 
 
 
 def unserved(hardware: Hardware, profile: Profile, wanted: Iterable[Offer]) -> str:
-    """Why nothing among `wanted` serves, a CPU-only variant included."""
+    """Why nothing among `wanted` fits, not even a CPU-only variant."""
     here = [offer for offer in wanted if offer.system == profile.system and offer.gpu == CPU]
     if not here:
         return say("none-system", host=profile.system)
     return say("none-isa", isas=_least(hardware, here), has=listed(profile.isas), host=profile.system)
 
 
-# Why the best is the best.
+# Why a variant is the best.
 
 
 def why(
@@ -90,8 +90,8 @@ def why(
 ) -> Iterator[str]:
     """Why `best` is the best for the GPU, the branch and the driver.
 
-    `newest`: its branch is the newest. `later` is the best with any driver, if it is another one. `known`: the
-    machine's driver is known.
+    `newest`: its branch is the newest one. `later`: the best variant with any driver, if that is another one. `known`:
+    the machine's driver is known.
     """
     if best.gpu == CPU:
         yield say("cpu-only" if profile.has_gpu else "no-gpu")
@@ -108,7 +108,7 @@ def why(
 
 
 def why_isa(hardware: Hardware, profile: Profile, workload: Workload, best: str, wanted: str) -> str:
-    """Why the ISA `best`; `wanted` is the one that suits `workload` most, of those that the CPU runs."""
+    """Why the ISA `best` was chosen; `wanted` is the ISA that suits `workload` best, of those that the CPU runs."""
     suited = workload.isa
     if suited and best == suited:
         return say("isa-suited", workload=workload.words)
@@ -121,11 +121,11 @@ def why_isa(hardware: Hardware, profile: Profile, workload: Workload, best: str,
     return say("isa-best" if best == wanted else "isa-built")
 
 
-# What an alternative is like.
+# How an alternative differs.
 
 
 def alternative(hardware: Hardware, axis: str, best: Offer, other: Offer) -> str:
-    """What there is to say about `other`, which differs from `best` in `axis` alone."""
+    """The sentence about `other`, which differs from `best` only in `axis`."""
     if axis == "gpu":
         return say("other-cpu" if other.gpu == CPU else "other-gpu")
     if axis == "branch":
@@ -145,13 +145,13 @@ def _sentences() -> Mapping[str, str]:
 
 
 def listed(words: Iterable[str]) -> str:
-    """`a, b and c`, each once."""
+    """`a, b and c`, without duplicates."""
     *most, last = dict.fromkeys(words) or [say("nothing")]
     return f"{', '.join(most)} {say('and')} {last}" if most else last
 
 
 def _least(hardware: Hardware, offers: Iterable[Offer]) -> str:
-    """The ISAs of `offers` that include no other of them."""
+    """The ISAs of `offers` that include no other ISA of them."""
     built = {offer.isa for offer in offers}
     names = [name for name in hardware.isas if name in built]
     return listed(name for name in names if not (hardware.runs([name]) - {name}) & built)

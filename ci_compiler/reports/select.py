@@ -1,7 +1,7 @@
-"""The variant that a machine should run, why, what else runs there, and what a better one would need.
+"""The best variant for a machine, why it is the best, what else runs there, and what a better one would need.
 
-`Finder` decides, for every driver at once. `select` asks it about one machine; the finder page holds its answers for
-all of them (`site/tables.py`), so that nothing is decided in JavaScript.
+`Finder` decides for all drivers at once. `select` asks it about one machine. The finder page contains its answers for
+all machines (`site/tables.py`), so that JavaScript decides nothing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fit
 from ci_compiler.spec.model import Spec
 
 _AXES = ("python", "isa", "branch", "gpu")
-"""What variants of a package differ in. Variants that differ in the first rank before those that differ in the last."""
+"""The axes in which variants of a package differ; alternatives are listed in the order of these axes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
-    """An offer that is not the best, and why it is not or what it would need."""
+    """An offer that is not the best, with the reason or with what it would need."""
 
     offer: Offer
     note: str
@@ -35,9 +35,9 @@ class Noted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The answer from `driver` on, up to the driver of the next step. `best` None: nothing serves.
+    """The answer from `driver` on, up to the driver of the next step. `best` None: nothing fits.
 
-    `nearest` is what asks the least of the CPU, where nothing serves. `impossible`: no such machine exists.
+    `nearest`: the variant with the lowest demands on the CPU, if nothing fits. `impossible`: no such machine exists.
     """
 
     driver: int
@@ -50,13 +50,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The answers for a machine by its driver: `steps` from driver 0 upwards, and `unknown` where it is not known."""
+    """The answers for a machine by driver: `steps` from driver 0 upwards, and `unknown` for an unknown driver."""
 
     steps: tuple[Step, ...]
     unknown: Step
 
     def at(self, driver: int) -> tuple[Step, tuple[Step, ...]]:
-        """The answer with `driver` (0: not known), and those that need a newer one."""
+        """The answer with `driver` (0: not known), and the answers that need a newer driver."""
         if not driver:
             return self.unknown, ()
         passed = sum(step.driver <= driver for step in self.steps)
@@ -65,10 +65,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """The answer. `best` None: nothing serves. `problems` say why a GPU, or the whole machine, is not served.
+    """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU, or the whole machine.
 
-    `runners_up` fit and differ from the best in one thing each. `better` do not fit; where nothing does, they are the
-    nearest. `impossible`: no such machine exists.
+    `runners_up` fit and differ from the best in one axis each. `better` do not fit; if nothing fits, they are the
+    nearest variants. `impossible`: no such machine exists.
     """
 
     best: Offer | None
@@ -80,7 +80,7 @@ class Recommendation:
     install: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The answer as `--json` prints it."""
+        """The answer for `--json`."""
         return {
             "best": asdict(self.best) if self.best else None,
             "impossible": self.impossible,
@@ -93,7 +93,7 @@ class Recommendation:
 
 
 def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) -> Recommendation:
-    """The variant among `cells` for `machine`. The spec must know what `wishes` names."""
+    """The best variant among `cells` for `machine`. The names in `wishes` must be in the spec."""
     cells = tuple(cells)
     device = max(machine.gpus, key=lambda one: (one.capability, -one.index), default=None)
     gpu = spec.hardware.gpus.get(device.sm) if device else None
@@ -124,13 +124,13 @@ def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) 
 
 
 def _facts(device: GpuDevice | None, driver: int, wishes: Wishes) -> dict[str, object]:
-    """What `reasons.fill` puts into sentences about the machine and the wishes."""
+    """The values for sentences about the machine and the wishes."""
     gpu: dict[str, object] = {"own": device.sm, "device": device.name, "driver": driver} if device else {}
     return gpu | {"package": wishes.package, "where": reasons.where(wishes)}
 
 
 def _better(step: Step, later: Iterable[Step], anywhere: Step, wishes: Wishes) -> tuple[Noted, ...]:
-    """What a newer driver or other wishes allow and is better; where neither helps, what needs another CPU."""
+    """Better variants with a newer driver or other wishes; if there are none, variants that need another CPU."""
     newer = (one.best for one in later if one.best)
     found = [Noted(offer=one, note=reasons.say("need-driver", **reasons.of_offer(one))) for one in newer]
     if anywhere.best and anywhere.best != step.best:
@@ -153,15 +153,15 @@ class Finder:
         self._wanted = cache(lambda wishes: list(filter(wishes.allow, self.ranked(None, Workload.GENERAL))))
 
     def _ranked(self, gpu: Gpu | None, workload: Workload) -> list[Offer]:
-        """Every offer, the most wanted first, with the drivers that they need on `gpu`."""
+        """Every offer, best first, with the drivers that they need on `gpu`."""
         return offers(self.spec, self._cells, self.package, gpu, workload)
 
     def _fitting(self, profile: Profile, workload: Workload) -> list[Offer]:
-        """The offers that the machine runs with a driver that is new enough, the most wanted first."""
+        """The offers that the machine runs with a driver that is new enough, best first."""
         return [offer for offer in self.ranked(profile.gpu, workload) if fits(self.hardware, profile, offer)]
 
     def answer(self, profile: Profile, wishes: Wishes) -> Answer:
-        """The best for the machine, for each driver that it may have."""
+        """The best offer for the machine, for each driver that it may have."""
         if profile.gpu and profile.system not in profile.gpu.systems:
             step = Step(driver=0, best=None, problems=(reasons.impossible(profile),), impossible=True)
             return Answer(steps=(step,), unknown=step)
@@ -175,7 +175,7 @@ class Finder:
         return Answer(steps=steps, unknown=unknown)
 
     def _step(self, profile: Profile, wishes: Wishes, driver: int, best: Offer | None, later: Sequence[Offer]) -> Step:
-        """The answer with `best`; `later` are the bests with newer drivers."""
+        """The answer with `best`; `later` are the best offers with newer drivers."""
         problems = []
         if profile.has_gpu and (best is None or best.gpu == CPU):
             needed = later[0].driver if later else 0
@@ -200,15 +200,15 @@ class Finder:
             yield reasons.why_isa(self.hardware, profile, wishes.workload, best.isa, wanted)
 
     def _nearest(self, profile: Profile, workload: Workload) -> Offer | None:
-        """The variant that asks the least of the CPU, on any branch."""
+        """The variant with the lowest demands on the CPU, on any branch."""
         any_cpu = replace(profile, isas=tuple(self.hardware.isas))
         order = self._isas(workload)
         return max(self.fitting(any_cpu, workload), key=lambda offer: order.index(offer.isa), default=None)
 
     def alternatives(self, among: Iterable[Offer]) -> Mapping[Offer, Sequence[Noted]]:
-        """For each of the offers `among`, which are ranked: those that differ from it in one thing and rank lower.
+        """For each of the ranked offers `among`: those that differ from it in one axis and rank lower.
 
-        All ISAs but its own are among them: which ISA ranks higher depends on the workload.
+        They include all other ISAs, because the rank of an ISA depends on the workload.
         """
         alike: dict[tuple[str, ...], list[Offer]] = defaultdict(list)
         ranked = list(among)
@@ -227,7 +227,7 @@ class Finder:
 
 
 def _bests(fitting: Sequence[Offer]) -> Iterator[tuple[int, Offer | None]]:
-    """The best of `fitting`, which are ranked, from driver 0 on, and from each driver that makes it another one."""
+    """The best of the ranked offers `fitting` from driver 0 on, and from each driver at which the best one changes."""
     present: Offer | None = None
     for driver in sorted({0, *(offer.driver for offer in fitting)}):
         best = next((offer for offer in fitting if offer.driver <= driver), None)
@@ -237,5 +237,5 @@ def _bests(fitting: Sequence[Offer]) -> Iterator[tuple[int, Offer | None]]:
 
 
 def _all_but(axis: str, offer: Offer) -> tuple[str, ...]:
-    """What offers that differ from `offer` at most in `axis` have in common."""
+    """The values that `offer` shares with offers that differ from it only in `axis`."""
     return axis, *(getattr(offer, other) for other in _AXES if other != axis), offer.system

@@ -1,4 +1,4 @@
-"""How a run went, as Markdown for its summary: a row a variant, from what the stages left as artifacts."""
+"""The Markdown summary of a run: one row per variant, from the artifacts of its stages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarisedRun:
-    """A run's circumstances: the event's name, the branch or tag it runs at, whether publishing was asked for."""
+    """A run: the name of its event, its branch or tag, and whether it was asked to publish."""
 
     event: str
     ref: str
@@ -27,7 +27,7 @@ class SummarisedRun:
 
 
 def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], results: Path) -> str:
-    """The table of the `chosen` variants; `results` holds the run's artifacts, a folder each by its name."""
+    """The table of the `chosen` variants; `results` is the folder of the run's artifacts, one folder per artifact."""
     if not chosen:
         return "Nothing was to be built.\n"
     head = ["variant", *(stage.name for stage in stages() if stage is not PUBLISH), "time", "size", "published"]
@@ -36,7 +36,7 @@ def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], re
 
 
 def left_to_dispatch(plan: Plan, choice: RunSelection) -> str:
-    """The variants that a pull request rebuilds and does not build, with the command that starts each."""
+    """The variants that a pull request affects but does not build, with the command that starts each."""
     commands = [
         built.dispatch
         for name in choice.left
@@ -45,7 +45,7 @@ def left_to_dispatch(plan: Plan, choice: RunSelection) -> str:
     ]
     listed = "\n".join(commands)
     count = f"{len(choice.left)} further variants are rebuilt by this change"
-    return f"<details><summary>{count}; start them by</summary>\n\n```sh\n{listed}\n```\n\n</details>\n"
+    return f"<details><summary>{count}; start them with</summary>\n\n```sh\n{listed}\n```\n\n</details>\n"
 
 
 def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, chosen: Sequence[str]) -> list[str]:
@@ -54,20 +54,20 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     tests = {stage: _read(results / f"{stage}-{name}" / RESULT) for stage in stages_that_test()}
     needs = [variant_name(need, built.cell.suffix) for need in plan.spec.packages[built.variant.package].needs]
     waited = any(need in chosen and not _manifest(results, need) for need in needs)
-    said = {BUILD: "passed" if manifest else "not reached" if waited else "**failed**"}
+    cells = {BUILD: "passed" if manifest else "not reached" if waited else "**failed**"}
     for stage, result in tests.items():
         if stage not in built.route.pools:
             reason = built.route.skipped.get(stage, "")
-            said[stage] = f"no: {markdown_text(reason)}" if reason else "–"
+            cells[stage] = f"no: {markdown_text(reason)}" if reason else "–"
         elif not manifest:
-            said[stage] = "not reached"
+            cells[stage] = "not reached"
         else:
-            said[stage] = "passed" if result.get("passed") else "**failed**"
+            cells[stage] = "passed" if result.get("passed") else "**failed**"
     published = _read(results / f"publish-{name}" / PUBLISHED)
-    failed = any(cell in {"**failed**", "not reached"} for cell in said.values())
+    failed = any(cell in {"**failed**", "not reached"} for cell in cells.values())
     return [
         f"`{name}`",
-        *(said[stage] for stage in (BUILD, *stages_that_test())),
+        *(cells[stage] for stage in (BUILD, *stages_that_test())),
         _number(manifest, "seconds", duration),
         _number(manifest, "closure_size", size),
         markdown_text(str(published["result"])) if "result" in published else _why_not(run, branch, failed=failed),
@@ -85,13 +85,13 @@ def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:
 
 
 def _manifest(results: Path, name: str) -> Mapping[str, Any]:
-    """The manifest of a build; a run's only artifact, a build's then, comes without its folder (download-artifact)."""
+    """The manifest of a build. download-artifact creates no folder for an artifact that is the only one of a run."""
     alone = _read(results / MANIFEST_FILE)
     return alone if alone.get("name") == name else _read(results / f"build-{name}" / MANIFEST_FILE)
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """The JSON object in a file; an empty one where there is none to read."""
+    """The JSON object in a file; empty if the file cannot be read or has no JSON object."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""Who takes the jobs of the compiled workflows: every label set they ask for, against declared pools and live runners.
+"""Who takes the jobs of the compiled workflows: compares their label sets with declared pools and live runners.
 
-GitHub lets a job whose label set nobody serves wait for 24 hours and then cancels it. A runner takes a job when it
-bears all of its labels, in any case, and belongs to its group. The runners of a scale set show no labels and exist only
-while they work, so that seeing none of them says nothing.
+GitHub cancels a job that waits for 24 hours because no runner has its labels. A runner takes a job if it has all of the
+job's labels, in any case, and belongs to the job's group. The runners of a scale set have no labels and exist only
+while they work, so their absence proves nothing.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class CoverageVerdict(StrEnum):
 
 
 UNSERVED = frozenset({CoverageVerdict.NOBODY, CoverageVerdict.OFFLINE})
-"""The verdicts under which jobs wait until GitHub cancels them."""
+"""The verdicts with which jobs wait until GitHub cancels them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSet:
-    """What jobs ask for: where they run, the pool that the spec declares for it with its count of machines.
+    """The `runs-on` of some jobs, with the pool that the spec declares for it and the pool's number of machines.
 
-    `pool` is '' for a machine that GitHub hosts. `jobs` counts those of a build of everything, by stage.
+    `pool` is '' for a machine hosted by GitHub. `jobs` counts the jobs of a full build, by stage.
     """
 
     runs_on: RunsOn
@@ -60,7 +60,7 @@ class Served:
 
 
 def label_sets(plan: Plan) -> tuple[LabelSet, ...]:
-    """Every label set of the compiled workflows, in the order of the spec's pools; GitHub's own machines last."""
+    """Every label set of the compiled workflows, in the order of the spec's pools; the one for hosted machines last."""
     jobs: dict[str, Counter[Stage]] = {}
     for shard in plan.shards:
         for cell, route in shard.cells:
@@ -75,7 +75,7 @@ def label_sets(plan: Plan) -> tuple[LabelSet, ...]:
 
 
 def cover(asked: Iterable[LabelSet], runners: Iterable[Runner] | None) -> tuple[Served, ...]:
-    """A verdict on each label set, by the live `runners`; None: nobody asked for them, only the spec counts."""
+    """The verdict on each label set. `runners` are the live runners; None: judge by the spec alone."""
     live = None if runners is None else tuple(runners)
     return tuple(_cover(one, live) for one in asked)
 
@@ -98,10 +98,10 @@ def _cover(asked: LabelSet, runners: tuple[Runner, ...] | None) -> Served:
 
 
 def takes(runner: Runner, job: RunsOn) -> bool:
-    """Whether GitHub gives `runner` a job that asks for `job`."""
+    """Whether GitHub gives `runner` a job whose `runs-on` is `job`."""
     if job.scale_set:
         return not runner.labels and runner.name.lower().startswith(f"{job.scale_set.lower()}-")
     if job.group and job.group.lower() != runner.group.lower():
         return False
-    bears = {label.lower() for label in runner.labels}
-    return bool(bears) and all(label.lower() in bears for label in job.labels)
+    labels = {label.lower() for label in runner.labels}
+    return bool(labels) and all(label.lower() in labels for label in job.labels)

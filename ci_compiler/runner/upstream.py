@@ -1,4 +1,4 @@
-"""What the runner toolkit takes from others: versions, defaults and limits, from `upstream.json` with their sources."""
+"""Facts about other software: versions, defaults and limits, from `upstream.json`, which states their sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """`written`: a day on which this version existed, in seconds since 1970.
+    """`written`: a day on which this version of the package existed, in seconds since 1970.
 
     `runner`: the lowest version that may still register. `nix`: settings where nothing sets them; from Nix
     `builds_since` on, builds are made in `builds_folder`.
@@ -27,7 +27,7 @@ class Upstream:
 
 @cache
 def upstream() -> Upstream:
-    """The bundled facts, read once."""
+    """The facts from `upstream.json`."""
     data = json.loads(Path(__file__).with_name("upstream.json").read_bytes())
     return Upstream(
         written=int(datetime.fromisoformat(data["written"]).replace(tzinfo=UTC).timestamp()),

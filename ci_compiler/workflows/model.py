@@ -1,7 +1,8 @@
 """Workflows as types: the parts of GitHub's workflow syntax that the compiler uses.
 
 The fields of a class are the keys of its YAML mapping, in the order in which they are written: `_` is written as `-`, a
-`_` at the end is dropped, and a field that is None is left out. `Part.node` makes the plain nodes that `writer` prints.
+`_` at the end is dropped, and a field with the value None is left out. `Part.node` makes the plain nodes that `writer`
+prints.
 
 What must hold for every workflow holds by construction: its own token may do nothing, each job states its permissions
 and its time limit, each action is pinned, and no script contains an expression.

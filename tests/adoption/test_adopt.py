@@ -350,7 +350,7 @@ def test_a_further_python(tmp_path: Path) -> None:
 
 
 @needs_nix
-def test_one_package_alone(tmp_path: Path) -> None:
+def test_a_single_package(tmp_path: Path) -> None:
     texts = {name: text for name, text in bundled()["main"].items() if name.startswith("pytorch-")}
     found = adopt([folder_of(tmp_path / "main", texts)])
     assert names(found) == {"main": set(texts)}
@@ -384,7 +384,7 @@ def test_packages_that_the_stand_in_does_not_know(tmp_path: Path) -> None:
 
 
 @needs_nix
-def test_a_package_on_one_branch_alone(tmp_path: Path) -> None:
+def test_a_package_on_only_one_branch(tmp_path: Path) -> None:
     folders = [
         folder_of(
             tmp_path / branch,
@@ -488,7 +488,7 @@ def importing(document: dict[str, object], **repository: object) -> dict[str, st
 
 
 @needs_nix
-def test_torchvision_alone_keeps_the_repository_of_its_torch(tmp_path: Path) -> None:
+def test_only_torchvision_keeps_the_repository_of_its_torch(tmp_path: Path) -> None:
     texts = importing(small())
     found = adopt([folder_of(tmp_path / "main", texts)])
     assert names(found) == {"main": set(texts)}

@@ -106,7 +106,7 @@ def spec() -> Spec:
 def test_no_false_alarm_on_the_bundled_stack(tmp_path: Path, branch: str) -> None:
     write(tmp_path, bundled_spec(), branch)
     (tmp_path / "README.md").write_text(
-        "44 variants, 59-variant branches, 153 variants a package; 459 variants.\n", "utf-8"
+        "44 variants, 59-variant branches, 153 variants per package; 459 variants.\n", "utf-8"
     )
     assert [str(finding) for finding in audit(tmp_path, bundled_spec(), branch)] == []
 

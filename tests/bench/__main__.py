@@ -1,8 +1,8 @@
 """`python -m tests.bench [--only NAME] [VARIANTS…]`: start-up, and every command that works on a whole fleet.
 
-Whole processes: the median of several runs with the least and the most, and the peak memory of the largest child. The
-floor of compiling is PyYAML's C dumper writing the very same documents in the same run: the ratio to it holds from
-machine to machine where seconds do not.
+Measures whole processes: the median, minimum and maximum of several runs, and the peak memory of the largest child. The
+floor of compiling is PyYAML's C dumper writing the same documents in the same run: the ratio to it is comparable
+between machines, unlike seconds.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tests.bench.repository import repository
 SIZES = (STACK, *SHAPES)
 START, TEXT = "start-up", "text"
 LARGE = 100_000
-"""From so many variants on, only what the aims name is measured unless it is asked for: text, compile and check."""
+"""From this number of variants on, only text, compile and check are measured unless others are asked for."""
 
 
 def start_up() -> None:
-    """The cost of the interpreter, and of the least that the command does."""
+    """The cost of the interpreter, and of the smallest command."""
     bare = process([PYTHON, "-c", "pass"], runs=9)
     version = process([*CI_COMPILE, "--version"], runs=9)
     print(f"bare python    {bare}")

@@ -1,4 +1,4 @@
-"""What is measured: each command that works on the whole fleet, or on all of a branch, as a whole process."""
+"""The benchmarks: each command that works on the whole fleet, or on a whole branch, as a process."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ for root in map(Path, sys.argv[1:]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """A command in a repository; `statuses` are the exit codes of one that worked.
+    """A command in a repository; `statuses` are its exit codes on success.
 
-    `writes` is the folder that it fills, which is emptied before each run; `nix` says that it starts Nix, for
-    seconds a branch, and is measured fewer times; `every`, that it wants every branch's recipes.
+    `writes`: the folder that it fills, which is emptied before each run. `nix`: it starts Nix, which takes seconds per
+    branch, so it is measured fewer times. `every`: it needs the recipes of every branch.
     """
 
     what: str
@@ -37,7 +37,7 @@ class Benchmark:
     every: bool = False
 
     def measure(self, repository: Repository, *, runs: int) -> Figure:
-        """Times it. Raises RuntimeError where it fails."""
+        """Measures the command. Raises RuntimeError if it fails."""
         written = self.writes(repository)
 
         def empty() -> None:

@@ -41,10 +41,10 @@ def process(
     before: Callable[[], None] = lambda: None,
     warm: bool = True,
 ) -> Figure:
-    """Wall time and peak memory of whole processes, `before` each of which something is made ready, untimed.
+    """Wall time and peak memory of whole processes. `before` runs before each process and is not timed.
 
-    `warm`: after one run that does not count. The peak is the largest process' own, children that it waited for
-    included one by one. Raises RuntimeError where a status is none of `statuses`.
+    `warm`: after one run that does not count. The peak is that of the largest single process, which may be a child that
+    the process waited for. Raises RuntimeError if a status is not one of `statuses`.
     """
     seconds, processor, peak = [], [], 0
     for run in range(runs + warm):

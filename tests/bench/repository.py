@@ -1,4 +1,4 @@
-"""A repository with a fleet in it, as the benchmarks' commands meet one."""
+"""A repository with a fleet for the benchmarks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ci_compiler.sync.compiled import compile_files
 from tests.bench.fleets import fleet
 
 EDITED = 10
-"""Recipes that the commit before the last has otherwise."""
+"""The number of recipes that differ in the commit before the last."""
 
 _AUTHOR = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "gc.auto=0")
 

@@ -19,7 +19,7 @@ Case: TypeAlias = tuple[str, Contexts]
 
 
 class ExpressionError(ValueError):
-    """GitHub would not evaluate the expression: the reason is GitHub's own."""
+    """GitHub's evaluator rejects the expression; the message is GitHub's own."""
 
 
 def expression_values(cases: Iterable[Case]) -> list[Any]:

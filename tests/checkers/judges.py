@@ -1,6 +1,6 @@
-"""The checkers of whole files: each takes paths and returns one line a problem, none where all is well.
+"""The checkers of whole files: each takes paths and returns one line per problem, none if there is no problem.
 
-Any of them judges a whole tree in one process; give it all files at once.
+Each one checks a whole tree in one process, so pass all files at once.
 """
 
 import json
@@ -42,17 +42,17 @@ def schema_problems(schema: str, paths: list[Path]) -> list[str]:
 
 
 def _schema_problem(error: dict[str, Any]) -> str:
-    """An error of a union is told by its deepest match, which names the key that is wrong."""
+    """An error of a union is reported by its deepest match, which names the wrong key."""
     told = error.get("best_deep_match", error)
     return _line(f"{error['filename']}: {told['path']}: {told['message']}")
 
 
 def language_service_problems(paths: Iterable[Path]) -> list[str]:
-    """What GitHub's own parser says, as its editor extension shows it: errors and warnings, without hints.
+    """The findings of GitHub's own parser, as in its editor extension: errors and warnings, without hints.
 
     It follows `uses: ./…` to called workflows and local actions (inputs, secrets) and knows every context's names;
     it does not check expression types, runner labels or the inputs of other repositories' actions, and reports a
-    called workflow of another repository as not found. An error in a called workflow is told in its callers as well.
+    called workflow of another repository as not found. An error in a called workflow is reported for its callers too.
     """
     judged = files(paths)
     answers = ask("language-service", [{"path": str(path), "root": str(repository(path))} for path in judged])
@@ -64,7 +64,7 @@ def language_service_problems(paths: Iterable[Path]) -> list[str]:
 
 
 def actionlint_problems(paths: Iterable[Path]) -> list[str]:
-    """What actionlint says of the workflows among the files: expression types, `needs`, labels, globs, calls.
+    """The findings of actionlint on the workflows among the files: expression types, `needs`, labels, globs, calls.
 
     Labels are those of GitHub and of the repository's `.github/actionlint.yaml`; called workflows and local actions
     are followed, but a local action that does not exist is passed over. It judges no action metadata (those paths are
@@ -81,9 +81,9 @@ def actionlint_problems(paths: Iterable[Path]) -> list[str]:
 
 
 def zizmor_problems(paths: Iterable[Path], persona: Persona = "regular", config: Path | None = None) -> list[str]:
-    """What zizmor says of security, offline: known-vulnerable actions and other things that need GitHub are unseen.
+    """The security findings of zizmor, offline: without those that need GitHub, such as known-vulnerable actions.
 
-    Without `config` no configuration counts, wherever one lies; what a comment in the file ignores is not told.
+    Without `config`, no configuration is used, wherever there is one. Findings that a comment ignores are left out.
     """
     settings = ["--config", config] if config else ["--no-config"]
     options = ["--offline", "--strict-collection", "--no-progress", "--quiet", "--persona", persona, "--format", "json"]

@@ -15,7 +15,7 @@ BUNDLES = PACKAGES / ".cache" / "checkers"
 
 
 def ask(script: str, question: object, *, bundled: bool = True) -> Any:
-    """What `script` answers; one process, however many files or expressions the question holds."""
+    """The answer of `script`, from one process for any number of files or expressions in the question."""
     node = require("node")
     if not (PACKAGES / ".package-lock.json").is_file():
         unavailable("the checkers' npm packages are not installed: (cd tests/checkers && npm ci)")
@@ -24,7 +24,7 @@ def ask(script: str, question: object, *, bundled: bool = True) -> Any:
 
 
 def _bundle(node: str, script: str) -> Path:
-    """The bundle of a script, built anew where it is older than any source of it."""
+    """The bundle of a script, rebuilt if it is older than one of its sources."""
     bundle = BUNDLES / f"{script}.cjs"
     newest = max(source.stat().st_mtime for source in HERE.glob("*.mjs"))
     if not bundle.is_file() or bundle.stat().st_mtime < newest:

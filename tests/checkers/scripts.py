@@ -56,7 +56,7 @@ def scripts(path: Path) -> Iterator[Script]:
 
 
 def shellcheck_problems(paths: Iterable[Path]) -> list[str]:
-    """What shellcheck says of the scripts, style included; a text that many jobs share is told at its first place.
+    """The findings of shellcheck, style included; a script that many jobs share is reported at its first place.
 
     The line is exact in a literal block (`run: |`), the first line's neighbourhood in any other style. It sees each
     script alone: not whether a variable is in `env:`, nor whether an expression's value needs quotes (zizmor does).

@@ -262,7 +262,7 @@ def test_zizmor_reads_the_configuration_it_is_given(good: list[Path], tmp_path: 
     assert all("self-repository" in line for line in zizmor_problems(good))
 
 
-def test_zizmor_tells_of_files_it_cannot_judge(bad: list[Path]) -> None:
+def test_zizmor_reports_files_that_it_cannot_judge(bad: list[Path]) -> None:
     [problem] = zizmor_problems(bad)
     assert "no audit was performed" in problem
 

@@ -1,4 +1,4 @@
-"""The programs that the checkers run: found here, started here, and what happens where one is missing."""
+"""Finds and starts the programs of the checkers, and handles missing ones."""
 
 import os
 import shutil
@@ -58,7 +58,7 @@ def run(
     stdin: str = "",
     env: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run to the end; a status outside of `statuses` is the program's own failure, told with what it said."""
+    """Runs a program to its end. Another status than `statuses` is a failure of the program, shown with its output."""
     done = subprocess.run(command, input=stdin, capture_output=True, encoding="utf-8", check=False, env=env)
     if done.returncode not in statuses:
         raise RuntimeError(f"{Path(command[0]).name} ended with {done.returncode}: {done.stderr or done.stdout}")
@@ -66,7 +66,7 @@ def run(
 
 
 def files(paths: Iterable[Path]) -> list[Path]:
-    """The paths as a list; none at all is an error, lest a mistyped glob pass for a clean tree."""
+    """The paths as a list. An empty list is an error, so that a mistyped glob does not pass as a clean tree."""
     found = list(paths)
     if not found:
         raise ValueError("no files given to judge")

@@ -1,4 +1,4 @@
-"""Debian's Chromium, headless, for tests: a page is opened, used as a person would, and asked what it shows."""
+"""Debian's headless Chromium for tests: opens a page, uses it like a user, and reads what it shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRIVER = Path(__file__).with_name("browser.mjs")
 
 
 class BrowserError(Exception):
-    """What the browser could not do."""
+    """The browser could not do what the test asked for."""
 
 
 class Page:
@@ -29,27 +29,27 @@ class Page:
     def open(
         self, url: str, *, width: int = 1280, height: int = 900, scheme: str = "light", touch: bool = False
     ) -> None:
-        """Opens `url` anew, in a fresh profile."""
+        """Opens `url` in a fresh profile."""
         self._ask(do="open", url=url, width=width, height=height, scheme=scheme, touch=touch)
 
     def reload(self) -> None:
-        """Opens the page once more, in the same profile."""
+        """Reloads the page in the same profile."""
         self._call("reload")
 
     def fill(self, selector: str, text: str) -> None:
-        """Puts `text` into a field, in place of what is there."""
+        """Replaces the text of a field by `text`."""
         self._call("fill", selector, text)
 
     def choose(self, selector: str, value: str) -> None:
-        """Chooses the option of `value`."""
+        """Chooses the option with the value `value`."""
         self._call("selectOption", selector, value)
 
     def click(self, selector: str) -> None:
-        """Clicks what is there, in sight and enabled."""
+        """Clicks the element, which must be visible and enabled."""
         self._call("click", selector)
 
     def press(self, *keys: str) -> None:
-        """Presses keys, one behind the other, wherever the focus is."""
+        """Presses keys one after the other, wherever the focus is."""
         for key in keys:
             self._ask(do="key", method="press", given=[key])
 
@@ -58,11 +58,11 @@ class Page:
         self._ask(do="key", method="type", given=[text])
 
     def text(self, selector: str) -> str:
-        """What an element shows."""
+        """The visible text of an element."""
         return str(self._call("innerText", selector))
 
     def wait(self, selector: str) -> None:
-        """Waits until there is such an element, in sight or not."""
+        """Waits until there is such an element, visible or not."""
         self._call("waitForSelector", selector, {"state": "attached"})
 
     def run(self, script: str) -> Any:
@@ -70,7 +70,7 @@ class Page:
         return self._call("evaluate", script)
 
     def screenshot(self, path: Path) -> None:
-        """Writes a picture of the whole page."""
+        """Writes a screenshot of the whole page."""
         self._call("screenshot", {"path": str(path), "fullPage": True})
 
     @property
@@ -82,7 +82,7 @@ class Page:
 
     @property
     def seen(self) -> dict[str, list[str]]:
-        """What the page said on its console, and the addresses it asked for."""
+        """The messages of the page on its console, and the addresses that it requested."""
         found: dict[str, list[str]] = self._ask(do="seen")
         return found
 
@@ -103,7 +103,7 @@ class Page:
 
 @contextmanager
 def browser() -> Iterator[Page]:
-    """A browser with one page, which `Page.open` opens anew."""
+    """A browser with one page, which `Page.open` opens again."""
     if not (PACKAGES / "playwright-core").is_dir():
         unavailable("the browser's npm package is not installed: (cd tests/checkers && npm ci)")
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []

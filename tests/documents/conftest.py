@@ -1,4 +1,4 @@
-"""One browser for all tests of the page, and a page that must have kept quiet when a test is over."""
+"""One browser for all tests of the page. After each test, the page must not have printed or requested anything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def chromium() -> Iterator[Page]:
 
 @pytest.fixture
 def page(chromium: Page) -> Iterator[Page]:
-    """A page that says nothing on its console and asks for nothing but itself, whatever the test does with it."""
+    """A page that must print nothing on its console and request nothing but itself during the test."""
     yield chromium
     seen = chromium.seen
     assert seen["console"] == []

@@ -1,4 +1,4 @@
-"""BUILD_MATRIX.md: every number is the matrix' own, every link leads to a file that exists, nothing escapes."""
+"""BUILD_MATRIX.md: every number matches the matrix, every link leads to a file that exists, all text is escaped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bundled() -> Plan:
 
 
 def tables(document: str) -> list[list[list[str]]]:
-    """Every table as rows of cells; a row that has not as many cells as its header is told."""
+    """Every table as rows of cells; a row with another number of cells than its header fails the test."""
     found: list[list[list[str]]] = []
     before = ""
     for line in document.splitlines():
@@ -43,7 +43,7 @@ def tables(document: str) -> list[list[list[str]]]:
 
 
 def section(document: str, title: str) -> str:
-    """What stands under a heading of the second or third level."""
+    """The text below a heading of the second or third level."""
     return re.split(rf"^##+ {re.escape(title)}$", document, flags=re.MULTILINE)[1].split("\n## ")[0]
 
 
@@ -116,7 +116,7 @@ def test_a_further_variant_is_counted() -> None:
     assert "**4 variants** of `pytorch`, `torchvision`: 2 cells" in two
 
 
-def test_a_switched_off_test_is_told() -> None:
+def test_a_test_that_is_switched_off_is_stated() -> None:
     said = text(plan(spec_of(small(tests={"gpu-test": "never"}, publish={"after": ["cpu-test"]}))))
     assert "The spec switches it off: none of 4 variants is tested." in section(said, "gpu-test")
 
@@ -139,7 +139,7 @@ def test_nothing_of_the_spec_is_markup() -> None:
     tables(document)
 
 
-def test_it_is_ours_whatever_the_spec_s_file_is_called(bundled: Plan) -> None:
+def test_it_is_a_compiled_file_whatever_the_name_of_the_spec_s_file(bundled: Plan) -> None:
     first = text(bundled).splitlines()[0]
     assert first.startswith(f"<!-- {MARK} from torch.yaml (bundled).")
     assert first.endswith("-->")

@@ -1,4 +1,4 @@
-"""The page looks up what `select` decides: for the table of machines, for any spec and machine, and for products."""
+"""The page gives the answers of `select`: for the table of machines, for any spec and machine, and for products."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bundled() -> Plan:
 
 
 def answers(decided: Plan, questions: Sequence[dict[str, Any]]) -> list[Any]:
-    """What the page's script answers, all in one process."""
+    """The answers of the page's script, all from one process."""
     asked = {"folder": str(SCRIPTS), "data": data(decided), "questions": questions}
     return list(
         json.loads(run([require("node"), Path(__file__).with_name("answers.mjs")], stdin=json.dumps(asked)).stdout)
@@ -62,7 +62,7 @@ def vars_of(wishes: Wishes) -> dict[str, str]:
 
 
 def shown(choice: Recommendation) -> dict[str, Any]:
-    """What the page shows of an answer: of what is better, the name, the branch and the note."""
+    """The part of an answer that the page shows: of better variants, the name, the branch and the note."""
     answer = choice.as_json()
     return answer | {"better": [kept(one, "name", "branch", "note") for one in answer["better"]]}
 
@@ -72,14 +72,14 @@ def kept(row: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def looked_up(answer: dict[str, Any]) -> dict[str, Any]:
-    """What the page's script answers, without what it needs besides: where a variant stands among the cells."""
+    """The answer of the page's script, without the positions of the variants among the cells."""
     offers = [*answer["runners_up"], *([answer["best"]] if answer["best"] else [])]
     for one in offers:
         del one["at"]
     return answer | {"better": [kept(one, "name", "branch", "note") for one in answer["better"]]}
 
 
-def test_it_answers_alike_on_every_machine_of_the_table(bundled: Plan) -> None:
+def test_it_gives_the_same_answers_on_every_machine_of_the_table(bundled: Plan) -> None:
     table = cases()
     asked = [
         {"names": {"gpu": case.gpu, "cpu": case.cpu, "driver": case.driver}, "wishes": vars_of(case.wishes)}
@@ -92,7 +92,7 @@ def test_it_answers_alike_on_every_machine_of_the_table(bundled: Plan) -> None:
 
 @given(documents(), st.lists(machines(), min_size=4, max_size=12), st.data())
 @settings(max_examples=15, deadline=None)
-def test_it_answers_alike_on_any_spec_and_machine(
+def test_it_gives_the_same_answers_for_any_spec_and_machine(
     document: dict[str, Any], some: list[Machine], draw: st.DataObject
 ) -> None:
     decided = plan(spec_of(document))
@@ -129,7 +129,7 @@ def test_it_knows_the_same_names(bundled: Plan) -> None:
 
 @given(st.lists(st.text(max_size=30), min_size=20, max_size=40))
 @settings(max_examples=5, deadline=None)
-def test_it_knows_no_more(texts: list[str]) -> None:
+def test_it_knows_no_other_names(texts: list[str]) -> None:
     texts = [*texts, "Skylake", "RTX 6000", "armv8.2", "avx2,sve", "constructor", "__proto__", "Radeon VII"]
 
     def known(look_up: Any, text: str) -> bool:
@@ -204,7 +204,7 @@ def test_it_reads_flags_as_the_runner_does(bundled: Plan, text: str) -> None:
 
 
 def test_flags_go_before_the_name(bundled: Plan) -> None:
-    """A guest whose host masks AVX-512 has none, whatever its CPU is called."""
+    """A guest whose host masks AVX-512 does not have it, whatever the name of its CPU."""
     masked = LSCPU.replace(" avx512f", "")
     named = "model name : Intel(R) Xeon(R) Platinum 8480+\n"
     told = answers(bundled, [{"text": masked}, {"text": named}])

@@ -1,4 +1,4 @@
-"""The page in a browser: choosing, pasting, filtering, opening, copying; by keyboard, on a phone, in the dark."""
+"""The page in a browser: choosing, pasting, filtering, opening, copying; by keyboard, on a phone, in dark mode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bundled() -> Plan:
 
 @pytest.fixture(scope="module")
 def address(bundled: Plan, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The bundled stack's page, as a file."""
+    """The address of a file with the page of the bundled stack."""
     return file_of(tmp_path_factory.mktemp("site"), bundled, REPOSITORY)
 
 
@@ -119,13 +119,13 @@ def test_a_wrong_name_offers_the_right_ones(page: Page, address: str) -> None:
         ("#gpu=__proto__&cpu=constructor", "No GPU called __proto__ is known"),
     ],
 )
-def test_machines_that_nothing_serves(page: Page, address: str, machine: str, said: str) -> None:
+def test_machines_that_no_variant_fits(page: Page, address: str, machine: str, said: str) -> None:
     page.open(address + machine)
     assert said in page.text("main .finder")
     assert cells(page, ".best") == 0
 
 
-def test_examples_are_a_way_in(page: Page, address: str) -> None:
+def test_examples_fill_the_form(page: Page, address: str) -> None:
     page.open(address)
     for index in range(int(page.run("document.querySelectorAll('.examples button').length"))):
         page.open(address)
@@ -276,7 +276,7 @@ def test_without_a_repository_there_are_no_links(page: Page, bundled: Plan, tmp_
 
 
 def copied(page: Page) -> str:
-    """What lies on the clipboard, once the page says that it does."""
+    """The text on the clipboard, after the page says that it has copied it."""
     page.wait("#copied:has-text('Copied')")
     return str(page.run("navigator.clipboard.readText()"))
 
@@ -315,7 +315,7 @@ def tab_to(page: Page, wanted: str, key: str = "Tab") -> None:
     pytest.fail(f"no {key} leads to {wanted}")
 
 
-def test_everything_by_keyboard_alone(page: Page, address: str) -> None:
+def test_everything_works_with_the_keyboard_only(page: Page, address: str) -> None:
     page.open(address)
     tab_to(page, "gpu")
     page.type("RTX 4090")

@@ -1,4 +1,4 @@
-"""The reference pages say what the code says."""
+"""The reference pages match the code."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ FOLDER = Path(__file__).parents[2] / ".github/docs/reference"
 @pytest.mark.parametrize("name", sorted(pages(PROGRAMS)))
 def test_the_page_is_as_the_code_says(name: str) -> None:
     said = (FOLDER / name).read_text("utf-8") if (FOLDER / name).is_file() else ""
-    assert said == pages(PROGRAMS)[name], "`python -m ci_compiler.cli.reference .github/docs/reference` writes it anew"
+    assert said == pages(PROGRAMS)[name], "`python -m ci_compiler.cli.reference .github/docs/reference` rewrites it"

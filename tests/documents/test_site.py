@@ -1,4 +1,4 @@
-"""`ci-compile site` and the workflow of the page: what is embedded is the plan, safely, and the same each time."""
+"""`ci-compile site` and the workflow of the page: the page embeds the plan safely and reproducibly."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from tests.specs import documents, small, spec_of
 
 
 def embedded(text: str) -> Any:
-    """The data in the page, as a browser takes it out: up to the first end of a script."""
+    """The data in the page, as a browser reads it: up to the first end tag of a script."""
     _, inside = text.split('<script type="application/json" id="data">')
     return json.loads(inside.split("</script", 1)[0])
 
 
 @given(documents())
 @settings(max_examples=30, deadline=None)
-def test_the_page_holds_the_plan(document: dict[str, Any]) -> None:
+def test_the_page_contains_the_plan(document: dict[str, Any]) -> None:
     decided = plan(spec_of(document))
     data = embedded(page(decided))
     held = {(cell["branch"], f"{package}-{cell['suffix']}") for cell in data["cells"] for package in cell["packages"]}
@@ -65,7 +65,7 @@ def test_nothing_ends_the_data_early() -> None:
     assert len(re.findall("<script", text)) == len(re.findall("</script", text)) == 2
 
 
-def test_the_policy_allows_the_page_s_own_script_and_style_alone() -> None:
+def test_the_policy_allows_only_the_page_s_own_script_and_style() -> None:
     text = page(plan(bundled_spec()))
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None
@@ -85,7 +85,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *wo
     return code, out, err
 
 
-def test_the_command_writes_one_file_again_and_again(
+def test_the_command_rewrites_its_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "a/site"
@@ -122,7 +122,7 @@ def test_wrong_input(
     assert not (tmp_path / "site").exists()
 
 
-def test_what_is_not_ours_stays(
+def test_foreign_files_are_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "index.html").write_text("<p>mine</p>", "utf-8")
@@ -148,7 +148,7 @@ def test_the_workflow_is_sound(tmp_path: Path) -> None:
     assert zizmor_problems([path], "pedantic", config=tmp_path / ".github/zizmor.yml") == []
 
 
-def test_the_workflow_grants_what_pages_need_to_the_last_job_alone() -> None:
+def test_the_workflow_grants_the_permissions_for_pages_only_to_the_last_job() -> None:
     jobs: Any = workflow(bundled_spec()).node()["jobs"]
     assert jobs["page"]["permissions"] == {"contents": "read"}
     assert jobs["deploy"]["permissions"] == {"pages": "write", "id-token": "write"}

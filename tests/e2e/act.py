@@ -1,7 +1,7 @@
-"""act's log, read: which jobs ran and how they ended, their steps, what they wrote into the run's summary.
+"""Reads act's log: which jobs ran and how they ended, their steps, and what they wrote into the run's summary.
 
-The log tells a job by its path, the called workflow and who calls that (`engine/variant/build`), and so not from the
-same job of another cell. Which variant a job was for, the machines' journal tells.
+The log identifies a job by its path of callers (`engine/variant/build`), which is the same for the same job of another
+cell. The journal of the machines shows which variant a job was for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """What a log tells, each part in the order of the log. `jobs` are the jobs that ended, by path, with their result.
+    """The content of a log, in its order. `jobs` are the jobs that ended, by path, with their result.
 
     `started` are the paths of all jobs that a machine took; a job that a condition skipped is not among them.
     """
@@ -38,9 +38,9 @@ class Log:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of the machines' journal: a command of `ci-runner`, in a job, begins or ends with a status.
+    """A line of the machines' journal: a `ci-runner` command of a job begins, or ends with a status.
 
-    `secret`: whether it was given one of the publishing secrets.
+    `secret`: whether the command received one of the publishing secrets.
     """
 
     job: str
@@ -60,16 +60,16 @@ class Run:
     artifacts: Path
 
     def ended(self, result: str) -> list[str]:
-        """The paths of the jobs that ended so, sorted."""
+        """The paths of the jobs with this result, sorted."""
         return sorted(path for path, found in self.log.jobs if found == result)
 
     def did(self, variant: str) -> list[str]:
-        """What the machines did for a variant, in order: `build`, or `build: 1` where it ended with a status."""
+        """What the machines did for a variant, in order: `build`, or `build: 1` if it failed with that status."""
         ends = (entry for entry in self.journal if entry.variant == variant and entry.what != "begin")
         return [f"{end.job} {end.command}" + (f": {end.what}" if end.what != "0" else "") for end in ends]
 
     def before(self, first: tuple[str, str], second: tuple[str, str]) -> bool:
-        """Whether the first (job, variant) ended before the second began; both must have been there."""
+        """Whether the first (job, variant) ended before the second began; both must have run."""
         at = [
             [index for index, entry in enumerate(self.journal) if (entry.job, entry.variant) == job]
             for job in (first, second)
@@ -91,13 +91,13 @@ class Run:
         return json.loads((self.artifacts / artifact / file).read_text("utf-8"))
 
     def row(self, variant: str) -> list[str]:
-        """The cells of a variant's row in the table that ends the run."""
+        """The cells of a variant's row in the table at the end of the run."""
         (found,) = (line for line in self.log.summary.splitlines() if line.startswith(f"| `{variant}` |"))
         return [cell.strip() for cell in found.strip("|").split(" | ")][1:]
 
 
 def read_log(text: str) -> Log:
-    """What act's log, in JSON, tells."""
+    """Parses act's log in JSON."""
     lines = list(_lines(text))
     ends = [line for line in lines if line.get("stage") == "Main" and "stepResult" in line and _is_outer(line)]
     return Log(
@@ -134,5 +134,5 @@ def _begins_job(line: Mapping[str, Any]) -> bool:
 
 
 def _is_outer(line: Mapping[str, Any]) -> bool:
-    """Whether the step is the job's own, and not one of a composite action."""
+    """Whether the step belongs to the job itself instead of a composite action."""
     return len(line["stepID"]) == 1

@@ -1,4 +1,4 @@
-"""Worlds for the tests: one a module, whose runs build upon one another."""
+"""Worlds for the tests: one per module; later runs build upon earlier ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ELSEWHERE = Path("/var/tmp")  # noqa: S108  (kept over a restart, and so on a di
 
 @pytest.fixture(scope="session")
 def apart() -> bool:
-    """Whether machines can have a Nix store each: where this user may make mount namespaces."""
+    """Whether each machine can have its own Nix store, which needs the permission to create mount namespaces."""
     root = [] if os.geteuid() == 0 else ["--map-root-user"]
     try:
         done = subprocess.run(
@@ -40,14 +40,14 @@ def apart() -> bool:
 
 @pytest.fixture
 def machines_apart(apart: bool) -> None:
-    """For tests of what gets from machine to machine, or of what only a machine of its own can have."""
+    """For tests that need separate machines."""
     if not apart:
         pytest.skip("this user may not make mount namespaces here: unshare --mount")
 
 
 @pytest.fixture(scope="module")
 def new_world(apart: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewWorld]:
-    """Makes worlds for a backend; they are gone behind the module's last test."""
+    """Creates worlds for a backend and removes them after the module's last test."""
     made: list[World] = []
 
     def make(backend: str) -> World:
@@ -63,7 +63,7 @@ def new_world(apart: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def _on_a_disk(root: Path) -> Path:
-    """`root`, or a folder elsewhere where that is in memory: the doctor lets no machine build there."""
+    """`root`, or another folder if `root` is in memory, where the doctor allows no builds."""
     if not _in_memory(root):
         return root
     if _in_memory(ELSEWHERE):

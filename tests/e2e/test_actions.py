@@ -13,13 +13,13 @@ ACTIONS = Path(__file__).parent / "actions"
 
 
 def upload(work: Path, name: str, files: str = "out/", if_none: str = "warn") -> subprocess.CompletedProcess[str]:
-    """What came of uploading `files` of the folder `work` as the artifact `name`."""
+    """Uploads `files` of the folder `work` as the artifact `name`."""
     given = {"NAME": name, "FILES": files, "IF_NONE": if_none, "E2E_ARTIFACTS": str(work / "artifacts")}
     return _run(work, "upload-artifact/upload.py", given)
 
 
 def download(work: Path, *, name: str = "", pattern: str = "") -> subprocess.CompletedProcess[str]:
-    """What came of downloading artifacts into `work`/in."""
+    """Downloads artifacts into `work`/in."""
     given = {"NAME": name, "PATTERN": pattern, "TARGET": "in", "E2E_ARTIFACTS": str(work / "artifacts")}
     return _run(work, "download-artifact/download.py", given)
 
@@ -61,7 +61,7 @@ def test_a_folder_becomes_the_root_of_the_artifact_without_hidden_files(work: Pa
 
 
 @pytest.mark.parametrize(("if_none", "code"), [("error", 1), ("warn", 0), ("ignore", 0)])
-def test_nothing_to_upload_is_what_the_workflow_says_it_is(work: Path, if_none: str, code: int) -> None:
+def test_an_upload_of_no_files_follows_the_option_of_the_workflow(work: Path, if_none: str, code: int) -> None:
     assert upload(work, "one", "nowhere/", if_none).returncode == code
     assert not (work / "artifacts/one").exists()
 

@@ -1,4 +1,4 @@
-"""What happens on a branch: all of a shard by its form, one variant of it again, a push, the clock."""
+"""Runs on a branch: a dispatch of a whole shard, a second dispatch of one variant, a push, a schedule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEWER = {f"{package}-{TAG}-cpu-{isa}": package for isa in ("avx", "avx2") for pa
 """The variants of the shard that is built whole, with their packages."""
 
 STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke", "publish publish"]
-"""What the machines do for a variant for no GPU."""
+"""What the machines do for a CPU-only variant."""
 
 FILES = {
     "build": {"manifest.json", "build.log"},
@@ -52,7 +52,7 @@ def test_every_variant_goes_through_its_stages_in_order(everything: Run) -> None
 
 
 @pytest.mark.parametrize("isa", ["avx", "avx2"])
-def test_what_needs_another_package_comes_behind_it(everything: Run, isa: str) -> None:
+def test_a_package_is_built_after_those_that_it_needs(everything: Run, isa: str) -> None:
     engine, vision = f"engine-{TAG}-cpu-{isa}", f"vision-{TAG}-cpu-{isa}"
     assert everything.before(("publish", engine), ("build", vision))
 
@@ -64,20 +64,20 @@ def test_the_secret_reaches_nothing_but_the_step_that_publishes(world: World, ev
     assert not [path for path in everything.artifacts.rglob("*") if path.is_file() and key in path.read_text("utf-8")]
 
 
-def test_the_checkout_of_publishing_alone_keeps_credentials_and_has_history(everything: Run) -> None:
+def test_only_the_checkout_for_publishing_keeps_credentials_and_has_history(everything: Run) -> None:
     kept = [line for line in everything.log.said.splitlines() if line.endswith("credentials=true")]
     assert len(kept) == len(NEWER)
     assert all("depth=0" in line for line in kept)
 
 
-def test_each_stage_leaves_one_artifact_a_variant(everything: Run) -> None:
+def test_each_stage_leaves_one_artifact_per_variant(everything: Run) -> None:
     assert everything.artifact_names == {f"{stage}-{variant}" for stage in FILES for variant in NEWER}
     for stage, files in FILES.items():
         for variant in NEWER:
             assert everything.files(f"{stage}-{variant}") == files
 
 
-def test_the_manifest_tells_of_the_build(world: World, everything: Run) -> None:
+def test_the_manifest_describes_the_build(world: World, everything: Run) -> None:
     for variant, package in NEWER.items():
         manifest = everything.json(f"build-{variant}", "manifest.json")
         store_path = manifest["store_path"]
@@ -95,7 +95,7 @@ def test_the_manifest_tells_of_the_build(world: World, everything: Run) -> None:
         assert datetime.fromisoformat(manifest["started"])
 
 
-def test_the_log_is_of_a_build_by_the_recipe_that_builds_nothing_else(everything: Run) -> None:
+def test_the_log_shows_that_the_recipe_was_built_and_nothing_else(everything: Run) -> None:
     for variant in NEWER:
         log = (everything.artifacts / f"build-{variant}" / "build.log").read_text("utf-8")
         flag = "-mavx2" if variant.endswith("avx2") else "-mno-avx2"
@@ -120,7 +120,7 @@ def test_the_tests_report_what_they_found(world: World, everything: Run) -> None
 
 
 @pytest.mark.usefixtures("machines_apart")
-def test_closures_travel_through_the_cache_alone(world: World, everything: Run) -> None:
+def test_closures_are_transferred_only_through_the_cache(world: World, everything: Run) -> None:
     for variant in NEWER:
         path = everything.json(f"build-{variant}", "manifest.json")["store_path"]
         assert f"{variant}: fetched from the cache" in everything.log.said
@@ -135,7 +135,7 @@ def test_what_is_published_is_in_the_cache_with_valid_signatures(world: World, e
         assert everything.json(f"publish-{variant}", "published.json")["published"] is True
 
 
-def test_the_table_that_ends_the_run_tells_it_all(world: World, everything: Run) -> None:
+def test_the_table_at_the_end_of_the_run_shows_every_result(world: World, everything: Run) -> None:
     commit = world.git("rev-parse", "origin/cuda-13_0")[:12]
     for variant, package in NEWER.items():
         build, cpu_test, gpu_test, time, size, published = everything.row(variant)
@@ -149,7 +149,7 @@ def test_the_table_that_ends_the_run_tells_it_all(world: World, everything: Run)
 
 @pytest.fixture(scope="module")
 def again(world: World, everything: Run) -> tuple[Run, bool]:
-    """A second dispatch, of one variant, which finds a builder that has nothing; whether the cache stayed as it was."""
+    """A second dispatch, of one variant, with an empty builder; and whether the cache remained unchanged."""
     assert everything.status == 0
     world.new_builder()
     before = world.cached()
@@ -157,7 +157,7 @@ def again(world: World, everything: Run) -> tuple[Run, bool]:
     return run, world.cached() == before
 
 
-def test_a_dispatch_of_one_variant_runs_its_jobs_alone(again: tuple[Run, bool]) -> None:
+def test_a_dispatch_of_one_variant_runs_only_its_jobs(again: tuple[Run, bool]) -> None:
     run, _ = again
     stages = [f"vision/variant/{stage}" for stage in ("build", "cpu-test", "publish")]
     assert run.ended("success") == sorted(["cuda-13_0 CPU/Select", "cuda-13_0 CPU/Verdict", *stages])

@@ -1,4 +1,4 @@
-"""What goes wrong, and what then does not happen: a build that fails, a test that fails, a build without its needs."""
+"""Failures and what they prevent: a failing build, a failing test, a build without its dependencies."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def world(new_world: NewWorld) -> World:
 
 @pytest.fixture(scope="module")
 def engine(world: World) -> Run:
-    """A good build of what another variant of the cell needs."""
+    """A successful build of a variant that another variant of the cell needs."""
     return world.dispatch("build-main-cpu.yml", "main", variant=f"engine-{TAG}-cpu-avx", publish="false")
 
 
 @pytest.fixture(scope="module")
 def pushed(world: World, engine: Run) -> Run:
-    """A push with a recipe that does not build in one cell, and one of another version than the spec's in the other."""
+    """A push in which one cell has a recipe that fails, and the other a recipe with another version than the spec."""
     assert engine.status == 0
     world.edit(f".flox/pkgs/{BROKEN}.nix", "export MAX_JOBS=1", "echo 'the compiler is on fire'; exit 3")
     world.edit(f".flox/pkgs/{WRONG}.nix", "ninjaFlags", 'version = "9.9.9";\n\n  ninjaFlags')
@@ -54,7 +54,7 @@ def test_a_build_that_fails_ends_its_variant_and_keeps_the_log_and_no_manifest(p
     assert "the compiler is on fire" in (pushed.artifacts / f"build-{BROKEN}" / "build.log").read_text("utf-8")
 
 
-def test_the_reason_is_told_where_the_build_ran(pushed: Run) -> None:
+def test_the_reason_is_shown_where_the_build_ran(pushed: Run) -> None:
     assert f"{BROKEN}: build-failed" in pushed.log.said
     assert f"| {BROKEN} | build | failed |" in pushed.log.summary
 
@@ -79,7 +79,7 @@ def test_a_test_that_fails_says_what_it_found_and_what_it_wanted(pushed: Run) ->
     assert "0.5.0" in failed["message"]
 
 
-def test_nothing_is_published_behind_a_failure(world: World, pushed: Run) -> None:
+def test_nothing_is_published_after_a_failure(world: World, pushed: Run) -> None:
     assert "publish" not in {entry.job for entry in pushed.journal}
     assert not world.signed(pushed.json(f"build-{WRONG}", "manifest.json")["store_path"])
 
@@ -96,7 +96,7 @@ def test_the_verdict_is_red(verdict: Run) -> None:
     assert "main CPU/Verdict" in verdict.ended("failure")
 
 
-def test_the_table_tells_how_far_each_variant_came(verdict: Run) -> None:
+def test_the_table_shows_how_far_each_variant_came(verdict: Run) -> None:
     assert verdict.row(BROKEN)[:2] == ["**failed**", "not reached"]
     assert verdict.row(WRONG)[:2] == ["passed", "**failed**"]
     assert {verdict.row(variant)[-1] for variant in (BROKEN, WRONG)} == {"no: it failed before"}

@@ -1,4 +1,4 @@
-"""The same workflows with Flox: what the stand-in for it refuses, the compiled jobs never ask of it."""
+"""The same workflows with Flox: the compiled jobs never ask for anything that the stand-in for Flox refuses."""
 
 from __future__ import annotations
 

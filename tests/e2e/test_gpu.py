@@ -1,4 +1,4 @@
-"""A GPU variant: tested on the machine with the GPU alone, and published only where that test passed.
+"""A GPU variant is tested only on the machine with the GPU, and published only if that test passed.
 
 No GPU is needed: the machine of the GPU pool has an `nvidia-smi` and a driver of its own (`bin/h100`,
 `stack/libcuda.c`), which show one H100. What the packages compute on it is nothing; that is proved on real ones.
@@ -42,14 +42,14 @@ def test_a_variant_whose_gpu_test_failed_is_not_published(world: World, without_
 
 @pytest.fixture(scope="module")
 def with_driver(world: World, without_driver: Run) -> Run:
-    """A run with the driver in its place, behind the one that failed."""
+    """A run with the driver installed, after the one that failed."""
     assert without_driver.status != 0
     world.install_driver()
     return world.dispatch("build-main-sm90.yml", "main", variant="all", publish="true")
 
 
 @pytest.mark.usefixtures("machines_apart")
-def test_both_tests_run_behind_the_build_and_publishing_behind_both(with_driver: Run) -> None:
+def test_both_tests_run_after_the_build_and_publishing_after_both(with_driver: Run) -> None:
     assert with_driver.status == 0
     for variant in (ENGINE, VISION):
         assert with_driver.before(("build", variant), ("cpu-test", variant))

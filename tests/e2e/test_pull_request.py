@@ -1,4 +1,4 @@
-"""What pull requests get: this repository's own builds, a fork's the hosted checks alone, each one verdict."""
+"""Pull requests: those of this repository are built, those of forks get only the hosted checks; each has a verdict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEFT = [
 
 @pytest.fixture(scope="module")
 def world(new_world: NewWorld) -> World:
-    """With a branch that changes the spec and what is compiled from it: all of `main` is built anew."""
+    """A branch that changes the spec and the compiled files, so that all of `main` is rebuilt."""
     made = new_world("nix")
     made.git("checkout", "--quiet", "-b", "two-jobs", "main")
     made.write_spec(
@@ -70,7 +70,7 @@ def test_what_it_leaves_is_listed_with_the_command_that_starts_it(own: Run) -> N
     assert started[0].startswith("gh workflow run build-main-cpu.yml")
 
 
-def test_the_meaning_of_the_change_is_told(own: Run) -> None:
+def test_the_effects_of_the_change_are_shown(own: Run) -> None:
     assert "`packages.engine.jobs`: `1` → `2`" in own.log.summary
 
 
@@ -126,7 +126,7 @@ def test_a_check_that_fails_makes_the_verdict_red(drifted: Run) -> None:
     assert drifted.ended("success") == sorted([CHECKS[2], "pull request/Select"])
 
 
-def test_what_is_not_as_compiled_is_named_with_what_mends_it(drifted: Run) -> None:
+def test_a_file_that_is_not_as_compiled_is_named_with_the_command_that_fixes_it(drifted: Run) -> None:
     said = drifted.log.said
     assert ".github/workflows/variant.yml: drift is not as compiled" in said
     assert f".flox/pkgs/vision-{TAG}-cpu-avx.nix: drift is not as compiled" in said
@@ -134,7 +134,7 @@ def test_what_is_not_as_compiled_is_named_with_what_mends_it(drifted: Run) -> No
     assert "wrong-cpu-flags" in said
 
 
-def test_the_table_is_written_behind_a_red_verdict(drifted: Run) -> None:
+def test_the_table_is_written_after_a_failed_verdict(drifted: Run) -> None:
     steps = {step.name: step.result for step in drifted.log.steps if step.job == VERDICT}
     assert steps.pop("Every chosen job succeeded") == "failure"
     assert set(steps.values()) == {"success"}

@@ -1,4 +1,4 @@
-"""A world for compiled workflows to run in: a repository, machines with a Nix store each, a binary cache, artifacts.
+"""A world in which compiled workflows run: a repository, machines with their own Nix stores, a cache, artifacts.
 
 The repository is compiled from `stack/`, and its recipes are the compiled ones: they take the nixpkgs of `stack/` for
 theirs, since its hash is in the spec and Nix fetches nothing whose hash is in the store. All is below one folder.
@@ -38,13 +38,13 @@ VERSIONS = {
 """Versions of the packages in each branch's nixpkgs."""
 
 OF_REPOSITORY = {"repository": {"full_name": REPOSITORY, "default_branch": "main", "owner": {"login": "my-org"}}}
-"""What every payload says of the repository."""
+"""The repository in every payload."""
 
 MACHINES = ("builder", "tester", "h100", "hosted")
 """The machines by name: one of each pool, and the hosted ones."""
 
 NOT_HOSTED = ("nix", "flox", "ci-compile", "ci-runner", "nvidia-")
-"""How the programs begin that a hosted machine has not, before a step installs them."""
+"""Prefixes of the programs that a hosted machine lacks until a step installs them."""
 
 STANDIN_FLOX = HERE.parent / "runners/stages"
 """The folder of a `flox` that refuses what the real one refuses."""
@@ -64,7 +64,7 @@ IDENTITY = {
 
 
 class World:
-    """The world below the folder `root`, for a backend; `apart`: each machine has a store that no other one sees."""
+    """The world below the folder `root`, for a backend. `apart`: each machine has its own store."""
 
     def __init__(self, root: Path, *, backend: str, apart: bool) -> None:
         self.root = root
@@ -113,18 +113,18 @@ class World:
         return self.root / "nixpkgs" / branch / "source"  # the name that fetchTarball gives
 
     def _add_nixpkgs(self, machine: str) -> None:
-        """Puts the archives of nixpkgs where a machine would have them, had it fetched them."""
+        """Puts the archives of nixpkgs where a machine has them after fetching them."""
         for branch in VERSIONS:
             self.on(machine, require("nix-store"), "--add-fixed", "--recursive", "sha256", self._nixpkgs(branch))
 
     def _supply_builder(self) -> None:
-        """What a builder has: the archives, and a Python as if out of a public cache."""
+        """Gives the builder the archives, and a Python as if from a public cache."""
         self._add_nixpkgs("builder")
         build = (require("nix-build"), self._nixpkgs("main"), "--argstr", "system", "x86_64-linux", "--attr", "python")
         self.on("builder", *build, "--no-out-link")
 
     def _make_hosted(self) -> None:
-        """What a hosted machine has on PATH: all that this one has, but what its jobs must install."""
+        """Gives the hosted machine all programs of this machine except those that its jobs must install."""
         for folder in map(Path, os.environ.get("PATH", os.defpath).split(os.pathsep)):
             readable = os.access(folder, os.R_OK | os.X_OK) and folder.is_dir()
             for program in folder.iterdir() if readable else ():
@@ -181,7 +181,7 @@ class World:
     # Changing it.
 
     def git(self, *words: str | Path, at: Path | None = None) -> str:
-        """What a git command says, in the clone."""
+        """The output of a git command in the clone."""
         return self._run(require("git"), *words, at=at or self.clone).strip()
 
     def commit(self, message: str) -> str:
@@ -198,19 +198,19 @@ class World:
         file.write_text(text.replace(old, new, 1), "utf-8")
 
     def new_builder(self) -> None:
-        """Puts a builder with an empty store in the place of the one that there is."""
+        """Replaces the builder by one with an empty store."""
         _remove(self.machines / ("builder" if self.apart else "all"))
         self._supply_builder()
 
     def remove(self) -> None:
-        """Leaves nothing behind."""
+        """Removes the world."""
         _remove(self.root)
 
     # Running in it.
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """The environment of every process of the world; nothing of the tests' own but where programs are."""
+        """The environment of every process of the world; only PATH comes from the tests' own environment."""
         return {
             "PATH": f"{HERE / 'bin/machine'}{os.pathsep}{self.hosted}",
             "HOME": str(self.root / "home"),
@@ -250,11 +250,11 @@ class World:
         return {path.name: path.read_bytes() for path in self.cache.rglob("*") if path.is_file()}
 
     def ask_store(self, machine: str, query: str, *paths: str) -> str:
-        """What a machine's store tells of paths."""
+        """The answer of a machine's store to a query about paths."""
         return self.on(machine, require("nix-store"), "--query", query, *paths).strip()
 
     def on(self, machine: str, *command: str | Path) -> str:
-        """What a command says on one of the machines."""
+        """The output of a command on one of the machines."""
         return self._run(HERE / "bin/on-machine", machine, *command)
 
     def _run(self, *command: str | Path, at: Path | None = None) -> str:
@@ -274,7 +274,7 @@ class World:
     # Events.
 
     def push(self, workflow: str, branch: str) -> Run:
-        """Pushes the clone's branch, and runs what that starts of `workflow`."""
+        """Pushes the clone's branch and runs `workflow` for the push."""
         before = self.git("rev-parse", f"origin/{branch}")
         self.git("push", "--quiet", "origin", branch)
         after = self.git("rev-parse", branch)
@@ -315,7 +315,7 @@ class World:
         return self._act(folder, self._tree(folder, commit), event, f".github/workflows/{workflow}", *options)
 
     def verdict(self, workflow: str, run: Run, results: Mapping[str, str]) -> Run:
-        """Runs the verdict job of a compiled workflow behind `run`, where act did not come to it.
+        """Runs the verdict job of a compiled workflow after `run`, in which act did not reach it.
 
         The job is the compiled one, to the letter. Of the jobs that it needs there are stand-ins that end with
         `results`; those that are not named are skipped, and the one that selects says again what it said in `run`.
@@ -370,7 +370,7 @@ class World:
         )
 
     def _secret_file(self, folder: Path) -> Path:
-        """What GitHub's environment `release` holds; act knows no environments, and hands it to whom it is passed."""
+        """The secrets of GitHub's environment `release`. act has no environments and gives them to every caller."""
         file = folder / "secrets"
         file.write_text(f"NIX_CACHE_SIGNING_KEY={self.key}\nFLOX_FLOXHUB_TOKEN={self.token}\n", "utf-8")
         return file
@@ -394,7 +394,7 @@ class World:
 
     @staticmethod
     def _actions() -> list[str]:
-        """The stand-ins of the actions, each at the very commit that the compiled files pin it to."""
+        """The stand-ins for the actions, each at the commit that the compiled files pin."""
         owners = {"install-nix-action": "cachix", "install-flox-action": "flox"}
         names = sorted(path.name for path in (HERE / "actions").iterdir())
         stood_in = ((str(pinned(f"{owners.get(name, 'actions')}/{name}")), HERE / "actions" / name) for name in names)
@@ -410,7 +410,7 @@ def _remove(folder: Path) -> None:
 
 
 def token(*, valid_for: int) -> str:
-    """A token of FloxHub, as far as its form and its end (in seconds from now) go."""
+    """A token with the form of FloxHub's, which expires in `valid_for` seconds."""
     end = int(time.time()) + valid_for
     parts: tuple[dict[str, Any], ...] = ({"alg": "none"}, {"sub": "a-maintainer", "exp": end}, {})
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
@@ -423,6 +423,6 @@ def _ended(result: str) -> dict[str, Any]:
 
 
 def _outputs(said: str) -> dict[str, str]:
-    """What a `select` job printed that it chose."""
+    """The outputs that a `select` job printed."""
     lines = (line.partition("=") for line in said.splitlines())
     return {key: value for key, _, value in lines if key in {"commit", "chosen", "cells", "matrix"}}

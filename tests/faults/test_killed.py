@@ -54,7 +54,7 @@ class Case:
                 seen.add(below(now, folder) == after)
         assert all(seen == {False, True} for seen in kinds.values())
 
-    def mends(self) -> None:
+    def recovers(self) -> None:
         """Kills the command at some steps, including the last; the next run must end as if nothing had happened."""
         some = range(1, self._steps, max(1, self._steps // TRIED) if TRIED else 1)
         for step in [*some, self._steps]:
@@ -80,7 +80,7 @@ def case(tmp_path: Path) -> Case:
 def test_a_compile_leaves_the_recipes_and_the_workflows_each_old_or_new(case: Case) -> None:
     case.keep()
     case.old_or_new(".flox/pkgs", ".github")
-    case.mends()
+    case.recovers()
 
 
 def test_a_compile_of_one_changed_file_leaves_it_old_or_new(case: Case) -> None:
@@ -88,7 +88,7 @@ def test_a_compile_of_one_changed_file_leaves_it_old_or_new(case: Case) -> None:
     put(case.root, ".github/workflows/variant.yml", f"# {output.MARK} long ago\n")
     case.keep()
     case.old_or_new(".github")
-    case.mends()
+    case.recovers()
 
 
 def test_a_first_compile_leaves_nothing_or_all(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_first_compile_leaves_nothing_or_all(tmp_path: Path) -> None:
     put(made.root, "README.md", FOREIGN["README.md"])
     made.keep()
     made.old_or_new(".github")
-    made.mends()
+    made.recovers()
 
 
 def test_recipes_in_a_folder_of_their_own_are_old_or_new(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_recipes_in_a_folder_of_their_own_are_old_or_new(tmp_path: Path) -> None
     give(made.root, NEW)
     made.keep()
     made.old_or_new("out")
-    made.mends()
+    made.recovers()
 
 
 @pytest.mark.parametrize("target", ["arc", "systemd", "quadlet", "nixos"])
@@ -132,7 +132,7 @@ def test_a_deployment_is_old_or_new(tmp_path: Path, target: str) -> None:
     )
     made.keep()
     made.old_or_new(target)
-    made.mends()
+    made.recovers()
 
 
 def test_the_finder_page_is_old_or_new(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_the_finder_page_is_old_or_new(tmp_path: Path) -> None:
     put(made.root, "s.yaml", json.dumps(NEW))
     made.keep()
     made.old_or_new("site")
-    made.mends()
+    made.recovers()
 
 
 def test_without_an_exchange_of_folders_each_file_is_old_or_new(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_without_an_exchange_of_folders_each_file_is_old_or_new(case: Case, monk
             assert now.get(path) in {case.old.get(path), case.new.get(path)}, f"step {step}: {path}"
         mixed += now not in (case.old, case.new)
     assert mixed
-    case.mends()
+    case.recovers()
 
 
 def test_init_leaves_a_whole_spec_or_none(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Coverage-guided fuzzing of whatever reads text from outside: `python -m tests.fuzz TARGET --seconds N`.
+"""Coverage-guided fuzzing of all code that reads text from outside: `python -m tests.fuzz TARGET --seconds N`.
 
-`targets` holds what is fuzzed, `corpus/TARGET/` the inputs that it starts from, `test_corpus` runs each of those as an
-example in the ordinary tests. An input that broke something stays in the corpus.
+`targets` has the fuzzed functions, `corpus/TARGET/` the inputs that fuzzing starts from. `test_corpus` runs each input
+as an example in the ordinary tests. An input that broke something remains in the corpus.
 """

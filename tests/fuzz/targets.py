@@ -1,4 +1,4 @@
-"""What is fuzzed: each target takes any bytes, and ends without a traceback. Wrong input is an InputError, no more."""
+"""The fuzz targets: each accepts any bytes and ends without a traceback. Wrong input may only raise InputError."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from ci_compiler.sync.compiled import compile_files
 from tests.specs import small, spec_of
 
 LARGEST = 4096
-"""Bytes of an input: bugs are small."""
+"""The largest input in bytes; most bugs need only small inputs."""
 
 CELLS = 400
-"""Cells above which a spec is loaded and no more: compiling thousands is measured, not fuzzed."""
+"""The number of cells above which a spec is only loaded: the benchmarks compile large specs."""
 
 CUT = b"\n%%\n"
-"""What parts the texts of an input that holds several."""
+"""The separator between the texts of an input that has several."""
 
 
 def spec(data: bytes) -> None:
-    """The spec loader; a spec that it takes is compiled, with its recipes."""
+    """The spec loader; a valid spec is compiled, with its recipes."""
     with suppress(InputError):
         loaded = parse_spec(data, shown="ci-matrix.yaml")
         matrix = loaded.matrix
@@ -56,7 +56,7 @@ def spec(data: bytes) -> None:
 
 
 def read_recipes(data: bytes) -> None:
-    """The recipes' readers: of Nix, of the shell text in it."""
+    """The readers of recipes: of Nix, and of the shell code in it."""
     text = data.decode("utf-8", errors="replace")
     found = mentions(text)
     assert found.members <= found.names
@@ -65,7 +65,7 @@ def read_recipes(data: bytes) -> None:
 
 
 def detect(data: bytes) -> None:
-    """The parsers of what a machine's files and tools say."""
+    """The parsers of a machine's files and of the output of its tools."""
     texts = data.decode("utf-8", errors="replace").split(CUT.decode())
     cpuinfo, lscpu, smi, config, conf, trial, meminfo, release, limits, flox, linker = (texts + [""] * 11)[:11]
     recorded = Recorded(
@@ -94,7 +94,7 @@ def detect(data: bytes) -> None:
 
 
 def checkout(data: bytes) -> None:
-    """What is read of a checkout, a login and the environment to find the way to GitHub."""
+    """The readers of the checkout, the login and the environment that give access to GitHub."""
     texts = (data.split(CUT) + [b""] * 4)[:4]
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -111,7 +111,7 @@ def checkout(data: bytes) -> None:
 
 
 def github(data: bytes) -> None:
-    """What is made of GitHub's answers: each part of the input is the next one, its status and headers first."""
+    """The code that reads GitHub's responses: each part of the input is the next one, its status and headers first."""
     connection = _connection(data)
     Requester.injectConnectionClasses(connection, connection)
     try:
@@ -136,7 +136,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
 
 
 class _Still:
-    """A clock that stands, and does not wait."""
+    """A clock that stands still and does not wait."""
 
     def now(self) -> float:
         return 1_800_000_000.0
@@ -170,7 +170,7 @@ class _Answer:
 
 
 def _connection(data: bytes) -> Any:
-    """A class of connections that answer with the parts of `data`, one after the other, and then know nothing more."""
+    """A class of connections that respond with the parts of `data`, one after the other, and then with errors."""
     left = data.split(CUT)
 
     class Connection:

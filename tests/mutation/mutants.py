@@ -1,6 +1,6 @@
 """The mutants of a module: its text with one small mistake each, of the kinds that people make.
 
-Remarks, docstrings, annotations and imports are left alone: no test could or should notice a change of those.
+Comments, docstrings, annotations and imports are not changed: no test could or should notice that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 Edit = tuple[str, ast.AST]
-"""What a mistake is called, and the node that it puts in another's place."""
+"""The name of a mistake, and the node that replaces another one."""
 
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),

@@ -1,4 +1,4 @@
-"""Which modules are mutated, and the fast tests that must notice: the nearest first, so that most runs end soon."""
+"""The modules to mutate and the fast tests that must notice, the closest tests first so that most runs end early."""
 
 from __future__ import annotations
 

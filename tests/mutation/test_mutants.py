@@ -1,4 +1,4 @@
-"""The mutants that the tests of the compiler are measured with are the mistakes that they say."""
+"""Each mutant has the mistake that its description says."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_module_has_these_mutants_and_no_others(source: str, mistakes: list[st
     assert sorted(mutant.text for mutant in mutants(source)) == sorted(mistakes)
 
 
-def test_what_no_test_could_notice_is_left_alone() -> None:
+def test_what_no_test_could_notice_is_not_mutated() -> None:
     source = (
         '"""Says x < 1."""\n\nimport a\n\n\n@a.b("text")\ndef f(x: "str") -> "int":\n    """Adds 1."""\n    y: "int"\n'
     )

@@ -19,7 +19,7 @@ import pytest
 
 LOADED = ("_pytest.assertion", "hypothesis", "jsonschema", "ruamel.yaml", "yaml")
 MEMORY = 4 << 30
-"""Bytes of address space that a mutant may take: one that counts for ever ends early."""
+"""The address space of a mutant in bytes, so that an endless computation ends early."""
 
 WITHOUT = ("xdist", "cacheprovider", "faulthandler")
 OPTIONS = ["-xq", "-oaddopts=", "-Wignore::pytest.PytestAssertRewriteWarning", *(f"-pno:{one}" for one in WITHOUT)]

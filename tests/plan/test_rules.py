@@ -25,7 +25,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
     ),
     "a GPU of nothing": (
         excluding({"variants": "*-sm90-*"}),
-        [("unused-gpu", "sm90: nothing of it is built: nobody wants it", '"sm90": {}')],
+        [("unused-gpu", "no variant is built for sm90: nobody wants it", '"sm90": {}')],
     ),
     "versions alike on two branches": (
         {"branches": {"main": MAIN, "other": MAIN}, **matrix(gpus={"cpu": {}})},

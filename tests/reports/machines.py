@@ -1,7 +1,7 @@
-"""The table of machines (`machines.json`): what is asked, and the variant that must come of it.
+"""The table of machines (`machines.json`): the question, and the variant that must be the answer.
 
-Expectations are by hand, from NVIDIA's, Intel's, AMD's and Arm's own data and the bundled stack; Python and the page's
-script are tested against the same lines.
+The expectations are written by hand, from the data of NVIDIA, Intel, AMD and Arm and from the bundled stack. Python and
+the page's script are tested against the same table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ci_compiler.reports.offers import Wishes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One machine: names as people and tools write them. `best` None: nothing serves. `says` stands in the answer."""
+    """One machine: names as people and tools write them. `best` None: nothing fits. `says`: a part of the answer."""
 
     gpu: str
     cpu: str | None
@@ -45,7 +45,7 @@ class Case:
 
     @property
     def machine(self) -> Machine:
-        """The machine, all of which the case tells."""
+        """The machine that the case describes."""
         return products.machine(gpu=self.gpu, cpu_name=self.cpu, driver=self.driver, this=_no_machine)
 
 

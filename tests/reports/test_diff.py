@@ -1,4 +1,4 @@
-"""The meaning of a change: specs before and after, what is said of them, and bases that cannot be had."""
+"""The effects of a change: specs before and after, the report, and bases that cannot be read."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def put(value: Any, *path: str) -> Edit:
 
 
 def lines(found: PlanDifference) -> list[str]:
-    """The open list of changes, as said."""
+    """The lines of the list of changes that is not collapsed."""
     return [line.removeprefix("- ") for line in markdown(found).split("\n\n")[1].splitlines()]
 
 
 def both(tail: str) -> str:
-    """The two variants of a cell, as they are named where they are few."""
+    """The two variants of a cell, as a short list names them."""
     return f"`pytorch-python313-{tail}`, `torchvision-python313-{tail}` on `main`"
 
 
-# What is said of a change.
+# The description of a change.
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def both(tail: str) -> str:
           "this fails where they share no store ``")]),
     ],
 )  # fmt: skip
-def test_a_change_is_said_in_few_words(edit: Edit, said: list[str]) -> None:
+def test_a_change_is_described_in_few_words(edit: Edit, said: list[str]) -> None:
     assert lines(changed(edit)) == said
 
 
-def test_nothing_is_said_of_nothing() -> None:
+def test_no_change_is_one_sentence() -> None:
     assert markdown(changed(lambda _: None)) == NOTHING == "Nothing changes."
     with_default = put({"cpu-test": 60}, "timeouts")
     assert markdown(changed(with_default)) == NOTHING
@@ -147,7 +147,7 @@ def test_flags_and_targets_of_the_tables_are_build_inputs() -> None:
     ]
 
 
-def test_the_inputs_of_a_variant_hold_those_of_what_it_needs() -> None:
+def test_the_inputs_of_a_variant_include_those_of_its_dependencies() -> None:
     decided = planned()
     cell = decided.judged.cells[0]
     torch, vision = (build_inputs(decided, cell, variant) for variant in cell.variants)
@@ -165,7 +165,7 @@ def test_a_package_of_another_repository_rebuilds_what_needs_it_by_its_commit() 
     assert lines(found) == ["all of `main`: 4 rebuilt (`repository of pytorch`)"]
 
 
-def test_variants_that_move_to_another_file_are_said_to() -> None:
+def test_variants_that_move_to_another_file_are_listed() -> None:
     before = planned(put(["3.11", "3.12", "3.13"], "matrix", "python"))
     moved = replace(before, shards=tuple(replace(shard, name=f"{shard.name}-x") for shard in before.shards[:1])
                     + before.shards[1:])  # fmt: skip
@@ -257,7 +257,7 @@ def test_what_every_difference_keeps(one: dict[str, Any], other: dict[str, Any])
 
 @settings(deadline=None)
 @given(st.text(st.sampled_from("`| \\<>*_[](){}#@!&ab\n\u202e\x00"), min_size=1, max_size=12))
-def test_a_code_span_holds_whatever_text(text: str) -> None:
+def test_a_code_span_can_contain_any_text(text: str) -> None:
     tokens = MarkdownIt("commonmark").parseInline(f"a {code(text)} b")[0].children or []
     assert [token.type for token in tokens] == ["text", "code_inline", "text"]
     shown = "".join(char if char.isprintable() else " " for char in text)
@@ -322,7 +322,7 @@ def test_a_revision_is_compared_with(repository: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.usefixtures("repository")
-def test_the_tree_as_it_was_is_no_change(capsys: pytest.CaptureFixture[str], repository: Path) -> None:
+def test_an_unchanged_tree_is_no_change(capsys: pytest.CaptureFixture[str], repository: Path) -> None:
     git(repository, "checkout", "-q", "small", "--", ".")
     assert ci(capsys, "small") == (0, "Nothing changes.\n", "")
 
@@ -365,13 +365,13 @@ def test_another_spec_is_compared_with_itself_as_it_was(repository: Path, capsys
 
 
 @pytest.mark.usefixtures("repository")
-def test_a_broken_base_is_said_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_base_is_reported_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     result, out, err = ci(capsys, "broken")
     assert (result, out) == (2, "")
     assert "broken:.github/ci-matrix.yaml:2:8: wrong-type owner" in err
 
 
-def test_a_base_that_can_be_read_and_not_planned_is_said_with_its_place(
+def test_a_base_that_cannot_be_planned_is_reported_with_its_place(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = small()

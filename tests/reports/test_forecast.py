@@ -1,4 +1,4 @@
-"""The forecast: its jobs against the compiled workflows, its numbers against sums that one can do by hand."""
+"""The forecast: its jobs against the compiled workflows, its numbers against sums done by hand."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def by_name(jobs: tuple[PlannedJob, ...]) -> dict[tuple[str, str, Stage], Planne
     return {(*job.key, job.stage): job for job in jobs}
 
 
-# Jobs, and the workflows that they stand for.
+# Jobs, and the workflows that they represent.
 
 
 def test_jobs_wait_for_what_the_compiled_workflows_say(bundled: Plan) -> None:
@@ -106,7 +106,7 @@ def test_each_stage_of_each_variant_that_a_pool_runs_is_one_job_of_that_pool(bun
     assert Counter((*job.key, job.stage, job.pool) for job in jobs_of(bundled.spec, bundled.shards)) == wanted
 
 
-def test_a_test_that_publishing_does_not_wait_for_holds_up_what_needs_the_package() -> None:
+def test_dependents_wait_for_a_test_that_publishing_does_not_wait_for() -> None:
     decided = planned(publish={"after": ["cpu-test"]})
     jobs = jobs_of(decided.spec, decided.shards)
     waits = {
@@ -117,7 +117,7 @@ def test_a_test_that_publishing_does_not_wait_for_holds_up_what_needs_the_packag
     assert waits == {(GPU_TEST, PUBLISH)}
 
 
-def test_a_package_that_is_not_chosen_lets_what_needs_it_go_on_behind_what_it_needs() -> None:
+def test_dependents_of_a_package_that_is_not_chosen_wait_for_its_dependencies() -> None:
     packages = {"p": {}, "q": {"needs": ["p"]}, "r": {"needs": ["q"]}}
     decided = one_cell(packages=packages)
     names = {v.package: ("main", v.name) for v in decided.judged.cells[0].variants}
@@ -174,7 +174,7 @@ def test_one_more_machine_saves_what_it_saves() -> None:
     assert forecast(one_cell()).pools[0].one_more == 0
 
 
-def test_disk_holds_the_results_of_before_and_the_build_that_runs() -> None:
+def test_disk_use_includes_earlier_results_and_the_running_build() -> None:
     packages = {"torch": {"disk": 20}, "vision": {"disk": 10, "needs": ["torch"]}}
     (builder,) = forecast(one_cell(packages=packages, isas=["avx2", "avx512"])).pools
     # Both torches first (2 x 2 GB), then a vision that leaves 1 GB, then the other's 10 GB while it builds.
@@ -320,17 +320,17 @@ def test_a_recorded_variant_takes_the_median_and_the_others_the_estimate(tmp_pat
     ("text", "said"),
     [
         ("{", "manifest.json:1:2: broken-manifest not JSON"),
-        ("[]", "manifest.json: broken-manifest not a build's manifest"),
-        ('{"name": "a", "branch": "b"}', "'seconds' is no number"),
-        ('{"name": "a", "branch": "b", "seconds": true}', "'seconds' is no number"),
-        ('{"name": "a", "branch": "b", "seconds": NaN}', "'seconds' is no number"),
-        ('{"name": "a", "branch": "b", "seconds": -1}', "'seconds' is no number"),
-        ('{"name": 1, "branch": "b", "seconds": 1}', "'name' is no text"),
+        ("[]", "manifest.json: broken-manifest not the manifest of a build"),
+        ('{"name": "a", "branch": "b"}', "'seconds' is not a number"),
+        ('{"name": "a", "branch": "b", "seconds": true}', "'seconds' is not a number"),
+        ('{"name": "a", "branch": "b", "seconds": NaN}', "'seconds' is not a number"),
+        ('{"name": "a", "branch": "b", "seconds": -1}', "'seconds' is not a number"),
+        ('{"name": 1, "branch": "b", "seconds": 1}', "'name' is not text"),
         ("[" * 100_000, "not JSON"),
         ("\udcff", "not JSON"),
     ],
 )
-def test_a_broken_manifest_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_manifest_is_reported_on_one_line(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "manifest.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(InputError) as caught:
         read_history(tmp_path)
@@ -338,7 +338,7 @@ def test_a_broken_manifest_is_one_line(tmp_path: Path, text: str, said: str) -> 
     assert said in str(caught.value)
 
 
-def test_a_history_without_manifests_is_no_history(tmp_path: Path) -> None:
+def test_a_history_without_manifests_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"history-empty no manifest\.json in it or below"):
         read_history(tmp_path)
     with pytest.raises(InputError, match="history-missing no such folder"):
@@ -381,7 +381,7 @@ def test_the_same_bytes_under_any_hash_seed(tmp_path: Path) -> None:
 
 
 class Page(HTMLParser):
-    """What the chart holds: addresses that it names, tags that it leaves open, the titles of its bars."""
+    """The content of the chart: its addresses, its unclosed tags, and the titles of its bars."""
 
     VOID = frozenset({"meta", "input", "line"})
 

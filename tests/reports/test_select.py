@@ -37,7 +37,7 @@ def test_machines(bundled: Plan, case: Case) -> None:
     assert case.says in "; ".join((*choice.problems, *choice.why))
 
 
-def test_the_table_holds_every_product_and_enough_machines() -> None:
+def test_the_table_has_every_product_and_enough_machines() -> None:
     held = {case.gpu for case in cases()}
     assert {product for gpu in tables().gpus.values() for product in gpu.products} <= held
     assert len(held) >= 60
@@ -79,7 +79,7 @@ def test_a_branch_that_rules_out_the_best_is_named(bundled: Plan) -> None:
     ]
 
 
-def test_the_nearest_is_named_where_nothing_serves(bundled: Plan) -> None:
+def test_the_nearest_variant_is_named_if_nothing_fits(bundled: Plan) -> None:
     without = asked(bundled, "none", "Sandy Bridge", branch="main")
     assert [(one.offer.branch, one.note) for one in without.better] == [("cuda-13_0", "cuda-13_0 in place of main")]
     old = asked(bundled, "none", "Nehalem")
@@ -150,7 +150,7 @@ def machines(draw: st.DrawFn) -> Machine:
 
 
 def runs(machine: Machine, cell: Cell, cuda: str) -> bool:
-    """Whether the machine's strongest GPU, its driver and its CPU run what is built for `cell`: by the facts alone."""
+    """Whether the machine's strongest GPU, driver and CPU run the builds of `cell`, judged by the facts alone."""
     hardware = tables()
     if cell.system != machine.system or cell.isa not in machine.isas:
         return False
@@ -239,7 +239,7 @@ def test_without_options_it_is_this_machine(
     assert json.loads(out)["best"]["name"] == "pytorch-python313-cpu-armv9"
 
 
-def test_the_command_ends_with_1_where_nothing_serves(
+def test_the_command_exits_with_1_if_nothing_fits(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, _ = command(capsys, monkeypatch, "--gpu", "none", "--cpu", "nehalem")

@@ -156,8 +156,8 @@ def test_a_fault_of_a_builder_is_found_with_its_remedy(check: str, changes: dict
     assert check in failed
     assert message in failed[check].message
     for one in failed.values():
-        assert one.mend
-        assert "\n" not in one.mend + one.message
+        assert one.fix
+        assert "\n" not in one.fix + one.message
     if "folders" not in changes:
         assert list(failed) == [check]
 
@@ -238,8 +238,8 @@ def test_graviton3_is_not_armv9() -> None:
 
 def test_a_virtual_machine_is_warned_that_flags_may_be_hidden() -> None:
     machine = replace(known("cascade-lake-guest"), nix=NIX)
-    mend = judged(work("cpu-test", CPU.replace("bf16", "vnni")), evidence(machine))["instructions"].mend
-    assert mend.endswith("or let the hypervisor show them")
+    fix = judged(work("cpu-test", CPU.replace("bf16", "vnni")), evidence(machine))["instructions"].fix
+    assert fix.endswith("or let the hypervisor show them")
 
 
 # What each backend needs.
@@ -287,7 +287,7 @@ def test_a_builder_configured_without_a_sandbox_is_healthy() -> None:
 
 def test_a_sandbox_without_a_shell_is_told_from_other_failures() -> None:
     nix = replace(NIX, sandboxed=None, problem="error: executing '/bin/sh': No such file or directory")
-    assert "give the sandbox a shell" in judged(work("build", GPU), evidence(nix=nix))["sandbox"].mend
+    assert "give the sandbox a shell" in judged(work("build", GPU), evidence(nix=nix))["sandbox"].fix
 
 
 # The publishing secret.
@@ -313,8 +313,8 @@ def test_a_token_that_cannot_publish_is_found_and_never_shown(given: str, messag
     found = judged(work("publish", GPU), shown)["token"]
     assert found.verdict is CheckVerdict.FAILED
     assert message in found.message
-    assert SECRET not in repr(shown) + found.message + found.mend
-    assert not given or given not in repr(shown) + found.message + found.mend
+    assert SECRET not in repr(shown) + found.message + found.fix
+    assert not given or given not in repr(shown) + found.message + found.fix
 
 
 def test_a_token_must_outlive_the_longest_build_that_the_spec_states() -> None:

@@ -91,7 +91,7 @@ def test_an_archive_that_is_not_as_pinned_fails_the_build(
     assert told.replace("_64", "") in done.stderr + done.stdout
 
 
-def test_the_builder_holds_what_it_must_and_no_more(box: Container) -> None:
+def test_the_builder_has_what_it_needs_and_nothing_else(box: Container) -> None:
     config = box.config()
     environment = dict(pair.split("=", 1) for pair in config["Env"])
     assert config["User"] == "1001:1001"
@@ -176,7 +176,7 @@ def test_garbage_is_collected_before_a_job_that_lacks_space(tool: Buildah, build
     assert "worker: at work" not in runner.log.read_text("utf-8")
 
 
-def test_the_gpu_tester_links_the_driver_it_is_given_and_holds_none(tool: Buildah, builder: str, context: Path) -> None:
+def test_the_gpu_tester_links_the_given_driver_and_contains_none(tool: Buildah, builder: str, context: Path) -> None:
     done = tool.build(context / "gpu-tester/Containerfile", context, "localhost/gpu-tester", {"BUILDER_IMAGE": builder})
     assert done.returncode == 0, done.stderr[-3000:]
     box = container(tool, "localhost/gpu-tester")

@@ -1,4 +1,4 @@
-"""The scripts of the images, run as they are: the hooks, the entry point, the fetching."""
+"""Runs the unchanged scripts of the images: the hooks, the entry point, the download."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
-    """A folder for PATH: a df that says what the file `free` does (bytes), a collector that makes it ten times that."""
+    """A folder for PATH: a df that prints the bytes in the file `free`, and a collector that multiplies them by ten."""
     require("jq")
     folder = tmp_path / "tools"
     folder.mkdir()
@@ -81,7 +81,7 @@ def head(name: str) -> dict[str, Any]:
     ],
     ids=["push", "pull-request", "other-case", "workflow-run", "dispatch"],
 )
-def test_jobs_of_our_own_pass(event: Any, home: Path, tools: Path) -> None:
+def test_jobs_of_this_repository_pass(event: Any, home: Path, tools: Path) -> None:
     done = started(home, tools, event)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -99,7 +99,7 @@ def test_jobs_of_our_own_pass(event: Any, home: Path, tools: Path) -> None:
     ],
     ids=["fork", "fork-that-is-gone", "run-of-a-fork", "no-name", "nonsense", "no-repository", "no-json"],
 )
-def test_code_of_strangers_is_refused_and_so_is_doubt(event: Any, whose: str, home: Path, tools: Path) -> None:
+def test_foreign_code_is_refused_and_so_are_unclear_events(event: Any, whose: str, home: Path, tools: Path) -> None:
     done = started(home, tools, event)
     assert done.returncode == 1
     assert whose in done.stderr
@@ -111,7 +111,7 @@ def test_a_job_without_an_event_is_refused(home: Path, tools: Path) -> None:
     assert run("job-started.sh", home, tools, GITHUB_EVENT_PATH="/nowhere").returncode == 1
 
 
-def test_garbage_is_collected_where_space_is_short_and_just_so_much(home: Path, tools: Path) -> None:
+def test_only_as_much_garbage_is_collected_as_needed(home: Path, tools: Path) -> None:
     done = started(home, tools, OURS, free=4 * 10**9)
     assert done.returncode == 0, done.stderr
     assert (home.parent / "collected").read_text("utf-8") == f"--gc --max-freed {16 * 10**9}\n"
@@ -140,7 +140,7 @@ def test_the_checkout_is_emptied_and_nothing_else(home: Path, tools: Path) -> No
 
 
 @pytest.mark.parametrize("place", ["", "/", "{home}", "{home}/_work", "{home}/_work/../bin", "{home}/_work/link"])
-def test_what_is_no_checkout_is_left_as_it_is(place: str, home: Path, tools: Path) -> None:
+def test_a_folder_that_is_not_a_checkout_is_not_changed(place: str, home: Path, tools: Path) -> None:
     (home / "_work").mkdir()
     (home / "_work/kept").touch()
     (home / "_work/link").symlink_to(home / "bin")
@@ -276,7 +276,7 @@ def test_an_archive_of_the_right_architecture_comes_as_pinned(arch: str, tmp_pat
         ({"TARGETARCH": "riscv64"}, "no build argument RUNNER_URL_RISCV64"),
     ],
 )
-def test_anything_else_is_no_archive(change: dict[str, str], told: str, tmp_path: Path) -> None:
+def test_anything_else_is_refused_as_an_archive(change: dict[str, str], told: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x", "utf-8")
     right = {
         "TARGETARCH": "amd64",

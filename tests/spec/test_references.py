@@ -121,7 +121,7 @@ def test_an_unknown_name_is_an_error_where_the_spec_is_built(case: str) -> None:
 
 
 @pytest.mark.parametrize(("product", "architecture"), [("h100", "sm90"), ("RTX-4090", "sm89")])
-def test_a_product_in_place_of_an_architecture_is_named_with_the_right_one(product: str, architecture: str) -> None:
+def test_a_product_in_place_of_an_architecture_is_reported_with_the_right_one(product: str, architecture: str) -> None:
     document = small(**builder(gpu=product))
     with pytest.raises(InputError) as raised:
         spec_of(document)

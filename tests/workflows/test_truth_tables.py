@@ -1,7 +1,7 @@
-"""Every `if:` and `runs-on:` of the compiled files over all that can come, by GitHub's own evaluator.
+"""Every `if:` and `runs-on:` of the compiled files for all possible inputs, with GitHub's own evaluator.
 
 What must hold is stated here in Python, and not read from the compiler: who may reach a self-hosted machine, what is
-published, what a skipped or a failed job does to those behind it. The last tests see to it that no condition, and no
+published, what a skipped or a failed job does to those after it. The last tests see to it that no condition, and no
 machine, of any compiled file is without a statement.
 """
 
@@ -78,7 +78,7 @@ def compiled(request: pytest.FixtureRequest) -> Tree:
     return tree(request.param)
 
 
-# What can come.
+# Possible inputs.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ def compiled_stages(tree_: Tree) -> list[Stage]:
     return [stage for stage in stages() if stage.name in tree_.files["variant.yml"]["jobs"]]
 
 
-def test_a_build_runs_for_everybody_but_a_fork(compiled: Tree) -> None:
+def test_a_build_runs_for_everyone_except_forks(compiled: Tree) -> None:
     condition = compiled.files["variant.yml"]["jobs"]["build"]["if"]
     rows = (
         ({"github": event.github(), "status()": state}, not event.foreign and state != "cancelled")
@@ -140,7 +140,7 @@ def test_a_build_runs_for_everybody_but_a_fork(compiled: Tree) -> None:
     assert_tables((condition, rows))
 
 
-def test_a_test_runs_behind_a_good_build_where_a_pool_runs_it_and_never_for_a_fork(compiled: Tree) -> None:
+def test_a_test_runs_after_a_good_build_if_a_pool_runs_it_and_never_for_a_fork(compiled: Tree) -> None:
     jobs = compiled.files["variant.yml"]["jobs"]
     assert_tables(
         *(
@@ -162,7 +162,7 @@ def _test_rows(stage: Stage) -> Iterator[Row]:
         yield contexts, not event.foreign and state != "cancelled" and build == "success" and bool(where)
 
 
-def test_publishing_asks_for_it_all(compiled: Tree) -> None:
+def test_publishing_requires_all_conditions(compiled: Tree) -> None:
     """A push to, or a dispatch on, the mapped branch; asked for; a good build; the policy's tests, where routed."""
     assert_tables((compiled.files["variant.yml"]["jobs"]["publish"]["if"], _publish_rows(compiled)))
 
@@ -198,7 +198,7 @@ def _publish_rows(compiled: Tree) -> Iterator[Row]:
             yield contexts, mapped and asked and state != "cancelled" and build == "success" and passed
 
 
-def test_publishing_waits_for_the_tests_that_the_policy_names_alone(compiled: Tree) -> None:
+def test_publishing_waits_only_for_the_tests_that_the_policy_names(compiled: Tree) -> None:
     job = compiled.files["variant.yml"]["jobs"]["publish"]
     after = {stage.name for stage in compiled.plan.spec.publish.after if stage in compiled_stages(compiled)}
     assert set(job["needs"]) == {"build", *after}
@@ -233,7 +233,7 @@ def _package_rows(name: str, own: list[str]) -> Iterator[Row]:
         yield contexts, mine in chosen and good and state != "cancelled"
 
 
-# Shards: a job a cell.
+# Shards: one job per cell.
 
 
 def test_a_cell_runs_where_it_was_selected(compiled: Tree) -> None:
@@ -298,7 +298,7 @@ def test_what_is_selected_from_is_the_push_itself_or_the_shards_branch(compiled:
 # pull-request.yml.
 
 
-def test_a_pull_request_builds_its_cells_for_this_repositorys_branches_alone(compiled: Tree) -> None:
+def test_a_pull_request_builds_its_cells_only_for_branches_of_this_repository(compiled: Tree) -> None:
     assert_tables((compiled.files["pull-request.yml"]["jobs"]["cells"]["if"], _request_rows()))
 
 
@@ -320,7 +320,7 @@ def test_the_table_of_a_forks_request_names_nothing_as_to_be_built(compiled: Tre
 # Verdicts.
 
 
-def test_a_verdict_comes_whatever_happened(compiled: Tree) -> None:
+def test_a_verdict_runs_whatever_happened(compiled: Tree) -> None:
     verdicts = [job for _, name, job in compiled.jobs() if name == "verdict"]
     assert len(verdicts) == len(compiled.plan.shards) + 1
     conditions = {job["if"] for job in verdicts}
@@ -381,7 +381,7 @@ def test_every_stage_runs_on_the_pool_that_it_is_routed_to(compiled: Tree) -> No
     assert expression_values(cases) == wanted
 
 
-def test_what_a_caller_is_passed_it_passes_on(compiled: Tree) -> None:
+def test_a_caller_passes_on_its_inputs(compiled: Tree) -> None:
     """Each input of the cell reaches the variant as it is, but for the name; so does each leg of the matrix."""
     inputs = set(compiled.files["variant.yml"]["on"]["workflow_call"]["inputs"])
     for job in compiled.files["cell.yml"]["jobs"].values():
@@ -394,7 +394,7 @@ def test_what_a_caller_is_passed_it_passes_on(compiled: Tree) -> None:
     assert {legs[key] for key in machines} == {f"${{{{ matrix.{key} }}}}" for key in machines}
 
 
-def test_no_job_but_a_variants_stage_can_come_onto_a_self_hosted_machine(compiled: Tree) -> None:
+def test_only_stages_of_a_variant_can_run_on_a_self_hosted_machine(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
         if file == "variant.yml":
             assert job["runs-on"] == f"${{{{ fromJSON(inputs.{name}-on) }}}}"

@@ -53,5 +53,5 @@ def _failures(results: tuple[CheckResult, ...]) -> Iterator[Finding]:
 
     for one in results:
         if one.failed:
-            message = f"{one.check}: {one.judgement.message}; to fix it: {one.judgement.mend}"
+            message = f"{one.check}: {one.judgement.message}; to fix it: {one.judgement.fix}"
             yield Finding(place=Place(file="this machine"), code=Code.CHECK_FAILED, message=message)

@@ -1,4 +1,4 @@
-// The answer as people read it: the variant, the command, why, what is better and what else runs.
+// The answer on the page: the variant, the command, the reasons, better variants and other variants that run.
 import { byId, command, copying, data, make, named, sentence } from "./elements.mjs";
 import { installOf } from "./finder.mjs";
 
@@ -15,7 +15,7 @@ function example(gpu, cpu, choose) {
   return make("button", { type: "button", text, onclick: () => choose(gpu, cpu) });
 }
 
-/** What the form still lacks; `choose` takes an example's GPU and CPU. */
+/** What to enter into the form next; `choose` receives the GPU and CPU of an example. */
 export function emptyAnswer(choose) {
   const [gpu, cpu] = ["gpu", "cpu"].map((id) =>
     byId(id).getAttribute("aria-invalid") === "true" ? "wrong" : byId(id).value.trim() && "named",
@@ -41,7 +41,7 @@ export function emptyAnswer(choose) {
   );
 }
 
-/** The parts that show the answer `choice`; null for a part that it lacks. */
+/** The elements that show the answer `choice`; null for a part that it does not have. */
 export function shownAnswer(choice) {
   const { best } = choice;
   const problems = choice.problems.map((text) => make("p", { class: "problem", text: sentence(text) }));

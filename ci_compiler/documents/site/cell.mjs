@@ -1,4 +1,4 @@
-// A cell of the matrix, opened: versions, recipes, pools and how to build it; or why it is left out.
+// The dialog for a cell of the matrix: versions, recipes, pools and how to build it, or why it is left out.
 import { byId, command, copying, data, link, make, named, repository, sentence } from "./elements.mjs";
 import { installOf, offerOf } from "./finder.mjs";
 

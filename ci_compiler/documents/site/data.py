@@ -23,11 +23,11 @@ from ci_compiler.stages import stages, stages_that_test
 from ci_compiler.variant import RECIPES
 
 _SENTENCES = ("where-branch", "where-python", "need-driver", "need-branch", "need-python", "need-isa", "and")
-"""The sentences that hold what is asked for, so that no table can hold them filled in."""
+"""Sentences that mention what the user asks for, so the tables cannot contain them filled in."""
 
 
 def data(plan: Plan, repository: str = "") -> dict[str, Any]:
-    """The page's data. `repository` is the `OWNER/NAME` on GitHub that its links lead to; '' for no links."""
+    """The page's data. `repository` is the `OWNER/NAME` on GitHub for its links; '' for no links."""
     spec = plan.spec
     return {
         "repository": repository,
@@ -77,7 +77,7 @@ def _hardware(hardware: Hardware) -> dict[str, Any]:
 
 
 def _cells(plan: Plan) -> dict[str, Any]:
-    """The cells, with the rows that many of them share: their routes and their commands."""
+    """The cells, and the rows that they share: their routes and their commands."""
     shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
     shared = shared_suffixes(plan.judged.cells)
     routes, installs = Rows(), Rows()

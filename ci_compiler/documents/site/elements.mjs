@@ -1,4 +1,4 @@
-// What every part of the page uses: the data, elements, commands to copy, links to GitHub.
+// Shared by all parts of the page: the data, elements, commands to copy, links to GitHub.
 
 export const data = JSON.parse(document.getElementById("data").textContent);
 export const byId = (id) => document.getElementById(id);
@@ -65,7 +65,7 @@ async function copy(text) {
 
 // Links to GitHub.
 
-/** The repository that links lead to: the compiled one, else the one that a GitHub Pages address stands for. */
+/** The repository that links lead to: the compiled one, else the one that the GitHub Pages address belongs to. */
 function repositoryUrl() {
   if (data.repository) return `https://github.com/${data.repository}`;
   const [, owner] = /^([a-z0-9-]+)\.github\.io$/i.exec(location.hostname) ?? [];

@@ -1,24 +1,24 @@
-// The answer for a machine, looked up in the tables that ci-compile wrote: see reports/site/tables.py.
+// The answer for a machine, looked up in the tables that ci-compile wrote: see documents/site/tables.py.
 
 /** `text` with `values` in place of its placeholders. */
 const fill = (text, values) => text.replace(/\{([a-z]+)\}/g, (all, name) => String(values[name] ?? all));
 
-/** A driver's major version, 0 where the text is none. */
+/** The major version of a driver; 0 if the text is not a version. */
 export const driverNumber = (text) => Number(/^[0-9]{1,6}(?![0-9])/.exec(text)?.[0] ?? 0);
 
-/** What the tables call a GPU ({sm}; null: none); they list GPUs by strength. */
+/** The key of a GPU ({sm}; null: none) in the tables, which list GPUs by strength. */
 export function gpuKey({ machines }, gpu) {
   if (gpu === null) return "none";
   return machines.gpus.includes(gpu.sm) ? gpu.sm : "unknown";
 }
 
-/** What the tables call a CPU ({system, isas}). */
+/** The key of a CPU ({system, isas}) in the tables. */
 const cpuKey = ({ system, isas }) => [system, ...isas].join(" ");
 
-/** The instruction sets of a CPU that stand for all that it runs. */
+/** The instruction sets of a CPU that no other one of its instruction sets includes. */
 export const highestIsas = (data, cpu) => data.machines.cpus[cpuKey(cpu)];
 
-/** What `table` holds for `machine` ({gpu, cpu, driver}; gpu null: none, driver 0: not known). */
+/** The entry of `table` for `machine` ({gpu, cpu, driver}; gpu null: none, driver 0: not known). */
 function lookUp(data, table, { gpu, cpu }) {
   const { gpus, cpus } = data.machines;
   return table[gpus.indexOf(gpuKey(data, gpu))][Object.keys(cpus).indexOf(cpuKey(cpu))];
@@ -31,7 +31,7 @@ export function running(data, machine) {
   return new Map(passed.flatMap(([from, cells]) => cells.map((cell) => [cell, from])));
 }
 
-/** The answer for the machine's driver, then those that need a newer one. */
+/** The answer for the machine's driver, followed by the answers that need a newer driver. */
 function stepsOf(data, machine, { package: package_, branch, python, workload }) {
   const found = lookUp(data, data.found[data.groups[package_]][branch][python][workload], machine);
   const steps = data.answers[found].map(([from, step]) => ({ from, ...data.steps[step] }));
@@ -59,13 +59,13 @@ export function offerOf(data, at, package_) {
   };
 }
 
-/** The commands that install a variant, with what it needs. */
+/** The commands that install a variant and its dependencies. */
 export function installOf(data, offer) {
   const { install, suffix } = data.cells[offer.at];
   return data.installs[install][offer.package].replaceAll("{suffix}", suffix).split("\n");
 }
 
-/** The answer for `machine` and `wishes` ({package, workload, branch, python}), as `ci-compile select --json` has it. */
+/** The answer for `machine` and `wishes` ({package, workload, branch, python}), as in `ci-compile select --json`. */
 export function select(data, machine, wishes) {
   const { sentences } = data;
   const runs = running(data, machine);

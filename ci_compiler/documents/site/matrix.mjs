@@ -1,11 +1,11 @@
-// The matrix as a picture: one grid per branch. Arrow keys move in it, filters dim cells, the answer marks some.
+// The matrix: one grid per branch. Arrow keys move the focus, filters dim cells, and the answer highlights cells.
 import { openCell, openLeftOut } from "./cell.mjs";
 import { byId, count, data, make } from "./elements.mjs";
 
 const buttons = []; // {element, cell, words}
 const pythonShown = () => byId("shown-python").value;
 
-/** How far a cell is tested: `full` on what it is built for, `part` on a CPU alone, `none`. */
+/** How a cell is tested: `full` on the hardware that it is built for, `part` on a CPU only, or `none`. */
 function reach(cell) {
   if (cell.tested.includes(cell.gpu === "cpu" ? "cpu-test" : "gpu-test")) return "full";
   return cell.tested.length ? "part" : "none";
@@ -48,7 +48,7 @@ function panel(branch, isas) {
   );
 }
 
-/** Whether a gap precedes an instruction set: it belongs to another system than the one before it. */
+/** Whether there is a gap before an instruction set, because it belongs to another system than the previous one. */
 const apart = (isas, at) => at > 0 && data.isas[isas[at]].system !== data.isas[isas[at - 1]].system;
 
 function heads(isas) {
@@ -68,7 +68,7 @@ function row(gpu, isas, cellOf) {
   return make("tr", { role: "row" }, make("th", { scope: "row", title: about, text: gpu }), cells);
 }
 
-/** A cell's button: its fill shows how far it is tested, a dot that it is left out. Null where nothing was selected. */
+/** The button of a cell: the fill shows how it is tested, a dot that it is left out. Null if it is not selected. */
 function drawn(cell) {
   if (!cell) return null;
   const held = "suffix" in cell;
@@ -102,7 +102,7 @@ function wordsOf(cell) {
   return words.join(" ").toLowerCase();
 }
 
-/** Arrow keys, Home and End in a grid: they move the focus, and the grid's place in the tab order, to another cell. */
+/** Arrow keys, Home and End in a grid move the focus, and the tab stop of the grid, to another cell. */
 function walk(event) {
   const from = event.target.closest("button.cell");
   const steps = {
@@ -137,7 +137,7 @@ function walk(event) {
   to.firstChild.focus();
 }
 
-/** Dims what the filters do not match, and marks what the machine runs (`answer`: {best, running}; null: no machine). */
+/** Dims the cells that no filter matches, and marks those that the machine runs (`answer`: {best, running} or null). */
 export function filter(answer) {
   const words = byId("words").value.toLowerCase().split(/\s+/).filter(Boolean);
   const system = byId("system").value;

@@ -1,6 +1,6 @@
-// What people and tools call GPUs and CPUs, looked up in the tables of names: see `names.as_data` in Python.
+// Looks up the names that people and tools use for GPUs and CPUs, in the tables of `names.as_data` (Python).
 
-/** `text` without noise, case, blanks and punctuation: the key to a table of names. */
+/** `text` without noise words, case, blanks and punctuation: the key in a table of names. */
 function keyOf(names, text) {
   let plain = text.toLowerCase();
   for (const pattern of names.noise) plain = plain.replace(new RegExp(pattern, "g"), " ");
@@ -13,7 +13,7 @@ function find(names, text) {
   return names.patterns.find(([pattern]) => new RegExp(pattern).test(key))?.[1];
 }
 
-/** A name that was typed and that nothing matches; `near` are the names that it may stand for. */
+/** A typed name that matches nothing; `near` are similar names. */
 export class UnknownName extends Error {
   constructor(message, near) {
     super(message);
@@ -21,7 +21,7 @@ export class UnknownName extends Error {
   }
 }
 
-/** The GPU that `text` names ({name, sm}), null where it says that there is none. Throws UnknownName. */
+/** The GPU that `text` names ({name, sm}); null if it says that there is none. Throws UnknownName. */
 export function gpuOf(data, text) {
   const name = text.trim();
   if (data.names.none.includes(name.toLowerCase())) return null;
@@ -58,7 +58,7 @@ export function cpuOf(data, text) {
   return { name: found, ...data.names.cpus[found] };
 }
 
-/** The CPU that a GPU always comes with; null where it comes with many. */
+/** The CPU that a GPU always comes with; null if there are several. */
 export function cpuBeside({ names }, gpu) {
   const name = names.beside[keyOf(names.gpu, gpu.name)] ?? names.beside[gpu.sm];
   return name === undefined ? null : { name, ...names.cpus[name] };
@@ -69,7 +69,7 @@ function withIncluded(data, isas) {
   return Object.keys(data.isas).filter((isa) => runs.has(isa));
 }
 
-/** Up to three names that share the most pairs of characters with `text`, else `otherwise`. */
+/** Up to three names that share the most pairs of characters with `text`; `otherwise` if there are none. */
 function nearest(names, text, otherwise) {
   const pairs = (key) => new Set(Array.from(key.slice(1), (char, at) => key[at] + char));
   const wanted = pairs(keyOf(names, text));
@@ -82,9 +82,9 @@ function nearest(names, text, otherwise) {
   return near.length ? near.slice(0, 3).map(({ name }) => name) : otherwise;
 }
 
-// What tools print.
+// Output of tools.
 
-/** What pasted output of lscpu, /proc/cpuinfo, nvidia-smi and lspci says about a machine. */
+/** The machine that pasted output of lscpu, /proc/cpuinfo, nvidia-smi and lspci describes. */
 export function read(data, text) {
   const lines = text.split(/\r?\n/);
   const field = (name) => {

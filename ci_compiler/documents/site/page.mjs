@@ -1,4 +1,4 @@
-// The page: from the fields to an answer. The address holds what is chosen, so that it can be shared.
+// The page: from the fields to an answer. The choices are part of the address, so that the page can be shared.
 import { emptyAnswer, shownAnswer } from "./answer.mjs";
 import { byId, data, make, repository } from "./elements.mjs";
 import { driverNumber, gpuKey, highestIsas, running, select } from "./finder.mjs";
@@ -8,9 +8,9 @@ import { UnknownName, cpuBeside, cpuOf, gpuOf, read } from "./names.mjs";
 // The machine.
 
 const fields = ["gpu", "cpu", "driver", "branch", "python"];
-let pasted = null; // the CPU whose flags were pasted, while its name stands in the field
+let pasted = null; // the CPU whose flags were pasted, while its name is in the field
 
-/** What `look` finds for a field, explained below the field; undefined where the field is empty or wrong. */
+/** What `look` finds for a field, explained below the field; undefined if the field is empty or wrong. */
 function resolved(id, look) {
   const field = byId(id);
   const said = byId(`${id}-told`);
@@ -39,7 +39,7 @@ function put(id, value) {
   byId(id).focus();
 }
 
-/** The machine that the fields describe; null while they lack something. */
+/** The machine that the fields describe; null while they are incomplete. */
 function machineOf() {
   const driver = resolved("driver", driverIn) ?? "";
   const gpu = resolved("gpu", (text, tell) => {
@@ -120,13 +120,13 @@ function takePaste() {
   update();
 }
 
-/** The name of the strongest GPU, by which `ci-compile select` goes as well. */
+/** The name of the strongest GPU, which `ci-compile select` uses too. */
 function strongest(names) {
   const place = (name) => {
     try {
       return data.machines.gpus.indexOf(gpuKey(data, gpuOf(data, name)));
     } catch {
-      return -1; // a name that nothing matches
+      return -1; // an unknown name
     }
   };
   return [...names].sort((one, other) => place(other) - place(one))[0];
@@ -139,9 +139,9 @@ function takeExample(gpu, cpu) {
   update();
 }
 
-// All together.
+// The whole page.
 
-let answer = null; // what is the best, and which cells run, on the machine that the fields describe
+let answer = null; // the best variant and the cells that run on the machine of the fields
 
 function update() {
   const machine = machineOf();
@@ -246,7 +246,7 @@ function remembered(write) {
     if (write) localStorage.setItem("theme", write);
     return localStorage.getItem("theme");
   } catch {
-    return null; // storage may be switched off
+    return null; // storage may be disabled
   }
 }
 

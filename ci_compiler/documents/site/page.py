@@ -1,7 +1,7 @@
-"""The finder as one static page: its style, its scripts and the data in one file, which asks the network for nothing.
+"""The finder as one static page: style, scripts and data in one file that makes no network requests.
 
-The page's policy forbids every request, and every script but its own, by their hashes. The scripts are modules that
-import one another on disk, where tests run them; in the page they follow one another.
+The page's policy forbids all requests, and all scripts except its own, which it allows by their hashes. The scripts are
+modules that import one another on disk, where tests run them; in the page they are concatenated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z]+\.mjs";\n', re.MULTILINE
 
 
 def page(plan: Plan, repository: str = "") -> str:
-    """The page. `repository` is the `OWNER/NAME` on GitHub that its links lead to; '' where that is not known."""
+    """The page. `repository` is the `OWNER/NAME` on GitHub for its links; '' if it is not known."""
     style, script = _text("page.css"), _script()
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
@@ -48,7 +48,7 @@ def page(plan: Plan, repository: str = "") -> str:
 
 
 def _summary(plan: Plan) -> str:
-    """What the page is about, in numbers."""
+    """The summary of the page: how many variants there are, and of what."""
     spec, cells = plan.spec, plan.judged.cells
     titles = [package.title for package in in_build_order(spec.packages) if package.repository is None]
     gpus = {cell.gpu for cell in cells} - {CPU}
@@ -66,12 +66,12 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _script() -> str:
-    """The scripts as one, each after those that it imports: without the imports, their names are the same."""
+    """The scripts concatenated, each after those that it imports, without the import statements."""
     return "\n" + "\n".join(_IMPORT.sub("", _text(name)) for name in SCRIPTS)
 
 
 def _embedded(value: object) -> str:
-    """`value` as JSON in which nothing can end the script that holds it."""
+    """`value` as JSON that cannot end the script element around it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

@@ -1,7 +1,7 @@
-"""Every answer that the finder page can give, as tables in which it looks them up: the decisions of `Finder`.
+"""Tables with every answer that the finder page can give: the decisions of `Finder`.
 
-A machine is looked up by its GPU's architecture, its CPU's instruction sets and its driver; an answer also by package,
-branch, Python and workload. Rows that are equal are kept once, and other tables refer to them by their index.
+A machine is looked up by the architecture of its GPU, the instruction sets of its CPU and its driver; an answer also by
+package, branch, Python and workload. Equal rows are stored once, and other tables refer to them by index.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ci_compiler.reports.select import Answer, Finder, Step
 from ci_compiler.spec.model import Spec
 
 NO_GPU, UNKNOWN_GPU = "none", "unknown"
-"""What the tables call the GPU of a machine that has none, and one whose architecture the hardware tables lack."""
+"""The keys for a machine without a GPU, and for a GPU whose architecture is not in the hardware tables."""
 
 
 class Rows:
-    """JSON values, equal ones once; `index` says where a value is."""
+    """A list of JSON values without duplicates; `index` returns the index of a value."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
         self._known: dict[str, int] = {}
 
     def index(self, row: object) -> int:
-        """The index of `row`, which is added where it is new."""
+        """The index of `row`, which is added if it is new."""
         key = repr(row)
         if key not in self._known:
             self._known[key] = len(self.rows)
@@ -38,7 +38,7 @@ class Rows:
 
 
 class Tables:
-    """The tables of one plan; `as_data` is what the page gets."""
+    """The tables of one plan; `as_data` returns them for the page."""
 
     def __init__(self, spec: Spec, cells: Sequence[Cell]) -> None:
         self.spec, self.cells = spec, cells
@@ -46,7 +46,7 @@ class Tables:
         self._drivers, self._answers, self._steps, self._said = Rows(), Rows(), Rows(), Rows()
         gpus = sorted(spec.hardware.gpus.values(), key=lambda gpu: gpu.capability)
         built = {cell.gpu for cell in cells} - {CPU}
-        self._profiles: dict[object, Profile] = {}  # by all that an answer depends on
+        self._profiles: dict[object, Profile] = {}  # by everything that an answer depends on
         self._machines = {
             gpu.name if gpu else name: {
                 " ".join((system, *isas)): self._profile(built, system, isas, gpu, has_gpu=name != NO_GPU)
@@ -58,7 +58,7 @@ class Tables:
     def _profile(
         self, built: set[str], system: str, isas: tuple[str, ...], gpu: Gpu | None, *, has_gpu: bool
     ) -> Profile:
-        """The profile of a machine, the same for all machines that have the same answers."""
+        """The profile of a machine; machines with the same answers share one profile."""
         profile = Profile(system=system, isas=isas, gpu=gpu, has_gpu=has_gpu)
         distinct = gpu and (
             system not in gpu.systems or any(runs_cubin(self.spec.hardware, profile, name) for name in built)
@@ -68,7 +68,7 @@ class Tables:
 
     def as_data(self) -> dict[str, Any]:
         """The tables as JSON."""
-        groups = Rows()  # packages whose answers differ in the package's name and version alone share theirs
+        groups = Rows()  # shared by packages whose answers differ only in the name and version of the package
         group_of = {package: groups.index(self._group(package)) for package in self.spec.packages}
         finders = [
             Finder(self.spec, self.cells, next(name for name, own in group_of.items() if own == group))
@@ -97,12 +97,12 @@ class Tables:
         return [branch_order(self.spec, package), holds]
 
     def _highest(self, isas: Iterable[str]) -> str:
-        """Those of `isas` that no other of them includes, as the page shows them."""
+        """Those of `isas` that no other one of them includes, as the page shows them."""
         runs = self.spec.hardware.runs
         return ", ".join(isa for isa in isas if not any(isa in runs([other]) for other in isas if other != isa))
 
     def _running(self, profile: Profile) -> list[list[object]]:
-        """The cells that a machine runs: `[driver, cells]` for each driver from which on it runs them."""
+        """The cells that a machine runs: `[driver, cells]` with the lowest driver that runs the cells."""
         found: dict[int, list[int]] = defaultdict(list)
         if not profile.gpu or profile.system in profile.gpu.systems:
             for at, cell in enumerate(self.cells):
@@ -111,7 +111,7 @@ class Tables:
         return [[driver, found[driver]] for driver in sorted(found)]
 
     def _found(self, finder: Finder) -> dict[str, Any]:
-        """By branch, Python and workload: for each GPU, for each CPU, the answer."""
+        """The answer for each GPU and CPU, by branch, Python and workload."""
         return {branch: self._by_python(finder, branch) for branch in ("", *self.spec.branches)}
 
     def _by_python(self, finder: Finder, branch: str) -> dict[str, dict[str, list[list[int]]]]:
@@ -128,7 +128,7 @@ class Tables:
         return [[answers[id(profile)] for profile in profiles.values()] for profiles in self._machines.values()]
 
     def _answer(self, answer: Answer) -> int:
-        """`[driver, step]` for each driver from which on the step is the answer, last the one for no known driver."""
+        """`[driver, step]` with the lowest driver of each step; the last entry is for an unknown driver."""
         steps = [[step.driver, self._step(step)] for step in answer.steps]
         return self._answers.index([*steps, [None, self._step(answer.unknown)]])
 
@@ -143,7 +143,7 @@ class Tables:
         return self._steps.index({name: part for name, part in parts.items() if part not in {None, ()}})
 
     def _alternatives(self, finder: Finder) -> dict[int, list[list[int]]]:
-        """For each cell, `[cell, text]` of those that differ from it in one thing and are less wanted."""
+        """For each cell, `[cell, text]` of the lower-ranked cells that differ from it in one axis."""
         every = finder.alternatives(finder.ranked(None, Workload.GENERAL))
         return {
             self._cell(offer): [[self._cell(one.offer), self._said.index([one.note])] for one in others]
@@ -155,7 +155,7 @@ class Tables:
 
 
 def _cpus(hardware: Hardware) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every system with every set of ISAs that a CPU can run: with each ISA, all that it includes."""
+    """Every system with every set of ISAs that a CPU can run; an ISA includes all ISAs that it extends."""
     for system in hardware.systems:
         own = [isa.name for isa in hardware.isas.values() if isa.system == system]
         found = {frozenset[str]()}

@@ -44,7 +44,7 @@ MOST_FAILURES = 12
 
 
 class Controller:
-    """Keeps `work.count` runners running until it is told to stop. `say` receives lines for people."""
+    """Keeps `work.count` runners running until it is asked to stop. `say` receives its messages."""
 
     def __init__(
         self, work: RunnerPlan, engine: RunnerEngine, github: Registrar, clock: Clock, say: Callable[[str], None]

@@ -1,4 +1,4 @@
-"""What a build needs of a machine: tools, space, memory, and a Nix that really builds, as it is set to."""
+"""Checks of what a build needs on a machine: tools, space, memory, and a Nix that builds as configured."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def tools(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 def store_space(work: Assignment, evidence: Evidence) -> Judgement:
-    """Space for the result, or for the closure that a test fetches, beside what builds on the same file system."""
+    """There is space for the result, or for the closure that a test fetches, in addition to a build's own files."""
     return _space(work, evidence.machine.folder("store"), "the Nix store")
 
 
 def build_space(work: Assignment, evidence: Evidence) -> Judgement:
-    """Space to unpack and compile in."""
+    """There is space to unpack and compile in."""
     store, build = evidence.machine.folder("store"), evidence.machine.folder("build")
     checked = work.spec.backend.nix is not NixUse.NONE
     if checked and store is not None and build is not None and store.device == build.device:
@@ -42,18 +42,18 @@ def _space(work: Assignment, folder: StorageFolder | None, what: str) -> Judgeme
     found = f"{size(folder.free)} free for {what} ({folder.path} on {folder.device})"
     if folder.free >= work.disk * GB:
         return ok(f"{found}, {whose} takes {work.disk}")
-    mend = "collect garbage while nothing builds (nix-collect-garbage -d), or give the file system more room"
-    return failed(f"{found}, but {whose} takes {work.disk}", mend)
+    fix = "collect garbage while nothing builds (nix-collect-garbage -d), or give the file system more room"
+    return failed(f"{found}, but {whose} takes {work.disk}", fix)
 
 
 def build_folder(_: Assignment, evidence: Evidence) -> Judgement:
-    """Builds must not lie in memory, which they need for themselves."""
+    """Build folders are not on a file system in memory, because the compilers need the memory."""
     folder = evidence.machine.folder("build")
     if folder is None:
         return failed("the build folder cannot be asked for its file system", "look why `df` fails on it")
     if folder.kind in _IN_MEMORY:
-        mend = "set build-dir in nix.conf (or TMPDIR of the process that builds, before Nix 2.22) to a folder on a disk"
-        return failed(f"builds are made in {folder.path}, which is in memory ({folder.kind})", mend)
+        fix = "set build-dir in nix.conf (or TMPDIR of the process that builds, before Nix 2.22) to a folder on a disk"
+        return failed(f"builds are made in {folder.path}, which is in memory ({folder.kind})", fix)
     return ok(f"builds are made in {folder.path}, on {folder.kind or 'a file system of unknown kind'}")
 
 
@@ -74,7 +74,7 @@ def memory(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 def sandbox(work: Assignment, evidence: Evidence) -> Judgement:
-    """A build that was really made, in the sandbox that is set, and not in one that was silently left out."""
+    """A trivial build succeeds, in the configured sandbox; Nix can fall back to building without one silently."""
     nix = evidence.machine.nix
     if nix is None or not nix.version:
         if work.spec.backend.nix is NixUse.OWN:
@@ -86,25 +86,25 @@ def sandbox(work: Assignment, evidence: Evidence) -> Judgement:
         return ok(f"a trivial build was made in a sandbox (sandbox = {nix.sandbox})")
     if nix.sandbox == "false":
         return ok("a trivial build was made, without a sandbox, as nix.conf says (sandbox = false)")
-    mend = (
+    fix = (
         "let the container make namespaces and mounts, or say in nix.conf what is meant: sandbox = false, "
         "or sandbox-fallback = false to have builds fail"
     )
-    return failed(f"sandbox = {nix.sandbox}, but a trivial build was made without one", mend)
+    return failed(f"sandbox = {nix.sandbox}, but a trivial build was made without one", fix)
 
 
 def _unbuilt(nix: NixInstallation) -> Judgement:
     if not nix.problem:
         return failed("no trivial build was made, for want of nix-build", _INSTALL)
     if "'/bin/sh'" in nix.problem:
-        mend = "give the sandbox a shell: sandbox-paths = /bin/sh=PATH-OF-A-STATIC-SHELL in nix.conf"
+        fix = "give the sandbox a shell: sandbox-paths = /bin/sh=PATH-OF-A-STATIC-SHELL in nix.conf"
     else:
-        mend = "make `nix-build` work for this user: a daemon that runs, or a /nix that the user owns"
-    return failed(f"a trivial build fails: {nix.problem}", mend)
+        fix = "make `nix-build` work for this user: a daemon that runs, or a /nix that the user owns"
+    return failed(f"a trivial build fails: {nix.problem}", fix)
 
 
 def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
-    """The system feature that nixpkgs asks for large builds."""
+    """Nix has the system feature that nixpkgs requires for large builds."""
     nix = evidence.machine.nix
     if nix is None:
         if work.spec.backend.nix is NixUse.OWN:
@@ -112,8 +112,8 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
         return failed("there is no Nix to ask for its system features", _INSTALL)
     if "big-parallel" in nix.features:
         return ok(f"system-features has {' '.join(nix.features)}")
-    mend = "add `extra-system-features = big-parallel` to nix.conf, or take its `system-features` line out"
-    return failed(f"system-features lacks big-parallel (it has {' '.join(nix.features) or 'none'})", mend)
+    fix = "add `extra-system-features = big-parallel` to nix.conf, or take its `system-features` line out"
+    return failed(f"system-features lacks big-parallel (it has {' '.join(nix.features) or 'none'})", fix)
 
 
 def _of_nix(judge: Callable[[Assignment, Evidence], Judgement]) -> Callable[[Assignment, Evidence], Judgement]:

@@ -1,7 +1,7 @@
-"""Uses a GPU through the libcuda given as the only argument, and prints as JSON what came of it.
+"""Uses a GPU through the libcuda given as the only argument, and prints the result as JSON.
 
-A script, started with a clean environment by `probes`: it stands for a process that a Nix-built Python would be. It
-gives no more away than names, and keeps nothing: a megabyte on each GPU is taken, written and given back.
+A script that `probes` starts in a clean environment, in place of a Python that Nix built. It reports only names and
+compute capabilities, and keeps nothing: it allocates, writes and frees one megabyte on each GPU.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ class CudaError(Exception):
 
 
 def use(path: str) -> list[dict[str, object]]:
-    """The GPUs that could be used. Raises OSError where the library cannot be loaded, CudaError, AttributeError."""
+    """The usable GPUs. Raises OSError if the library cannot be loaded, else CudaError or AttributeError."""
     driver = ctypes.CDLL(path)
 
     def call(name: str, *arguments: object) -> None:
@@ -32,11 +32,11 @@ def use(path: str) -> list[dict[str, object]]:
     call("cuInit", 0)
     count = ctypes.c_int()
     call("cuDeviceGetCount", ctypes.byref(count))
-    return [one(call, index) for index in range(count.value)]
+    return [use_device(call, index) for index in range(count.value)]
 
 
-def one(call: Callable[..., None], index: int) -> dict[str, object]:
-    """The GPU at `index`, used."""
+def use_device(call: Callable[..., None], index: int) -> dict[str, object]:
+    """Uses the GPU at `index` and returns its name and compute capability."""
     device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
     name, context, memory = ctypes.create_string_buffer(256), ctypes.c_void_p(), ctypes.c_uint64()
     call("cuDeviceGet", ctypes.byref(device), index)
@@ -56,10 +56,10 @@ def one(call: Callable[..., None], index: int) -> dict[str, object]:
 def main() -> None:
     """The script."""
     try:
-        told: dict[str, object] = {"devices": use(sys.argv[1])}
+        result: dict[str, object] = {"devices": use(sys.argv[1])}
     except (OSError, CudaError, AttributeError) as error:
-        told = {"problem": str(error)}
-    print(json.dumps(told))
+        result = {"problem": str(error)}
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

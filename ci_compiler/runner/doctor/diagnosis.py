@@ -1,4 +1,4 @@
-"""Whether a machine can do the work, proved: every check with its verdict, and how to mend what failed."""
+"""Whether a machine can do its work: every check with its verdict, and how to fix a failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHECKS: tuple[Check, ...] = (*checks_hardware.CHECKS, *checks_build.CHECKS, *che
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """A check by its name, and how it ended."""
+    """The name of a check and its judgement."""
 
     check: str
     judgement: Judgement
@@ -40,7 +40,7 @@ class CheckResult:
 def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "") -> Assignment:
     """The work of `stage` (None: any) on the variant `name` ('': any).
 
-    Raises InputError for a name that is no variant's, for a stage that the variant has not, and for a wrong spec.
+    Raises InputError if no variant has that name, if the variant does not have the stage, or if the spec is invalid.
     """
     cells = judge(spec).cells
     subject = _subject(spec, cells, name) if name else None
@@ -63,7 +63,7 @@ def examine(work: Assignment, evidence: Evidence) -> tuple[CheckResult, ...]:
 
 
 def as_json(work: Assignment, results: tuple[CheckResult, ...]) -> dict[str, Any]:
-    """The results as JSON shows them."""
+    """The results for `--json`."""
     return {
         "stage": work.stage.name if work.stage else None,
         "variant": work.subject.name if work.subject else None,
@@ -73,7 +73,7 @@ def as_json(work: Assignment, results: tuple[CheckResult, ...]) -> dict[str, Any
                 "check": result.check,
                 "verdict": result.judgement.verdict.value,
                 "message": result.judgement.message,
-                "mend": result.judgement.mend,
+                "fix": result.judgement.fix,
             }
             for result in results
         ],
@@ -81,7 +81,7 @@ def as_json(work: Assignment, results: tuple[CheckResult, ...]) -> dict[str, Any
 
 
 def _stages(work: Assignment, machine: Machine) -> frozenset[Stage]:
-    """The stage asked for, else those of the pools that the machine suits, else what it may become of any use for."""
+    """The given stage, else the stages of the pools that the machine fits, else all that its hardware allows."""
     if work.stage:
         return frozenset({work.stage})
     suited = {stage for pool in work.spec.pools if fit(work.spec.hardware, machine, pool).fits for stage in pool.stages}
@@ -96,7 +96,7 @@ def _subject(spec: Spec, cells: tuple[Cell, ...], name: str) -> AssignedVariant:
             if variant.name == name:
                 cuda = None if cell.gpu == CPU else spec.hardware.toolkit(spec.branches[cell.branch].cuda)
                 return AssignedVariant(name=name, package=spec.packages[variant.package], cell=cell, toolkit=cuda)
-    told = explain(plan(spec), name)
-    if told.unknown:
-        raise wrong("NAME", Code.UNKNOWN_VARIANT, told.unknown)
-    raise wrong("NAME", Code.VARIANT_NOT_BUILT, f"{name} is not built: {'; '.join(one.reason for one in told.absent)}")
+    found = explain(plan(spec), name)
+    if found.unknown:
+        raise wrong("NAME", Code.UNKNOWN_VARIANT, found.unknown)
+    raise wrong("NAME", Code.VARIANT_NOT_BUILT, f"{name} is not built: {'; '.join(one.reason for one in found.absent)}")

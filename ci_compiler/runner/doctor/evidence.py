@@ -1,6 +1,6 @@
-"""What the doctor goes by: the work that is asked for, the evidence that was gathered, and how a check judges it.
+"""The model of the doctor: the work to do on a machine, the evidence gathered there, and the checks that judge it.
 
-Every check is a pure function `(Work, Evidence) -> Judgement`; `probes` gathers the evidence.
+Every check is a pure function `(Assignment, Evidence) -> Judgement`; `probes` gathers the evidence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ci_compiler.stages import Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedVariant:
-    """The variant that the work is on: its package, a cell that holds it, its CUDA toolkit (None: built for no GPU)."""
+    """The variant to work on: its package, a cell that has it, its CUDA toolkit (None: built without CUDA)."""
 
     name: str
     package: Package
@@ -29,7 +29,7 @@ class AssignedVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What the machine shall do. No `stage`: whatever it can; no `subject`: any of the spec's `cells`."""
+    """The work for the machine. No `stage`: any that it can run; no `subject`: any variant of `cells`."""
 
     spec: Spec
     cells: tuple[Cell, ...]
@@ -38,7 +38,7 @@ class Assignment:
 
     @property
     def packages(self) -> tuple[Package, ...]:
-        """What it builds: the subject's package, or all that the cells hold."""
+        """The packages to build: the subject's package, or all packages of the cells."""
         if self.subject:
             return (self.subject.package,)
         held = {variant.package for cell in self.cells for variant in cell.variants}
@@ -46,23 +46,23 @@ class Assignment:
 
     @property
     def disk(self) -> int:
-        """GB of disk that the largest of its builds takes."""
+        """The disk space that the largest of the builds needs, in GB."""
         return max(package.disk for package in self.packages)
 
     @property
     def memory(self) -> int:
-        """GB of memory that the largest of its builds takes."""
+        """The memory that the largest of the builds needs, in GB."""
         return max(package.memory for package in self.packages)
 
     @property
     def minutes(self) -> int:
-        """Minutes of the longest build that the spec states."""
+        """The duration of the longest build in the spec, in minutes."""
         return max(max(package.minutes.values()) for package in self.spec.packages.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaDevice:
-    """A GPU as CUDA shows it to a process."""
+    """A GPU as CUDA reports it to a process."""
 
     name: str
     capability: Version
@@ -70,9 +70,9 @@ class CudaDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaAttempt:
-    """What a process with a clean environment made of one libcuda: the GPUs that it could use, or the problem.
+    """The result of using one libcuda in a process with a clean environment: the usable GPUs, or the problem.
 
-    `linked`: the library lies where programs of nixpkgs look for it, and not merely in the loader's cache.
+    `linked`: the library is in the folder where programs of nixpkgs look, instead of only in the loader's cache.
     """
 
     library: str
@@ -83,9 +83,9 @@ class CudaAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """The time, and that of the newest of some files, in seconds since 1970.
+    """The current time and the time of the newest of some files, in seconds since 1970.
 
-    `synchronised`: None where nobody tells.
+    `synchronised`: None if that is unknown.
     """
 
     now: int
@@ -113,7 +113,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A check by its name, which the stages that need it list, and how it judges."""
+    """A check: its name, which the stages that need it list, and its function."""
 
     name: str
     judge: Callable[[Assignment, Evidence], Judgement]

@@ -1,4 +1,4 @@
-"""What a test needs of a machine: the system, the CPU's flags, and a GPU that runs the variant, driver included."""
+"""Checks of what a test needs on a machine: the system, the CPU's flags, and a GPU with a driver for the variant."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def instructions(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 def gpu(_: Assignment, evidence: Evidence) -> Judgement:
-    """A GPU answers, with its name and compute capability, and none that answers only in part."""
+    """At least one GPU reports its name and compute capability, and no GPU reports only a part of them."""
     devices, problems = evidence.machine.gpus, evidence.machine.problems
     if problems:
         return failed("; ".join(problems), _INSTALL)
@@ -51,7 +51,7 @@ def gpu(_: Assignment, evidence: Evidence) -> Judgement:
 
 
 def cubin(work: Assignment, evidence: Evidence) -> Judgement:
-    """A GPU runs the variant's machine code."""
+    """At least one GPU runs the variant's machine code."""
     if work.subject is None:
         return skipped(_NO_VARIANT)
     if work.subject.cell.gpu == CPU:
@@ -67,7 +67,7 @@ def cubin(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 def driver(work: Assignment, evidence: Evidence) -> Judgement:
-    """The driver is new enough for the CUDA toolkit of what is tested, and for the GPU itself."""
+    """The driver is new enough for the CUDA toolkit of the tested variants and for the GPU."""
     devices, _ = _able(work, evidence)
     if not devices:
         return skipped("no GPU here runs what is to be tested")
@@ -87,7 +87,7 @@ def driver(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 def cuda(work: Assignment, evidence: Evidence) -> Judgement:
-    """A process with a clean environment finds libcuda, starts it and uses a GPU."""
+    """A process with a clean environment finds libcuda, initializes it and uses a GPU."""
     tried = evidence.cuda
     found = next((one for one in tried if one.devices and _counts(work, one)), None)
     if found is not None:
@@ -110,7 +110,7 @@ def _counts(work: Assignment, one: CudaAttempt) -> bool:
 
 
 def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[GpuDevice]]:
-    """The GPUs that run what is to be tested, and those that do not."""
+    """The GPUs that run the tested variants, and those that do not."""
     hardware, subject = work.spec.hardware, work.subject
     if subject is not None and subject.cell.gpu == CPU:
         return [], list(evidence.machine.gpus)
@@ -122,7 +122,7 @@ def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[G
 
 
 def _toolkits(work: Assignment, devices: list[GpuDevice]) -> list[Toolkit]:
-    """The CUDA toolkits of what `devices` are to test, oldest first."""
+    """The CUDA toolkits of the variants that `devices` test, oldest first."""
     hardware = work.spec.hardware
     if work.subject is not None:
         return [work.subject.toolkit] if work.subject.toolkit else []

@@ -1,4 +1,4 @@
-"""What any job needs of a machine: a clock, a runner that GitHub still supports, a token that outlives the work."""
+"""Checks of what any job needs: a correct clock, a supported runner, and a token that outlives the work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SET_CLOCK = "set the clock: `timedatectl set-ntp true`, or chrony, on the machi
 
 
 def clock(_: Assignment, evidence: Evidence) -> Judgement:
-    """The clock: TLS and tokens fail under one that is wrong, and caches take old for new."""
+    """The clock is correct. With a wrong clock, TLS and tokens fail and caches keep stale entries."""
     seen = evidence.clock
     if seen.now < upstream().written:
         return failed(f"it says {day_of(seen.now)}, which is before this toolkit was written", _SET_CLOCK)
@@ -28,7 +28,7 @@ def clock(_: Assignment, evidence: Evidence) -> Judgement:
 
 
 def runner(_: Assignment, evidence: Evidence) -> Judgement:
-    """GitHub's runner is one that may still register."""
+    """GitHub still lets this version of the runner register."""
     if not evidence.runner:
         return skipped("no runner of GitHub started this, and none was found (bin/Runner.Listener)")
     lowest, days = upstream().runner, upstream().runner_days
@@ -43,8 +43,8 @@ def token(work: Assignment, evidence: Evidence) -> Judgement:
     spec, name = work.spec, work.spec.backend.secret
     if not evidence.secret:
         if work.stage is PUBLISH:
-            mend = f"put it into the secret {name} of GitHub's environment {spec.publish.environment}"
-            return failed(f"{name} is not set", mend)
+            fix = f"put it into the secret {name} of GitHub's environment {spec.publish.environment}"
+            return failed(f"{name} is not set", fix)
         return skipped(f"{name} is not set; only the publish stage gets it")
     return spec.backend.check_secret(
         SecretEvidence(
@@ -60,7 +60,7 @@ def token(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 def _minutes_ahead(work: Assignment) -> int:
-    """For how long the token must last: for the longest build that is still to come, and the publishing behind it."""
+    """How many minutes the token must remain valid: for the longest remaining build and the publishing after it."""
     publishing = max(work.spec.timeouts[PUBLISH], work.minutes)
     return publishing if work.stage is PUBLISH else work.spec.timeouts[BUILD] + publishing
 

@@ -1,4 +1,4 @@
-"""The evidence that the doctor judges, gathered on this machine: thin probes, each of one fact."""
+"""Gathers the doctor's evidence on this machine: small probes, one per fact."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIBRARY = "libcuda.so.1"
 PROBE = Path(__file__).with_name("cuda_probe.py")
 
 _KEPT = ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
-"""Variables that say which GPUs a job may use, and so stay where everything else of the environment goes."""
+"""Variables that say which GPUs a job may use. They are kept in an otherwise clean environment."""
 
 _LISTENER = Path("bin", "Runner.Listener")
 
@@ -55,7 +55,7 @@ def gather(work: Assignment) -> Evidence:
 
 
 def cuda() -> Iterator[CudaAttempt]:
-    """What a clean process makes of each libcuda: where nixpkgs' programs look, and in the loader's cache."""
+    """Tries each libcuda: the one where programs of nixpkgs look, then those in the loader's cache."""
     link = Path(DRIVER_LINK, LIBRARY)
     if link.exists():
         yield try_cuda(str(link), linked=True)
@@ -64,20 +64,21 @@ def cuda() -> Iterator[CudaAttempt]:
 
 
 def try_cuda(library: str, *, linked: bool) -> CudaAttempt:
-    """What a process with a clean environment makes of `library`."""
+    """Tries `library` in a process with a clean environment."""
     env = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    told = answer(sys.executable, "-I", "-S", str(PROBE), library, seconds=60, env=env)
-    return cuda_of(library, told or Answer(status=126, err="there is no Python to try it with"), linked=linked)
+    found = answer(sys.executable, "-I", "-S", str(PROBE), library, seconds=60, env=env)
+    return cuda_of(library, found or Answer(status=126, err="there is no Python to try it with"), linked=linked)
 
 
-def cuda_of(library: str, told: Answer, *, linked: bool) -> CudaAttempt:
-    """The probe's answer as evidence; a probe that crashed is a problem."""
+def cuda_of(library: str, found: Answer, *, linked: bool) -> CudaAttempt:
+    """The answer of the probe as evidence; a crash of the probe is a problem."""
     try:
-        data = json.loads(told.out)
+        data = json.loads(found.out)
     except (ValueError, RecursionError):
         data = None
-    if told.status != 0 or not isinstance(data, dict):
-        return CudaAttempt(library=library, linked=linked, problem=told.said or f"the process ended with {told.status}")
+    if found.status != 0 or not isinstance(data, dict):
+        problem = found.said or f"the process ended with {found.status}"
+        return CudaAttempt(library=library, linked=linked, problem=problem)
     devices = tuple(
         CudaDevice(name=str(row["name"]), capability=Version.parse(row["capability"]))
         for row in data.get("devices", ())
@@ -86,14 +87,14 @@ def cuda_of(library: str, told: Answer, *, linked: bool) -> CudaAttempt:
 
 
 def cached_libraries(text: str, name: str, machine: str) -> tuple[str, ...]:
-    """The paths of the library `name` that `ldconfig -p` lists for processes of `machine` (uname's name)."""
+    """The paths of the library `name` that `ldconfig -p` lists for `machine` (as uname names it)."""
     kind = {"x86_64": "x86-64", "aarch64": "AArch64"}.get(machine, machine)
     rows = re.finditer(r"^\s*(\S+) \((.*)\) => (\S.*?)\s*$", text, re.MULTILINE)
     return tuple(dict.fromkeys(row[3] for row in rows if row[1] == name and kind in re.split(r"[, ]+", row[2])))
 
 
 def _loader_cache() -> str:
-    """The loader's cache as text; ldconfig is often in a folder that users' PATHs leave out."""
+    """The loader's cache as text. The folder of ldconfig is often missing from a user's PATH."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
     for folder in path.split(os.pathsep):
         if Path(folder, "ldconfig").is_file():
@@ -106,13 +107,13 @@ def _loader_cache() -> str:
 
 
 def clock() -> ClockReading:
-    """The time, the newest of some files that this machine writes, and what systemd knows of its clock."""
+    """The current time, the newest of some files that this machine writes, and systemd's state of the clock."""
     here = Path.cwd()
     files = (here, here / ".git", Path("/"), Path("/var/log"), Path("/nix/var/nix/db"), Path(ci_compiler.__file__))
     newest, name = max((_changed(path), str(path)) for path in files)
-    told = answer("timedatectl", "show", "--property=NTPSynchronized", "--value", seconds=10)
+    shown = answer("timedatectl", "show", "--property=NTPSynchronized", "--value", seconds=10)
     known: Mapping[str, bool] = {"yes": True, "no": False}
-    synchronised = known.get(told.out.strip()) if told is not None and told.status == 0 else None
+    synchronised = known.get(shown.out.strip()) if shown is not None and shown.status == 0 else None
     return ClockReading(now=int(time.time()), newest=newest, newest_file=name, synchronised=synchronised)
 
 
@@ -127,9 +128,9 @@ def _changed(path: Path) -> int:
 
 
 def runner_version() -> str:
-    """The version of the runner that started this process, or of one that lies where they are installed; '' for none.
+    """The version of the runner that started this process, or of one in a usual folder; '' for none.
 
-    RUNNER_VERSION is set by GitHub's runner image; the runner sets no such variable itself.
+    GitHub's runner image sets RUNNER_VERSION; the runner itself sets no such variable.
     """
     if given := os.environ.get("RUNNER_VERSION", ""):
         return given if release(given) else ""
@@ -142,16 +143,16 @@ def runner_version() -> str:
 
 
 def _runner_folders() -> Iterator[Path]:
-    """Where a runner may be: where a process above this one was started from, its usual folders, this one."""
+    """Where a runner may be: the folders of this process's ancestors, the usual folders, the current folder."""
     yield from (program.parent.parent for program in _ancestors() if program.name.startswith("Runner."))
     yield from (Path(os.environ.get("HOME", "/"), "actions-runner"), Path("/home/runner"), Path.cwd())
 
 
 def _ancestors() -> Iterator[Path]:
-    """The programs of the processes above this one, nearest first."""
+    """The programs of the ancestors of this process, nearest first."""
     process = os.getppid()
     while process > 1:
-        with suppress(OSError):  # another user's, which does not hide those above it
+        with suppress(OSError):  # a process of another user; its ancestors may still be readable
             yield Path(f"/proc/{process}/exe").readlink()
         parent = re.search(r"^PPid:\s*([0-9]{1,10})$", text_of(f"/proc/{process}/status"), re.MULTILINE)
         process = int(parent[1]) if parent else 0

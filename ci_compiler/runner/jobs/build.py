@@ -29,9 +29,9 @@ LOG = "build.log"
 
 
 def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Secrets) -> Manifest:
-    """Builds `name` of `branch` in the checkout at `root`; `out` holds the log then, and the manifest.
+    """Builds `name` of `branch` in the checkout at `root`, and writes the log and the manifest to `out`.
 
-    A build that failed leaves the log and no manifest. Raises InputError and StageError.
+    A failed build leaves the log and no manifest. Raises InputError and StageError.
     """
     built = find(spec, name, branch)
     output_folder(out, (MANIFEST_FILE, LOG))
@@ -45,7 +45,7 @@ def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Se
     write_manifest(manifest, out / MANIFEST_FILE)
     remarks = [f"no {stage}: {reason}" for stage, reason in manifest.untested.items()]
     if not manifest.built:
-        remarks.insert(0, "it was there already, in the store or a substituter")
+        remarks.insert(0, "not built: the store or a substituter already had it")
     size, seconds = manifest.closure_size, manifest.seconds
     add_row(name=name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
     return manifest
@@ -79,13 +79,13 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, log: Path, secrets: Secr
 
 
 def _commit(root: Path, built: BuiltVariant) -> str:
-    """The commit that holds the recipe. Raises InputError where the recipe is not there as committed."""
+    """The commit that has the recipe. Raises InputError if the recipe is missing or differs from the commit."""
     if not (root / built.recipe).is_file():
         message = f"there is no such recipe; `ci-compile recipes --branch {built.cell.branch}` writes it"
         raise wrong(built.recipe, Code.RECIPE_MISSING, message)
     checkout = JobCheckout(root)
     if changed := checkout.changed(RECIPES):
-        more = f" (nor are {len(changed) - 1} others)" if len(changed) > 1 else ""
-        message = f"is not as in the commit that is checked out{more}; a build is of a commit: commit it first"
+        more = f", and so do {len(changed) - 1} other files" if len(changed) > 1 else ""
+        message = f"differs from the commit that is checked out{more}; a build needs a commit: commit it first"
         raise wrong(changed[0], Code.RECIPE_CHANGED, message)
     return checkout.commit()

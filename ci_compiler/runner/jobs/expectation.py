@@ -1,4 +1,4 @@
-"""What a variant is expected to be when it is imported: from the spec, the hardware tables and `checks.json`."""
+"""What a test expects of a variant, from the spec, the hardware tables and `checks.json`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ci_compiler.stages import Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What the probe is told: the module, the checks and numerics to make, and what they shall find.
+    """The input of the probe: the module, the checks and numerical tests to run, and the expected results.
 
-    `cuda` is a toolkit's version and `architectures` are as PyTorch names them (`sm_90`), '' and () for a build for no
-    GPU; `dispatch` are the levels that PyTorch may choose (() for unknown). `capability` is that of the GPU to test on
-    (() for none). `paths` are added to the import path, and the module must lie in `store_path`, if there is one.
+    `cuda` is the version of a toolkit, and `architectures` are in PyTorch's form (`sm_90`); '' and () for a CPU-only
+    build. `dispatch` lists the levels that PyTorch may choose (() for unknown). `capability` is that of the GPU to test
+    on (() for none). `paths` are added to the import path. The module must be in `store_path`, unless that is ''.
     """
 
     module: str
@@ -38,13 +38,13 @@ class Expectation:
     store_path: str = ""
 
     def as_json(self) -> str:
-        """What the probe reads."""
+        """The JSON that the probe reads."""
         return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """What a person expects in place of what the spec says; None: as the spec says."""
+    """Expectations given by the user in place of the spec's; None: as in the spec."""
 
     version: str | None = None
     cuda: str | None = None
@@ -55,7 +55,7 @@ AS_THE_SPEC_SAYS = Override()
 
 
 def expectation(spec: Spec, built: BuiltVariant, stage: Stage, override: Override = AS_THE_SPEC_SAYS) -> Expectation:
-    """What `built` shall be when `stage` tests it."""
+    """What `stage` expects when it tests `built`."""
     cell, package = built.cell, spec.packages[built.variant.package]
     rows = _table()
     row = rows["packages"].get(package.attribute) or rows["other"] | {"module": package.attribute.replace("-", "_")}

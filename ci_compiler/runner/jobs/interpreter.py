@@ -1,4 +1,4 @@
-"""The Python that a store path was built for, and where the packages lie that it is imported with."""
+"""The Python interpreter that a store path was built for, and the folders of the packages that it needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 
 _PROPAGATED = "nix-support/propagated-build-inputs"
-"""Where nixpkgs records what a package is useless without (nixpkgs manual, propagatedBuildInputs)."""
+"""Where nixpkgs records the packages that a package needs at run time (nixpkgs manual, propagatedBuildInputs)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,13 @@ class Interpreter:
 def interpreter_of(path: str, closure: Sequence[str]) -> Interpreter:
     """The interpreter for the package at `path`: its own Python, with what it propagates and the rest of `closure`.
 
-    What is propagated comes first. The rest is looked through as well, since a package of several outputs records what
-    it propagates in one that its users need not have. Raises StageError for what is no Python package.
+    Propagated packages come first. The rest of the closure is searched as well, because a package with several outputs
+    may record its propagated packages in an output that is not in the closure. Raises StageError if `path` is not a
+    Python package.
     """
     own = sorted(Path(path).glob("lib/python3.*/site-packages"))
     if not own:
-        raise failure(path, Code.NO_PYTHON_PACKAGE, "holds no lib/python3.X/site-packages to import from")
+        raise failure(path, Code.NO_PYTHON_PACKAGE, "has no lib/python3.X/site-packages to import from")
     inside, name = own[0].relative_to(path), own[0].parent.name
     paths = tuple(dict.fromkeys((*propagated(path), *reversed(closure))))
     programs = (Path(one, "bin", name) for one in paths)
@@ -42,7 +43,7 @@ def interpreter_of(path: str, closure: Sequence[str]) -> Interpreter:
 
 
 def propagated(path: str) -> Sequence[str]:
-    """`path` and all that it propagates, directly and through others, nearest first."""
+    """`path` and the packages that it propagates, directly and transitively, nearest first."""
     found, waiting = [path], [path]
     while waiting:
         new = [one for one in _recorded(waiting.pop(0)) if one not in found]

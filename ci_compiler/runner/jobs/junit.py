@@ -1,4 +1,4 @@
-"""A test's results as JUnit XML, which GitHub's and everybody's report viewers read."""
+"""The results of a test as JUnit XML, which most report viewers read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from xml.etree import ElementTree as ET
 from ci_compiler.judgement import CheckVerdict
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no XML 1.0 document may hold (XML 1.0, section 2.2)."""
+"""Characters that are not allowed in an XML 1.0 document (XML 1.0, section 2.2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestResult:
-    """A check by its name, how it ended, what it found in one line, and the seconds that it took."""
+    """The result of a check: its name, its verdict, what it found in one line, and its duration in seconds."""
 
     check: str
     verdict: CheckVerdict
@@ -24,7 +24,7 @@ class TestResult:
 
 
 def junit(name: str, stage: str, results: Sequence[TestResult]) -> str:
-    """The results of a `stage` of the variant `name` as one suite."""
+    """The results of `stage` for the variant `name` as one test suite."""
     suite = ET.Element("testsuite", name=f"{stage} {name}", tests=str(len(results)), errors="0")
     for verdict, attribute in ((CheckVerdict.FAILED, "failures"), (CheckVerdict.SKIPPED, "skipped")):
         suite.set(attribute, str(sum(result.verdict is verdict for result in results)))

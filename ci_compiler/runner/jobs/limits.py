@@ -1,7 +1,7 @@
 """How long a stage may take."""
 
 RESERVE = 120.0
-"""Seconds of a job's time that a stage keeps to report what went wrong, before GitHub ends the job."""
+"""Seconds that a stage reserves to report a failure before GitHub ends the job."""
 
 
 def job_seconds(minutes: int) -> float:

@@ -1,7 +1,7 @@
-"""What a build leaves for the stages that follow: `manifest.json`, written whole and read strictly.
+"""`manifest.json`, which a build writes for the later stages.
 
-It comes to another machine as an artifact, and its values stand in command lines there: what is not of the form that a
-build writes is refused.
+It travels to other machines as an artifact, and its values become part of command lines there. The reader therefore
+rejects every value that does not have the form that a build writes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Reader = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Builder:
-    """The machine that built, as far as that says something of the build and nothing of the machine's whereabouts."""
+    """The machine that built: what matters for the build, without anything that identifies the machine."""
 
     system: str
     cpu: str
@@ -39,12 +39,12 @@ class Builder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A build: of what (`commit` holds the recipe, `nixpkgs` is its pin), what came of it, when and where.
+    """A build: its source (`commit` has the recipe, `nixpkgs` is the pinned revision), its result, when and where.
 
-    `store_path` is the output to install, `outputs` are all, `closure_size` is in bytes, `closure` has the hash of each
-    path's content. `started` is UTC as ISO 8601, `seconds` the time that building took; `built` is false where the
-    store held the result already, so that they say nothing of a build. `untested` holds the tests that no pool runs,
-    with the reason.
+    `store_path` is the output to install, `outputs` are all outputs. `closure` has the hash of each path's content, and
+    `closure_size` is in bytes. `started` is UTC as ISO 8601, and `seconds` is the duration of the build. `built` is
+    false if the store already had the result; `seconds` is then not the duration of a build. `untested` has the tests
+    that no pool runs, with the reasons.
     """
 
     name: str
@@ -79,7 +79,7 @@ def write_manifest(manifest: Manifest, path: Path) -> None:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest in the file at `path`. Raises InputError with everything that is wrong with it."""
+    """The manifest in the file at `path`. Raises InputError with all problems of the file."""
     try:
         data: Any = json.loads(path.read_bytes())
     except OSError as error:
@@ -87,7 +87,7 @@ def read_manifest(path: Path) -> Manifest:
     except (ValueError, RecursionError):
         raise _broken(path, "is not JSON") from None
     if not isinstance(data, dict):
-        raise _broken(path, "is no mapping, and so no build's manifest")
+        raise _broken(path, "is not the manifest of a build: not a mapping")
     names = [field.name for field in fields(Manifest)]
     problems = [f"has no {name!r}" for name in names if name not in data]
     problems += [f"has an unknown key {name!r}{nearest(name, names)}" for name in data if name not in names]
@@ -97,7 +97,7 @@ def read_manifest(path: Path) -> Manifest:
         try:
             values[name] = readers[name](data[name])
         except (ValueError, TypeError, KeyError):
-            problems.append(f"{name!r} is not what a build writes there")
+            problems.append(f"the value of {name!r} is not one that a build writes")
     if problems:
         raise _broken(path, *problems)
     return Manifest(**values)
@@ -106,7 +106,7 @@ def read_manifest(path: Path) -> Manifest:
 def expect(manifest: Manifest, path: Path, **wanted: object) -> None:
     """Raises InputError where `manifest`, read from `path`, is of another name, branch or commit than `wanted`."""
     problems = [
-        f"is of {key} {getattr(manifest, key)}, not {value}"
+        f"is for the {key} {getattr(manifest, key)}, not {value}"
         for key, value in wanted.items()
         if getattr(manifest, key) != value
     ]
@@ -119,7 +119,7 @@ def _broken(path: Path, *problems: str) -> InputError:
     return InputError([Finding(place=place, code=Code.BROKEN_MANIFEST, message=problem) for problem in problems])
 
 
-# Readers of one value each. They raise ValueError, TypeError or KeyError.
+# Each of these functions reads one value. They raise ValueError, TypeError or KeyError.
 
 
 def _matching(pattern: re.Pattern[str]) -> Callable[[Any], str]:

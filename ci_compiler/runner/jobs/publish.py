@@ -1,4 +1,4 @@
-"""Publishing a build, once: from the branch that it is of, where nothing of it is published already."""
+"""Publishing a build from its branch, unless it is already published."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from ci_compiler.workflows.variant import PUBLISHED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of publishing: whether it was `published` now, and in one line what is published now or was before."""
+    """The outcome: whether the build was `published` now, and one line on what is published."""
 
     published: bool
     result: str
 
 
 def publish(spec: Spec, root: Path, manifest: Manifest, out: Path, secrets: Secrets, *, again: bool = False) -> Outcome:
-    """Publishes the build that `manifest` tells of, from the checkout at `root`; `out` holds what came of it then.
+    """Publishes the build of `manifest` from the checkout at `root`, and writes the outcome to `out`.
 
-    What is published already is left as it is, unless it shall be published `again`. Raises InputError, StageError.
+    A build that is already published is skipped, unless `again` is set. Raises InputError and StageError.
     """
     name = manifest.name
     find(spec, name, manifest.branch)
@@ -42,8 +42,8 @@ def publish(spec: Spec, root: Path, manifest: Manifest, out: Path, secrets: Secr
     try:
         outcome = _publish(spec, root, manifest, secrets, again=again)
     except (StageError, InputError) as error:
-        passed, told = time.monotonic() - start, [error.findings[0].message]
-        add_row(name=name, stage=PUBLISH.name, result="failed", seconds=passed, remarks=told)
+        passed, remarks = time.monotonic() - start, [error.findings[0].message]
+        add_row(name=name, stage=PUBLISH.name, result="failed", seconds=passed, remarks=remarks)
         raise
     result = "published" if outcome.published else "published already"
     passed, size = time.monotonic() - start, manifest.closure_size

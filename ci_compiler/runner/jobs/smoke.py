@@ -1,7 +1,7 @@
 """Testing a build on this machine: the hardware first, then the package in an interpreter of its own.
 
-The package runs in another process, so that a crash is a finding and no end of the test. Nothing is imported before the
-machine is known to have what the variant is built for: an instruction that a CPU lacks says nothing but its number.
+The package runs in another process, so that a crash is a finding and does not end the test. The hardware is checked
+before the import, because a missing CPU instruction would only show as the number of a signal.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ from ci_compiler.units import duration
 from ci_compiler.workflows.variant import RESULT
 
 PROBE = Path(__file__).with_name("smoke_probe.py")
-JUNIT, SAID = "junit.xml", "probe.log"
-"""What a test leaves beside `RESULT`: the results once more, and what the package itself said."""
+JUNIT, LOG = "junit.xml", "probe.log"
+"""The files that a test writes in addition to `RESULT`: the results as JUnit XML, and the output of the package."""
 
 _KEPT = ("PATH", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
-"""What stays of the environment: where programs are, and which GPUs the job may use."""
+"""The variables that the probe inherits: where programs are, and which GPUs the job may use."""
 
 _DRIVER = ("libcuda.so*", "libnvidia-*.so*")
-"""The driver's libraries that a program needs, and no other of their folder."""
+"""The libraries of the driver that a program needs; their folder may have others, which must not be used."""
 
 _CRASHES = {
-    signal.SIGILL: "it uses an instruction that this CPU lacks, which has all of {isa}: the build goes beyond {isa}",
-    signal.SIGSEGV: "a library of another build is loaded, or the driver is broken; {said} shows where it was",
-    signal.SIGBUS: "it ran out of shared memory (/dev/shm), or a file that it had mapped is cut off",
-    signal.SIGABRT: "a library gave up; {said} says which",
-    signal.SIGFPE: "it divided by zero, as code for another CPU or driver may; {said} shows where it was",
-    signal.SIGKILL: "the system ended it, most likely because the memory was used up",
+    signal.SIGILL: "it uses an instruction that this CPU lacks. The CPU supports {isa}, so the build goes beyond {isa}",
+    signal.SIGSEGV: "a library of another build is loaded, or the driver is broken; {log} shows where it crashed",
+    signal.SIGBUS: "it ran out of shared memory (/dev/shm), or a mapped file was truncated",
+    signal.SIGABRT: "a library aborted; {log} shows which one",
+    signal.SIGFPE: "it divided by zero, possibly in code for another CPU or driver; {log} shows where it crashed",
+    signal.SIGKILL: "the system killed it, most likely because it ran out of memory",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmokeSubject:
-    """What is tested: a variant of the spec, by a stage, in an interpreter; `store_path` '' for a person's own."""
+    """What to test: a variant, by a stage, in an interpreter. `store_path` is '' for an interpreter of the user."""
 
     spec: Spec
     built: BuiltVariant
@@ -80,13 +80,13 @@ class SmokeSubject:
 
     @property
     def expectation(self) -> Expectation:
-        """What it shall be."""
+        """What the test expects."""
         wanted = expectation(self.spec, self.built, self.stage, self.override)
         return replace(wanted, paths=self.interpreter.paths, store_path=self.store_path)
 
 
 def of_manifest(spec: Spec, name: str, branch: str, stage: Stage, path: Path, override: Override) -> SmokeSubject:
-    """The build that the manifest at `path` tells of, in its own interpreter. Raises InputError and StageError."""
+    """The build of the manifest at `path`, in its own interpreter. Raises InputError and StageError."""
     manifest = read_manifest(path)
     expect(manifest, path, name=name, branch=branch or manifest.branch)
     built = find(spec, name, manifest.branch)
@@ -106,36 +106,36 @@ def of_manifest(spec: Spec, name: str, branch: str, stage: Stage, path: Path, ov
 
 
 def of_python(spec: Spec, name: str, branch: str, stage: Stage, given: Path, override: Override) -> SmokeSubject:
-    """The package that the interpreter `given` has, whoever built it. Raises InputError and StageError."""
+    """The package in the interpreter `given`, whoever built it. Raises InputError and StageError."""
     program = shutil.which(given)
     if program is None:
-        raise failure(str(given), Code.NO_PYTHON, "is no program that can be started")
-    # As it is called: a virtual environment is known by its link.
+        raise failure(str(given), Code.NO_PYTHON, "is not an executable program")
+    # The link is not resolved: Python finds a virtual environment by the path of the link.
     interpreter = Interpreter(program=os.path.abspath(program))  # noqa: PTH100
     built = find(spec, name, branch)
     return SmokeSubject(spec=spec, built=built, stage=stage, interpreter=interpreter, override=override)
 
 
 def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
-    """Tests `subject`; `out` holds the report then, and GitHub's summary a table of it. Raises InputError."""
-    output_folder(out, (RESULT, JUNIT, SAID))
+    """Tests `subject`, and writes the report to `out` and a table to GitHub's summary. Raises InputError."""
+    output_folder(out, (RESULT, JUNIT, LOG))
     start = time.monotonic()
     results, found = hardware(subject)
     if any(result.verdict is CheckVerdict.FAILED for result in results):
-        reason = "this machine is not one for this variant, so that it was not even imported"
+        reason = "this machine cannot run the variant, so it was not imported"
         results += [
             TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason)
             for name in planned(subject.expectation)
         ]
     else:
-        results += probed(subject, found, out / SAID)
+        results += probed(subject, found, out / LOG)
     made = tuple(results)
     _report(subject, made, out, time.monotonic() - start)
     return made
 
 
 def planned(wanted: Expectation) -> Iterator[str]:
-    """The names of the checks that the probe makes, in its order."""
+    """The names of the checks that the probe runs, in its order."""
     yield "import"
     yield from wanted.checks
     yield from (f"{name}-cpu" for name in wanted.numerics)
@@ -148,7 +148,7 @@ def planned(wanted: Expectation) -> Iterator[str]:
 
 
 def hardware(subject: SmokeSubject) -> tuple[list[TestResult], tuple[CudaAttempt, ...]]:
-    """The doctor's checks of this machine's hardware for the variant, and what CUDA showed on the way."""
+    """The results of the doctor's hardware checks for the variant, and the attempts to use CUDA."""
     work = work_of(subject.spec, stage=subject.stage, name=subject.name)
     on_gpu, own = subject.stage.needs_gpu, bool(subject.store_path)
     evidence = Evidence(
@@ -165,13 +165,13 @@ def hardware(subject: SmokeSubject) -> tuple[list[TestResult], tuple[CudaAttempt
 # The probe.
 
 
-def probed(subject: SmokeSubject, found: Sequence[CudaAttempt], said: Path) -> list[TestResult]:
-    """The probe's results; a crash is the result of the check that it was at."""
+def probed(subject: SmokeSubject, found: Sequence[CudaAttempt], log: Path) -> list[TestResult]:
+    """The results of the probe. If it crashes, the check that it was running gets a failed result."""
     limit = job_seconds(subject.spec.timeouts[subject.stage])
     with _environment(subject, found) as (env, folder):
         command = [subject.interpreter.program, "-I", str(PROBE)]
         ended = ask(command, seconds=limit, env=env, folder=folder, stdin=subject.expectation.as_json())
-    said.write_text(ended.err, "utf-8")
+    log.write_text(ended.err, "utf-8")
     results: list[TestResult] = []
     begun = ""
     for row in filter(None, map(_row, ended.out.splitlines())):
@@ -182,11 +182,11 @@ def probed(subject: SmokeSubject, found: Sequence[CudaAttempt], said: Path) -> l
             results.append(TestResult(check=row["check"], verdict=verdict, message=row["message"], seconds=seconds))
             begun = ""
     if begun or ended.status != 0:
-        message = _crash(subject, ended, begun or "starting", said)
+        message = _crash(subject, ended, begun or "starting", log)
         results.append(TestResult(check=begun or "interpreter", verdict=CheckVerdict.FAILED, message=message))
     made = {result.check for result in results}
     left = [name for name in planned(subject.expectation) if name not in made]
-    reason = "not reached, since a check before it ended the test"
+    reason = "not reached, because an earlier check ended the test"
     return results + [TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason) for name in left]
 
 
@@ -198,22 +198,22 @@ def _row(line: str) -> dict[str, Any] | None:
     return row if isinstance(row, dict) and ("begin" in row or "verdict" in row) else None
 
 
-def _crash(subject: SmokeSubject, ended: Ended, at: str, said: Path) -> str:
-    """What to say of a process that did not come to its end."""
+def _crash(subject: SmokeSubject, ended: Ended, at: str, log: Path) -> str:
+    """The message for a probe that did not finish."""
     if ended.status == PAST_LIMIT:
-        return f"{at} did not end within {duration(ended.seconds)}, and was ended"
+        return f"{at} did not end within {duration(ended.seconds)} and was terminated"
     if ended.status >= 0:
-        return f"the interpreter ended with {ended.status} while at {at}: {ended.said or 'it said nothing'}"
+        return f"the interpreter ended with status {ended.status} during {at}: {ended.said or 'it printed nothing'}"
     number = -ended.status
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-    known = {int(one): text for one, text in _CRASHES.items()}.get(number, "{said} may say more")
-    return f"{at} was ended by {name}: {known.format(isa=subject.built.cell.isa, said=said.name)}"
+    known = {int(one): text for one, text in _CRASHES.items()}.get(number, "{log} may say more")
+    return f"{at} was ended by {name}: {known.format(isa=subject.built.cell.isa, log=log.name)}"
 
 
 @contextmanager
 def _environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> Iterator[tuple[dict[str, str], Path]]:
-    """The probe's whole environment, and an empty folder that is its home and where it is started."""
-    kept = (*_KEPT, *(() if subject.store_path else ("LD_LIBRARY_PATH",)))  # a person's interpreter may need theirs
+    """The whole environment of the probe, and an empty folder that is its home and working directory."""
+    kept = (*_KEPT, *(() if subject.store_path else ("LD_LIBRARY_PATH",)))  # the user's interpreter may need it
     env = {name: os.environ[name] for name in kept if name in os.environ}
     with tempfile.TemporaryDirectory(prefix="ci-runner-smoke-") as empty:
         home, driver = Path(empty, "home"), Path(empty, "driver")
@@ -227,7 +227,8 @@ def _environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> Iterato
 def _link_driver(found: Sequence[CudaAttempt], folder: Path) -> bool:
     """Links the driver's libraries into `folder` if only the loader's cache has them.
 
-    Programs of nixpkgs read no cache of the machine's; where they look by themselves it need not be done.
+    Programs of nixpkgs do not read the machine's loader cache. Flox links the libraries in the same way. No link is
+    needed if the libraries are where programs of nixpkgs look.
     """
     working = [one for one in found if one.devices]
     if not working or any(one.linked for one in working):
@@ -256,6 +257,6 @@ def _report(subject: SmokeSubject, results: tuple[TestResult, ...], out: Path, s
     }
     (out / RESULT).write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", "utf-8")
     (out / JUNIT).write_text(junit(subject.name, stage, results), "utf-8")
-    told = [f"{one.check}: {one.message}" for one in failed]
-    add_row(name=subject.name, stage=stage, result="failed" if failed else "passed", seconds=seconds, remarks=told)
+    remarks = [f"{one.check}: {one.message}" for one in failed]
+    add_row(name=subject.name, stage=stage, result="failed" if failed else "passed", seconds=seconds, remarks=remarks)
     add_table(("check", "result", "found"), ((one.check, one.verdict.value, one.message) for one in results))

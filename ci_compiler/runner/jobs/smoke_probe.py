@@ -1,19 +1,19 @@
-"""Imports the package under test and looks what it is, in the interpreter that it was built for.
+"""Imports and checks the package under test, in the interpreter that it was built for.
 
-A script, started by `smoke` with `-I` in a clean environment: nothing is imported but the standard library, the package
-and what that brings along. It reads the expectation from standard input as JSON and writes a line of JSON for each
-check that it begins and ends, so that whoever reads them knows what it was at when it crashed. What the package itself
-prints goes to standard error.
+A script that `smoke` starts with `-I` in a clean environment. It imports only the standard library, the package and
+what the package imports. It reads the expectation from standard input as JSON, and writes a line of JSON when a check
+begins and when it ends, so that the reader knows which check was running at a crash. The package's own output goes to
+standard error.
 
-Numerics are judged by bounds, not by feel. For a product of matrices with the inner dimension k, elementwise,
+Numerical results are compared with error bounds. For a product of matrices with the inner dimension k, elementwise,
 
     |computed - exact| <= g(k, v) |A| |B| + u |exact|,    g(k, v) = k v / (1 - k v)
 
 (N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, sections 3.1 and 3.5: for any order of the
-additions, with or without fused ones). u is the unit roundoff of the result's type. v is the machine epsilon, twice the
-unit roundoff, of the type that sums up, since tensor cores and ARM's matrix instructions truncate where a CPU rounds
-(M. Fasi et al., Numerical behavior of NVIDIA tensor cores, 2021): the type itself, but float32 for the half types. The
-exact product is float64's, whose own error is allowed for by g(k, 2^-53).
+additions, fused or not). u is the unit roundoff of the result's type. v is the machine epsilon of the accumulator's
+type: the result's type, but float32 for the half types. It is twice the unit roundoff, because tensor cores and ARM's
+matrix instructions truncate where a CPU rounds (M. Fasi et al., Numerical behavior of NVIDIA tensor cores, 2021). The
+exact product is computed in float64; g(k, 2^-53) allows for its error.
 """
 
 from __future__ import annotations
@@ -32,45 +32,45 @@ from functools import partial
 from typing import Any, TextIO
 
 SHAPE = (131, 257, 67)
-"""Rows, inner dimension and columns of the matrices: odd, so that the rests of tiled kernels are computed too."""
+"""Rows, inner dimension and columns of the matrices: odd, so that the edge tiles of tiled kernels are tested too."""
 
 SUMMED_IN = {"float16": "float32", "bfloat16": "float32"}
-"""The type that a product of a half type is summed in (cuBLAS, oneDNN and ATen's own kernels alike)."""
+"""The type in which products of half types are accumulated (by cuBLAS, oneDNN and ATen's own kernels)."""
 
 BFLOAT16_FROM = (8, 0)
 """The compute capability from which a GPU has bfloat16 (CUDA C++ Programming Guide, feature support)."""
 
 LARGEST = 1e-3
-"""Of a convolution and of a model: the error allowed, as a share of the largest output.
+"""The allowed error of a convolution and of a model, as a share of the largest output.
 
-Fast algorithms (Winograd, FFT) have no elementwise bound, and layers multiply errors; with TF32 off they stay far below
-this (4e-7 for the model on a CPU), and a kernel that is wrong is off by as much as the output itself.
+Fast algorithms (Winograd, FFT) have no elementwise bound, and layers amplify errors. With TF32 off, the error stays far
+below this value (4e-7 for the model on a CPU); the error of an incorrect kernel is as large as the output itself.
 """
 
 
 class WrongError(Exception):
-    """The check found something else than it shall; the text says what."""
+    """The check failed; the message says what it found."""
 
 
 class SkippedError(Exception):
-    """The check cannot be made, for the reason that the text says."""
+    """The check cannot run; the message says why."""
 
 
 Wanted = Mapping[str, Any]
 
 
 def imported(wanted: Wanted) -> str:
-    """The module can be imported, and comes from where it shall."""
+    """The module can be imported, and comes from the expected store path."""
     module = importlib.import_module(wanted["module"])
     file = os.path.realpath(getattr(module, "__file__", None) or "")
     store_path = wanted["store_path"]
     if store_path and not file.startswith(os.path.realpath(store_path) + os.sep):
-        raise WrongError(f"{wanted['module']} was imported from {file}, and not from {store_path}")
+        raise WrongError(f"{wanted['module']} was imported from {file}, not from {store_path}")
     return f"from {os.path.dirname(file)}, by Python {sys.version.split()[0]}"  # noqa: PTH120  (its own folder)
 
 
 def version(wanted: Wanted) -> str:
-    """The version is the expected one; what stands behind a + in it counts only where it is expected."""
+    """The version is the expected one; the part after a `+` counts only if the expected version has one."""
     module = importlib.import_module(wanted["module"])
     found = str(getattr(module, "__version__", "") or _distribution_version(wanted["module"]))
     compared = found if "+" in wanted["version"] else found.partition("+")[0]
@@ -78,14 +78,14 @@ def version(wanted: Wanted) -> str:
 
 
 def cuda(wanted: Wanted) -> str:
-    """The CUDA toolkit that PyTorch was built with."""
+    """PyTorch was built with the expected CUDA toolkit."""
     return _same(_torch().version.cuda or "no CUDA", wanted["cuda"] or "no CUDA")
 
 
 def architectures(wanted: Wanted) -> str:
-    """The GPU architectures that PyTorch was compiled for, exactly.
+    """PyTorch was compiled for exactly the expected GPU architectures.
 
-    `torch.cuda.get_arch_list` says nothing where no GPU is; what it would say is asked for directly then.
+    `torch.cuda.get_arch_list` returns nothing without a GPU, so the underlying function is called directly.
     """
     torch = _torch()
     flags = getattr(torch._C, "_cuda_getArchFlags", None)  # noqa: SLF001
@@ -94,7 +94,7 @@ def architectures(wanted: Wanted) -> str:
 
 
 def cudnn(wanted: Wanted) -> str:
-    """PyTorch has cuDNN, or has not, as the variant is built."""
+    """PyTorch has cuDNN if and only if the variant is built with it."""
     torch = _torch()
     found = torch.backends.cudnn.is_available()
     shown = f"cuDNN {torch.backends.cudnn.version()}" if found else "no cuDNN"
@@ -102,17 +102,17 @@ def cudnn(wanted: Wanted) -> str:
 
 
 def dispatch(wanted: Wanted) -> str:
-    """The level of vector instructions that PyTorch chose is one that the variant's instruction set has it choose."""
+    """PyTorch chose a level of vector instructions that is expected for the variant's instruction set."""
     if not wanted["dispatch"]:
-        raise SkippedError("which level PyTorch chooses on this instruction set is not in the table")
+        raise SkippedError("the table does not say which level PyTorch chooses on this instruction set")
     found = _torch().backends.cpu.get_cpu_capability()
     if found not in wanted["dispatch"]:
-        raise WrongError(f"{found} was found, and {' or '.join(wanted['dispatch'])} is wanted")
+        raise WrongError(f"found {found}, expected {' or '.join(wanted['dispatch'])}")
     return str(found)
 
 
 def extension(wanted: Wanted) -> str:
-    """TorchVision's own operators are there, built with the same CUDA toolkit."""
+    """TorchVision's own operators are available, and built with the same CUDA toolkit."""
     importlib.import_module("torchvision")
     number = int(_torch().ops.torchvision._cuda_version())  # noqa: SLF001
     found = f"{number // 1000}.{number % 1000 // 10}" if number > 0 else "no CUDA"
@@ -123,7 +123,7 @@ def gpu(wanted: Wanted) -> int:
     """The index of the first GPU that runs a cubin of the wanted capability: same major, no lower minor."""
     torch, (major, minor) = _torch(), wanted["capability"]
     if not torch.cuda.is_available():
-        torch.cuda.init()  # says why
+        torch.cuda.init()  # raises an error with the reason
     seen = []
     for index in range(torch.cuda.device_count()):
         capability = tuple(torch.cuda.get_device_capability(index))
@@ -133,7 +133,7 @@ def gpu(wanted: Wanted) -> int:
     raise WrongError(f"no GPU runs sm_{major}{minor}; PyTorch sees {', '.join(seen) or 'none'}")
 
 
-# Numerics, each on a device; they return what they found.
+# Numerical tests on a device. Each returns a message on what it found.
 
 
 def matmul(device: str) -> str:
@@ -171,7 +171,7 @@ def _gamma(terms: int, unit: float) -> float:
 
 
 def convolution(device: str) -> str:
-    """A convolution against float64: cuDNN's work, whose libraries are loaded by the first one."""
+    """A convolution against float64. On a GPU, the first one makes cuDNN load its libraries."""
     torch = _torch()
     random = torch.Generator().manual_seed(0)
     image = torch.rand(2, 8, 33, 35, generator=random) * 2 - 1
@@ -181,7 +181,7 @@ def convolution(device: str) -> str:
 
 
 def nms(device: str) -> str:
-    """Of two boxes that overlap by 68 % the better stays, and one apart from them does."""
+    """Of two boxes that overlap by 68 %, only the better one is kept; a box apart from them is kept too."""
     boxes = [[0.0, 0.0, 10.0, 10.0], [1.0, 1.0, 11.0, 11.0], [20.0, 20.0, 30.0, 30.0]]
     torch, ops = _torch(), importlib.import_module("torchvision.ops")
     kept = ops.nms(torch.tensor(boxes, device=device), torch.tensor([0.8, 0.9, 0.7], device=device), 0.5)
@@ -189,7 +189,7 @@ def nms(device: str) -> str:
 
 
 def roi_align(device: str) -> str:
-    """On a ramp, whose interpolation is exact, the mean of a bin is the value at its middle."""
+    """On a linear ramp, where interpolation is exact, the mean of a bin is the value at its centre."""
     torch, ops = _torch(), importlib.import_module("torchvision.ops")
     ramp = torch.arange(12.0).repeat(12, 1).reshape(1, 1, 12, 12).to(device)
     box = torch.tensor([[0.0, 2.0, 2.0, 6.0, 6.0]], device=device)
@@ -209,7 +209,7 @@ def resnet(device: str) -> str:
 
 
 def resample(device: str) -> str:
-    """A sine of 440 Hz at 16 kHz is one of 440 Hz at 12 kHz then, and as loud."""
+    """A sine of 440 Hz at 16 kHz remains a sine of 440 Hz at 12 kHz with the same energy."""
     torch, functional = _torch(), importlib.import_module("torchaudio.functional")
     pitch, before, after = 440, 16000, 12000
     wave = torch.sin(torch.arange(before, dtype=torch.float64) * (2 * math.pi * pitch / before)).float()
@@ -218,7 +218,7 @@ def resample(device: str) -> str:
     peak = int(torch.fft.rfft(found).abs().argmax())  # one second: a bin is one Hz
     _same(f"{peak} Hz", f"{pitch} Hz")
     middle = found[after // 10 : -after // 10]
-    loudness = float(middle.square().mean()) * 2  # a sine's mean square is half the square of its height
+    loudness = float(middle.square().mean()) * 2  # a sine's mean square is half the square of its amplitude
     if not abs(loudness - 1) <= 0.01:
         raise WrongError(f"its energy is {loudness:.4f} of what it was")
     return f"{peak} Hz with {loudness:.4f} of the energy"
@@ -228,7 +228,7 @@ def _close(computed: Any, exact: Any) -> str:
     """The largest error as a share of the largest output."""
     torch = _torch()
     if computed.shape != exact.shape:
-        raise WrongError(f"the result is of shape {tuple(computed.shape)}, and shall be of {tuple(exact.shape)}")
+        raise WrongError(f"the result has the shape {tuple(computed.shape)}, expected {tuple(exact.shape)}")
     share = float((computed.cpu().double() - exact).abs().max() / exact.abs().max())
     if not (bool(torch.isfinite(exact).all()) and share <= LARGEST):
         raise WrongError(f"the result is off by {share:.3g} of its largest value; {LARGEST:g} is allowed")
@@ -237,7 +237,7 @@ def _close(computed: Any, exact: Any) -> str:
 
 def _same(found: str, wanted: str, *, shown: str = "") -> str:
     if found != wanted:
-        raise WrongError(f"{shown or found} was found, and {wanted} is wanted")
+        raise WrongError(f"found {shown or found}, expected {wanted}")
     return shown or found
 
 
@@ -250,7 +250,7 @@ def _distribution_version(module: str) -> str:
     try:
         return importlib.metadata.version(names[0])
     except importlib.metadata.PackageNotFoundError:
-        raise WrongError(f"{module} says nothing of its version") from None
+        raise WrongError(f"{module} does not state its version") from None
 
 
 CHECKS: dict[str, Callable[[Wanted], str]] = {
@@ -272,14 +272,14 @@ NUMERICS: dict[str, Callable[[str], str]] = {
 
 
 class Probe:
-    """Makes the checks and tells of each; what a check needs that failed has it skipped."""
+    """Runs the checks and reports each. A check is skipped if a check that it depends on failed."""
 
-    def __init__(self, wanted: Wanted, told: TextIO) -> None:
-        self.wanted, self._told = wanted, told
+    def __init__(self, wanted: Wanted, output: TextIO) -> None:
+        self.wanted, self._output = wanted, output
         self._device = ""
 
     def run(self) -> None:
-        """All checks, in the order that the driver expects (`smoke.planned`)."""
+        """Runs all checks, in the order of `smoke.planned`."""
         wanted = self.wanted
         if not self.check("import", partial(imported, wanted)):
             return
@@ -300,9 +300,9 @@ class Probe:
         return f"{_torch().cuda.get_device_name(index)}, compute capability {capability}"
 
     def on_gpu(self, name: str) -> str:
-        """The numerics called `name` on the chosen GPU."""
+        """Runs the numerical test `name` on the chosen GPU."""
         if not self._device:
-            raise SkippedError("there is no GPU to do it on")
+            raise SkippedError("there is no GPU to run it on")
         if name == "convolution" and not self.wanted["cudnn"]:
             raise SkippedError("the variant is built without cuDNN")
         _torch().backends.cudnn.allow_tf32 = False
@@ -312,8 +312,8 @@ class Probe:
         return NUMERICS[name](self._device)
 
     def check(self, name: str, look: Callable[[], str]) -> bool:
-        """Makes one check; whether it found nothing wrong."""
-        self._tell(begin=name)
+        """Runs one check; returns whether it passed."""
+        self._write(begin=name)
         start = time.monotonic()
         try:
             verdict, message = "ok", look()
@@ -323,25 +323,25 @@ class Probe:
             verdict, message = "skipped", str(error)
         except Exception as error:  # noqa: BLE001  (whatever the package raises is what the check found)
             sys.excepthook(type(error), error, error.__traceback__)
-            told = str(error).strip().splitlines()
-            verdict, message = "failed", f"{type(error).__name__}: {told[0] if told else 'no more is said'}"
-        self._tell(check=name, verdict=verdict, message=message, seconds=round(time.monotonic() - start, 3))
+            lines = str(error).strip().splitlines()
+            verdict, message = "failed", f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+        self._write(check=name, verdict=verdict, message=message, seconds=round(time.monotonic() - start, 3))
         return verdict == "ok"
 
-    def _tell(self, **line: object) -> None:
-        self._told.write(f"{json.dumps(line)}\n")
-        self._told.flush()
+    def _write(self, **line: object) -> None:
+        self._output.write(f"{json.dumps(line)}\n")
+        self._output.flush()
 
 
 def main() -> None:
     """The script."""
     faulthandler.enable()
     wanted = json.load(sys.stdin)
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as told:
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as output:
         os.dup2(2, 1)
         for path in wanted["paths"]:
             site.addsitedir(path)
-        Probe(wanted, told).run()
+        Probe(wanted, output).run()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a stage shows of itself on GitHub: rows of Markdown in its step's summary."""
+"""What a stage shows on GitHub: rows of a Markdown table in the summary of its step."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from ci_compiler.units import duration, markdown_table, markdown_text
 from ci_compiler.units import size as size_in_words
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
-"""Where GitHub's runner names the file that it takes a step's summary from."""
+"""The variable in which GitHub's runner names the file for a step's summary."""
 
 HEADERS = ("variant", "stage", "result", "time", "size", "remarks")
 
 
 def add_row(*, name: str, stage: str, result: str, seconds: float, size: int = 0, remarks: Iterable[str] = ()) -> None:
-    """Adds a stage's row; `size` in bytes (0: unknown)."""
+    """Adds the row of a stage; `size` is in bytes (0: unknown)."""
     add_table(
         HEADERS, [(name, stage, result, duration(seconds), size_in_words(size) if size else "", "; ".join(remarks))]
     )
 
 
 def add_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Adds rows, to the table of the same headers that the summary ends with, if it does; nothing without a runner."""
+    """Adds rows to the table at the end of the summary if it has the same headers, else to a new table.
+
+    Does nothing outside a job of GitHub.
+    """
     target = os.environ.get(VARIABLE, "")
     if not target:
         return

@@ -12,7 +12,7 @@ from ci_compiler.spec.model import Spec
 def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
     """The variant `name` on `branch` ('': on the only branch that has it).
 
-    Raises InputError for a name that the branch does not build, or that several branches build where none is given.
+    Raises InputError if the branch does not build it, or if several branches build it and `branch` is ''.
     """
     told = explain(plan(spec), name)
     if told.unknown:

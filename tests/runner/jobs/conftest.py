@@ -1,4 +1,4 @@
-"""The world that the tests of the stages live in, a new one each."""
+"""The world for the tests of the stages, a new one for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building: by either backend, on what is needed and nothing built twice, with a manifest only for what succeeded."""
+"""Building with either backend: dependencies are never built, and only a successful build has a manifest."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_build_that_fails_leaves_the_end_of_its_log_and_no_manifest(
     capsys.readouterr()
     assert world.build() == 1
     err = capsys.readouterr().err.splitlines()
-    assert err[0].startswith(f"{TORCH}: build-failed the build ended with 1")
+    assert err[0].startswith(f"{TORCH}: build-failed the build ended with status 1")
     assert "    THE COMPILER HAS" in err
     assert len(err) <= 41
     assert [path.name for path in Path("build-output").iterdir()] == ["build.log"]
@@ -70,13 +70,13 @@ def test_a_build_that_fails_leaves_the_end_of_its_log_and_no_manifest(
     assert f"| {TORCH} | build | failed |" in world.summary
 
 
-def test_what_the_store_holds_is_not_called_built(world: World) -> None:
+def test_a_result_that_the_store_already_has_is_not_reported_as_built(world: World) -> None:
     assert world.build() == 0
     assert world.manifest["built"] is True
     assert world.build() == 0
     assert world.manifest["built"] is False
     assert world.builds == 1
-    assert "it was there already" in world.summary
+    assert "already had it" in world.summary
 
 
 def test_a_test_that_no_pool_runs_is_in_the_manifest_and_in_the_summary(world: World) -> None:
@@ -89,7 +89,7 @@ def test_a_test_that_no_pool_runs_is_in_the_manifest_and_in_the_summary(world: W
     assert f"no gpu-test: {reason}" in world.summary.replace("\\_", "_")
 
 
-def test_where_flox_builds_something_else_that_is_what_is_told(world: World) -> None:
+def test_if_flox_builds_something_else_the_manifest_has_that_result(world: World) -> None:
     world.spec(backend="flox")
     world.write("other", recipe("other", "1"))
     world.commit()
@@ -103,16 +103,16 @@ def test_where_flox_builds_something_else_that_is_what_is_told(world: World) -> 
     assert world.manifest["store_path"] in world.manifest["outputs"]
 
 
-# What is needed.
+# Dependencies.
 
 
 @BACKENDS
-def test_what_is_needed_and_nowhere_is_not_built(
+def test_a_dependency_that_is_nowhere_is_not_built(
     world: World, backend: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.spec(backend=backend)
     assert world.build(VISION) == 1
-    message = f"needs {TORCH}, which is neither in this machine's store nor in a cache, for the spec names none"
+    message = f"needs {TORCH}, which is neither in this machine's store nor in a cache, because the spec names none"
     assert capsys.readouterr().err == f"{VISION}: needs-missing {message}; build it first\n"
     world.spec(backend=backend, cache=world.cache())
     assert world.build(VISION) == 1
@@ -123,7 +123,7 @@ def test_what_is_needed_and_nowhere_is_not_built(
 
 
 @BACKENDS
-def test_what_is_needed_comes_from_the_store(world: World, backend: str) -> None:
+def test_a_dependency_comes_from_the_store(world: World, backend: str) -> None:
     world.spec(backend=backend)
     assert world.build() == 0
     torch = world.manifest["store_path"]
@@ -133,7 +133,7 @@ def test_what_is_needed_comes_from_the_store(world: World, backend: str) -> None
 
 
 @BACKENDS
-def test_what_is_needed_comes_from_the_cache(world: World, backend: str) -> None:
+def test_a_dependency_comes_from_the_cache(world: World, backend: str) -> None:
     world.spec(backend=backend, cache=world.cache())
     world.key()
     assert world.build() == 0
@@ -144,7 +144,7 @@ def test_what_is_needed_comes_from_the_cache(world: World, backend: str) -> None
     assert world.builds == 1
 
 
-def test_what_the_cache_holds_unsigned_is_not_taken(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unsigned_paths_from_the_cache_are_rejected(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.spec(cache=world.cache())
     assert world.build() == 0
     world.use_store("second")
@@ -161,13 +161,13 @@ def test_a_recipe_that_is_built_with_something_else_is_refused(
     world.commit()
     assert world.build() == 0
     assert world.build(VISION) == 1
-    assert f"{VISION}: needs-other is not built with {TORCH}" in capsys.readouterr().err
+    assert f"{VISION}: needs-other needs {TORCH}, but its recipe uses another" in capsys.readouterr().err
 
 
 # The cache.
 
 
-def test_a_build_is_pushed_to_the_cache_with_all_its_outputs_and_signed_where_a_key_is_given(world: World) -> None:
+def test_a_build_is_pushed_to_the_cache_with_all_its_outputs_and_signed_if_a_key_is_given(world: World) -> None:
     world.spec(cache=world.cache())
     secret = world.key()
     assert world.build() == 0
@@ -190,7 +190,9 @@ def test_a_cache_that_cannot_be_written_fails_the_build(world: World, capsys: py
 # Wrong input.
 
 
-def test_what_is_no_variant_of_the_branch_is_wrong_input(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_is_not_a_variant_of_the_branch_is_wrong_input(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert world.build(TORCH.replace("pytorch", "pytorhc")) == 2
     assert world.build(TORCH, "elsewhere") == 2
     assert world.build(GPU_TORCH, "next") == 2
@@ -200,7 +202,7 @@ def test_what_is_no_variant_of_the_branch_is_wrong_input(world: World, capsys: p
 
 
 @pytest.mark.parametrize("state", ["missing", "changed", "untracked"])
-def test_a_recipe_that_is_not_as_committed_is_wrong_input(
+def test_a_recipe_that_differs_from_the_commit_is_wrong_input(
     world: World, state: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = world.root / f".flox/pkgs/{TORCH}.nix"
@@ -224,7 +226,7 @@ def test_a_recipe_that_cannot_be_evaluated_says_why(world: World, capsys: pytest
     assert capsys.readouterr().err == f"{TORCH}.nix: recipe-evaluation undefined variable 'nowhere'\n"
 
 
-def test_what_the_user_has_set_does_not_reach_the_recipe(world: World) -> None:
+def test_settings_of_the_user_do_not_reach_the_recipe(world: World) -> None:
     world.patch.setenv("NIX_PATH", "nixpkgs=/somewhere")
     spy = 'seen = "${builtins.getEnv "HOME"} ${builtins.getEnv "XDG_CONFIG_HOME"} ${builtins.getEnv "NIX_PATH"}";'
     world.write(TORCH, recipe(TORCH, "2.8.0", 'echo "$seen" >"$out"', extra=spy))

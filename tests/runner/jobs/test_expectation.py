@@ -1,4 +1,4 @@
-"""What a variant is expected to be, and that the probe can look for all of it."""
+"""The expectations of a variant, and that the probe can check all of them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.runner.jobs.world import World, ci_runner
 MANIFEST = "build-output/manifest.json"
 
 
-def test_what_the_store_holds_is_left_there(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_paths_in_the_store_are_not_fetched(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert world.build() == 0
     capsys.readouterr()
     assert ci_runner("fetch", MANIFEST) == 0
@@ -21,7 +21,7 @@ def test_what_the_store_holds_is_left_there(world: World, capsys: pytest.Capture
     assert err.endswith(": already in the store\n")
 
 
-def test_a_closure_comes_from_the_cache_whose_key_is_trusted_for_this_alone(
+def test_the_key_of_the_cache_is_trusted_only_for_this_closure(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.spec(cache=world.cache())
@@ -35,7 +35,7 @@ def test_a_closure_comes_from_the_cache_whose_key_is_trusted_for_this_alone(
     assert Path(path).read_text("utf-8") == "2.8.0\n"
 
 
-def test_what_is_not_signed_yet_comes_where_it_is_what_the_manifest_says(
+def test_an_unsigned_closure_is_fetched_if_it_matches_the_manifest(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.spec(cache=world.cache())
@@ -58,7 +58,9 @@ def test_what_is_not_signed_yet_comes_where_it_is_what_the_manifest_says(
         ("no cache", "and the spec names no `cache` to fetch it from"),
     ],
 )
-def test_what_cannot_be_had_is_one_line(world: World, why: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_closure_that_cannot_be_fetched_is_reported_on_one_line(
+    world: World, why: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.spec(cache=world.cache())
     if why != "another build, unsigned":
         world.key()
@@ -88,7 +90,7 @@ def test_what_cannot_be_had_is_one_line(world: World, why: str, told: str, capsy
     assert not Path(path).exists()
 
 
-def test_what_is_no_manifest_is_wrong_input(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_manifest_is_wrong_input(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     (world.root / "odd.json").write_text("{}", "utf-8")
     assert ci_runner("fetch", "odd.json") == 2
     assert "odd.json: broken-manifest has no 'store_path'" in capsys.readouterr().err.splitlines()

@@ -1,4 +1,4 @@
-"""The manifest: written whole, read strictly, since its values stand in command lines on another machine."""
+"""The manifest is written atomically and read strictly, because its values are used in command lines elsewhere."""
 
 from __future__ import annotations
 
@@ -87,21 +87,23 @@ def test_the_forecast_reads_it(tmp_path: Path) -> None:
 def test_a_value_of_another_form_is_refused(tmp_path: Path, key: str, value: Any) -> None:
     with pytest.raises(InputError) as raised:
         read_manifest(written(tmp_path, **{key: value}))
-    assert [finding.message for finding in raised.value.findings] == [f"{key!r} is not what a build writes there"]
+    assert [finding.message for finding in raised.value.findings] == [
+        f"the value of {key!r} is not one that a build writes"
+    ]
 
 
-def test_a_key_too_many_or_too_few_is_refused_and_all_is_told(tmp_path: Path) -> None:
+def test_unknown_and_missing_keys_are_refused_and_all_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         read_manifest(written(tmp_path, commit="absent", comit="c" * 40, seconds=-1))
     assert [finding.message for finding in raised.value.findings] == [
         "has no 'commit'",
         "has an unknown key 'comit'; did you mean commit?",
-        "'seconds' is not what a build writes there",
+        "the value of 'seconds' is not one that a build writes",
     ]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\ufffd", "[" * 100_000, "null", "NaN"])
-def test_what_is_no_manifest_is_told_in_a_line(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_manifest_is_reported_on_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "manifest.json"
     path.write_text(text, "utf-8")
     with pytest.raises(InputError, match="broken-manifest"):
@@ -111,7 +113,7 @@ def test_what_is_no_manifest_is_told_in_a_line(tmp_path: Path, text: str) -> Non
 
 
 @given(st.dictionaries(st.sampled_from(sorted(WRONG)), st.recursive(st.text() | st.integers() | st.none(), st.lists)))
-def test_no_value_gets_through_that_an_option_could_be(changes: dict[str, Any]) -> None:
+def test_no_value_that_could_be_an_option_is_accepted(changes: dict[str, Any]) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -124,12 +126,12 @@ def test_no_value_gets_through_that_an_option_could_be(changes: dict[str, Any]) 
         assert not set(value) & set(" \t\n\0'\"$;")
 
 
-def test_it_must_be_of_what_is_asked_for(tmp_path: Path) -> None:
+def test_a_manifest_must_match_what_is_asked_for(tmp_path: Path) -> None:
     path = written(tmp_path)
     expect(MANIFEST, path, name=MANIFEST.name, branch="main")
     with pytest.raises(InputError) as raised:
         expect(MANIFEST, path, name="other", branch="main", commit="d" * 40)
     assert [finding.message for finding in raised.value.findings] == [
-        f"is of name {MANIFEST.name}, not other",
-        f"is of commit {'c' * 40}, not {'d' * 40}",
+        f"is for the name {MANIFEST.name}, not other",
+        f"is for the commit {'c' * 40}, not {'d' * 40}",
     ]

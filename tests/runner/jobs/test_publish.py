@@ -1,4 +1,4 @@
-"""Publishing: once, from the branch, with the secret in one process alone."""
+"""Publishing: once, from the branch, with the secret in only one process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BACKENDS = pytest.mark.parametrize("backend", ["flox", "nix"])
 
 
 def ready(world: World, backend: str) -> str:
-    """Builds, checks out as actions/checkout does, sets the secret; what the secret is."""
+    """Builds, checks out as actions/checkout does, sets the secret and returns it."""
     world.spec(backend=backend, **({"cache": world.cache()} if backend == "nix" else {}))
     world.commit()
     assert world.build() == 0
@@ -63,7 +63,7 @@ def test_nix_publishes_signed_and_once(world: World, capsys: pytest.CaptureFixtu
     assert f"published already: file://{world.folder}/cache holds it, signed by cache-1" in capsys.readouterr().out
 
 
-def test_another_branch_publishes_its_own_version_beside(world: World) -> None:
+def test_another_branch_publishes_its_own_version_too(world: World) -> None:
     ready(world, "flox")
     assert world.publish() == 0
     world.git("checkout", "--quiet", "-b", "next", "main")
@@ -114,11 +114,11 @@ def test_an_older_commit_of_the_branch_is_published_as_it_is(world: World) -> No
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        ("changed", f".flox/pkgs/{TORCH}.nix: tree-changed is not as in the commit; publishing wants a clean tree"),
+        ("changed", f".flox/pkgs/{TORCH}.nix: tree-changed differs from the commit; publishing needs a clean tree"),
         ("ahead", "main: branch-ahead has commits that origin/main lacks; push them first"),
     ],
 )
-def test_what_would_be_lost_by_a_checkout_stops_it(
+def test_a_checkout_that_would_lose_changes_is_refused(
     world: World, state: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ready(world, "flox")
@@ -160,7 +160,7 @@ def test_a_result_that_is_neither_in_the_store_nor_in_the_cache_is_not_built_aga
     assert world.builds == 1
 
 
-def test_flox_publishes_on_another_machine_what_the_cache_holds(world: World) -> None:
+def test_flox_publishes_a_result_from_the_cache_on_another_machine(world: World) -> None:
     world.spec(backend="flox", cache=world.cache())
     world.commit()
     world.key()
@@ -188,9 +188,7 @@ def test_without_its_secret_nothing_is_published(
     assert world.git("branch", "--show-current") == ""
 
 
-def test_a_token_that_has_expired_fails_with_the_words_of_flox(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_expired_token_fails_with_the_message_of_flox(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     ready(world, "flox")
     world.token(-1)
     assert world.publish() == 1
@@ -198,7 +196,7 @@ def test_a_token_that_has_expired_fails_with_the_words_of_flox(
     assert "Your FloxHub token has expired." in err
 
 
-def test_a_key_that_is_not_the_caches_is_told(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_that_does_not_belong_to_the_cache_is_reported(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     ready(world, "nix")
     world.cache("another")
     world.key("another")
@@ -207,7 +205,7 @@ def test_a_key_that_is_not_the_caches_is_told(world: World, capsys: pytest.Captu
     assert "not signed by cache-1; NIX_CACHE_SIGNING_KEY is another key" in err
 
 
-def test_a_key_that_is_none_is_not_shown(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_key_is_not_shown(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     ready(world, "nix")
     world.patch.setenv("NIX_CACHE_SIGNING_KEY", "cache-1:hush-hush-hush")
     assert world.publish() == 1

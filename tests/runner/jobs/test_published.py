@@ -1,4 +1,4 @@
-"""Whether a variant is published already, asked of a cache: a no of one that does not answer is none."""
+"""Whether a variant is already published in a cache; a cache that does not answer is an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = "pytorch-python313-cpu-avx2"
 
 @pytest.fixture
 def _nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recipe with one output, which no cache holds."""
+    """A recipe with one output, which no cache has."""
     monkeypatch.setattr(Store, "instantiate", lambda *_: "/nix/store/x.drv")
     monkeypatch.setattr(Store, "outputs", lambda *_: ("/nix/store/00000000000000000000000000000000-x",))
 

@@ -1,4 +1,4 @@
-"""The smoke test: passes for what the variant is, and says in one line what else it found, a crash included.
+"""The smoke test: passes if the variant meets the expectations, else reports each failure, even a crash, on one line.
 
 The packages are stand-ins (`packages/`) and the machines are recorded ones, but the interpreter is a real one.
 """
@@ -35,7 +35,7 @@ GPU_BUILD: dict[str, Any] = {
 
 @pytest.fixture
 def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Makes a virtual environment with the packages that behave as told; its interpreter."""
+    """Makes a virtual environment with packages that behave as requested; returns its interpreter."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     monkeypatch.setattr(smoke, "this_machine", lambda *_, **__: known("h200"))
@@ -64,7 +64,7 @@ def outcome(name: str, python: Path, *options: str) -> tuple[int, dict[str, str]
     return code, {one["check"]: one["verdict"] for one in checks}, {one["check"]: one["message"] for one in checks}
 
 
-def test_a_build_that_is_what_it_shall_be_passes(
+def test_a_build_that_meets_the_expectations_passes(
     interpreter: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, verdicts, messages = outcome(TORCH, interpreter())
@@ -117,7 +117,7 @@ def test_each_package_has_numerics_of_its_own(interpreter: Callable[..., Path], 
         assert (verdicts[f"{check}-cpu"], verdicts[f"{check}-gpu"]) == ("ok", "ok")
 
 
-def test_a_package_whose_tests_are_unknown_is_imported_and_its_version_looked_at(
+def test_a_package_without_known_tests_is_imported_and_its_version_checked(
     interpreter: Callable[..., Path],
 ) -> None:
     python = interpreter()
@@ -125,7 +125,7 @@ def test_a_package_whose_tests_are_unknown_is_imported_and_its_version_looked_at
     (packages / "odd_one.py").write_text("", "utf-8")
     code, verdicts, messages = outcome(ODD, python)
     assert code == 1
-    assert messages["version"] == "odd_one says nothing of its version"
+    assert messages["version"] == "odd_one does not state its version"
     (packages / "odd_one-1.0.dist-info").mkdir()
     (packages / "odd_one-1.0.dist-info" / "METADATA").write_text("Name: odd-one\nVersion: 1.0\n", "utf-8")
     (packages / "odd_one-1.0.dist-info" / "top_level.txt").write_text("odd_one\n", "utf-8")
@@ -137,22 +137,22 @@ def test_a_package_whose_tests_are_unknown_is_imported_and_its_version_looked_at
 @pytest.mark.parametrize(
     ("name", "check", "behaviour", "message"),
     [
-        (TORCH, "version", {"version": "2.7.1"}, "2.7.1 was found, and 2.8.0 is wanted"),
-        (TORCH, "cuda", {"cuda": "12.8"}, "12.8 was found, and no CUDA is wanted"),
-        (GPU_TORCH, "cuda", {"cuda": "12.9"}, "12.9 was found, and 12.8 is wanted"),
-        (GPU_TORCH, "cuda", {"cuda": None}, "no CUDA was found, and 12.8 is wanted"),
-        (GPU_TORCH, "architectures", {"architectures": ["sm_80"]}, "sm_80 was found, and sm_90 is wanted"),
+        (TORCH, "version", {"version": "2.7.1"}, "found 2.7.1, expected 2.8.0"),
+        (TORCH, "cuda", {"cuda": "12.8"}, "found 12.8, expected no CUDA"),
+        (GPU_TORCH, "cuda", {"cuda": "12.9"}, "found 12.9, expected 12.8"),
+        (GPU_TORCH, "cuda", {"cuda": None}, "found no CUDA, expected 12.8"),
+        (GPU_TORCH, "architectures", {"architectures": ["sm_80"]}, "found sm_80, expected sm_90"),
         (
             GPU_TORCH,
             "architectures",
             {"architectures": ["sm_90", "sm_80"]},
-            "sm_80 sm_90 was found, and sm_90 is wanted",
+            "found sm_80 sm_90, expected sm_90",
         ),
-        (GPU_TORCH, "architectures", {"architectures": []}, "none was found, and sm_90 is wanted"),
-        (TORCH, "cudnn", {"cudnn": 91002}, "cuDNN 91002 was found, and no cuDNN is wanted"),
-        (TORCH, "dispatch", {"dispatch": "DEFAULT"}, "DEFAULT was found, and AVX2 or AVX512 is wanted"),
-        (TORCH.replace("avx2", "avx"), "dispatch", {}, "AVX2 was found, and DEFAULT or NO AVX is wanted"),
-        (TORCH.replace("avx2", "avx512bf16"), "dispatch", {}, "AVX2 was found, and AVX512 is wanted"),
+        (GPU_TORCH, "architectures", {"architectures": []}, "found none, expected sm_90"),
+        (TORCH, "cudnn", {"cudnn": 91002}, "found cuDNN 91002, expected no cuDNN"),
+        (TORCH, "dispatch", {"dispatch": "DEFAULT"}, "found DEFAULT, expected AVX2 or AVX512"),
+        (TORCH.replace("avx2", "avx"), "dispatch", {}, "found AVX2, expected DEFAULT or NO AVX"),
+        (TORCH.replace("avx2", "avx512bf16"), "dispatch", {}, "found AVX2, expected AVX512"),
         (TORCH, "matmul-cpu", {"error": 0.01}, "a float32 product of inner dimension 257 is off by "),
         (TORCH, "matmul-cpu", {"error": float("nan")}, "a float32 product of inner dimension 257 is off by nan"),
         (
@@ -161,11 +161,11 @@ def test_a_package_whose_tests_are_unknown_is_imported_and_its_version_looked_at
             {"error": 0.01},
             "the result is off by 0.01 of its largest value; 0.001 is allowed",
         ),
-        (VISION, "extension", {"operators": 12080}, "12.8 was found, and no CUDA is wanted"),
-        (VISION, "nms-cpu", {"nms": [0, 1, 2]}, "[0, 1, 2] was found, and [1, 2] is wanted"),
+        (VISION, "extension", {"operators": 12080}, "found 12.8, expected no CUDA"),
+        (VISION, "nms-cpu", {"nms": [0, 1, 2]}, "found [0, 1, 2], expected [1, 2]"),
         (VISION, "resnet-cpu", {"error": 0.01}, "the result is off by 0.01 of its largest value"),
-        (VISION, "version", {"torchvision": "0.22"}, "0.22 was found, and 0.23.0 is wanted"),
-        (AUDIO, "resample-cpu", {"pitch": 2}, "880 Hz was found, and 440 Hz is wanted"),
+        (VISION, "version", {"torchvision": "0.22"}, "found 0.22, expected 0.23.0"),
+        (AUDIO, "resample-cpu", {"pitch": 2}, "found 880 Hz, expected 440 Hz"),
         (AUDIO, "resample-cpu", {"height": 0.9}, "its energy is 0.8100 of what it was"),
     ],
 )
@@ -192,10 +192,10 @@ def test_each_failure_is_one_line(
     assert f"| {check} | failed |" in summary
 
 
-# Expectations of one's own.
+# Expectations of the user.
 
 
-def test_a_person_may_expect_something_else(interpreter: Callable[..., Path]) -> None:
+def test_the_user_can_override_expectations(interpreter: Callable[..., Path]) -> None:
     wheel = {**GPU_BUILD, "version": "2.8.0+cu129", "cuda": "12.9", "architectures": ["sm_80", "sm_90", "compute_90"]}
     python = interpreter(**wheel)
     options = ["--stage", "gpu-test", "--expect-cuda", "12.9"]
@@ -205,7 +205,7 @@ def test_a_person_may_expect_something_else(interpreter: Callable[..., Path]) ->
     exact = ["--expect-archs", "sm_80 sm_90 compute_90", "--expect-version"]
     assert outcome(GPU_TORCH, python, *options, *exact, "2.8.0+cu129")[0] == 0
     code, _, messages = outcome(GPU_TORCH, python, *options, *exact, "2.8.0+cu128")
-    assert (code, messages["version"]) == (1, "2.8.0+cu129 was found, and 2.8.0+cu128 is wanted")
+    assert (code, messages["version"]) == (1, "found 2.8.0+cu129, expected 2.8.0+cu128")
     assert outcome(GPU_TORCH, python, *options, *exact, "2.9.0")[0] == 1
 
 
@@ -268,11 +268,13 @@ def test_on_the_wrong_machine_nothing_is_imported(
     assert (code, verdicts[check]) == (1, "failed")
     assert message in messages[check]
     assert {verdicts["import"], verdicts["version"]} == {"skipped"}
-    assert "was not even imported" in messages["import"]
+    assert "so it was not imported" in messages["import"]
     assert not Path("test-output/probe.log").exists()
 
 
-def test_a_gpu_that_pytorch_does_not_see_is_told_and_what_needs_it_skipped(interpreter: Callable[..., Path]) -> None:
+def test_a_gpu_that_pytorch_does_not_see_is_reported_and_its_checks_are_skipped(
+    interpreter: Callable[..., Path],
+) -> None:
     code, verdicts, messages = outcome(GPU_TORCH, interpreter(**{**GPU_BUILD, "gpus": []}), "--stage", "gpu-test")
     assert (code, verdicts["gpu"], verdicts["matmul-gpu"]) == (1, "failed", "skipped")
     assert messages["gpu"] == "RuntimeError: No CUDA GPUs are available"
@@ -298,7 +300,7 @@ def test_of_several_gpus_one_that_runs_the_build_is_taken(interpreter: Callable[
             "import",
             {"signal": "SIGILL"},
             "import",
-            "import was ended by SIGILL: it uses an instruction that this CPU lacks, which has all of avx2",
+            "import was ended by SIGILL: it uses an instruction that this CPU lacks. The CPU supports avx2",
         ),
         (
             "matmul",
@@ -316,10 +318,10 @@ def test_of_several_gpus_one_that_runs_the_build_is_taken(interpreter: Callable[
             "matmul",
             {"signal": "SIGKILL"},
             "matmul-cpu",
-            "matmul-cpu was ended by SIGKILL: the system ended it, most likely because the memory was used up",
+            "matmul-cpu was ended by SIGKILL: the system killed it, most likely because it ran out of memory",
         ),
         ("matmul", {"signal": "SIGUSR1"}, "matmul-cpu", "matmul-cpu was ended by SIGUSR1: probe.log may say more"),
-        ("matmul", {"exit": 3}, "matmul-cpu", "the interpreter ended with 3 while at matmul-cpu"),
+        ("matmul", {"exit": 3}, "matmul-cpu", "the interpreter ended with status 3 during matmul-cpu"),
         (
             "import",
             {"raise": "libcudart.so.12: cannot open\nmore"},
@@ -339,7 +341,7 @@ def test_a_crash_is_one_line_with_its_likely_reason(
     assert len(names) == 9
 
 
-def test_a_test_that_hangs_is_ended(interpreter: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_that_hangs_is_terminated(interpreter: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smoke, "job_seconds", lambda _: 3.0)
     monkeypatch.setattr(process, "GRACE", 0.1)
     python = interpreter()
@@ -350,7 +352,7 @@ def test_a_test_that_hangs_is_ended(interpreter: Callable[..., Path], monkeypatc
     assert messages["resnet-cpu"].startswith("resnet-cpu did not end within 3 s")
 
 
-def test_what_the_package_prints_disturbs_nothing_and_is_kept(interpreter: Callable[..., Path]) -> None:
+def test_output_of_the_package_disturbs_nothing_and_is_kept(interpreter: Callable[..., Path]) -> None:
     python = interpreter(events={"import": {"print": '{"check": "import", "verdict": "ok"} \x1b[0m'}})
     assert outcome(TORCH, python)[0] == 0
     assert '{"check": "import"' in Path("test-output/probe.log").read_text("utf-8")
@@ -379,20 +381,20 @@ def test_nothing_of_this_environment_reaches_the_interpreter(
     assert str(tmp_path) not in said.replace(str(tmp_path / "venv"), "").replace(os.environ["PATH"], "")
 
 
-def test_an_interpreter_that_does_not_even_start_is_told(interpreter: Callable[..., Path]) -> None:
+def test_an_interpreter_that_does_not_start_is_reported(interpreter: Callable[..., Path]) -> None:
     interpreter()
     broken = Path("broken")
     broken.write_text("#!/bin/sh\necho no stdlib >&2\nexit 3\n", "utf-8")
     broken.chmod(0o755)
     code, verdicts, messages = outcome(TORCH, broken.absolute())
     assert (code, verdicts["interpreter"], verdicts["import"]) == (1, "failed", "skipped")
-    assert messages["interpreter"] == "the interpreter ended with 3 while at starting: no stdlib"
+    assert messages["interpreter"] == "the interpreter ended with status 3 during starting: no stdlib"
 
 
 # Reports.
 
 
-def test_a_report_of_an_earlier_test_does_not_stay(
+def test_the_report_of_an_earlier_test_is_removed(
     interpreter: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = interpreter()
@@ -418,7 +420,7 @@ def test_messages_are_safe_in_every_report(interpreter: Callable[..., Path]) -> 
 @pytest.mark.parametrize(
     ("options", "code", "told"),
     [
-        (["--python", "nowhere/python"], 1, "nowhere/python: no-python is no program that can be started"),
+        (["--python", "nowhere/python"], 1, "nowhere/python: no-python is not an executable program"),
         (["--python", sys.executable, "--branch", "next", "--stage", "gpu-test"], 2, "stage-missing"),
         (
             ["--python", sys.executable, "--out", "spec.json"],
@@ -438,7 +440,7 @@ def test_wrong_input_is_one_line(
     assert len(err.splitlines()) == 1
 
 
-def test_a_variant_of_two_branches_wants_one_named(
+def test_a_variant_on_two_branches_needs_the_name_of_one(
     interpreter: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ci_runner("smoke", TORCH, "--spec", "spec.json", "--python", interpreter()) == 2

@@ -45,16 +45,16 @@ def test_a_manifest_of_something_else_or_of_nothing_here_is_refused(
     options = ("--manifest", "build-output/manifest.json")
     capsys.readouterr()
     assert ci_runner("smoke", VISION, *options) == 2
-    assert "broken-manifest is of name" in capsys.readouterr().err
+    assert "broken-manifest is for the name" in capsys.readouterr().err
     assert ci_runner("smoke", TORCH, *options) == 1
-    assert "no-python-package holds no lib/python3.X/site-packages" in capsys.readouterr().err
+    assert "no-python-package has no lib/python3.X/site-packages" in capsys.readouterr().err
     world.use_store("second")
     assert ci_runner("smoke", TORCH, *options) == 1
     assert "closure-missing" in (err := capsys.readouterr().err)
     assert "`ci-runner fetch build-output/manifest.json` brings it there" in err
 
 
-def test_a_package_without_its_python_is_told(
+def test_a_package_without_its_python_is_reported(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     package_recipes(world, python=False)

@@ -1,7 +1,7 @@
 """A small world for the stages: a repository with a remote, recipes that are real derivations, a store and a cache.
 
-Nothing outside of one folder is touched: Nix has its own store and configuration there, git its own, and `flox` on PATH
-is the stand-in beside this module.
+Nothing outside of one folder is changed: Nix and git have their own store and configuration there, and `flox` on PATH
+is the stand-in next to this module.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ SPEC["branches"]["main"]["versions"]["odd"] = "1.0"
 
 
 def ci_runner(*argv: str | Path) -> int:
-    """What `ci-runner` with these arguments returns."""
+    """The exit code of `ci-runner` with these arguments."""
     return run(PROGRAM, [str(word) for word in argv])
 
 

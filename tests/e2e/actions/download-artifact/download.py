@@ -1,4 +1,4 @@
-"""Copies artifacts of the run: one by name, or those of a pattern in folders; a single match comes without (v5)."""
+"""Copies artifacts of the run: one by name, or those of a pattern into folders, a single match without one (v5)."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Keeps a folder or a file as an artifact: immutable, its name legal and its only one in the run (upload v4 and later).
+"""Stores a folder or a file as an immutable artifact with a valid name that is unique in the run (v4 and later).
 
 https://github.com/actions/upload-artifact, README; @actions/artifact, path-and-artifact-name-validation.
 """
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 FORBIDDEN = '":<>|*?\\/\r\n'
-LIMIT = 500  # artifacts a job
+LIMIT = 500  # artifacts per job
 
 
 def main() -> str:

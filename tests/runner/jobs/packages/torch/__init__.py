@@ -1,7 +1,7 @@
-"""A stand-in for PyTorch, as far as the probe asks: what it is and does wrong stands in `behaviour.json` beside it.
+"""A stand-in for PyTorch with what the probe uses; `behaviour.json` next to it says what it is and does wrong.
 
 Its tensors have the same value everywhere, so that a product is one multiplication, and waves are known by their pitch.
-`error` is what goes wrong with every result that was not computed in float64 on the CPU, as a share of the result.
+`error` is the error of every result that was not computed in float64 on the CPU, as a share of the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BEHAVIOUR: dict[str, Any] = json.loads((Path(__file__).parents[1] / "behaviour.j
 
 
 def meet(event: str) -> None:
-    """Does what shall happen at `event`: ends the process by a signal, raises, exits or talks."""
+    """Does what the test requests for `event`: ends the process by a signal, raises, exits or prints."""
     what = BEHAVIOUR.get("events", {}).get(event, {})
     if "print" in what:
         print(what["print"])
@@ -62,7 +62,7 @@ class Tensor:
         return self.to("float64")
 
     def wrong(self) -> Tensor:
-        """This result with the error that it shall have."""
+        """This result with the error that the test requests."""
         exact = self.kind == "float64" and self.device == "cpu"
         return self if exact else self.having(self.value * (1 + BEHAVIOUR.get("error", 0)))
 
