@@ -131,7 +131,7 @@ class RecipePrograms(ABC):
         for need in order.needs:
             own = self._derivation(need)
             if own not in self.store.closure(derivation):
-                message = f"is not built with {need.name} as that one's own recipe has it, but with another derivation"
+                message = f"needs {need.name}, but its recipe uses another derivation than the recipe of {need.name}"
                 raise failure(order.name, Code.NEEDS_OTHER, message)
             if own in self.store.to_build(derivation):
                 self._fetch_need(order.name, derivation, need.name, own)
@@ -147,7 +147,7 @@ class RecipePrograms(ABC):
             for path in self.store.lacks(self.store.outputs(own)):  # one by one: the cache may lack some outputs
                 self.store.fetch(cache, [path])
         if cache is None or own in self.store.to_build(derivation):
-            where = f"in {cache.url}" if cache else "in a cache, for the spec names none"
+            where = f"in {cache.url}" if cache else "in a cache, because the spec names none"
             message = f"needs {need}, which is neither in this machine's store nor {where}; build it first"
             raise failure(name, Code.NEEDS_MISSING, message)
 
@@ -156,7 +156,7 @@ class RecipePrograms(ABC):
         self._link(order.name).unlink(missing_ok=True)
         ended = self.realise(program, order)
         if ended.status != 0:
-            how = "took too long and was ended" if ended.status == PAST_LIMIT else f"ended with {ended.status}"
+            how = "took too long and was ended" if ended.status == PAST_LIMIT else f"ended with status {ended.status}"
             message = f"the build {how} after {duration(ended.seconds)}; the end of {order.log}:"
             raise failure(order.name, Code.BUILD_FAILED, message, tail=ended.out.splitlines())
         return ended

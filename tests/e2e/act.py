@@ -7,6 +7,7 @@ cell. The journal of the machines shows which variant a job was for.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +94,7 @@ class Run:
     def row(self, variant: str) -> list[str]:
         """The cells of a variant's row in the table at the end of the run."""
         (found,) = (line for line in self.log.summary.splitlines() if line.startswith(f"| `{variant}` |"))
-        return [cell.strip() for cell in found.strip("|").split(" | ")][1:]
+        return [re.sub(r"\\(.)", r"\1", cell.strip()) for cell in found.strip("|").split(" | ")][1:]
 
 
 def read_log(text: str) -> Log:

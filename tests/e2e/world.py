@@ -46,7 +46,7 @@ MACHINES = ("builder", "tester", "h100", "hosted")
 NOT_HOSTED = ("nix", "flox", "ci-compile", "ci-runner", "nvidia-")
 """Prefixes of the programs that a hosted machine lacks until a step installs them."""
 
-STANDIN_FLOX = HERE.parent / "runners/stages"
+STANDIN_FLOX = HERE.parent / "runner/jobs"
 """The folder of a `flox` that refuses what the real one refuses."""
 
 KEY_NAME = "miniature-1"

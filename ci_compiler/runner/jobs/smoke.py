@@ -227,8 +227,8 @@ def _environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> Iterato
 def _link_driver(found: Sequence[CudaAttempt], folder: Path) -> bool:
     """Links the driver's libraries into `folder` if only the loader's cache has them.
 
-    Programs of nixpkgs do not read the machine's loader cache. Flox links the libraries in the same way. No link is
-    needed if the libraries are where programs of nixpkgs look.
+    Programs of nixpkgs do not read the machine's loader cache. No link is needed if the libraries are where programs
+    of nixpkgs look.
     """
     working = [one for one in found if one.devices]
     if not working or any(one.linked for one in working):
