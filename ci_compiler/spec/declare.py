@@ -89,7 +89,7 @@ def declared(name: str = "", **rules: Any) -> Callable[[Class], Class]:
     """
 
     def decorate(cls: Class) -> Class:
-        made: Any = dataclass(frozen=True, slots=True, kw_only=True)(cast("Any", cls))
+        made: Any = dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cast("Any", cls))
         made.__form__ = Form(name or _kebab(cls.__name__), rules)
         return cast("Class", made)
 

@@ -55,7 +55,7 @@ def _are_parts(items: Iterable[Any]) -> bool:
     return isinstance(next(iter(items), None), Part)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Permissions(Part):
     """What a token may do: for each scope "read", "write" (with a remark that says why), or None for no access."""
 
@@ -69,7 +69,7 @@ class Permissions(Part):
 READ = Permissions(contents="read")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Concurrency(Part):
     """A group of runs or jobs of which one at a time is in progress."""
 
@@ -77,7 +77,7 @@ class Concurrency(Part):
     cancel_in_progress: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Environment(Part):
     """A deployment environment. GitHub shows `url` with the deployment."""
 
@@ -85,7 +85,7 @@ class Environment(Part):
     url: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Input(Part):
     """An input of a dispatch or of a called workflow. `options` are those of the type "choice"."""
 
@@ -96,7 +96,7 @@ class Input(Part):
     options: Sequence[str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Secret(Part):
     """A secret that a called workflow accepts."""
 
@@ -104,7 +104,7 @@ class Secret(Part):
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OnDispatch(Part):
     """Run by hand or through the API."""
 
@@ -112,7 +112,7 @@ class OnDispatch(Part):
     inputs: Mapping[str, Input] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OnPush(Part):
     """Run by a push to one of the branches that changes a file that one of the patterns matches."""
 
@@ -121,7 +121,7 @@ class OnPush(Part):
     paths: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OnPullRequest(Part):
     """Run by a pull request into one of the branches."""
 
@@ -129,7 +129,7 @@ class OnPullRequest(Part):
     branches: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OnSchedule(Part):
     """Run at the times that `cron` matches, in UTC."""
 
@@ -137,7 +137,7 @@ class OnSchedule(Part):
     cron: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OnCall(Part):
     """Called by another workflow."""
 
@@ -155,7 +155,7 @@ def _on(trigger: Trigger) -> Node:
     return [node] if isinstance(trigger, OnSchedule) else node or None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Step(Part):
     """A step of a job or of a composite action."""
 
@@ -165,7 +165,7 @@ class Step(Part):
     continue_on_error: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RunStep(Step):
     """A step that runs a script. A composite action must state the `shell`; elsewhere GitHub has a default."""
 
@@ -180,7 +180,7 @@ class RunStep(Step):
             raise ValueError(message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class UsesStep(Step):
     """A step that uses an action: one that is `pinned`, or one of the repository (`./` and its folder)."""
 
@@ -194,7 +194,7 @@ class UsesStep(Step):
             raise ValueError(message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Job(Part):
     """A job with steps."""
 
@@ -211,7 +211,7 @@ class Job(Part):
     steps: Sequence[Step]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Strategy(Part):
     """A job's matrix. `matrix` holds `include`, an expression whose value is the list of legs."""
 
@@ -219,7 +219,7 @@ class Strategy(Part):
     matrix: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallJob(Part):
     """A job that calls a compiled workflow. GitHub allows it no time limit; the called jobs have theirs.
 
@@ -236,7 +236,7 @@ class CallJob(Part):
     secrets: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Workflow(Part):
     """A workflow file. Its own token may do nothing: each job is granted what it needs."""
 
@@ -254,7 +254,7 @@ class Workflow(Part):
         return ordered | {"on": on, "jobs": Spaced({name: job.node() for name, job in self.jobs.items()})}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Composite(Part):
     """What a composite action runs."""
 
@@ -262,7 +262,7 @@ class Composite(Part):
     steps: Sequence[Step]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Action(Part):
     """The `action.yml` of a composite action."""
 
