@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 
 from ci_compiler.hardware import CPU, Hardware
@@ -84,6 +85,7 @@ def package_of(name: str, suffix: str) -> str:
     return "" if package == name else package
 
 
+@lru_cache(maxsize=65536)
 def cell_suffix(*, python: str, cuda: str, gpu: str, isa: str) -> str:
     """What the names of a cell's variants share: `python313-cuda12_8-sm90-avx2`, or `python313-cpu-avx2`."""
     return "-".join([python_tag(python), *([gpu] if gpu == CPU else [cuda_tag(cuda), gpu]), isa])

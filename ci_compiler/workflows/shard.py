@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ci_compiler.plan.selection import ALL
 from ci_compiler.plan.sharding import Shard, job_id, job_name
 from ci_compiler.spec.model import Spec
-from ci_compiler.variant import recipe_path, variant_name
+from ci_compiler.variant import cell_suffix, recipe_path, variant_name
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VERDICT, expression, local
 from ci_compiler.workflows.model import (
@@ -79,7 +78,7 @@ def _paths(shard: Shard) -> list[str]:
     """One pattern per package and Python, which matches the recipes of this shard and no others."""
     found: dict[str, None] = {}
     for cell, _ in shard.cells:
-        suffix = replace(cell, isa="*").suffix
+        suffix = cell_suffix(python=cell.python, cuda=cell.cuda, gpu=cell.gpu, isa="*")
         for one in cell.variants:
             found[recipe_path(variant_name(one.package, suffix))] = None
     return list(found)
