@@ -96,7 +96,7 @@ class Store:
     # Binary caches.
 
     def fetch(self, cache: BinaryCache, paths: Sequence[str], *, proved: bool = False) -> Ended:
-        """Copies the closures of `paths` here; the cache's key is trusted for this, and no longer.
+        """Copies the closures of `paths` here; the cache's key is trusted for this command only.
 
         `proved`: the content in the cache is known to be the built one, so signatures are not required: a build is
         signed only after its tests. Nix' daemon lets only trusted users do either; for other users the key must be in

@@ -15,7 +15,7 @@ from ci_compiler.variant import VariantName, recipe_path, variant_name
 def install(spec: Spec, shared: Container[str], *, branch: str, name: str, package: str) -> tuple[str, ...]:
     """The commands that install `name`, a variant of `package` on `branch`.
 
-    A name that several branches build (its suffix is in `shared`) is told apart by its version.
+    A name that several branches build (its suffix is in `shared`) is qualified with its version.
     """
     parsed = VariantName.parse(name)
     suffix = parsed.suffix if parsed else ""

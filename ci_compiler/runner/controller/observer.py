@@ -16,7 +16,7 @@ from ci_compiler.runner.controller.slots import pause_after
 from ci_compiler.units import duration
 
 CHECK = 120.0
-"""Seconds between two listings of the registrations, each one of a token's 5,000 requests per hour."""
+"""Seconds between two listings of the registrations; each takes one of the 5,000 hourly requests of a token."""
 
 
 class Observer:

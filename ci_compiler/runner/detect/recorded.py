@@ -292,7 +292,7 @@ def _text(value: Any) -> str:
 
 
 def nix_conf(text: str, defaults: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a nix.conf over `defaults`: the last one of a name wins, and `extra-` ones are appended."""
+    """The settings of a nix.conf over `defaults`: the last value of a name wins, and `extra-` values are appended."""
     found = dict(defaults)
     for line in text.splitlines():
         name, equals, value = (part.strip() for part in line.partition("#")[0].partition("="))

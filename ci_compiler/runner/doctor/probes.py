@@ -128,7 +128,7 @@ def _changed(path: Path) -> int:
 
 
 def runner_version() -> str:
-    """The version of the runner that started this process, or of one in a usual folder; '' for none.
+    """The version of the runner that started this process, or of a runner in one of the usual folders; '' for none.
 
     GitHub's runner image sets RUNNER_VERSION; the runner itself sets no such variable.
     """
