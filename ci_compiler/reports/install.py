@@ -15,10 +15,14 @@ from ci_compiler.variant import VariantName, recipe_path, variant_name
 def install(spec: Spec, shared: Container[str], *, branch: str, name: str, package: str) -> tuple[str, ...]:
     """The commands that install `name`, a variant of `package` on `branch`.
 
-    A name that several branches build (its suffix is in `shared`) is qualified with its version.
+    A name that several branches build (its suffix is in `shared`) is qualified with its version. Raises ValueError if
+    `name` is not a variant's name.
     """
     parsed = VariantName.parse(name)
-    suffix = parsed.suffix if parsed else ""
+    if parsed is None:
+        message = f"{name!r} is not a variant's name"
+        raise ValueError(message)
+    suffix = parsed.suffix
     versions = spec.branches[branch].versions
     wanted = tuple(
         (variant_name(needed, suffix), versions[needed] if suffix in shared else "")
