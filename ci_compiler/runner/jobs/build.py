@@ -11,7 +11,6 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, StageError, wrong
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.detect.this_machine import this_machine
-from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, write_manifest
 from ci_compiler.runner.jobs.needs import needed
 from ci_compiler.runner.jobs.output import output_folder
@@ -19,6 +18,7 @@ from ci_compiler.runner.jobs.programs import programs_of
 from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.runner.jobs.targets import find
+from ci_compiler.runner.limits import job_seconds
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.variant import RECIPES

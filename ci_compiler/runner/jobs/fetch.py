@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ci_compiler.backends.job import BackendPrograms
-from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
 from ci_compiler.runner.jobs.programs import programs_of
+from ci_compiler.runner.limits import job_seconds
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD, stages
 from ci_compiler.variant import recipe_path

@@ -10,13 +10,13 @@ from pathlib import Path
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, StageError, failure
-from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import Manifest
 from ci_compiler.runner.jobs.output import output_folder
 from ci_compiler.runner.jobs.programs import programs_of
 from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.runner.jobs.targets import find
+from ci_compiler.runner.limits import job_seconds
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import PUBLISH
 from ci_compiler.workflows.variant import PUBLISHED

@@ -31,12 +31,12 @@ from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
 from ci_compiler.runner.jobs.expectation import AS_THE_SPEC_SAYS, Expectation, Override, expectation
 from ci_compiler.runner.jobs.interpreter import Interpreter, interpreter_of
 from ci_compiler.runner.jobs.junit import TestResult, junit
-from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.output import output_folder
 from ci_compiler.runner.jobs.programs import programs_of
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.jobs.targets import find
+from ci_compiler.runner.limits import job_seconds
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
 from ci_compiler.units import duration
