@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.hardware.machine import NOMINAL, NixInstallation, StorageFolder
 from ci_compiler.judgement import Judgement, failed, ok, skipped
@@ -116,7 +114,7 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"system-features lacks big-parallel (it has {' '.join(nix.features) or 'none'})", fix)
 
 
-def _of_nix(judge: Callable[[Assignment, Evidence], Judgement]) -> Callable[[Assignment, Evidence], Judgement]:
+def _of_nix(judge: Check) -> Check:
     """The check `judge` of the machine's Nix, skipped for a backend that uses no Nix."""
 
     def judged(work: Assignment, evidence: Evidence) -> Judgement:
@@ -127,12 +125,12 @@ def _of_nix(judge: Callable[[Assignment, Evidence], Judgement]) -> Callable[[Ass
     return judged
 
 
-CHECKS = (
-    Check(name="tools", judge=tools),
-    Check(name="store-space", judge=_of_nix(store_space)),
-    Check(name="build-space", judge=build_space),
-    Check(name="build-folder", judge=build_folder),
-    Check(name="memory", judge=memory),
-    Check(name="sandbox", judge=_of_nix(sandbox)),
-    Check(name="big-parallel", judge=_of_nix(big_parallel)),
-)
+CHECKS: dict[str, Check] = {
+    "tools": tools,
+    "store-space": _of_nix(store_space),
+    "build-space": build_space,
+    "build-folder": build_folder,
+    "memory": memory,
+    "sandbox": _of_nix(sandbox),
+    "big-parallel": _of_nix(big_parallel),
+}

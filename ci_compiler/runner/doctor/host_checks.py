@@ -65,8 +65,8 @@ def _minutes_ahead(work: Assignment) -> int:
     return publishing if work.stage is PUBLISH else work.spec.timeouts[BUILD] + publishing
 
 
-CHECKS = (
-    Check(name="clock", judge=clock),
-    Check(name="runner", judge=runner),
-    Check(name="token", judge=token),
-)
+CHECKS: dict[str, Check] = {
+    "clock": clock,
+    "runner": runner,
+    "token": token,
+}

@@ -17,8 +17,8 @@ from ci_compiler.runner.jobs.output import output_folder
 from ci_compiler.runner.jobs.programs import programs_of
 from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.runner.jobs.summary import add_row
-from ci_compiler.runner.jobs.targets import find
 from ci_compiler.runner.limits import job_seconds
+from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.variant import RECIPES

@@ -15,8 +15,8 @@ from ci_compiler.runner.jobs.output import output_folder
 from ci_compiler.runner.jobs.programs import programs_of
 from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.runner.jobs.summary import add_row
-from ci_compiler.runner.jobs.targets import find
 from ci_compiler.runner.limits import job_seconds
+from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import PUBLISH
 from ci_compiler.workflows.variant import PUBLISHED

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ci_compiler.runner.jobs.programs import programs_of
 from ci_compiler.runner.jobs.secrets import taking_secrets
-from ci_compiler.runner.jobs.targets import find
+from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 
 _SECONDS = 600.0

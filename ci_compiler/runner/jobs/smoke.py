@@ -35,8 +35,8 @@ from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.output import output_folder
 from ci_compiler.runner.jobs.programs import programs_of
 from ci_compiler.runner.jobs.summary import add_row, add_table
-from ci_compiler.runner.jobs.targets import find
 from ci_compiler.runner.limits import job_seconds
+from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
 from ci_compiler.units import duration
@@ -156,8 +156,8 @@ def hardware(subject: SmokeSubject) -> tuple[list[TestResult], tuple[CudaAttempt
         clock=ClockReading(now=int(time.time())),
         cuda=tuple(probes.cuda()) if on_gpu and own else (),
     )
-    checks = [check for check in HARDWARE if check.name in subject.stage.checks and (own or check.name != "cuda")]
-    judged = [(check.name, check.judge(work, evidence)) for check in checks]
+    names = [name for name in HARDWARE if name in subject.stage.checks and (own or name != "cuda")]
+    judged = [(name, HARDWARE[name](work, evidence)) for name in names]
     results = [TestResult(check=f"machine-{name}", verdict=one.verdict, message=one.message) for name, one in judged]
     return results, evidence.cuda
 

@@ -12,7 +12,7 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.jobs import expectation as module
 from ci_compiler.runner.jobs import smoke_probe as probe
 from ci_compiler.runner.jobs.expectation import Override, expectation
-from ci_compiler.runner.jobs.targets import find
+from ci_compiler.runner.targets import find
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import CPU_TEST, GPU_TEST
 
