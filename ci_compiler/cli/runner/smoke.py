@@ -13,7 +13,7 @@ from ci_compiler.codes import Code
 if TYPE_CHECKING:
     from ci_compiler.errors import Finding
     from ci_compiler.runner.jobs.junit import TestResult
-    from ci_compiler.runner.jobs.secrets import Secrets
+    from ci_compiler.runner.jobs.setting import Secrets
     from ci_compiler.runner.jobs.smoke import SmokeSubject
 
 

@@ -32,8 +32,7 @@ from ci_compiler.runner.jobs.expectation import AS_THE_SPEC_SAYS, Expectation, O
 from ci_compiler.runner.jobs.interpreter import Interpreter, interpreter_of
 from ci_compiler.runner.jobs.junit import TestResult, junit
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
-from ci_compiler.runner.jobs.output import output_folder
-from ci_compiler.runner.jobs.programs import programs_of
+from ci_compiler.runner.jobs.setting import output_folder, programs_of
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.limits import job_seconds
 from ci_compiler.runner.targets import find
@@ -90,7 +89,7 @@ def of_manifest(spec: Spec, name: str, branch: str, stage: Stage, path: Path, ov
     manifest = read_manifest(path)
     expect(manifest, path, name=name, branch=branch or manifest.branch)
     built = find(spec, name, manifest.branch)
-    closure = programs_of(spec, Path.cwd(), {}, job_seconds(spec.timeouts[stage])).closure(manifest)
+    closure = programs_of(spec, Path.cwd(), {}, spec.timeouts[stage]).closure(manifest)
     if not closure:
         message = f"{manifest.store_path} is not in this machine's store; `ci-runner fetch {path}` brings it there"
         raise failure(name, Code.CLOSURE_MISSING, message)
