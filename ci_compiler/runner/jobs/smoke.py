@@ -12,9 +12,9 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.doctor.diagnosis import work_of
 from ci_compiler.runner.doctor.evidence import ClockReading, CudaAttempt, Evidence
 from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
-from ci_compiler.runner.jobs.expectation import AS_THE_SPEC_SAYS, Expectation, Override, expectation
+from ci_compiler.runner.jobs.expectation import Expectation, expectation
 from ci_compiler.runner.jobs.interpreter import Interpreter, interpreter_of
 from ci_compiler.runner.jobs.junit import TestResult, junit
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
@@ -63,14 +63,17 @@ _CRASHES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmokeSubject:
-    """What to test: a variant, by a stage, in an interpreter. `store_path` is '' for an interpreter of the user."""
+    """What to test: a variant, by a stage, in an interpreter. `store_path` is '' for an interpreter of the user.
+
+    `given`: expectations of the user in place of the spec's, by the fields of `Expectation`.
+    """
 
     spec: Spec
     built: BuiltVariant
     stage: Stage
     interpreter: Interpreter
+    given: Mapping[str, Any]
     store_path: str = ""
-    override: Override = AS_THE_SPEC_SAYS
 
     @property
     def name(self) -> str:
@@ -80,11 +83,11 @@ class SmokeSubject:
     @property
     def expectation(self) -> Expectation:
         """What the test expects."""
-        wanted = expectation(self.spec, self.built, self.stage, self.override)
-        return replace(wanted, paths=self.interpreter.paths, store_path=self.store_path)
+        own = {"paths": self.interpreter.paths, "store_path": self.store_path}
+        return expectation(self.spec, self.built, self.stage, **own, **self.given)
 
 
-def of_manifest(spec: Spec, name: str, branch: str, stage: Stage, path: Path, override: Override) -> SmokeSubject:
+def of_manifest(spec: Spec, name: str, branch: str, stage: Stage, path: Path, given: Mapping[str, Any]) -> SmokeSubject:
     """The build of the manifest at `path`, in its own interpreter. Raises InputError and StageError."""
     manifest = read_manifest(path)
     expect(manifest, path, name=name, branch=branch or manifest.branch)
@@ -100,19 +103,19 @@ def of_manifest(spec: Spec, name: str, branch: str, stage: Stage, path: Path, ov
         stage=stage,
         interpreter=interpreter,
         store_path=manifest.store_path,
-        override=override,
+        given=given,
     )
 
 
-def of_python(spec: Spec, name: str, branch: str, stage: Stage, given: Path, override: Override) -> SmokeSubject:
-    """The package in the interpreter `given`, whoever built it. Raises InputError and StageError."""
-    program = shutil.which(given)
+def of_python(spec: Spec, name: str, branch: str, stage: Stage, python: Path, given: Mapping[str, Any]) -> SmokeSubject:
+    """The package in the interpreter `python`, whoever built it. Raises InputError and StageError."""
+    program = shutil.which(python)
     if program is None:
-        raise failure(str(given), Code.NO_PYTHON, "is not an executable program")
+        raise failure(str(python), Code.NO_PYTHON, "is not an executable program")
     # The link is not resolved: Python finds a virtual environment by the path of the link.
     interpreter = Interpreter(program=os.path.abspath(program))  # noqa: PTH100
     built = find(spec, name, branch)
-    return SmokeSubject(spec=spec, built=built, stage=stage, interpreter=interpreter, override=override)
+    return SmokeSubject(spec=spec, built=built, stage=stage, interpreter=interpreter, given=given)
 
 
 def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
