@@ -92,8 +92,7 @@ class Client:
         def ask() -> Repository:
             found = github.get_repo(self.access.repository)
             if not found.id:
-                message = "no repository"
-                raise ValueError(message)
+                raise ValueError("no repository")
             return found
 
         return self.call(f"read {self.access.repository}", ask)

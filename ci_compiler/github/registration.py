@@ -86,8 +86,7 @@ class Registrar:
 
         def read(answer: Any) -> Removal:
             if answer is not None:
-                message = "the response to a removal must be empty"
-                raise ValueError(message)
+                raise ValueError("the response to a removal must be empty")
             return Removal.REMOVED
 
         try:

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -54,6 +55,17 @@ _SHORT, _LONG = 120, 3600
 
 class EngineError(Exception):
     """The engine failed; the text is one line."""
+
+
+@contextmanager
+def engine_errors() -> Iterator[None]:
+    """Within it, an OSError or an InputError becomes an EngineError."""
+    try:
+        yield
+    except OSError as error:
+        raise EngineError(f"{error.filename}: {error.strerror}" if error.filename else error.strerror) from None
+    except InputError as error:
+        raise EngineError(str(error)) from None
 
 
 class InstanceStatus(StrEnum):
@@ -175,11 +187,8 @@ class ContainerEngine:
         """Free bytes on the file system of the engine's volumes and containers."""
         template = "{{.Store.VolumePath}}" if self.kind == "podman" else "{{.DockerRootDir}}"
         folder = self._ask(["info", "--format", template])
-        try:
+        with engine_errors():
             return shutil.disk_usage(_existing(Path(folder))).free
-        except OSError as error:
-            message = f"{folder}: {error.strerror}"
-            raise EngineError(message) from None
 
     def collect_garbage(self, order: RunnerOrder) -> None:
         """Runs the garbage collector of Nix on the store of the slot, in a container without network."""
@@ -292,20 +301,16 @@ class ContainerEngine:
             return ""
         if ended.status:
             said = (ended.err.strip() or ended.out.strip() or f"exit code {ended.status}").splitlines()[-1]
-            message = f"{self.kind} {' '.join(words[:2])}: {said}"
-            raise EngineError(message)
+            raise EngineError(f"{self.kind} {' '.join(words[:2])}: {said}")
         return ended.out.strip()
 
     def _run(self, words: Sequence[str], jit: Secret | None = None, timeout: int = _SHORT) -> Ended:
         env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
         env |= {JIT: jit.reveal()} if jit else {}
-        try:  # in the caller's group: podman starts processes that must outlive it
+        with engine_errors():  # in the caller's group: podman starts processes that must outlive it
             ended = ask([self._program, *words], seconds=timeout, env=env, secret=jit, group=False)
-        except InputError as error:
-            raise EngineError(str(error)) from None
         if ended.status == PAST_LIMIT:
-            message = f"{self.kind} {' '.join(words[:2])}: no answer in {timeout} s"
-            raise EngineError(message)
+            raise EngineError(f"{self.kind} {' '.join(words[:2])}: no answer in {timeout} s")
         return ended
 
 

@@ -201,8 +201,7 @@ class Controller:
         self._say(f"slot {order.slot}: {size(free)} free of {size(self.work.room)}; collecting garbage")
         self._engine.collect_garbage(order)
         if (free := self._engine.room()) < self.work.room:
-            message = f"{size(free)} free and {size(self.work.room)} needed, with no more garbage to collect"
-            raise EngineError(message)
+            raise EngineError(f"{size(free)} free and {size(self.work.room)} needed, with no more garbage to collect")
 
     def _register(self, slot: Slot) -> Registration:
         """Registers a runner. A refusal leaves nothing to clean up; a lasting one at the very first ends the run."""
@@ -284,12 +283,10 @@ class Controller:
             slot.registration = found.id
         removal = self._github.remove(slot.registration) if slot.registration else Removal.ABSENT
         if removal is Removal.BUSY:
-            message = f"{slot.name}: its container is gone, but GitHub still counts it as busy"
-            raise EngineError(message)
+            raise EngineError(f"{slot.name}: its container is gone, but GitHub still counts it as busy")
         # "Not found" also answers a token that may not remove runners; such a token cannot list them either.
         if removal is Removal.ABSENT and slot.registration and self._github.named(slot.name):
-            message = f"{slot.name}: GitHub lists it but does not find it"
-            raise EngineError(message)
+            raise EngineError(f"{slot.name}: GitHub lists it but does not find it")
         self._free(slot, removal)
 
     def _free(self, slot: Slot, removal: Removal) -> None:
