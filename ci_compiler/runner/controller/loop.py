@@ -30,7 +30,7 @@ from ci_compiler.runner.controller.containers import (
 )
 from ci_compiler.runner.controller.observer import Observer
 from ci_compiler.runner.controller.runner_names import RunnerName, read_name
-from ci_compiler.runner.controller.slots import READY, Phase, RunnerPlan, Slot, pause_after
+from ci_compiler.runner.controller.slots import READY, Phase, RunnerPlan, Slot
 from ci_compiler.units import duration, size
 
 POLL = 5.0
@@ -296,8 +296,7 @@ class Controller:
             self._say(f"{slot.name}: job done after {duration(self._clock.passed() - slot.since)}")
         elif slot.ended_well:
             # run.sh exits with 0 for most of its failures; GitHub forgets only a runner that had its job.
-            slot.next_round = self._clock.passed() + pause_after(slot.failures, self.work.host)
-            slot.failures += 1
+            slot.next_round = self._clock.passed() + slot.failed(self.work.host)
             self._say(f"{slot.name}: ended without a job")
         slot.forget()
 
@@ -305,8 +304,7 @@ class Controller:
 
     def _give_up(self, slot: Slot, why: str) -> None:
         """Cleans up a runner that is of no more use; the next one starts after a pause."""
-        pause = pause_after(slot.failures, self.work.host)
-        slot.failures += 1
+        pause = slot.failed(self.work.host)
         slot.next_round = self._clock.passed() + pause
         slot.phase = Phase.CLEANING
         self._say(f"{slot.name}: {why}; the next one starts in {duration(pause)}")
@@ -314,8 +312,7 @@ class Controller:
     def _failed(self, slot: Slot, error: EngineError | GitHubError) -> None:
         """Handles a failed step of `slot`: cleans up at once what it may have left, tries again after a pause."""
         line, wait = (error.line, error.wait) if isinstance(error, GitHubError) else (str(error), 0.0)
-        pause = max(pause_after(slot.failures, self.work.host), wait)
-        slot.failures += 1
+        pause = slot.failed(self.work.host, wait)
         now = self._clock.passed()
         if slot.phase is Phase.FREE:
             slot.next_round = now + pause

@@ -108,4 +108,9 @@ class Evidence:
 
 
 Check = Callable[[Assignment, Evidence], Judgement]
-"""A check. The tables of checks have the names that the stages list."""
+"""A check. Its name in the stages is that of its function, with hyphens."""
+
+
+def table(*checks: Check) -> dict[str, Check]:
+    """The checks by name, in the given order."""
+    return {check.__name__.replace("_", "-"): check for check in checks}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ci_compiler.hardware import CPU, Toolkit
 from ci_compiler.hardware.machine import GpuDevice, driver_number, lowest_driver, missing_flags
 from ci_compiler.judgement import Judgement, failed, ok, skipped
-from ci_compiler.runner.doctor.evidence import Assignment, Check, CudaAttempt, Evidence
+from ci_compiler.runner.doctor.evidence import Assignment, CudaAttempt, Evidence, table
 
 DRIVER_LINK = "/run/opengl-driver/lib"
 """Where programs of nixpkgs look for the driver (nixpkgs, addDriverRunpath)."""
@@ -131,11 +131,4 @@ def _title(device: GpuDevice) -> str:
     return f"{device.name} ({device.sm}{', MIG' if device.mig else ''})"
 
 
-CHECKS: dict[str, Check] = {
-    "system": system,
-    "instructions": instructions,
-    "gpu": gpu,
-    "cubin": cubin,
-    "driver": driver,
-    "cuda": cuda,
-}
+CHECKS = table(system, instructions, gpu, cubin, driver, cuda)
