@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Never
 
 from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
@@ -97,7 +96,7 @@ class Controller:
         try:
             instances = [one for one in self._engine.machines() if one.pool == self.work.pool]
         except EngineError as error:
-            self._cannot(Code.ENGINE_FAILS, str(error))
+            raise wrong(self.work.pool, Code.ENGINE_FAILS, str(error)) from None
         free = {slot.number: slot for slot in self.slots}
         for instance in instances:
             if instance.scope in {"", self.work.scope}:
@@ -107,12 +106,8 @@ class Controller:
                 slot.since = self._clock.passed()
                 self._say(f"{instance.name}: taken over from an earlier controller")
             elif instance.status is InstanceStatus.RUNNING:
-                self._cannot(
-                    Code.RUNS_ALREADY, f"{instance.name} runs here for {instance.scope}; wait until it finishes"
-                )
-
-    def _cannot(self, code: Code, message: str) -> Never:
-        raise wrong(self.work.pool, code, message)
+                message = f"{instance.name} runs here for {instance.scope}; wait until it finishes"
+                raise wrong(self.work.pool, Code.RUNS_ALREADY, message)
 
     def step(self) -> None:
         """Looks at everything once, and takes the next step of each slot."""
@@ -235,7 +230,9 @@ class Controller:
                 slot.phase = Phase.CLEANING
         else:
             if runners is not None:
-                self._check(slot, runners.get(slot.registration))
+                slot.look(runners.get(slot.registration), self._clock.passed())
+                if why := slot.stuck(self._clock.passed(), self.work.longest):
+                    self._give_up(slot, why)
             if self._draining and slot.phase is Phase.RUNNING and not slot.kept:
                 self._take_back(slot)
 
@@ -250,11 +247,6 @@ class Controller:
             self._give_up(slot, f"ended with exit code {code}" + (f": {words}" if words else ""))
         else:
             slot.ended_well = True
-
-    def _check(self, slot: Slot, runner: Runner | None) -> None:
-        slot.look(runner, self._clock.passed())
-        if why := slot.stuck(self._clock.passed(), self.work.longest):
-            self._give_up(slot, why)
 
     def _take_back(self, slot: Slot) -> None:
         """Ends an idle runner; GitHub refuses to remove the registration of a busy one."""

@@ -12,7 +12,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -124,11 +124,7 @@ def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
     start = time.monotonic()
     results, found = hardware(subject)
     if any(result.verdict is CheckVerdict.FAILED for result in results):
-        reason = "this machine cannot run the variant, so it was not imported"
-        results += [
-            TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason)
-            for name in planned(subject.expectation)
-        ]
+        results += _skipped(subject, results, "this machine cannot run the variant, so it was not imported")
     else:
         results += probed(subject, found, out / LOG)
     made = tuple(results)
@@ -186,10 +182,14 @@ def probed(subject: SmokeSubject, found: Sequence[CudaAttempt], log: Path) -> li
     if begun or ended.status != 0:
         message = _crash(subject, ended, begun or "starting", log)
         results.append(TestResult(check=begun or "interpreter", verdict=CheckVerdict.FAILED, message=message))
+    return results + _skipped(subject, results, "not reached, because an earlier check ended the test")
+
+
+def _skipped(subject: SmokeSubject, results: Iterable[TestResult], reason: str) -> list[TestResult]:
+    """A result for each planned check that has none."""
     made = {result.check for result in results}
     left = [name for name in planned(subject.expectation) if name not in made]
-    reason = "not reached, because an earlier check ended the test"
-    return results + [TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason) for name in left]
+    return [TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason) for name in left]
 
 
 def _row(line: str) -> dict[str, Any] | None:
