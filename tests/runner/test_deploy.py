@@ -17,12 +17,14 @@ from hypothesis import given, settings
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.runner import PROGRAM
+from ci_compiler.cli.runner import deploy as deploy_command
 from ci_compiler.errors import InputError
 from ci_compiler.files.drift import MARK
 from ci_compiler.runner.deployment.kinds import Deployment, deployment
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, PINS, pins
+from ci_compiler.runner.deployment.rendering import FOLDER
 from ci_compiler.runner.upstream import upstream
-from ci_compiler.spec.build import bundled_spec
+from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import release
 from ci_compiler.workflows.common import runs_on
@@ -510,6 +512,17 @@ def test_a_foreign_file_in_the_way_is_never_overwritten(
     assert deploy("arc", "-o", str(tmp_path / "out"), "--spec", str(matrix)) == 2
     assert "arc/set.yaml: in-the-way" in capsys.readouterr().err
     assert foreign.read_text("utf-8") == "mine: true\n"
+
+
+def test_each_folder_of_templates_is_a_target() -> None:
+    assert {path.name for path in FOLDER.iterdir() if path.is_dir()} == set(deploy_command.TARGETS) == set(TARGETS)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_values_are_not_read_as_templates(target: str) -> None:
+    file = "@prefix@ @if gpus@ @each pool@ @end@.yaml"
+    made = TARGETS[target](parse_spec(json.dumps(small(runners=RUNNERS)).encode(), shown=file))
+    assert all(f" from {file}. " in text.splitlines()[0] for text in made.files.values())
 
 
 def test_wrong_arguments_are_reported(tmp_path: Path, matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
