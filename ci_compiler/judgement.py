@@ -22,6 +22,11 @@ class Judgement:
     message: str
     fix: str = ""
 
+    @property
+    def failed(self) -> bool:
+        """Whether the check failed."""
+        return self.verdict is CheckVerdict.FAILED
+
 
 def ok(message: str) -> Judgement:
     """The check passed, as `message` shows."""

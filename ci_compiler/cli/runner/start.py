@@ -84,7 +84,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
     from ci_compiler.cli.remote import this_machine
     from ci_compiler.runner.controller.runner_names import labels_of
     from ci_compiler.runner.controller.slots import RunnerPlan
-    from ci_compiler.runner.deployment.service import longest, most_disk
+    from ci_compiler.runner.limits import longest, most_disk
     from ci_compiler.stages import BUILD, PUBLISH
     from ci_compiler.units import GB
 
