@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import expression
-from ci_compiler.workflows.model import READ, Concurrency, Job, OnDispatch, OnSchedule, RunStep, Workflow
+from ci_compiler.workflows.model import READ, Job, RunStep, Workflow
 from ci_compiler.workflows.steps import SETUP, checkout
 
 ENVIRONMENT = "fleet-watch"
@@ -32,7 +32,7 @@ def workflow(spec: Spec) -> Workflow:
     )
     return Workflow(
         name="fleet watch",
-        on=[OnSchedule(cron="23 */6 * * *"), OnDispatch()],
-        concurrency=Concurrency(group="fleet-watch", cancel_in_progress=True),
+        on={"schedule": [{"cron": "23 */6 * * *"}], "workflow_dispatch": None},
+        concurrency={"group": "fleet-watch", "cancel-in-progress": True},
         jobs={"coverage": job},
     )

@@ -7,18 +7,7 @@ from __future__ import annotations
 
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import expression
-from ci_compiler.workflows.model import (
-    READ,
-    Concurrency,
-    Environment,
-    Job,
-    OnDispatch,
-    OnPush,
-    Permissions,
-    RunStep,
-    UsesStep,
-    Workflow,
-)
+from ci_compiler.workflows.model import READ, Job, RunStep, UsesStep, Workflow
 from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.steps import SETUP, checkout
 from ci_compiler.workflows.writer import Remarked
@@ -37,8 +26,8 @@ def workflow(spec: Spec) -> Workflow:
     branch = next(iter(spec.branches))
     return Workflow(
         name="pages",
-        on=[OnPush(branches=[branch], paths=[".github/**"]), OnDispatch()],
-        concurrency=Concurrency(group="pages", cancel_in_progress=False),
+        on={"push": {"branches": [branch], "paths": [".github/**"]}, "workflow_dispatch": None},
+        concurrency={"group": "pages", "cancel-in-progress": False},
         jobs={"page": _page(spec), "deploy": _deploy(spec)},
     )
 
@@ -69,11 +58,11 @@ def _deploy(spec: Spec) -> Job:
         needs=["page"],
         runs_on=spec.hosted,
         timeout_minutes=10,
-        permissions=Permissions(
-            pages=Remarked("write", "the deployment itself"),
-            id_token=Remarked("write", "proves where it comes from"),
-        ),
-        environment=Environment(name=ENVIRONMENT, url=expression("steps.deploy.outputs.page_url")),
+        permissions={
+            "pages": Remarked("write", "the deployment itself"),
+            "id-token": Remarked("write", "proves where it comes from"),
+        },
+        environment={"name": ENVIRONMENT, "url": expression("steps.deploy.outputs.page_url")},
         steps=[
             UsesStep(
                 name="Deploy",

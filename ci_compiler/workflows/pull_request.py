@@ -16,18 +16,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, FORK_GUARD, SELECT, VERDICT, expression, local
-from ci_compiler.workflows.model import (
-    READ,
-    CallJob,
-    Concurrency,
-    Job,
-    OnPullRequest,
-    RunStep,
-    Step,
-    Strategy,
-    UsesStep,
-    Workflow,
-)
+from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, UsesStep, Workflow
 from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.steps import SETUP, checkout, select_job, verdict_job
 
@@ -58,11 +47,11 @@ def workflow(spec: Spec) -> Workflow:
     verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, branch=BASE, publish="false")
     return Workflow(
         name="pull request",
-        on=[OnPullRequest(branches=list(spec.branches))],
-        concurrency=Concurrency(
-            group=f"pull-request-{expression('github.event.pull_request.number')}",
-            cancel_in_progress=True,
-        ),
+        on={"pull_request": {"branches": list(spec.branches)}},
+        concurrency={
+            "group": f"pull-request-{expression('github.event.pull_request.number')}",
+            "cancel-in-progress": True,
+        },
         jobs={**jobs, VERDICT: verdict},
     )
 
@@ -88,7 +77,10 @@ def _cells(spec: Spec) -> CallJob:
         name=expression("matrix.cell"),
         needs=SELECT,
         if_=expression(f"needs.{SELECT}.outputs.matrix != '[]' && {FORK_GUARD}"),
-        strategy=Strategy(matrix={"include": expression(f"fromJSON(needs.{SELECT}.outputs.matrix)")}),
+        strategy={
+            "fail-fast": False,
+            "matrix": {"include": expression(f"fromJSON(needs.{SELECT}.outputs.matrix)")},
+        },
         uses=local(CELL),
         permissions=variant.build_permissions(spec),
         with_={

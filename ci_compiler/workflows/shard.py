@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 
 from ci_compiler.plan.selection import ALL
 from ci_compiler.plan.sharding import Shard, job_id, job_name
@@ -11,19 +10,10 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.variant import cell_suffix, recipe_path, variant_name
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VERDICT, expression, local
-from ci_compiler.workflows.model import (
-    CallJob,
-    Concurrency,
-    Input,
-    OnDispatch,
-    OnPush,
-    OnSchedule,
-    Trigger,
-    UsesStep,
-    Workflow,
-)
+from ci_compiler.workflows.model import CallJob, UsesStep, Workflow, input_node
 from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.steps import select_job, verdict_job
+from ci_compiler.workflows.writer import Node
 
 _DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 _MAY_PUBLISH = {
@@ -49,29 +39,31 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     return Workflow(
         name=shard.title,
         run_name=f"{shard.title} ({expression('inputs.variant || github.event_name')})",
-        on=list(_triggers(spec, shard)),
-        concurrency=Concurrency(group="-".join(group), cancel_in_progress=False),
+        on=_triggers(spec, shard),
+        concurrency={"group": "-".join(group), "cancel-in-progress": False},
         jobs={SELECT: select, **cells, VERDICT: verdict},
     )
 
 
-def _triggers(spec: Spec, shard: Shard) -> Iterator[Trigger]:
-    yield OnDispatch(
-        inputs={
-            "variant": Input(description="What to build.", type="choice", default=ALL, options=[ALL, *shard.variants]),
-            "publish": _switch(f"Publish what passes its tests (from {shard.branch} alone)."),
-            "again": _switch("Publish even what shows as published (a changed recipe of the same version)."),
-        }
-    )
-    yield OnPush(branches=[shard.branch], paths=_paths(shard))
+def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
+    inputs: dict[str, Node] = {
+        "variant": input_node("What to build.", "choice", default=ALL, options=[ALL, *shard.variants]),
+        "publish": _switch(f"Publish what passes its tests (from {shard.branch} alone)."),
+        "again": _switch("Publish even what shows as published (a changed recipe of the same version)."),
+    }
+    triggers: dict[str, Node] = {
+        "workflow_dispatch": {"inputs": inputs},
+        "push": {"branches": [shard.branch], "paths": _paths(shard)},
+    }
     if spec.schedule:
         days = ",".join(str(_DAYS[day]) for day in sorted(spec.schedule.days, key=_DAYS.__getitem__))
         minute, hour = _stagger(shard.name)
-        yield OnSchedule(cron=f"{minute} {hour} * * {days}")
+        triggers["schedule"] = [{"cron": f"{minute} {hour} * * {days}"}]
+    return triggers
 
 
-def _switch(description: str) -> Input:
-    return Input(description=description, type="boolean", required=None, default=False)
+def _switch(description: str) -> Node:
+    return {"description": description, "type": "boolean", "default": False}
 
 
 def _paths(shard: Shard) -> list[str]:

@@ -20,29 +20,16 @@ from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import Stage, StageKind
 from ci_compiler.workflows.common import FORK_GUARD, expression, machine_input, runs_on
-from ci_compiler.workflows.model import (
-    READ,
-    Concurrency,
-    Input,
-    Job,
-    OnCall,
-    Permissions,
-    RunStep,
-    Secret,
-    Step,
-    UsesStep,
-    Workflow,
-)
+from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, Workflow, input_node
 from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.steps import checkout
 from ci_compiler.workflows.writer import Node, Remarked
 
-ATTEST = Permissions(
-    contents="read",
-    id_token=Remarked("write", "actions/attest signs with the run's identity"),
-    attestations=Remarked("write", "actions/attest stores what it signed"),
-    artifact_metadata=Remarked("write", "actions/attest records what it is of"),
-)
+ATTEST: Permissions = READ | {
+    "id-token": Remarked("write", "actions/attest signs with the run's identity"),
+    "attestations": Remarked("write", "actions/attest stores what it signed"),
+    "artifact-metadata": Remarked("write", "actions/attest records what it is of"),
+}
 """What actions/attest needs (its README)."""
 
 NAME = expression("inputs.name")
@@ -67,27 +54,27 @@ def workflow(spec: Spec) -> Workflow:
     makers = {StageKind.BUILD: _build, StageKind.TEST: _test, StageKind.PUBLISH: _publish}
     return Workflow(
         name="variant",
-        on=[OnCall(inputs=_inputs(spec), secrets=secret_input(spec))],
+        on={"workflow_call": {"inputs": _inputs(spec), "secrets": secret_input(spec)}},
         jobs={stage.name: makers[stage.kind](spec, stage) for stage in stages_of(spec)},
     )
 
 
-def _inputs(spec: Spec) -> dict[str, Input]:
+def _inputs(spec: Spec) -> dict[str, Node]:
     return {
-        "name": Input(description="The variant, as its recipe is called."),
-        "branch": Input(description="The branch that it is built for."),
-        "commit": Input(description="The commit that holds its recipe."),
-        "publish": Input(description="Whether it may be published.", type="boolean"),
-        "again": Input(description="Whether even what shows as published is.", type="boolean"),
+        "name": input_node("The variant, as its recipe is called."),
+        "branch": input_node("The branch that it is built for."),
+        "commit": input_node("The commit that holds its recipe."),
+        "publish": input_node("Whether it may be published.", "boolean"),
+        "again": input_node("Whether even what shows as published is.", "boolean"),
         **machine_inputs(spec),
         **neighbour_inputs(spec),
     }
 
 
-def neighbour_inputs(spec: Spec) -> dict[str, Input]:
+def neighbour_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that name the other variant of each stage that takes two."""
     return {
-        _neighbour_input(stage): Input(description=f"The other variant that {stage} takes.", required=False)
+        _neighbour_input(stage): input_node(f"The other variant that {stage} takes.", required=False)
         for stage in stages_of(spec)
         if stage.neighbour
     }
@@ -102,10 +89,10 @@ def _neighbour_input(stage: Stage) -> str:
     return f"{stage}-beside"
 
 
-def machine_inputs(spec: Spec) -> dict[str, Input]:
+def machine_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that state where each stage runs; a test that no pool runs is passed none."""
     return {
-        machine_input(stage): Input(description=f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
+        machine_input(stage): input_node(f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
         for stage in stages_of(spec)
     }
 
@@ -125,13 +112,13 @@ def build_permissions(spec: Spec) -> Permissions:
     return ATTEST if spec.attest else READ
 
 
-def secret_input(spec: Spec) -> dict[str, Secret]:
+def secret_input(spec: Spec) -> dict[str, Node]:
     """The secret that a called workflow accepts from a caller that may publish.
 
     GitHub gives a called workflow's job the secrets of its environment only if the caller passes them by name:
     https://docs.github.com/actions/how-tos/reuse-automations/reuse-workflows
     """
-    return {spec.backend.secret: Secret(description="What publishing needs, of the environment.")}
+    return {spec.backend.secret: {"description": "What publishing needs, of the environment.", "required": False}}
 
 
 def secret_passed(spec: Spec) -> dict[str, str]:
@@ -152,7 +139,7 @@ def _job(
     needs: list[str] | None = None,
     permissions: Permissions = READ,
     environment: str | None = None,
-    concurrency: Concurrency | None = None,
+    concurrency: dict[str, Node] | None = None,
 ) -> Job:
     return Job(
         name=stage.name,
@@ -225,7 +212,7 @@ def _publish(spec: Spec, stage: Stage) -> Job:
         [checkout(expression("inputs.branch"), history=True, credentials=True), FETCH_MANIFEST, publish, keep],
         needs=["build", *(test.name for test in tests)],
         environment=spec.publish.environment,
-        concurrency=Concurrency(group=f"publish-{expression('inputs.branch')}-{NAME}", cancel_in_progress=False),
+        concurrency={"group": f"publish-{expression('inputs.branch')}-{NAME}", "cancel-in-progress": False},
     )
 
 
