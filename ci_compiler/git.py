@@ -10,8 +10,8 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
@@ -41,8 +41,7 @@ _SECONDS = 3600.0
 """The time limit of a command; a push may transfer much."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """An entry of a tree: its object's `name`, whether it is a `plain` file, the file's `size` in bytes."""
 
     name: str

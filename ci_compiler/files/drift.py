@@ -13,9 +13,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
@@ -29,8 +29,7 @@ FOREIGN = "was not written by ci-compile and is in the way; move it, or delete i
 _OURS = re.compile(rb"(?:#|//|;|<!--) " + re.escape(MARK.encode()) + rb"\b")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Territory:
+class Territory(NamedTuple):
     """A folder, from the root of the repository, that changes in one step, and the patterns of compiled files in it."""
 
     folder: str
@@ -58,8 +57,7 @@ class ChangeKind(StrEnum):
     REMOVED = "removed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
+class FileChange(NamedTuple):
     """One file that differs: its path from the root and its text before and after (None: no file)."""
 
     path: str

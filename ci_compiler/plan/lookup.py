@@ -6,7 +6,7 @@ The answers come from the plan; nothing is decided here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ci_compiler.errors import Place, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
@@ -20,8 +20,7 @@ from ci_compiler.stages import Stage, stages
 from ci_compiler.variant import EXAMPLE, VariantName, recipe_path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltVariant:
+class BuiltVariant(NamedTuple):
     """A variant that is built, on one of its branches."""
 
     variant: Variant
@@ -61,16 +60,14 @@ class BuiltVariant:
                 yield stage, f"not run: {self.route.skipped[stage]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbsentVariant:
+class AbsentVariant(NamedTuple):
     """A variant that is not built: the reason, and the place in the spec that causes it."""
 
     reason: str
     place: Place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(NamedTuple):
     """Where a variant is built, or why it is not; `unknown` says what is wrong with a name that no variant can have."""
 
     name: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
+from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
@@ -42,8 +43,7 @@ class Route:
         return {stage: replace(cell, gpu=gpu, isa=isa).suffix for stage, (gpu, isa) in self.neighbours.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routed:
+class Routed(NamedTuple):
     """A route for every cell, in the order of the cells, with the errors and warnings about the routes."""
 
     routes: tuple[Route, ...]

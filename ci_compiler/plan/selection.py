@@ -7,8 +7,7 @@ things from an event: the variant of a dispatch, and the base commit of a push o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
@@ -30,16 +29,14 @@ OWN_JOBS = 5
 """The jobs of a pull request's run besides those of its cells."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitHubEvent:
+class GitHubEvent(NamedTuple):
     """A GitHub event: its name and payload (https://docs.github.com/webhooks/webhook-events-and-payloads)."""
 
     name: str
     payload: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSelection:
+class RunSelection(NamedTuple):
     """What a run builds: the names of variants, their cells with routes, and the variants that need a dispatch."""
 
     branch: str
