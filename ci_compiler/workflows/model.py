@@ -100,6 +100,11 @@ class UsesStep(Step):
             raise ValueError(message)
 
 
+def action_step(name: str, action: str, with_: Mapping[str, Node] | None = None, **more: Any) -> UsesStep:
+    """A step that uses `action` at its pin. `more` are further fields of the step. Raises KeyError without a pin."""
+    return UsesStep(name=name, uses=pinned(action), with_=with_, **more)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Job(Part):
     """A job with steps."""

@@ -16,9 +16,8 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, FORK_GUARD, SELECT, VERDICT, expression, local
-from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, UsesStep, Workflow
-from ci_compiler.workflows.pins import pinned
-from ci_compiler.workflows.steps import SETUP, checkout, select_job, verdict_job
+from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
+from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, select_job, verdict_job
 
 CELLS = "cells"
 BASE = expression("github.base_ref")
@@ -31,7 +30,7 @@ CHECK = "Pull request verdict"
 def workflow(spec: Spec) -> Workflow:
     """`pull-request.yml`."""
     compare = RunStep(name="Compile and compare", run='ci-compile --check --diff --branch "$BRANCH"')
-    nix = UsesStep(name="Set up Nix", uses=pinned("cachix/install-nix-action"))
+    nix = action_step("Set up Nix", "cachix/install-nix-action")
     audit = RunStep(name="Audit", run='ci-compile audit . --branch "$BRANCH"')
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
@@ -62,11 +61,10 @@ def legs(cells: Sequence[tuple[Cell, Route]]) -> list[dict[str, Any]]:
 
 
 def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
-    return Job(
-        name=name,
-        runs_on=spec.hosted,
-        timeout_minutes=30,
-        permissions=READ,
+    return hosted_job(
+        spec,
+        name,
+        minutes=30,
         env={"BASE": expression("github.event.pull_request.base.sha"), "BRANCH": BASE},
         steps=[checkout(history=True), SETUP, *steps],
     )

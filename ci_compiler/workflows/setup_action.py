@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows.model import RunStep, UsesStep
-from ci_compiler.workflows.pins import pinned
+from ci_compiler.workflows.model import RunStep, action_step
 from ci_compiler.workflows.writer import Node
 
 PYTHON = "3.13"
@@ -14,7 +13,7 @@ PYTHON = "3.13"
 
 def action(spec: Spec) -> Mapping[str, Node]:
     """The action's `action.yml`."""
-    python = UsesStep(name="Set up Python", uses=pinned("actions/setup-python"), with_={"python-version": PYTHON})
+    python = action_step("Set up Python", "actions/setup-python", {"python-version": PYTHON})
     install = RunStep(  # noqa: S604  (the key of a step)
         name="Install",
         shell="bash",

@@ -10,8 +10,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.variant import cell_suffix, recipe_path, variant_name
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VERDICT, expression, local
-from ci_compiler.workflows.model import CallJob, UsesStep, Workflow, input_node
-from ci_compiler.workflows.pins import pinned
+from ci_compiler.workflows.model import CallJob, UsesStep, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import select_job, verdict_job
 from ci_compiler.workflows.writer import Node
 
@@ -87,7 +86,7 @@ def _backend(spec: Spec) -> list[UsesStep]:
     if spec.schedule is None or spec.schedule.build == "all" or not spec.backend.installer:
         return []
     on_schedule = expression("github.event_name == 'schedule'")
-    return [UsesStep(name=f"Set up {spec.backend.title}", if_=on_schedule, uses=pinned(spec.backend.installer))]
+    return [action_step(f"Set up {spec.backend.title}", spec.backend.installer, if_=on_schedule)]
 
 
 def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, CallJob]:

@@ -19,9 +19,18 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import Stage, StageKind
-from ci_compiler.workflows.common import FORK_GUARD, expression, machine_input, runs_on
-from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, Workflow, input_node
-from ci_compiler.workflows.pins import pinned
+from ci_compiler.workflows.common import FORK_GUARD, expression, runs_on
+from ci_compiler.workflows.model import (
+    READ,
+    Job,
+    Permissions,
+    RunStep,
+    Step,
+    UsesStep,
+    Workflow,
+    action_step,
+    input_node,
+)
 from ci_compiler.workflows.steps import checkout
 from ci_compiler.workflows.writer import Node, Remarked
 
@@ -85,6 +94,10 @@ def neighbours(cell: Cell, route: Route) -> dict[str, str]:
     return {_neighbour_input(stage): suffix for stage, suffix in route.beside(cell).items()}
 
 
+def _machine_input(stage: Stage) -> str:
+    return f"{stage}-on"
+
+
 def _neighbour_input(stage: Stage) -> str:
     return f"{stage}-beside"
 
@@ -92,14 +105,14 @@ def _neighbour_input(stage: Stage) -> str:
 def machine_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that state where each stage runs; a test that no pool runs is passed none."""
     return {
-        machine_input(stage): input_node(f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
+        _machine_input(stage): input_node(f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
         for stage in stages_of(spec)
     }
 
 
 def machines(route: Route) -> dict[str, str]:
     """The values of `machine_inputs` for a cell; a stage that no pool runs has none."""
-    return {machine_input(stage): _runs_on_json(pool.runs_on) for stage, pool in route.pools.items()}
+    return {_machine_input(stage): _runs_on_json(pool.runs_on) for stage, pool in route.pools.items()}
 
 
 @lru_cache(maxsize=1024)
@@ -145,7 +158,7 @@ def _job(
         name=stage.name,
         needs=needs,
         if_=expression(condition),
-        runs_on=expression(f"fromJSON(inputs.{machine_input(stage)})"),
+        runs_on=expression(f"fromJSON(inputs.{_machine_input(stage)})"),
         timeout_minutes=spec.timeouts[stage],
         permissions=permissions,
         env={"NAME": NAME, "BRANCH": expression("inputs.branch")},
@@ -163,15 +176,14 @@ def _build(spec: Spec, stage: Stage) -> Job:
         _keep("Keep the manifest and the log", "build", "build-output/"),
     ]
     if spec.attest:
-        attested: dict[str, Node] = {"subject-path": MANIFEST}
-        steps.append(UsesStep(name="Attest where it was built", uses=pinned("actions/attest"), with_=attested))
+        steps.append(action_step("Attest where it was built", "actions/attest", {"subject-path": MANIFEST}))
     return _job(spec, stage, f"!cancelled() && {FORK_GUARD}", steps, permissions=build_permissions(spec))
 
 
 def _test(spec: Spec, stage: Stage) -> Job:
     waits = waits_for(spec, stage)
     passed = [_passed(other) for other in waits if other.is_test]
-    condition = " && ".join(["!cancelled()", BUILT, f"inputs.{machine_input(stage)} != ''", FORK_GUARD, *passed])
+    condition = " && ".join(["!cancelled()", BUILT, f"inputs.{_machine_input(stage)} != ''", FORK_GUARD, *passed])
     env = {"BESIDE": expression(f"inputs.{_neighbour_input(stage)}")} if stage.neighbour else None
     beside = ' --beside "$BESIDE"' if stage.neighbour else ""
     steps: list[Step] = [
@@ -200,11 +212,8 @@ def _publish(spec: Spec, stage: Stage) -> Job:
         run='ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" '
         f"--manifest {MANIFEST} --out publish-output ${{AGAIN:+--again}}",
     )
-    keep = UsesStep(
-        name="Keep what came of it",
-        uses=pinned("actions/upload-artifact"),
-        with_={"name": f"publish-{NAME}", "path": "publish-output/"},
-    )
+    result: dict[str, Node] = {"name": f"publish-{NAME}", "path": "publish-output/"}
+    keep = action_step("Keep what came of it", "actions/upload-artifact", result)
     return _job(
         spec,
         stage,
@@ -218,22 +227,16 @@ def _publish(spec: Spec, stage: Stage) -> Job:
 
 def _passed(test: Stage) -> str:
     """An expression that is true if `test` succeeded, or was skipped because no pool runs it."""
-    skipped = f"needs.{test}.result == 'skipped' && inputs.{machine_input(test)} == ''"
+    skipped = f"needs.{test}.result == 'skipped' && inputs.{_machine_input(test)} == ''"
     return f"(needs.{test}.result == 'success' || ({skipped}))"
 
 
 def _keep(name: str, stage: str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
-    return UsesStep(
-        name=name,
-        if_=expression("!cancelled()"),
-        uses=pinned("actions/upload-artifact"),
-        with_={"name": f"{stage}-{NAME}", "path": path, "if-no-files-found": "ignore"},
-    )
+    files: dict[str, Node] = {"name": f"{stage}-{NAME}", "path": path, "if-no-files-found": "ignore"}
+    return action_step(name, "actions/upload-artifact", files, if_=expression("!cancelled()"))
 
 
-FETCH_MANIFEST = UsesStep(
-    name="Fetch the manifest",
-    uses=pinned("actions/download-artifact"),
-    with_={"name": f"build-{NAME}", "path": "build-output"},
+FETCH_MANIFEST = action_step(
+    "Fetch the manifest", "actions/download-artifact", {"name": f"build-{NAME}", "path": "build-output"}
 )
