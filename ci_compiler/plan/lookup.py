@@ -71,24 +71,23 @@ class Explanation(NamedTuple):
     """Where a variant is built, or why it is not; `unknown` says what is wrong with a name that no variant can have."""
 
     name: str
-    built: tuple[BuiltVariant, ...]
-    absent: tuple[AbsentVariant, ...]
-    unknown: str
+    built: tuple[BuiltVariant, ...] = ()
+    absent: tuple[AbsentVariant, ...] = ()
+    unknown: str = ""
 
 
 def explain(plan: Plan, name: str) -> Explanation:
     """What the plan says about the variant `name`."""
-    built = tuple(_built(plan, name))
-    if built:
-        return Explanation(name=name, built=built, absent=(), unknown="")
+    if built := tuple(_built(plan, name)):
+        return Explanation(name=name, built=built)
     wanted = VariantName.parse(name)
     if wanted is None:
         names = {variant.name for cell in plan.judged.cells for variant in cell.variants}
         problem = f"{name!r} is not a variant's name ({EXAMPLE}){nearest(name, names)}"
-    else:
-        problem = _unknown(plan.spec, wanted)
-    absent = () if problem or wanted is None else tuple(_absent(plan, wanted))
-    return Explanation(name=name, built=(), absent=absent, unknown=problem)
+        return Explanation(name=name, unknown=problem)
+    if problem := _unknown(plan.spec, wanted):
+        return Explanation(name=name, unknown=problem)
+    return Explanation(name=name, absent=tuple(_absent(plan, wanted)))
 
 
 def _built(plan: Plan, name: str) -> Iterator[BuiltVariant]:
@@ -113,11 +112,9 @@ def _selected_by(spec: Spec, cell: Cell) -> Place:
     if cell.isa in axis.isas:
         return spec.place(*root, "isas", axis.isas.index(cell.isa))
     also = axis.also.get(cell.branch, ())
-    return (
-        spec.place(*root, "also", cell.branch, also.index(cell.isa))
-        if cell.isa in also
-        else spec.place(*root, key=True)
-    )
+    if cell.isa in also:
+        return spec.place(*root, "also", cell.branch, also.index(cell.isa))
+    return spec.place(*root, key=True)
 
 
 def _unknown(spec: Spec, wanted: VariantName) -> str:
@@ -146,9 +143,8 @@ def _absent(plan: Plan, wanted: VariantName) -> Iterator[AbsentVariant]:
             continue
         out = next((one for one in plan.judged.left_out if _is(one, branch.name, wanted)), None)
         if out is not None:
-            yield AbsentVariant(
-                reason=f"left out on {branch.name}: {out.reason} ({out.code})", place=spec.place(*out.path)
-            )
+            reason = f"left out on {branch.name}: {out.reason} ({out.code})"
+            yield AbsentVariant(reason=reason, place=spec.place(*out.path))
         else:
             yield _not_selected(spec, branch.name, wanted)
 

@@ -40,9 +40,9 @@ class Plan:
 def plan(spec: Spec) -> Plan:
     """The plan for `spec`. Raises InputError with all errors of its matrix, routes and shards."""
     judged = judge(spec)
-    routed = route(spec, judged.cells)
-    findings = (*judged.findings, *routed.findings)
+    routes, found = route(spec, judged.cells)
+    findings = (*judged.findings, *found)
     if errors := errors_among(findings):
         raise InputError(sorted(errors, key=lambda finding: finding.place))
-    made = with_cells_ordered(spec, shards(spec, judged.cells, routed.routes))
-    return Plan(spec=spec, judged=judged, routes=routed.routes, shards=made, warnings=findings)
+    made = with_cells_ordered(spec, shards(spec, judged.cells, routes))
+    return Plan(spec=spec, judged=judged, routes=routes, shards=made, warnings=findings)
