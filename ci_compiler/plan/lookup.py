@@ -36,11 +36,6 @@ class BuiltVariant(NamedTuple):
         return recipe_path(self.variant.name)
 
     @property
-    def workflow(self) -> str:
-        """Its shard's file."""
-        return self.shard.path
-
-    @property
     def job(self) -> str:
         """The job of its cell in that file, and its own job in `cell.yml`."""
         return f"{job_id(self.cell)} / {self.variant.package}"

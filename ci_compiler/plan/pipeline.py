@@ -1,7 +1,4 @@
-"""From the spec to the compiled files: each step is a pure function over frozen dataclasses.
-
-    spec  ->  matrix  ->  rules  ->  routing  ->  sharding  ->  render
-    YAML      candidates   cells      pools        shards        text
+"""From the spec to the compiled files: each step is a pure function of immutable values.
 
 1. `spec.build`: YAML to a `Spec`, checked against the JSON Schema; every name in it is known.
 2. `matrix`: the axes multiplied out to candidates.
@@ -11,7 +8,7 @@
    ends sooner.
 6. `workflows.render`: the text of every file.
 
-Reading the spec and writing the files happen outside, in `spec.load` and `output`.
+Reading the spec and writing the files happen outside, in `spec.load` and `files.drift`.
 """
 
 from __future__ import annotations

@@ -84,12 +84,7 @@ def of_pull_request(plan: Plan, event: GitHubEvent, affected: Affected) -> RunSe
     cells = tuple(part for shard in plan.shards if shard.branch == branch for part in shard.cells)
     whole = _choice(branch, cells, wanted)
     chosen = _choice(branch, within_limit(whole.cells, most_cells(plan)), wanted)
-    return RunSelection(
-        branch=branch,
-        variants=chosen.variants,
-        cells=chosen.cells,
-        left=tuple(name for name in whole.variants if name not in set(chosen.variants)),
-    )
+    return chosen._replace(left=tuple(name for name in whole.variants if name not in set(chosen.variants)))
 
 
 def most_cells(plan: Plan) -> int:
@@ -129,9 +124,8 @@ def _dispatched(shard: Shard, variant: str) -> Sequence[str]:
     if variant == ALL:
         return shard.variants
     if variant not in shard.variants:
-        raise wrong(
-            "event", Code.UNKNOWN_VARIANT, f"{variant!r} is not in {shard.name}{nearest(variant, shard.variants)}"
-        )
+        message = f"{variant!r} is not in {shard.name}{nearest(variant, shard.variants)}"
+        raise wrong("event", Code.UNKNOWN_VARIANT, message)
     return [variant]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from typing import Any
 
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
@@ -143,28 +144,16 @@ def secret_passed(spec: Spec) -> dict[str, str]:
     return {name: expression(f"secrets.{name}")}
 
 
-def _job(
-    spec: Spec,
-    stage: Stage,
-    condition: str,
-    steps: list[Step],
-    *,
-    needs: list[str] | None = None,
-    permissions: Permissions = READ,
-    environment: str | None = None,
-    concurrency: dict[str, Node] | None = None,
-) -> Job:
+def _job(spec: Spec, stage: Stage, *conditions: str, permissions: Permissions = READ, **more: Any) -> Job:
+    """The job of `stage`, which runs if the run was not cancelled and `conditions` hold. `more` are further fields."""
     return Job(
         name=stage.name,
-        needs=needs,
-        if_=expression(condition),
+        if_=expression(" && ".join(["!cancelled()", *conditions])),
         runs_on=expression(f"fromJSON(inputs.{_machine_input(stage)})"),
         timeout_minutes=spec.timeouts[stage],
         permissions=permissions,
         env={"NAME": NAME, "BRANCH": expression("inputs.branch")},
-        environment=environment,
-        concurrency=concurrency,
-        steps=steps,
+        **more,
     )
 
 
@@ -177,13 +166,13 @@ def _build(spec: Spec, stage: Stage) -> Job:
     ]
     if spec.attest:
         steps.append(action_step("Attest where it was built", "actions/attest", {"subject-path": MANIFEST}))
-    return _job(spec, stage, f"!cancelled() && {FORK_GUARD}", steps, permissions=build_permissions(spec))
+    return _job(spec, stage, FORK_GUARD, permissions=build_permissions(spec), steps=steps)
 
 
 def _test(spec: Spec, stage: Stage) -> Job:
     waits = waits_for(spec, stage)
     passed = [_passed(other) for other in waits if other.is_test]
-    condition = " && ".join(["!cancelled()", BUILT, f"inputs.{_machine_input(stage)} != ''", FORK_GUARD, *passed])
+    conditions = (BUILT, f"inputs.{_machine_input(stage)} != ''", FORK_GUARD, *passed)
     env = {"BESIDE": expression(f"inputs.{_neighbour_input(stage)}")} if stage.neighbour else None
     beside = ' --beside "$BESIDE"' if stage.neighbour else ""
     steps: list[Step] = [
@@ -194,21 +183,17 @@ def _test(spec: Spec, stage: Stage) -> Job:
         RunStep(name="Test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
         _keep("Keep the report", stage.name, "test-output/"),
     ]
-    return _job(spec, stage, condition, steps, needs=[other.name for other in waits])
+    return _job(spec, stage, *conditions, needs=[other.name for other in waits], steps=steps)
 
 
 def _publish(spec: Spec, stage: Stage) -> Job:
     tests = [test for test in waits_for(spec, stage) if test.is_test]
     events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
     on_branch = "github.ref == format('refs/heads/{0}', inputs.branch)"
-    condition = " && ".join(["!cancelled()", "inputs.publish", events, on_branch, BUILT, *map(_passed, tests)])
     publish = RunStep(
         name="Publish",
-        env={
-            **secret_passed(spec),
-            "COMMIT": expression("inputs.commit"),
-            "AGAIN": expression("inputs.again && 'yes' || ''"),
-        },
+        env=secret_passed(spec)
+        | {"COMMIT": expression("inputs.commit"), "AGAIN": expression("inputs.again && 'yes' || ''")},
         run='ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" '
         f"--manifest {MANIFEST} --out publish-output ${{AGAIN:+--again}}",
     )
@@ -217,11 +202,11 @@ def _publish(spec: Spec, stage: Stage) -> Job:
     return _job(
         spec,
         stage,
-        condition,
-        [checkout(expression("inputs.branch"), history=True, credentials=True), FETCH_MANIFEST, publish, keep],
+        *("inputs.publish", events, on_branch, BUILT, *map(_passed, tests)),
         needs=["build", *(test.name for test in tests)],
         environment=spec.publish.environment,
         concurrency={"group": f"publish-{expression('inputs.branch')}-{NAME}", "cancel-in-progress": False},
+        steps=[checkout(expression("inputs.branch"), history=True, credentials=True), FETCH_MANIFEST, publish, keep],
     )
 
 

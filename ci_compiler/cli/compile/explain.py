@@ -75,7 +75,7 @@ def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
     return {
         **variant_row(spec, one.cell, one.variant),
         "spec": str(one.selected_by),
-        "workflow": one.workflow,
+        "workflow": one.shard.path,
         "job": one.job,
         "route": route_row(one.route),
         "dispatch": one.dispatch,
@@ -88,7 +88,7 @@ def _lines(one: BuiltVariant) -> list[tuple[str, str]]:
         ("version", one.version),
         ("spec", str(one.selected_by)),
         ("recipe", one.recipe),
-        ("workflow", one.workflow),
+        ("workflow", one.shard.path),
         ("job", one.job),
         *((stage.name, where) for stage, where in one.stages()),
         ("dispatch", one.dispatch),
