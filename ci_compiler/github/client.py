@@ -18,7 +18,7 @@ from github.Workflow import Workflow
 from jwt import PyJWTError
 
 from ci_compiler import __version__
-from ci_compiler.clock import Clock, SystemClock, back_off, time_of_day
+from ci_compiler.clock import Clock, back_off, time_of_day
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.github.access import Access, AppKey
@@ -62,7 +62,7 @@ class Client:
         # At level DEBUG, PyGithub logs whole responses, including a runner's configuration.
         logging.getLogger("github.Requester").setLevel(logging.INFO)
         self.access = access
-        self.clock = clock or SystemClock()
+        self.clock = clock or Clock()
         self._say = say
         self._patience = patience
         self._next_write = 0.0

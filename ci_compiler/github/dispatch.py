@@ -99,17 +99,17 @@ def start(client: Client, wanted: Iterable[BuiltVariant], *, publish: bool, agai
     """
     chosen = {"publish": str(publish).lower(), **({"again": "true"} if again else {})}
     wanted = list(wanted)
-    missing = dict.fromkeys(target.workflow for target in wanted if target.workflow not in client.workflows)
+    missing = dict.fromkeys(target.shard.path for target in wanted if target.shard.path not in client.workflows)
     if missing:
         message = f"{client.access.repository} has no such workflow; push the compiled files to its default branch"
         raise InputError(Finding(place=Place(file=path), code=Code.NO_WORKFLOW, message=message) for path in missing)
     for target in wanted:
-        yield _start(client, client.workflows[target.workflow], target, chosen)
+        yield _start(client, client.workflows[target.shard.path], target, chosen)
 
 
 def _start(client: Client, workflow: Workflow, target: BuiltVariant, chosen: Mapping[str, str]) -> Started:
     """Dispatches one workflow. If the response is lost, looks for the run before it tries again."""
-    what = f"start {PurePosixPath(target.workflow).name} on {target.cell.branch} for {target.variant.name}"
+    what = f"start {PurePosixPath(target.shard.path).name} on {target.cell.branch} for {target.variant.name}"
     since = client.clock.now()
     for attempt in range(1, _ATTEMPTS + 1):
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from ci_compiler.codes import Code
@@ -54,7 +53,7 @@ def as_json(work: Assignment, results: Mapping[str, Judgement]) -> dict[str, Any
         "stage": work.stage.name if work.stage else None,
         "variant": work.subject.name if work.subject else None,
         "ok": not any(found.failed for found in results.values()),
-        "checks": [{"check": name, **asdict(found)} for name, found in results.items()],
+        "checks": [{"check": name, **found._asdict()} for name, found in results.items()],
     }
 
 
