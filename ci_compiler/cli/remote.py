@@ -15,24 +15,6 @@ if TYPE_CHECKING:
     from ci_compiler.spec.model import Spec
 
 
-def add_repository(parser: argparse.ArgumentParser) -> None:
-    """Adds `--repository`."""
-    parser.add_argument(
-        "--repository",
-        metavar="OWNER/NAME",
-        default="",
-        help="the repository on GitHub (default: GITHUB_REPOSITORY, or else this checkout's remote)",
-    )
-
-
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Adds `--engine` and `--host`."""
-    parser.add_argument("--engine", metavar="ENGINE", help="podman or docker (default: the first that is installed)")
-    parser.add_argument(
-        "--host", type=Path, metavar="DIR", help="instead of containers, run the unpacked actions/runner in DIR"
-    )
-
-
 def client_of(arguments: argparse.Namespace, root: Path, patience: Patience | None = None) -> Client:
     """A client for GitHub, with access from the environment and the checkout. Raises InputError."""
     from ci_compiler.cli.console import note

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
+from ci_compiler.git import head_branch
+from ci_compiler.spec.build import bundled_spec, load_spec
+from ci_compiler.spec.model import Spec
 
 if TYPE_CHECKING:
-    from ci_compiler.spec.model import Spec
+    from ci_compiler.plan.pipeline import Plan
 
 SPEC = Path(".github/ci-matrix.yaml")
 """The path of the spec in a repository."""
@@ -21,42 +24,8 @@ SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
 """The path of the schema, for completion in editors."""
 
 
-def add_root(parser: argparse.ArgumentParser) -> None:
-    """Adds `--root`."""
-    parser.add_argument(
-        "--root", type=Path, metavar="DIR", default=argparse.SUPPRESS, help="the repository (default: this one)"
-    )
-
-
-def add_spec(parser: argparse.ArgumentParser) -> None:
-    """Adds `--root` and `--spec`."""
-    add_root(parser)
-    parser.add_argument(
-        "--spec",
-        type=Path,
-        metavar="FILE",
-        default=argparse.SUPPRESS,
-        help=f"the spec (default: {SPEC} of the repository, or else the bundled torch stack)",
-    )
-
-
-def add_branch(parser: argparse.ArgumentParser) -> None:
-    """Adds `--branch`."""
-    parser.add_argument(
-        "--branch", metavar="B", default=argparse.SUPPRESS, help="the branch (default: the one that is checked out)"
-    )
-
-
-def add_output(parser: argparse.ArgumentParser, folder: str, content: str) -> None:
-    """Adds `--out`, the folder for `content`."""
-    text = f"folder for {content} (default: {folder})"
-    parser.add_argument("--out", type=Path, metavar="DIR", default=Path(folder), help=text)
-
-
 def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
     """A branch of the spec: `--branch`, or else the one that is checked out. Raises InputError if it is unknown."""
-    from ci_compiler.git import head_branch
-
     given: str | None = getattr(arguments, "branch", None)
     name = head_branch(root) if given is None else given
     if name in spec.branches:
@@ -97,8 +66,6 @@ def checkout_around(folder: Path) -> Path:
 
 def spec_of(arguments: argparse.Namespace) -> Spec:
     """The spec: `--spec`, or else the repository's, or else the bundled one. Raises InputError."""
-    from ci_compiler.spec.build import bundled_spec, load_spec
-
     root = root_of(arguments)
     given: Path | None = getattr(arguments, "spec", None)
     if given is not None:
@@ -112,6 +79,13 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
     if _compiled_from_own(root):
         raise wrong(SPEC, Code.SPEC_MISSING, "the files here are compiled from it; restore it, or give --spec")
     return bundled_spec()
+
+
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    """The plan of the spec (`spec_of`). Raises InputError."""
+    from ci_compiler.plan.pipeline import plan
+
+    return plan(spec_of(arguments))
 
 
 def _compiled_from_own(root: Path) -> bool:

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
-
-if TYPE_CHECKING:
-    from ci_compiler.files.drift import FileChange, Territory
-    from ci_compiler.plan.pipeline import Plan
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds `--check`, `--diff`, `--branch`, `--root` and `--spec`."""
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not as compiled")
-    parser.add_argument("--diff", action="store_true", help="show what changes")
-    add_branch(parser)
-    add_spec(parser)
+from ci_compiler.cli.console import print_findings, table
+from ci_compiler.cli.drift import counts_of, report_drift
+from ci_compiler.cli.where import branch_of, root_of, spec_of
+from ci_compiler.files.drift import GITHUB, FileChange, Territory, apply, compare, differences
+from ci_compiler.plan.limits import limit
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.sync.compiled import compile_files
+from ci_compiler.units import size
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compiles; with `--check` returns 1 on drift."""
-    from ci_compiler.cli.console import print_findings
-    from ci_compiler.cli.drift import report_drift
-    from ci_compiler.files.drift import GITHUB, apply, compare, differences
-    from ci_compiler.plan.pipeline import plan
-    from ci_compiler.sync.compiled import compile_files
-
     root = root_of(arguments)
     decided = plan(spec_of(arguments))
     print_findings(decided.warnings)
@@ -72,13 +61,6 @@ def _summary(
     decided: Plan, files: dict[str, str], recipes: dict[str, str], changes: Sequence[FileChange], root: Path
 ) -> None:
     """Prints what was written, one line per branch, with the shards that are nearest to GitHub's limits."""
-    from collections import Counter
-
-    from ci_compiler.cli.console import table
-    from ci_compiler.cli.drift import counts_of
-    from ci_compiler.plan.limits import limit
-    from ci_compiler.units import size
-
     jobs, most_bytes = limit("jobs").limit, limit("file-bytes").limit
     rows: list[list[object]] = []
     totals = Counter[str]()

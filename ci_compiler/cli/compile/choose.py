@@ -7,33 +7,20 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import SPEC, add_spec, root_of, spec_of
+from ci_compiler.cli.console import note
+from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.codes import Code
-
-if TYPE_CHECKING:
-    from ci_compiler.git import Git
-    from ci_compiler.plan.pipeline import Plan
-    from ci_compiler.plan.selection import GitHubEvent, RunSelection
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the two kinds of runs."""
-    kind = parser.add_mutually_exclusive_group(required=True)
-    kind.add_argument("--shard", metavar="NAME", help="a run of this shard's workflow")
-    kind.add_argument("--pull-request", action="store_true", help="a run of the pull request workflow")
-    add_spec(parser)
+from ci_compiler.errors import InputError, nearest, wrong
+from ci_compiler.git import Git
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.selection import GitHubEvent, RunSelection, of_pull_request, of_shard
+from ci_compiler.recipes.affected import affected
+from ci_compiler.workflows.pull_request import legs
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints `commit`, `chosen`, `cells` and `matrix`, also to $GITHUB_OUTPUT; variants left over go to the summary."""
-    from ci_compiler.errors import nearest, wrong
-    from ci_compiler.git import Git
-    from ci_compiler.plan.pipeline import plan
-    from ci_compiler.plan.selection import of_pull_request, of_shard
-    from ci_compiler.workflows.pull_request import legs
-
     root = root_of(arguments)
     decided, git, event = plan(spec_of(arguments)), Git(root), _event()
 
@@ -62,9 +49,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _event() -> GitHubEvent:
     """The event in GITHUB_EVENT_NAME and the file at GITHUB_EVENT_PATH."""
-    from ci_compiler.errors import wrong
-    from ci_compiler.plan.selection import GitHubEvent
-
     name, path = os.environ.get("GITHUB_EVENT_NAME", ""), os.environ.get("GITHUB_EVENT_PATH", "")
     try:
         payload = json.loads(Path(path).read_text("utf-8"))
@@ -76,10 +60,6 @@ def _event() -> GitHubEvent:
 
 def _affected(git: Git, decided: Plan, base: str, branch: str) -> Sequence[str]:
     """The variants that changed since `base`; all of the branch if `base` is gone (a forced push)."""
-    from ci_compiler.cli.console import note
-    from ci_compiler.errors import InputError
-    from ci_compiler.recipes.affected import affected
-
     head = git.resolve("HEAD")
     try:
         start = git.merge_base(git.resolve(base), head)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
-from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.cli.console import print_json, print_markdown
+from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
-
-if TYPE_CHECKING:
-    from ci_compiler.plan.lookup import BuiltVariant
-    from ci_compiler.spec.model import Spec
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the name."""
-    parser.add_argument("name", metavar="NAME", help="a variant's name, or the code of a finding")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_spec(parser)
+from ci_compiler.plan.document import as_json, route_rows, variant_json
+from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.register import page, register, url
+from ci_compiler.spec.model import Spec
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,11 +26,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _explain_code(code: Code, *, as_json: bool) -> int:
-    from dataclasses import asdict
-
-    from ci_compiler.cli.console import print_json, print_markdown
-    from ci_compiler.register import page, register, url
-
     entry = register()[code]
     if as_json:
         shown = {key: value for key, value in asdict(entry).items() if value and key != "tested"}
@@ -70,8 +60,6 @@ def _explain_variant(arguments: argparse.Namespace) -> int:
 
 
 def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
-    from ci_compiler.plan.document import as_json, route_rows, variant_json
-
     return {
         **variant_json(spec, one.cell, one.variant),
         "spec": str(one.selected_by),

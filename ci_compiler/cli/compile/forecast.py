@@ -5,33 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ci_compiler.cli.where import add_spec, spec_of
-
-if TYPE_CHECKING:
-    from ci_compiler.plan.job_graph import PlannedJob
-    from ci_compiler.reports.forecast import Forecast, PoolForecast
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the source of build times and the kinds of output."""
-    parser.add_argument(
-        "--history", type=Path, metavar="DIR", help="manifests of builds, whose times replace the spec's minutes"
-    )
-    parser.add_argument("--no-publish", action="store_true", help="assume that nothing is published")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a chart of the machines over time")
-    add_spec(parser)
+from ci_compiler.cli.console import print_json, table
+from ci_compiler.cli.where import spec_of
+from ci_compiler.plan.job_graph import PlannedJob
+from ci_compiler.plan.limits import limit
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.reports.forecast import NO_HISTORY, Forecast, PoolForecast, forecast, pool_table
+from ci_compiler.reports.history import read_history
+from ci_compiler.units import duration, machine_hours
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the forecast. Raises InputError if the history cannot be read or the chart cannot be written."""
-    from ci_compiler.cli.console import print_json
-    from ci_compiler.plan.pipeline import plan
-    from ci_compiler.reports.forecast import NO_HISTORY, forecast
-    from ci_compiler.reports.history import read_history
-
     decided = plan(spec_of(arguments))
     history = read_history(arguments.history) if arguments.history is not None else NO_HISTORY
     found = forecast(decided, history=history, publish=not arguments.no_publish)
@@ -55,10 +42,6 @@ def _write_chart(path: Path, found: Forecast) -> None:
 
 
 def _print(found: Forecast, manifests: int) -> None:
-    from ci_compiler.cli.console import table
-    from ci_compiler.reports.forecast import pool_table
-    from ci_compiler.units import machine_hours
-
     source = "the spec's minutes"
     if manifests:
         source = f"{manifests:,} manifests for {found.measured:,} variants, the spec's minutes for the others"
@@ -72,9 +55,6 @@ def _print(found: Forecast, manifests: int) -> None:
 
 
 def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
-    from ci_compiler.plan.limits import limit
-    from ci_compiler.units import duration, machine_hours
-
     yield "full build", f"{duration(found.end)}, all shards dispatched at once"
     if found.overdue:
         hours = limit("queued-hours").limit

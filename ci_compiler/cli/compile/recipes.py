@@ -5,27 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
+from ci_compiler.cli.drift import counts_of, report_drift
+from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.codes import Code
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds `--branch`, `-o`, `--check` and `--diff`."""
-    add_branch(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder (default: .flox/pkgs)")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a recipe is not as compiled")
-    parser.add_argument("--diff", action="store_true", help="show what changes")
-    add_spec(parser)
+from ci_compiler.errors import InputError, wrong
+from ci_compiler.files.drift import FLOX, Territory, apply, compare, differences
+from ci_compiler.plan.rules import errors_among, judge
+from ci_compiler.recipes.render import recipes
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the recipes; with `--check` returns 1 on drift."""
-    from ci_compiler.cli.drift import counts_of, report_drift
-    from ci_compiler.errors import InputError, wrong
-    from ci_compiler.files.drift import FLOX, Territory, apply, compare, differences
-    from ci_compiler.plan.rules import errors_among, judge
-    from ci_compiler.recipes.render import recipes
-
     spec, root = spec_of(arguments), root_of(arguments)
     branch = branch_of(arguments, spec, root)
     judged = judge(spec)

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_spec, filter_of, root_of, spec_of
-
-if TYPE_CHECKING:
-    from ci_compiler.github.status import LastBuild
-    from ci_compiler.spec.model import Spec
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the branch."""
-    from ci_compiler.cli.remote import add_repository
-
-    parser.add_argument("--branch", metavar="B", help="only this branch")
-    parser.add_argument("--json", action="store_true", help="print JSON, one entry per variant")
-    add_repository(parser)
-    add_spec(parser)
+from ci_compiler.cli.console import note, print_json, table
+from ci_compiler.cli.remote import client_of
+from ci_compiler.cli.where import filter_of, root_of, spec_of
+from ci_compiler.github.status import BuildResult, LastBuild, grid, status
+from ci_compiler.plan.document import variant_json
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.spec.model import Spec
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints one row per branch and GPU, with one column per ISA."""
-    from collections import Counter
-
-    from ci_compiler.cli.console import note, print_json, table
-    from ci_compiler.cli.remote import client_of
-    from ci_compiler.github.status import BuildResult, grid, status
-    from ci_compiler.plan.pipeline import plan
-
     spec = spec_of(arguments)
     branch = filter_of(arguments, "branch", spec.branches)
     decided = plan(spec)
@@ -59,8 +44,6 @@ def _shown(shards: Iterable[tuple[LastBuild, ...]], count: int) -> Iterable[tupl
 
 
 def _row(spec: Spec, last: LastBuild) -> dict[str, object]:
-    from ci_compiler.plan.document import variant_json
-
     return {
         **variant_json(spec, last.cell, last.variant),
         "result": last.result.value,

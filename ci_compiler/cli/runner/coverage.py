@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ci_compiler.cli.where import add_spec, root_of, spec_of
-
-if TYPE_CHECKING:
-    from ci_compiler.runner.coverage import LabelSet, Served
+from ci_compiler.cli.console import note, print_json, table
+from ci_compiler.cli.where import root_of, spec_of
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served, cover, label_sets
 
 PATIENCE = 60.0
 """Seconds to wait before a second look at GitHub: between two jobs, a just-in-time runner is not registered."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds `--live` and the repository."""
-    from ci_compiler.cli.remote import add_repository
-
-    parser.add_argument("--live", action="store_true", help="ask GitHub which runners are registered now")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_repository(parser)
-    add_spec(parser)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Prints one verdict per label set; returns 1 if jobs would wait, as its runners are missing or offline."""
-    from ci_compiler.cli.console import note, print_json, table
-    from ci_compiler.plan.pipeline import plan
-    from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, cover, label_sets
-
     asked = label_sets(plan(spec_of(arguments)))
     served = _live(arguments, asked) if arguments.live else cover(asked, None)
     if arguments.json:

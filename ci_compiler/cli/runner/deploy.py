@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.cli.console import print_findings
+from ci_compiler.cli.drift import counts_of, report_drift
+from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ci_compiler.runner.deployment.service import Deployment
-    from ci_compiler.spec.model import Spec
+from ci_compiler.errors import wrong
+from ci_compiler.files.drift import Territory, apply, compare, differences
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.runner.deployment import arc, nixos, quadlet, systemd
+from ci_compiler.runner.deployment.service import Deployment
+from ci_compiler.spec.model import Spec
 
 TARGETS = ("arc", "systemd", "quadlet", "nixos")
 
@@ -21,27 +22,8 @@ PATTERNS = ("*", "*/*")
 """Where compiled files may be in a target's folder."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the target, `-o`, `--check` and `--diff`."""
-    parser.add_argument("target", choices=TARGETS, metavar="TARGET", help=", ".join(TARGETS))
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder in which to write the folder TARGET"
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not as compiled")
-    parser.add_argument("--diff", action="store_true", help="show what changes")
-    parser.add_argument(
-        "--scale-set-labels", action="store_true", help="arc: also create scale sets for the pools with labels"
-    )
-    add_spec(parser)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Writes the files; with `--check` returns 1 on drift."""
-    from ci_compiler.cli.console import print_findings
-    from ci_compiler.cli.drift import counts_of, report_drift
-    from ci_compiler.files.drift import Territory, apply, compare, differences
-    from ci_compiler.plan.pipeline import plan
-
     spec = spec_of(arguments)
     plan(spec)
     made = _deployment(spec, arguments)
@@ -63,9 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _deployment(spec: Spec, arguments: argparse.Namespace) -> Deployment:
-    from ci_compiler.errors import wrong
-    from ci_compiler.runner.deployment import arc, nixos, quadlet, systemd
-
     if arguments.target == arc.TARGET:
         return arc.deployment(spec, scale_set_labels=arguments.scale_set_labels)
     if arguments.scale_set_labels:

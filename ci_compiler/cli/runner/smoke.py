@@ -4,49 +4,22 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_output, add_spec, spec_of
+from ci_compiler.cli.console import print_findings, table
+from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
-
-if TYPE_CHECKING:
-    from ci_compiler.errors import Finding
-    from ci_compiler.runner.jobs.junit import TestResult
-    from ci_compiler.runner.jobs.secrets import Secrets
-    from ci_compiler.runner.jobs.smoke import SmokeSubject
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the variant, the stage, the subject of the test, and expectations that differ from the spec."""
-    from ci_compiler.stages import stages_that_test
-
-    parser.add_argument("name", metavar="NAME", help="the variant")
-    parser.add_argument(
-        "--stage",
-        choices=[stage.name for stage in stages_that_test()],
-        default=stages_that_test()[0].name,
-        help=f"the stage (default: {stages_that_test()[0].name})",
-    )
-    tested = parser.add_mutually_exclusive_group(required=True)
-    tested.add_argument("--manifest", type=Path, metavar="FILE", help="the manifest of the build to test")
-    tested.add_argument("--python", type=Path, metavar="EXE", help="instead, an interpreter that has the package")
-    add_output(parser, "test-output", "the report")
-    parser.add_argument("--branch", metavar="B", default="", help="the branch, if several build the variant")
-    parser.add_argument("--expect-version", metavar="V", help="the version, instead of the branch's")
-    parser.add_argument("--expect-cuda", metavar="V", help="the CUDA version, instead of the branch's; '' for none")
-    parser.add_argument(
-        "--expect-archs", metavar="LIST", help="the compiled architectures (sm_80,sm_90), instead of the variant's"
-    )
-    add_spec(parser)
+from ci_compiler.errors import Finding, Place
+from ci_compiler.judgement import CheckVerdict
+from ci_compiler.runner.jobs.expectation import Override
+from ci_compiler.runner.jobs.junit import TestResult
+from ci_compiler.runner.jobs.secrets import Secrets
+from ci_compiler.runner.jobs.smoke import SmokeSubject, of_manifest, of_python, smoke
+from ci_compiler.stages import stage_of
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints every check; one that failed is also a finding on standard error. Returns 1 if any failed."""
-    from ci_compiler.cli.console import print_findings, table
-    from ci_compiler.cli.runner.stage import reported
-    from ci_compiler.judgement import CheckVerdict
-    from ci_compiler.runner.jobs.smoke import smoke
 
     def work(_: Secrets) -> int:
         results = smoke(_subject(arguments), arguments.out)
@@ -59,10 +32,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _subject(arguments: argparse.Namespace) -> SmokeSubject:
-    from ci_compiler.runner.jobs.expectation import Override
-    from ci_compiler.runner.jobs.smoke import of_manifest, of_python
-    from ci_compiler.stages import stage_of
-
     spec, stage = spec_of(arguments), stage_of(arguments.stage)
     archs = arguments.expect_archs
     override = Override(
@@ -76,7 +45,5 @@ def _subject(arguments: argparse.Namespace) -> SmokeSubject:
 
 
 def _findings(name: str, failed: list[TestResult]) -> Iterator[Finding]:
-    from ci_compiler.errors import Finding, Place
-
     for one in failed:
         yield Finding(place=Place(file=name), code=Code.TEST_FAILED, message=f"{one.check}: {one.message}")
