@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 
 from ci_compiler.adoption.audit import audit
 from ci_compiler.cli.console import note, print_findings, print_json
@@ -10,6 +11,7 @@ from ci_compiler.cli.where import branch_of, checkout_around, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, wrong
 from ci_compiler.register import url
+from ci_compiler.units import counted
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -21,13 +23,11 @@ def run(arguments: argparse.Namespace) -> int:
     findings = audit(arguments.folder, spec, branch, timeout=arguments.timeout)
     if arguments.json:
         print_json([_as_json(finding) for finding in findings])
-    else:
+    elif findings:
         print_findings(findings)
-    if findings and not arguments.json:
-        note(f"{len(findings)} finding{'s' if len(findings) > 1 else ''}")
+        note(counted(len(findings), "finding"))
     return 1 if findings else 0
 
 
 def _as_json(finding: Finding) -> dict[str, object]:
-    place = {"file": finding.place.file, "line": finding.place.line, "column": finding.place.column}
-    return {**place, "code": finding.code, "message": finding.message, "url": url(finding.code)}
+    return {**asdict(finding.place), "code": finding.code, "message": finding.message, "url": url(finding.code)}

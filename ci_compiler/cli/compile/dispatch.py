@@ -9,15 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ci_compiler.cli.console import note
 from ci_compiler.cli.remote import client_of
-from ci_compiler.cli.where import root_of, spec_of
+from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import SUCCESS, Progress, Started, follow, start, targets
-from ci_compiler.plan.pipeline import plan
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the URL of each run; with `--wait`, returns 1 if one does not succeed."""
-    wanted = targets(plan(spec_of(arguments)), arguments.names, arguments.branch)
+    wanted = targets(plan_of(arguments), arguments.names, arguments.branch)
     client = client_of(arguments, root_of(arguments))
     for name in dict.fromkeys(arguments.names):
         branches = [target.cell.branch for target in wanted if target.variant.name == name]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ci_compiler.cli.console import print_json, print_markdown
-from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
-from ci_compiler.plan.document import as_json, route_rows, variant_json
-from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.errors import nearest, wrong
 from ci_compiler.register import page, register, url
-from ci_compiler.spec.model import Spec
+
+if TYPE_CHECKING:
+    from ci_compiler.plan.lookup import BuiltVariant
+    from ci_compiler.spec.model import Spec
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,19 +37,17 @@ def _explain_code(code: Code, *, as_json: bool) -> int:
 
 
 def _explain_variant(arguments: argparse.Namespace) -> int:
-    from ci_compiler.cli.console import print_json
-    from ci_compiler.errors import nearest, wrong
+    from ci_compiler.cli.where import plan_of
     from ci_compiler.plan.lookup import explain
-    from ci_compiler.plan.pipeline import plan
 
-    spec = spec_of(arguments)
-    found = explain(plan(spec), arguments.name)
+    plan = plan_of(arguments)
+    found = explain(plan, arguments.name)
     if found.unknown:
         near = nearest(arguments.name, Code, label="did you mean the finding", only_near=True)
         raise wrong("NAME", Code.UNKNOWN_VARIANT, found.unknown + near)
     if arguments.json:
         absent = [{"reason": one.reason, "place": str(one.place)} for one in found.absent]
-        print_json({"name": found.name, "built": [_as_json(spec, one) for one in found.built], "absent": absent})
+        print_json({"name": found.name, "built": [_as_json(plan.spec, one) for one in found.built], "absent": absent})
     else:
         for index, one in enumerate(found.built):
             print("\n" * bool(index) + found.name)
@@ -60,6 +59,8 @@ def _explain_variant(arguments: argparse.Namespace) -> int:
 
 
 def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
+    from ci_compiler.plan.document import as_json, route_rows, variant_json
+
     return {
         **variant_json(spec, one.cell, one.variant),
         "spec": str(one.selected_by),

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.cli.console import print_json, table
-from ci_compiler.cli.where import spec_of
+from ci_compiler.cli.where import plan_of
 from ci_compiler.plan.job_graph import PlannedJob
 from ci_compiler.plan.limits import limit
-from ci_compiler.plan.pipeline import plan
 from ci_compiler.reports.forecast import NO_HISTORY, Forecast, PoolForecast, forecast, pool_table
 from ci_compiler.reports.history import read_history
 from ci_compiler.units import duration, machine_hours
@@ -19,7 +18,7 @@ from ci_compiler.units import duration, machine_hours
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the forecast. Raises InputError if the history cannot be read or the chart cannot be written."""
-    decided = plan(spec_of(arguments))
+    decided = plan_of(arguments)
     history = read_history(arguments.history) if arguments.history is not None else NO_HISTORY
     found = forecast(decided, history=history, publish=not arguments.no_publish)
     if arguments.html is not None:

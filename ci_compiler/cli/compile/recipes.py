@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ci_compiler.cli.drift import counts_of, report_drift
+from ci_compiler.cli.drift import write_or_check
 from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
-from ci_compiler.files.drift import FLOX, Territory, apply, compare, differences
+from ci_compiler.files.drift import FLOX, Territory
 from ci_compiler.plan.rules import errors_among, judge
 from ci_compiler.recipes.render import recipes
 
@@ -31,12 +31,6 @@ def run(arguments: argparse.Namespace) -> int:
             raise wrong("--output", Code.WRONG_VALUE, message)
         files = {f"{folder}/{Path(path).name}": text for path, text in files.items()}
         territory = Territory(folder=folder, patterns=FLOX.patterns)
-    changes = compare(root, files, [territory])
-    if arguments.diff:
-        print("\n".join(differences(changes)))
-    if arguments.check:
-        return report_drift(changes, arguments, ["recipes"])
-    apply(root, files, changes, [territory])
-    what = f"{len(files) - 1} recipes of {branch} and their .gitattributes"
-    print(f"{what} from {spec.document.file}: {counts_of(changes, len(files))}")
-    return 0
+    what = f"{len(files) - 1} recipes of {branch} and their .gitattributes from {spec.document.file}"
+    command = ["ci-compile", "recipes"]
+    return write_or_check(arguments, command, root, files, [territory], lambda counts: print(f"{what}: {counts}"))

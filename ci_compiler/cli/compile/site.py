@@ -6,13 +6,12 @@ import argparse
 import re
 from pathlib import Path
 
-from ci_compiler.cli.where import spec_of
+from ci_compiler.cli.where import plan_of
 from ci_compiler.codes import Code
 from ci_compiler.documents.site.page import NAME, page
 from ci_compiler.errors import wrong
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.files.drift import FOREIGN, is_ours
-from ci_compiler.plan.pipeline import plan
 from ci_compiler.units import size
 
 
@@ -22,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     if repository and not re.fullmatch(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+", repository):
         message = f"{repository!r} is not a GitHub repository such as my-org/build-pytorch"
         raise wrong("--repository", Code.WRONG_REPOSITORY, message)
-    text = page(plan(spec_of(arguments)), repository)
+    text = page(plan_of(arguments), repository)
     file: Path = arguments.folder / NAME
     if file.is_symlink() or (file.exists() and not is_ours(file)):
         raise wrong(file, Code.IN_THE_WAY, FOREIGN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from ci_compiler.cli.console import note, print_json, table
+from ci_compiler.cli.console import note, print_json, print_rows, table
 from ci_compiler.cli.where import filter_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -25,11 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.left_out:
         return _left_out(spec, judged, arguments)
     rows = [variant_json(spec, cell, variant) for cell, variant in _chosen(judged, arguments)]
-    if arguments.json:
-        print_json(rows)
-    else:
-        keys = ["name", "branch", "version", "system"]
-        table(["variant", *keys[1:]], ([row[key] for key in keys] for row in rows))
+    columns = {"name": "variant", "branch": "branch", "version": "version", "system": "system"}
+    print_rows(rows, columns, as_json=arguments.json)
     if not rows:
         note("no variant matches")
     return 0 if rows else 1
@@ -49,13 +46,13 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
 
 def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
     rows = [
-        left_out_row(spec, one)
+        as_json(left_out_row(spec, one))
         for one in judged.left_out
         if arguments.branch in {None, one.branch} and arguments.package in {None, "", one.package or arguments.package}
     ]
     if arguments.json:
-        print_json([as_json(row) for row in rows])
+        print_json(rows)
     else:
         headers = ["branch", "gpu", "isa", "python", "package", "reason"]
-        table(headers, ([getattr(row, header) or "all" for header in headers] for row in rows))
+        table(headers, ([row[header] or "all" for header in headers] for row in rows))
     return 0

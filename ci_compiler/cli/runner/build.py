@@ -10,14 +10,11 @@ from ci_compiler.runner.jobs.build import build
 from ci_compiler.runner.jobs.secrets import Secrets
 
 
-def run(arguments: argparse.Namespace) -> int:
+@reported
+def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     """Builds and prints the store path after the log; if it fails, prints the end of the log and returns 1."""
-
-    def work(secrets: Secrets) -> int:
-        spec, root = spec_of(arguments), root_of(arguments)
-        branch = branch_of(arguments, spec, root)
-        manifest = build(spec, root, arguments.name, branch, arguments.out, secrets)
-        print(manifest.store_path)
-        return 0
-
-    return reported(work)
+    spec, root = spec_of(arguments), root_of(arguments)
+    branch = branch_of(arguments, spec, root)
+    manifest = build(spec, root, arguments.name, branch, arguments.out, secrets)
+    print(manifest.store_path)
+    return 0

@@ -6,17 +6,14 @@ import argparse
 from collections.abc import Callable
 
 from ci_compiler.cli.console import print_findings
-from ci_compiler.cli.drift import counts_of, report_drift
-from ci_compiler.cli.where import spec_of
+from ci_compiler.cli.drift import write_or_check
+from ci_compiler.cli.where import plan_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-from ci_compiler.files.drift import Territory, apply, compare, differences
-from ci_compiler.plan.pipeline import plan
+from ci_compiler.files.drift import Territory
 from ci_compiler.runner.deployment import arc, nixos, quadlet, systemd
 from ci_compiler.runner.deployment.service import Deployment
 from ci_compiler.spec.model import Spec
-
-TARGETS = ("arc", "systemd", "quadlet", "nixos")
 
 PATTERNS = ("*", "*/*")
 """Where compiled files may be in a target's folder."""
@@ -24,24 +21,20 @@ PATTERNS = ("*", "*/*")
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the files; with `--check` returns 1 on drift."""
-    spec = spec_of(arguments)
-    plan(spec)
+    spec = plan_of(arguments).spec
     made = _deployment(spec, arguments)
     print_findings(made.findings)
     target: str = arguments.target
     files = {f"{target}/{path}": text for path, text in made.files.items()}
     territories = [Territory(folder=target, patterns=PATTERNS)]
-    changes = compare(arguments.output, files, territories)
-    if arguments.diff:
-        for line in differences(changes):
-            print(line)
-    if arguments.check:
-        labels = ["--scale-set-labels"] if arguments.scale_set_labels else []
-        return report_drift(changes, arguments, ["deploy", target, *labels], program="ci-runner")
-    apply(arguments.output, files, changes, territories)
-    where, counts = (arguments.output / target).as_posix(), counts_of(changes, len(files))
-    print(f"{len(files)} files in {where} from {spec.document.file}: {counts}; see install.md there")
-    return 0
+    labels = ["--scale-set-labels"] if arguments.scale_set_labels else []
+    command = ["ci-runner", "deploy", target, *labels]
+    what = f"{len(files)} files in {(arguments.output / target).as_posix()} from {spec.document.file}"
+
+    def done(counts: str) -> None:
+        print(f"{what}: {counts}; see install.md there")
+
+    return write_or_check(arguments, command, arguments.output, files, territories, done)
 
 
 def _deployment(spec: Spec, arguments: argparse.Namespace) -> Deployment:

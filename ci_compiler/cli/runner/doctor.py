@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 
 from ci_compiler.cli.console import print_findings, print_json, table
 from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, Place
-from ci_compiler.runner.doctor.diagnosis import CheckResult, as_json, examine, work_of
+from ci_compiler.errors import wrong
+from ci_compiler.runner.doctor.diagnosis import as_json, examine, work_of
 from ci_compiler.runner.doctor.probes import gather
 from ci_compiler.stages import stage_of
 
@@ -24,12 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         rows = ([one.check, one.judgement.verdict.value, one.judgement.message] for one in results)
         table(["check", "verdict", "found"], rows)
-    print_findings(_failures(results))
-    return 1 if any(one.failed for one in results) else 0
-
-
-def _failures(results: tuple[CheckResult, ...]) -> Iterator[Finding]:
-    for one in results:
-        if one.failed:
-            message = f"{one.check}: {one.judgement.message}; to fix it: {one.judgement.fix}"
-            yield Finding(place=Place(file="this machine"), code=Code.CHECK_FAILED, message=message)
+    failed = [one for one in results if one.failed]
+    for one in failed:
+        message = f"{one.check}: {one.judgement.message}; to fix it: {one.judgement.fix}"
+        print_findings(wrong("this machine", Code.CHECK_FAILED, message).findings)
+    return 1 if failed else 0

@@ -11,16 +11,13 @@ from ci_compiler.runner.jobs.fetch import fetch, fetch_beside
 from ci_compiler.runner.jobs.secrets import Secrets
 
 
-def run(arguments: argparse.Namespace) -> int:
+@reported
+def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Fetches and prints the store path; returns 1 if that fails."""
-
-    def work(_: Secrets) -> int:
-        spec, root = spec_of(arguments), root_of(arguments)
-        manifest, fetched = fetch(spec, root, arguments.manifest)
-        if arguments.beside:
-            fetch_beside(spec, root, arguments.beside)
-        print(manifest.store_path)
-        note(f"{manifest.name}: {'fetched from the cache' if fetched else 'already in the store'}")
-        return 0
-
-    return reported(work)
+    spec, root = spec_of(arguments), root_of(arguments)
+    manifest, fetched = fetch(spec, root, arguments.manifest)
+    if arguments.beside:
+        fetch_beside(spec, root, arguments.beside)
+    print(manifest.store_path)
+    note(f"{manifest.name}: {'fetched from the cache' if fetched else 'already in the store'}")
+    return 0

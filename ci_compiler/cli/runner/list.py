@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from ci_compiler.cli.console import print_json, table
+from ci_compiler.cli.console import print_rows
 from ci_compiler.cli.remote import client_of, engine_if_any, registrars_of, this_machine
 from ci_compiler.cli.runner.prune import found
 from ci_compiler.cli.where import root_of, spec_of
-from ci_compiler.runner.controller.prune import Leftover
+
+COLUMNS = {"kind": "kind", "name": "name", "pool": "pool", "state": "state", "left_over": "left over"}
+"""What JSON and the table show of an item, with the headers of the table."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -16,19 +18,6 @@ def run(arguments: argparse.Namespace) -> int:
     spec, engine = spec_of(arguments), engine_if_any(arguments)
     github = {} if arguments.here else registrars_of(client_of(arguments, root_of(arguments)), spec)
     items = found(spec, engine, github, host=this_machine())
-    if arguments.json:
-        print_json([as_json(item) for item in items])
-    else:
-        table(["kind", "name", "pool", "state", "left over"], [list(as_json(item).values()) for item in items])
+    rows = [{key: str(getattr(item, key)) for key in COLUMNS} for item in items]
+    print_rows(rows, COLUMNS, as_json=arguments.json)
     return 0
-
-
-def as_json(item: Leftover) -> dict[str, str]:
-    """An item as JSON and the table show it."""
-    return {
-        "kind": item.kind.value,
-        "name": item.name,
-        "pool": item.pool,
-        "state": item.state,
-        "left_over": item.left_over,
-    }

@@ -11,16 +11,13 @@ from ci_compiler.runner.jobs.publish import publish
 from ci_compiler.runner.jobs.secrets import Secrets
 
 
-def run(arguments: argparse.Namespace) -> int:
+@reported
+def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     """Publishes, unless it is already published; returns 1 if it cannot."""
-
-    def work(secrets: Secrets) -> int:
-        spec, root, path = spec_of(arguments), root_of(arguments), arguments.manifest
-        manifest = read_manifest(path)
-        asked = {"name": arguments.name, "branch": arguments.branch, "commit": arguments.commit}
-        expect(manifest, path, **asked, backend=spec.backend)
-        outcome = publish(spec, root, manifest, arguments.out, secrets, again=arguments.again)
-        print(f"{arguments.name}: {outcome.result}")
-        return 0
-
-    return reported(work)
+    spec, root, path = spec_of(arguments), root_of(arguments), arguments.manifest
+    manifest = read_manifest(path)
+    asked = {"name": arguments.name, "branch": arguments.branch, "commit": arguments.commit}
+    expect(manifest, path, **asked, backend=spec.backend)
+    outcome = publish(spec, root, manifest, arguments.out, secrets, again=arguments.again)
+    print(f"{arguments.name}: {outcome.result}")
+    return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 
 from ci_compiler.cli.console import print_findings, table
 from ci_compiler.cli.runner.stage import reported
@@ -12,23 +11,20 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.runner.jobs.expectation import Override
-from ci_compiler.runner.jobs.junit import TestResult
 from ci_compiler.runner.jobs.secrets import Secrets
 from ci_compiler.runner.jobs.smoke import SmokeSubject, of_manifest, of_python, smoke
 from ci_compiler.stages import stage_of
 
 
-def run(arguments: argparse.Namespace) -> int:
+@reported
+def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Prints every check; one that failed is also a finding on standard error. Returns 1 if any failed."""
-
-    def work(_: Secrets) -> int:
-        results = smoke(_subject(arguments), arguments.out)
-        table(["check", "result", "found"], ([one.check, one.verdict.value, one.message] for one in results))
-        failed = [one for one in results if one.verdict is CheckVerdict.FAILED]
-        print_findings(_findings(arguments.name, failed))
-        return 1 if failed else 0
-
-    return reported(work)
+    results = smoke(_subject(arguments), arguments.out)
+    table(["check", "result", "found"], ([one.check, one.verdict.value, one.message] for one in results))
+    failed = [one for one in results if one.verdict is CheckVerdict.FAILED]
+    place = Place(file=arguments.name)
+    print_findings(Finding(place=place, code=Code.TEST_FAILED, message=f"{one.check}: {one.message}") for one in failed)
+    return 1 if failed else 0
 
 
 def _subject(arguments: argparse.Namespace) -> SmokeSubject:
@@ -42,8 +38,3 @@ def _subject(arguments: argparse.Namespace) -> SmokeSubject:
     if arguments.python is not None:
         return of_python(spec, arguments.name, arguments.branch, stage, arguments.python, override)
     return of_manifest(spec, arguments.name, arguments.branch, stage, arguments.manifest, override)
-
-
-def _findings(name: str, failed: list[TestResult]) -> Iterator[Finding]:
-    for one in failed:
-        yield Finding(place=Place(file=name), code=Code.TEST_FAILED, message=f"{one.check}: {one.message}")
