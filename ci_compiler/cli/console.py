@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.errors import Finding, Severity
+from ci_compiler.codes import Severity
+from ci_compiler.errors import Finding
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

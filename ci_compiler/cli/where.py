@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
@@ -23,6 +23,15 @@ SPEC = Path(".github/ci-matrix.yaml")
 SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
 """The path of the schema, for completion in editors."""
 
+UNKNOWN = {
+    "branch": Code.UNKNOWN_BRANCH,
+    "package": Code.UNKNOWN_PACKAGE,
+    "pool": Code.UNKNOWN_POOL,
+    "python": Code.UNKNOWN_PYTHON,
+    "shard": Code.UNKNOWN_SHARD,
+}
+"""The code of an unknown name, by its kind."""
+
 
 def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
     """A branch of the spec: `--branch`, or else the one that is checked out. Raises InputError if it is unknown."""
@@ -38,13 +47,11 @@ def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
     raise wrong("--branch", Code.UNKNOWN_BRANCH, message)
 
 
-def filter_of(arguments: argparse.Namespace, kind: Literal["branch", "package"], known: Iterable[str]) -> str | None:
-    """The value of `--branch` or `--package` where it narrows a list; None for all. Raises InputError if unknown."""
+def filter_of(arguments: argparse.Namespace, kind: str, known: Collection[str], *, option: str = "") -> str | None:
+    """The value of the option called `kind`, or else `option`; None: not given. Raises InputError if it is unknown."""
     name: str | None = getattr(arguments, kind)
-    names = list(known)
-    if name is not None and name not in names:
-        code = Code.UNKNOWN_BRANCH if kind == "branch" else Code.UNKNOWN_PACKAGE
-        raise wrong(f"--{kind}", code, f"unknown {kind} {name!r}{nearest(name, names)}")
+    if name is not None and name not in known:
+        raise wrong(option or f"--{kind}", UNKNOWN[kind], f"unknown {kind} {name!r}{nearest(name, known)}")
     return name
 
 

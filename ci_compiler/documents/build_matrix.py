@@ -17,7 +17,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.spec.model import Spec, in_build_order
 from ci_compiler.stages import Stage, TestPolicy, stages, stages_that_test
-from ci_compiler.units import markdown_table, markdown_text
+from ci_compiler.units import counted, markdown_table, markdown_text
 from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.render import header
 
@@ -59,10 +59,6 @@ def _link(shown: str, target: str) -> str:
     return f"[{shown}]({target})"
 
 
-def _count(number: int, thing: str, several: str = "") -> str:
-    return f"{number:,} {thing if number == 1 else several or f'{thing}s'}"
-
-
 # Branches.
 
 
@@ -74,9 +70,9 @@ def _overview(plan: Plan) -> Iterator[str]:
     spec, cells = plan.spec, plan.judged.cells
     here = [package for package in in_build_order(spec.packages) if package.repository is None]
     yield (
-        f"**{_count(_variants(cells), 'variant')}** of {_codes(package.name for package in here)}: "
-        f"{_count(len(cells), 'cell')} (branch × Python × GPU × instruction set) on "
-        f"{_count(len(spec.branches), 'branch', 'branches')}, built by {_count(len(plan.shards), 'workflow')}."
+        f"**{counted(_variants(cells), 'variant')}** of {_codes(package.name for package in here)}: "
+        f"{counted(len(cells), 'cell')} (branch × Python × GPU × instruction set) on "
+        f"{counted(len(spec.branches), 'branch', 'branches')}, built by {counted(len(plan.shards), 'workflow')}."
     )
     packages = [package.name for package in here]
     rows = []
@@ -154,10 +150,11 @@ def _matrix(plan: Plan) -> Iterator[str]:
     )
     for name, branch in plan.spec.branches.items():
         cells = [cell for cell in plan.judged.cells if cell.branch == name]
+        counts = Counter(cell.gpu for cell in cells for _ in cell.variants)
         yield f"### {name}"
         yield (
-            f"CUDA {branch.cuda}: {_count(_variants(cells), 'variant')} in {_count(len(cells), 'cell')}, by GPU: "
-            + ", ".join(f"{_code(gpu)} {count:,}" for gpu, count in _by_gpu(cells).items())
+            f"CUDA {branch.cuda}: {counted(_variants(cells), 'variant')} in {counted(len(cells), 'cell')}, by GPU: "
+            + ", ".join(f"{_code(gpu)} {count:,}" for gpu, count in counts.items())
             + "."
         )
         for python in plan.spec.matrix.pythons:
@@ -166,13 +163,6 @@ def _matrix(plan: Plan) -> Iterator[str]:
                 yield f"#### Python {python} on {name}"
             if own:
                 yield _grid(plan, own)
-
-
-def _by_gpu(cells: Iterable[Cell]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for cell in cells:
-        counts[cell.gpu] += len(cell.variants)
-    return counts
 
 
 def _isas(spec: Spec, cells: Iterable[Cell]) -> list[str]:
@@ -189,14 +179,10 @@ def _grid(plan: Plan, cells: Sequence[Cell]) -> str:
     own = [shard for shard in plan.shards if shard.branch == branch]
     rows = []
     for gpu in dict.fromkeys(cell.gpu for cell in cells):
-        of_gpu = [shard for shard in own if shard.gpu == gpu and _holds(shard, python)]
+        of_gpu = [one for one in own if one.gpu == gpu and any(cell.python == python for cell, _ in one.cells)]
         recipes = [_recipes(at[gpu, isa]) if (gpu, isa) in at else _NONE for isa in isas]
         rows.append([_code(gpu), *recipes, "<br>".join(map(_workflow, of_gpu))])
     return markdown_table(["GPU", *map(_code, isas), "workflow"], rows)
-
-
-def _holds(shard: Shard, python: str) -> bool:
-    return any(cell.python == python for cell, _ in shard.cells)
 
 
 def _recipes(cell: Cell) -> str:
@@ -243,40 +229,33 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
     if not wanted:
         return
     yield f"### {stage.name}"
+    total = _variants(cell for cell, _ in wanted)
     if spec.tests[stage] is TestPolicy.NEVER:
-        yield f"The spec switches it off: none of {_count(_variants(cell for cell, _ in wanted), 'variant')} is tested."
+        yield f"The spec switches it off: none of {counted(total, 'variant')} is tested."
         return
     tested = [(cell, route) for cell, route in wanted if stage in route.pools]
-    done, total = _variants(cell for cell, _ in tested), _variants(cell for cell, _ in wanted)
-    said = f"{done:,} of {_count(total, 'variant')} {'is' if done == 1 else 'are'} tested"
+    done = _variants(cell for cell, _ in tested)
+    said = f"{done:,} of {counted(total, 'variant')} {'is' if done == 1 else 'are'} tested"
     if of_gpu:
         others = [cell for cell, route in tested if route.pools[stage].gpu != cell.gpu]
         said += ", each on a GPU of its own architecture" if not others and tested else ""
         said += f", {_variants(others):,} of them on another GPU that runs their code" if others else ""
     untested = f"; {_NONE} is what no pool can test (`ci-compile explain NAME` tells why)"
     yield f"{said}{untested if done < total else ''}."
-    yield _gpu_grid(spec, stage, wanted) if of_gpu else _isa_rows(spec, stage, wanted)
+    isas = _isas(spec, [cell for cell, _ in wanted])
+    if of_gpu:
+        gpus = [axis.name for axis in spec.matrix.gpus if any(cell.gpu == axis.name for cell, _ in wanted)]
+        rows = [[_code(gpu), *(_tester(stage, _of(wanted, isa, gpu)) for isa in isas)] for gpu in gpus]
+        yield markdown_table(["GPU", *map(_code, isas)], rows)
+    else:
+        own = {isa: _of(wanted, isa) for isa in isas}
+        rows = [[_code(isa), _tester(stage, own[isa]), f"{_variants(cell for cell, _ in own[isa]):,}"] for isa in isas]
+        yield markdown_table(["instruction set", "pool", "variants"], rows, right=1)
 
 
-def _gpu_grid(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
-    """The pools that run gpu-test, by GPU and ISA."""
-    isas = _isas(spec, [cell for cell, _ in parts])
-    rows = []
-    for axis in spec.matrix.gpus:
-        own = [(cell, route) for cell, route in parts if cell.gpu == axis.name]
-        pools = [_tester(stage, [part for part in own if part[0].isa == isa]) for isa in isas]
-        if own:
-            rows.append([_code(axis.name), *pools])
-    return markdown_table(["GPU", *map(_code, isas)], rows)
-
-
-def _isa_rows(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
-    """The pools that run cpu-test, by ISA; the GPU of a cell is irrelevant to them."""
-    rows = []
-    for isa in _isas(spec, [cell for cell, _ in parts]):
-        own = [(cell, route) for cell, route in parts if cell.isa == isa]
-        rows.append([_code(isa), _tester(stage, own), f"{_variants(cell for cell, _ in own):,}"])
-    return markdown_table(["instruction set", "pool", "variants"], rows, right=1)
+def _of(parts: Iterable[tuple[Cell, Route]], isa: str, gpu: str = "") -> list[tuple[Cell, Route]]:
+    """The parts with `isa` and, if it is given, `gpu`."""
+    return [part for part in parts if part[0].isa == isa and gpu in {"", part[0].gpu}]
 
 
 def _tester(stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:

@@ -94,8 +94,8 @@ class PlanDifference:
 
     def __bool__(self) -> bool:
         """Whether anything changes."""
-        parts = (self.added, self.removed, self.rebuilt, self.rerouted, self.resharded, self.settings)
-        return any(parts) or bool(self.warnings_new or self.warnings_gone)
+        variants = (self.added, self.removed, self.rebuilt, self.rerouted, self.resharded)
+        return any((*variants, self.warnings_new, self.warnings_gone, self.settings))
 
 
 def build_inputs(plan: Plan, cell: Cell, variant: Variant) -> dict[str, str]:
@@ -157,7 +157,7 @@ def diff(before: Plan, after: Plan) -> PlanDifference:
         resharded={names: tuple(variants) for names, variants in resharded.items()},
         warnings_new=tuple(text for text in warns if text not in warned),
         warnings_gone=tuple(text for text in warned if text not in warns),
-        settings=tuple(_settings((), _values(before.spec), _values(after.spec))),
+        settings=tuple(_settings((), *(with_defaults(plan.spec.document.value) for plan in (before, after)))),
         costs=tuple(
             Cost(
                 pool=pool.name,
@@ -276,10 +276,6 @@ def _value(standing: VariantStanding, axes: Sequence[str]) -> str:
 
 
 # Values of the spec.
-
-
-def _values(spec: Spec) -> Any:
-    return with_defaults(spec.document.value)
 
 
 def _settings(path: tuple[str, ...], before: Any, after: Any) -> Iterator[tuple[str, str, str]]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
+from string import Template
 
 from ci_compiler.reports.forecast import HOSTED_SECONDS, Forecast, PoolForecast, pool_table
 from ci_compiler.stages import BUILD, stages
 from ci_compiler.units import duration, machine_hours
 
-STYLE = Path(__file__).with_suffix(".css")
+PAGE = Path(__file__).with_suffix(".html")
+STYLE = PAGE.with_suffix(".css")
 
 _HUES = 8
 _STEPS = (600, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600, 48 * 3600, 168 * 3600)
@@ -26,36 +28,20 @@ def gantt(forecast: Forecast) -> str:
     """The whole page."""
     packages = list(dict.fromkeys(job.variant.package for job in forecast.jobs))
     hues = {package: index % _HUES for index, package in enumerate(packages)}
-    title = f"A full build of {forecast.variants:,} variants"
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-            f"<title>{title}</title>",
-            f"<style>\n{STYLE.read_text('utf-8')}{''.join(_hue_rules(hues))}</style>",
-            "</head>",
-            "<body>",
-            f"<h1>{title}: {duration(forecast.end)}</h1>",
-            "<p>All shards dispatched at once, jobs handed out as GitHub does: longest ready first.</p>",
-            *_facts(forecast),
-            *_legend(hues),
-            *_chart(forecast, hues),
-            *_table(forecast),
-            *_path(forecast),
-            "</body>",
-            "</html>",
-            "",
-        ]
+    rules = (f".hue-{hue} {{ fill: var(--hue-{hue}); background: var(--hue-{hue}); }}\n" for hue in set(hues.values()))
+    parts = {
+        "facts": _facts(forecast),
+        "legend": _legend(hues),
+        "chart": _chart(forecast, hues),
+        "pools": _table(forecast),
+        "path": _path(forecast),
+    }
+    return Template(PAGE.read_text("utf-8")).substitute(
+        {name: "\n".join(lines) for name, lines in parts.items()},
+        title=f"A full build of {forecast.variants:,} variants",
+        end=duration(forecast.end),
+        style=STYLE.read_text("utf-8") + "".join(sorted(rules)),
     )
-
-
-def _hue_rules(hues: dict[str, int]) -> Iterator[str]:
-    for hue in sorted(set(hues.values())):
-        yield f".hue-{hue} {{ fill: var(--hue-{hue}); background: var(--hue-{hue}); }}\n"
 
 
 def _facts(forecast: Forecast) -> Iterator[str]:

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from ci_compiler.cli.console import append_to, note
-from ci_compiler.cli.where import SPEC, plan_of, root_of
+from ci_compiler.cli.where import SPEC, filter_of, plan_of, root_of
 from ci_compiler.codes import Code
-from ci_compiler.errors import InputError, StageError, nearest, wrong
+from ci_compiler.errors import InputError, StageError, wrong
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import GitHubEvent, of_pull_request, of_shard
@@ -30,9 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         choice = of_pull_request(decided, event, changed)
     else:
         shards = {shard.name: shard for shard in decided.shards}
-        if arguments.shard not in shards:
-            message = f"unknown shard {arguments.shard!r}{nearest(arguments.shard, shards)}"
-            raise wrong("--shard", Code.UNKNOWN_SHARD, message)
+        filter_of(arguments, "shard", shards)
         shard = shards[arguments.shard]
         choice = of_shard(decided, shard, event, changed, lambda name: _published(decided, root, shard.branch, name))
     outputs = {

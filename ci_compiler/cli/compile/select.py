@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator
 
 from ci_compiler.cli.console import print_json, table
-from ci_compiler.cli.where import spec_of
+from ci_compiler.cli.where import filter_of, spec_of
 from ci_compiler.codes import Code
-from ci_compiler.errors import nearest, wrong
+from ci_compiler.errors import wrong
 from ci_compiler.hardware import UnknownHardwareError, products, tables
 from ci_compiler.hardware.machine import Machine, driver_number
 from ci_compiler.hardware.workloads import Workload
@@ -36,19 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _wishes(spec: Spec, arguments: argparse.Namespace) -> Wishes:
     here = [package.name for package in spec.packages.values() if package.repository is None]
-    package = arguments.package or here[0]
-    for option, code, name, known in (
-        ("package", Code.UNKNOWN_PACKAGE, package, here),
-        ("branch", Code.UNKNOWN_BRANCH, arguments.branch, list(spec.branches)),
-        ("python", Code.UNKNOWN_PYTHON, arguments.python, list(spec.matrix.pythons)),
-    ):
-        if name is not None and name not in known:
-            raise wrong(f"--{option}", code, f"unknown {option} {name!r}{nearest(name, known)}")
     return Wishes(
-        package=package,
+        package=filter_of(arguments, "package", here) or here[0],
+        branch=filter_of(arguments, "branch", spec.branches) or "",
+        python=filter_of(arguments, "python", spec.matrix.pythons) or "",
         workload=Workload(arguments.workload),
-        branch=arguments.branch or "",
-        python=arguments.python or "",
     )
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings
 from ci_compiler.cli.remote import client_of, engine_of, this_machine
-from ci_compiler.cli.where import root_of, spec_of
+from ci_compiler.cli.where import filter_of, root_of, spec_of
 from ci_compiler.clock import SystemClock
 from ci_compiler.codes import Code
-from ci_compiler.errors import ExitCode, nearest, wrong
+from ci_compiler.errors import ExitCode, wrong
 from ci_compiler.github.client import AT_ONCE
 from ci_compiler.github.registration import Registrar
 from ci_compiler.runner.controller.loop import Controller
@@ -54,9 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _pool(spec: Spec, arguments: argparse.Namespace) -> Pool:
     pools = {pool.name: pool for pool in spec.pools}
-    pool = pools.get(arguments.pool)
-    if pool is None:
-        raise wrong("POOL", Code.UNKNOWN_POOL, f"unknown pool {arguments.pool!r}{nearest(arguments.pool, pools)}")
+    filter_of(arguments, "pool", pools, option="POOL")
+    pool = pools[arguments.pool]
     if pool.runs_on.scale_set:
         raise wrong(
             "POOL", Code.SCALE_SET, f"{pool.name} is a runner scale set; `ci-runner deploy arc` writes its files"
