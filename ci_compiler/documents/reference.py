@@ -51,8 +51,7 @@ def _usage(program: Program, command: str, name: str) -> Iterator[str]:
     yield f"```\n{usage}\n```\n"  # on one line, whatever the width of the terminal
     rows = [row for action in parser._actions for row in _row(action)]  # noqa: SLF001  (argparse has no other way)
     if rows:
-        yield markdown_table(("option", "does"), rows)
-        yield ""
+        yield f"{markdown_table(('option', 'does'), rows)}\n"
 
 
 def _row(action: argparse.Action) -> Iterator[tuple[str, str]]:
@@ -87,14 +86,11 @@ def _object(root: Mapping[str, Any], rule: Mapping[str, Any], path: str, level: 
         if inner := _inner(root, sub):
             nested.append((f"{path}.{key}".removeprefix(".") + inner[0], inner[1]))
     if rows:
-        yield markdown_table(("key", "is", "default"), rows)
-        yield ""
+        yield f"{markdown_table(('key', 'is', 'default'), rows)}\n"
     for name, sub in nested:
-        yield f"{'#' * min(level, 4)} `{name}`"
-        yield ""
+        yield f"{'#' * min(level, 4)} `{name}`\n"
         if description := sub.get("description"):
-            yield str(description)
-            yield ""
+            yield f"{description}\n"
         yield from _object(root, sub, name, level + 1)
 
 

@@ -28,8 +28,24 @@ class BuiltVariant:
     cell: Cell
     route: Route
     shard: Shard
-    version: str
-    selected_by: Place
+    spec: Spec
+
+    @property
+    def version(self) -> str:
+        """The package's version on the branch."""
+        return self.spec.branches[self.cell.branch].versions[self.variant.package]
+
+    @property
+    def selected_by(self) -> Place:
+        """The most specific place in the spec that selects the cell: an ISA listed under the GPU, else the GPU."""
+        axis = next(axis for axis in self.spec.matrix.gpus if axis.name == self.cell.gpu)
+        root = ("matrix", "gpus", self.cell.gpu)
+        if self.cell.isa in axis.isas:
+            return self.spec.place(*root, "isas", axis.isas.index(self.cell.isa))
+        also = axis.also.get(self.cell.branch, ())
+        if self.cell.isa in also:
+            return self.spec.place(*root, "also", self.cell.branch, also.index(self.cell.isa))
+        return self.spec.place(*root, key=True)
 
     @property
     def recipe(self) -> str:
@@ -81,7 +97,7 @@ class Explanation:
 
 def explain(plan: Plan, name: str) -> Explanation:
     """What the plan says about the variant `name`."""
-    built = tuple(_built(plan, name))
+    built = tuple(built_variants(plan, name))
     if built:
         return Explanation(name=name, built=built, absent=(), unknown="")
     wanted = VariantName.parse(name)
@@ -94,33 +110,13 @@ def explain(plan: Plan, name: str) -> Explanation:
     return Explanation(name=name, built=(), absent=absent, unknown=problem)
 
 
-def _built(plan: Plan, name: str) -> Iterator[BuiltVariant]:
+def built_variants(plan: Plan, name: str = "") -> Iterator[BuiltVariant]:
+    """The variants of the plan, by shard, cell and package; with `name`, those on each branch that has it."""
     for shard in plan.shards:
         for cell, route in shard.cells:
             for variant in cell.variants:
-                if variant.name == name:
-                    yield BuiltVariant(
-                        variant=variant,
-                        cell=cell,
-                        route=route,
-                        shard=shard,
-                        version=plan.spec.branches[cell.branch].versions[variant.package],
-                        selected_by=_selected_by(plan.spec, cell),
-                    )
-
-
-def _selected_by(spec: Spec, cell: Cell) -> Place:
-    """The most specific place in the spec that selects `cell`: an ISA listed under the GPU, else the GPU."""
-    axis = next(axis for axis in spec.matrix.gpus if axis.name == cell.gpu)
-    root = ("matrix", "gpus", cell.gpu)
-    if cell.isa in axis.isas:
-        return spec.place(*root, "isas", axis.isas.index(cell.isa))
-    also = axis.also.get(cell.branch, ())
-    return (
-        spec.place(*root, "also", cell.branch, also.index(cell.isa))
-        if cell.isa in also
-        else spec.place(*root, key=True)
-    )
+                if name in {"", variant.name}:
+                    yield BuiltVariant(variant=variant, cell=cell, route=route, shard=shard, spec=plan.spec)
 
 
 def _unknown(spec: Spec, wanted: VariantName) -> str:

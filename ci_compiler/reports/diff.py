@@ -13,10 +13,9 @@ from typing import Any
 
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import jobs_of, needs_of
+from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard
 from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.schema import with_defaults
@@ -27,16 +26,6 @@ Key = tuple[str, str]
 
 NOT_RUN = ""
 """Stands for the pool of a stage that no pool runs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantStanding:
-    """A variant in a plan: its cell, the route of the cell, its shard."""
-
-    variant: Variant
-    cell: Cell
-    route: Route
-    shard: Shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +126,7 @@ def _package_inputs(spec: Spec, branch_name: str, name: str) -> Iterator[tuple[s
 
 def diff(before: Plan, after: Plan) -> PlanDifference:
     """What changes from `before` to `after`."""
-    old, new = _standings(before), _standings(after)
+    old, new = ({(one.cell.branch, one.variant.name): one for one in built_variants(plan)} for plan in (before, after))
     both = [key for key in new if key in old]
     reasons = {key: reason for key in both if (reason := _reasons(before, after, old[key], new[key]))}
     built = {key for key in new if key not in old} | set(reasons)
@@ -172,15 +161,6 @@ def diff(before: Plan, after: Plan) -> PlanDifference:
     )
 
 
-def _standings(plan: Plan) -> dict[Key, VariantStanding]:
-    return {
-        (cell.branch, variant.name): VariantStanding(variant=variant, cell=cell, route=route, shard=shard)
-        for shard in plan.shards
-        for cell, route in shard.cells
-        for variant in cell.variants
-    }
-
-
 def _warnings(plan: Plan) -> list[str]:
     return list(dict.fromkeys(f"{finding.code} {finding.message}" for finding in plan.warnings))
 
@@ -188,7 +168,7 @@ def _warnings(plan: Plan) -> list[str]:
 # Rebuilt and rerouted.
 
 
-def _reasons(before: Plan, after: Plan, old: VariantStanding, new: VariantStanding) -> tuple[str, ...]:
+def _reasons(before: Plan, after: Plan, old: BuiltVariant, new: BuiltVariant) -> tuple[str, ...]:
     """The build inputs that differ, each in words; () for none.
 
     Inputs that only one side has belong to a needed package that was added or removed, which `needs of` already shows.
@@ -209,7 +189,7 @@ def _from_to(before: str, after: str) -> str:
 
 
 def _rerouted(
-    both: Sequence[Key], old: Mapping[Key, VariantStanding], new: Mapping[Key, VariantStanding]
+    both: Sequence[Key], old: Mapping[Key, BuiltVariant], new: Mapping[Key, BuiltVariant]
 ) -> Iterator[Rerouted]:
     moved: dict[tuple[Stage, str, str], dict[Key, tuple[str, ...]]] = {}
     for key in both:
@@ -228,7 +208,7 @@ def _rerouted(
 _AXES = ("gpu", "package", "isa", "python", "system")
 
 
-def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, VariantStanding]) -> Iterator[ChangeGroup]:
+def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, BuiltVariant]) -> Iterator[ChangeGroup]:
     """`changed`, variants with their reasons, grouped by branch and reasons; `known` are all variants of the plan."""
     by_cause: dict[tuple[str, tuple[str, ...]], list[Key]] = {}
     for key, reasons in changed.items():
@@ -243,7 +223,7 @@ def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, VariantS
 
 
 def _scope(
-    keys: Sequence[Key], every: Sequence[Key], known: Mapping[Key, VariantStanding]
+    keys: Sequence[Key], every: Sequence[Key], known: Mapping[Key, BuiltVariant]
 ) -> tuple[tuple[str, ...], bool]:
     """The fewest values of one axis, else of two axes together, that `keys` fill, out of `every` variant of the branch.
 
@@ -262,7 +242,7 @@ def _scope(
     return tuple(dict.fromkeys(_value(known[key], ("gpu",)) for key in keys)), False
 
 
-def _value(standing: VariantStanding, axes: Sequence[str]) -> str:
+def _value(standing: BuiltVariant, axes: Sequence[str]) -> str:
     """The values of `axes`, in words: `sm90`, `Python 3.13`, `sm90 avx2`."""
     cell = standing.cell
     values = {

@@ -40,6 +40,7 @@ def gantt(forecast: Forecast) -> str:
         {name: "\n".join(lines) for name, lines in parts.items()},
         title=f"A full build of {forecast.variants:,} variants",
         end=duration(forecast.end),
+        critical=duration(sum(job.seconds for job in forecast.path)),
         style=STYLE.read_text("utf-8") + "".join(sorted(rules)),
     )
 
@@ -64,31 +65,20 @@ def _facts(forecast: Forecast) -> Iterator[str]:
         together = duration(sum(wave.seconds for wave in forecast.waves))
         remark = f"at once, {forecast.overdue:,} jobs would queue for longer than GitHub allows"
         facts.append((f"in {len(forecast.waves):,} waves", together, remark))
-    yield '<dl class="facts">'
     for name, value, remark in facts:
         yield f"<div><dt>{name}</dt><dd>{escape(value)}<small>{escape(remark)}</small></dd></div>"
-    yield "</dl>"
 
 
 def _legend(hues: dict[str, int]) -> Iterator[str]:
-    yield '<fieldset class="zoom" aria-label="Zoom">'
-    for times in (1, 4, 16):
-        checked = " checked" if times == 1 else ""
-        yield f'<label><input type="radio" name="zoom" id="zoom-{times}"{checked}> {times}×</label>'
-    yield "</fieldset>"
-    yield '<div class="legend">'
     for package, hue in hues.items():
         yield f'<span><i class="hue-{hue}"></i>{escape(package)}</span>'
     for stage in stages():
         apart = ' class="apart"' if stage is BUILD else ""
         yield f'<span{apart}><i class="stage {stage}"></i>{stage}</span>'
-    yield '<span class="apart"><i class="bound"></i>lower bound</span>'
-    yield "</div>"
 
 
 def _chart(forecast: Forecast, hues: dict[str, int]) -> Iterator[str]:
     lanes = dict(_bars(forecast, hues))
-    yield '<div class="chart" tabindex="0" role="group" aria-label="Machines over time"><div class="lanes">'
     yield from _axis(forecast)
     for one in forecast.pools:
         busiest = " busiest" if one.pool.name == forecast.bound.pool else ""
@@ -97,7 +87,6 @@ def _chart(forecast: Forecast, hues: dict[str, int]) -> Iterator[str]:
         yield f"<small>{machines}, {one.busy:.0%}&nbsp;busy</small></div>"
         yield from _lanes(forecast, one, lanes[one.pool.name])
     yield from _axis(forecast)
-    yield "</div></div>"
 
 
 def _lanes(forecast: Forecast, one: PoolForecast, bars: list[str]) -> Iterator[str]:
@@ -149,17 +138,13 @@ def _ticks(end: int) -> list[int]:
 
 def _table(forecast: Forecast) -> Iterator[str]:
     headers, rows = pool_table(forecast)
-    yield '<h2>Pools</h2><div class="wide"><table><thead><tr>'
     yield "".join(f'<th scope="col">{header}</th>' for header in headers)
     yield "</tr></thead><tbody>"
     for row in rows:
         yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
-    yield "</tbody></table></div>"
 
 
 def _path(forecast: Forecast) -> Iterator[str]:
-    yield f"<h2>Critical path: {duration(sum(job.seconds for job in forecast.path))}</h2><ol>"
     for job in forecast.path:
         said = f"{job.variant.name} {job.stage} on {job.pool}, {duration(job.seconds)}"
         yield f"<li>{escape(said)}</li>"
-    yield "</ol>"

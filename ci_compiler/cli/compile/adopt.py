@@ -15,8 +15,8 @@ from ci_compiler.files.atomic import cannot_write
 def run(arguments: argparse.Namespace) -> int:
     """Prints or writes the spec; returns 1 if a recipe is left out. Raises InputError if none can be adopted."""
     output: Path | None = arguments.output
-    if output is not None:
-        _refuse_to_overwrite(output)
+    if output is not None and (output.exists() or output.is_symlink()):
+        raise wrong(output, Code.IN_THE_WAY, "exists already; move it away first, or name another file")
     adopted = adopt(arguments.folders)
     print_findings(adopted.findings)
     if output is None:
@@ -26,11 +26,6 @@ def run(arguments: argparse.Namespace) -> int:
     count, branches = sum(map(len, adopted.names.values())), ", ".join(adopted.names)
     note(f"{count} of {adopted.read} recipes in {len(adopted.text.splitlines())} lines, for {branches}")
     return 0 if adopted.complete else 1
-
-
-def _refuse_to_overwrite(path: Path) -> None:
-    if path.exists() or path.is_symlink():
-        raise wrong(path, Code.IN_THE_WAY, "exists already; move it away first, or name another file")
 
 
 def _write(path: Path, text: str) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from ci_compiler.cli.console import note
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import plan_of, root_of
-from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import SUCCESS, Progress, Started, follow, start, targets
 
 
@@ -28,18 +27,12 @@ def run(arguments: argparse.Namespace) -> int:
         started.append(one)
     if not arguments.wait:
         return 0
-    ended = _follow(client, started)
+    looks = follow(client, started)
+    ended = deque(_bars(looks) if sys.stderr.isatty() else _lines(looks), maxlen=1).pop()
     for progress in ended:
         if progress.conclusion != SUCCESS:
             note(f"{progress}; {progress.started.url}")
     return 0 if all(progress.conclusion == SUCCESS for progress in ended) else 1
-
-
-def _follow(client: Client, started: Sequence[Started]) -> tuple[Progress, ...]:
-    """Follows the runs to their end, with progress bars on a terminal or lines in a pipe, on standard error."""
-    looks = follow(client, started)
-    shown = _bars(looks) if sys.stderr.isatty() else _lines(looks)
-    return deque(shown, maxlen=1).pop()
 
 
 def _lines(looks: Iterable[tuple[Progress, ...]]) -> Iterator[tuple[Progress, ...]]:

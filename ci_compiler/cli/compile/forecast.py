@@ -9,7 +9,6 @@ from typing import Any
 
 from ci_compiler.cli.console import print_json, table
 from ci_compiler.cli.where import plan_of
-from ci_compiler.plan.job_graph import PlannedJob
 from ci_compiler.plan.limits import limit
 from ci_compiler.reports.forecast import NO_HISTORY, Forecast, forecast, pool_table
 from ci_compiler.reports.history import read_history
@@ -113,16 +112,15 @@ def _as_json(found: Forecast) -> dict[str, Any]:
             "cells": [cell.suffix for cell in found.pull_request.cells],
             "seconds": found.pull_request.seconds,
         },
-        "critical_path": [_job_json(job) for job in found.path],
+        "critical_path": [
+            {
+                "variant": job.variant.name,
+                "branch": job.cell.branch,
+                "stage": job.stage.name,
+                "pool": job.pool,
+                "seconds": job.seconds,
+            }
+            for job in found.path
+        ],
         "every_package_builds_its_needs": {"seconds": found.alone_seconds, "full_build": found.alone_end},
-    }
-
-
-def _job_json(job: PlannedJob) -> dict[str, Any]:
-    return {
-        "variant": job.variant.name,
-        "branch": job.cell.branch,
-        "stage": job.stage.name,
-        "pool": job.pool,
-        "seconds": job.seconds,
     }

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 
 from ci_compiler.cli.console import note
-from ci_compiler.cli.remote import client_of, engine_if_any, registrars_of, this_machine
+from ci_compiler.cli.remote import client_of
+from ci_compiler.cli.runner.engines import Engine, engine_of, this_machine
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.clock import SystemClock
 from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.errors import InputError, wrong
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.registration import Registrar
-from ci_compiler.runner.controller.containers import ContainerEngine, EngineError
-from ci_compiler.runner.controller.host_runner import ProcessEngine
-from ci_compiler.runner.controller.prune import Leftover, find, remove
-from ci_compiler.spec.model import Spec
+from ci_compiler.runner.controller import prune
+from ci_compiler.runner.controller.containers import EngineError
+from ci_compiler.runner.controller.prune import Leftover
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Removes what is left over and prints a line for each; returns 1 if something could not be removed."""
-    spec, engine = spec_of(arguments), engine_if_any(arguments)
-    github = registrars_of(client_of(arguments, root_of(arguments)), spec)
-    options = {"everywhere": arguments.everywhere, "stores": arguments.stores}
+    engine, github, items = find(arguments)
     failed = 0
-    for item in found(spec, engine, github, host=this_machine(), **options):
+    for item in items:
         if not item.left_over:
             continue
         what = f"{item.kind} {item.name}: {item.left_over}"
@@ -33,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"would remove {what}")
             continue
         try:
-            gone = remove(item, engine, github)
+            gone = prune.remove(item, engine, github)
         except (EngineError, GitHubError) as error:
             failed += 1
             note(str(error))
@@ -42,18 +39,29 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def found(
-    spec: Spec,
-    engine: ContainerEngine | ProcessEngine | None,
-    github: Mapping[str, Registrar],
-    *,
-    host: str,
-    everywhere: bool = False,
-    stores: bool = False,
-) -> tuple[Leftover, ...]:
-    """Everything that controllers made. Raises GitHubError, or InputError if the engine does not work."""
+def find(
+    arguments: argparse.Namespace, *, ask: bool = True
+) -> tuple[Engine | None, dict[str, Registrar], tuple[Leftover, ...]]:
+    """The engine if there is one, GitHub's registrars by scope, and everything that controllers made.
+
+    The registrars are those of the repository, and of its organisation if a pool has a group; none unless `ask`.
+    Raises GitHubError, or InputError if the engine does not work or if the requested one is not installed.
+    """
+    spec, engine, registrars = spec_of(arguments), None, []
     try:
-        now = SystemClock().now()
-        return find(spec, engine, github, host=host, now=now, everywhere=everywhere, stores=stores)
+        engine = engine_of(arguments)
+    except InputError:
+        if arguments.host or arguments.engine:
+            raise
+    if ask:
+        client = client_of(arguments, root_of(arguments))
+        registrars = [Registrar(client)]
+        if any(pool.runs_on.group for pool in spec.pools):
+            registrars.append(Registrar(client, organisation=True))
+    github = {one.scope: one for one in registrars}
+    options = {key: getattr(arguments, key, False) for key in ("everywhere", "stores")}
+    try:
+        items = prune.find(spec, engine, github, host=this_machine(), now=SystemClock().now(), **options)
     except EngineError as error:
         raise wrong("--engine", Code.ENGINE_FAILS, str(error)) from None
+    return engine, github, items

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings
-from ci_compiler.cli.remote import client_of, engine_of, this_machine
+from ci_compiler.cli.remote import client_of
+from ci_compiler.cli.runner.engines import engine_of, this_machine
 from ci_compiler.cli.where import filter_of, root_of, spec_of
 from ci_compiler.clock import SystemClock
 from ci_compiler.codes import Code
