@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING
 
 from ci_compiler.hardware import CPU
@@ -28,20 +30,33 @@ PATH = ".github/BUILD_MATRIX.md"
 _REPOSITORY = "../../.."
 _NONE = "–"
 
+TEMPLATE = Path(__file__).with_suffix(".md")
+"""The document without its tables."""
+
 
 def text(plan: Plan) -> str:
     """The document."""
-    mark = header(plan.spec)[0].replace("--", "‐‐")
-    blocks = [
-        f"<!-- {mark} -->",
-        "# Build matrix",
-        *_overview(plan),
-        *_choosing(plan),
-        *_matrix(plan),
-        *_tests(plan),
-        *_left_out(plan),
-    ]
-    return "\n\n".join(blocks) + "\n"
+    spec, cells = plan.spec, plan.judged.cells
+    parts = list(zip(cells, plan.routes, strict=True))
+    blocks = {
+        "overview": _overview(plan),
+        "matrix": _matrix(plan),
+        "tests": (block for stage in stages_that_test() for block in _test(spec, stage, parts)),
+        "left_out": _left_out(plan),
+    }
+    return Template(TEMPLATE.read_text("utf-8")).substitute(
+        {name: "\n\n".join(found) for name, found in blocks.items()},
+        mark=header(spec)[0].replace("--", "‐‐"),
+        example=next((cell for cell in cells if cell.gpu != CPU), cells[0]).variants[0].name,
+        recipe=recipe_path("NAME"),
+        gpus=markdown_table(["GPU", "architecture", "products", "hosts", "driver", "built on"], _gpu_rows(plan)),
+        isas=markdown_table(["instruction set", "CPUs", "flags that prove it", "for"], _isa_rows(plan)),
+        pools=markdown_table(
+            ["pool", "machines", "system", "GPU", *(stage.name for stage in stages())],
+            _pool_rows(spec, parts),
+            right=len(stages()),
+        ),
+    )
 
 
 # Markdown.
@@ -88,43 +103,16 @@ def _overview(plan: Plan) -> Iterator[str]:
         rows.append(["all", *[""] * (3 + len(packages)), len(cells), _variants(cells), len(plan.shards)])
     headers = ["branch", "CUDA", "driver", "nixpkgs", *packages, "cells", "variants", "workflows"]
     yield markdown_table(headers, rows, right=3)
-    example = next((cell for cell in cells if cell.gpu != CPU), cells[0]).variants[0].name
-    yield (
-        f"A variant is named by its package, Python, CUDA toolkit, GPU and instruction set, as `{example}`. Its recipe "
-        f"is `{recipe_path('NAME')}` on its branch. One for the CPU alone has the same name on every branch, and "
-        "is told apart by its version."
-    )
 
 
 # Choosing.
 
 
-def _choosing(plan: Plan) -> Iterator[str]:
-    spec = plan.spec
-    yield "## How to choose"
-    yield (
-        "`ci-compile select` chooses for the machine it runs on, or for another: "
-        '`ci-compile select --gpu "RTX 4090" --cpu "Ryzen 9 7950X" --driver 580`. By hand:'
-    )
-    yield (
-        "1. **GPU**: take its own architecture. Where none is built for it, one of the same major number and a lower "
-        "minor one runs as well (a build for sm80 on sm86)."
-    )
-    yield markdown_table(["GPU", "architecture", "products", "hosts", "driver", "built on"], _gpu_rows(plan))
-    yield (
-        "2. **Branch**: the newest whose CUDA the driver runs (`nvidia-smi` tells the driver, the tables above what "
-        "each branch and GPU needs)."
-    )
-    yield (
-        "3. **Instruction set**: one that the CPU has all flags of (`lscpu` tells them), and for the work at hand: "
-        f"{_code('avx512')} for general work rather than those that serve BF16 or INT8 alone."
-    )
-    used = [isa for isa in spec.hardware.isas.values() if any(cell.isa == isa.name for cell in plan.judged.cells)]
+def _isa_rows(plan: Plan) -> Iterator[list[str]]:
     special = {one.isa: one.words for one in Workload if one.isa}
-    yield markdown_table(
-        ["instruction set", "CPUs", "flags that prove it", "for"],
-        [[_code(isa.name), isa.cpus, _codes(isa.cpuinfo), special.get(isa.name, "general work")] for isa in used],
-    )
+    for isa in plan.spec.hardware.isas.values():
+        if any(cell.isa == isa.name for cell in plan.judged.cells):
+            yield [_code(isa.name), isa.cpus, _codes(isa.cpuinfo), special.get(isa.name, "general work")]
 
 
 def _gpu_rows(plan: Plan) -> Iterator[list[str]]:
@@ -143,11 +131,6 @@ def _gpu_rows(plan: Plan) -> Iterator[list[str]]:
 
 
 def _matrix(plan: Plan) -> Iterator[str]:
-    yield "## Matrix"
-    yield (
-        "A package's name leads to its recipe, a workflow's to its file, and `run` to the page that dispatches it "
-        "(choose the branch there)."
-    )
     for name, branch in plan.spec.branches.items():
         cells = [cell for cell in plan.judged.cells if cell.branch == name]
         counts = Counter(cell.gpu for cell in cells for _ in cell.variants)
@@ -197,19 +180,6 @@ def _workflow(shard: Shard) -> str:
 
 
 # Tests.
-
-
-def _tests(plan: Plan) -> Iterator[str]:
-    parts = list(zip(plan.judged.cells, plan.routes, strict=True))
-    yield "## What is tested where"
-    yield markdown_table(
-        ["pool", "machines", "system", "GPU", *(stage.name for stage in stages())],
-        _pool_rows(plan.spec, parts),
-        right=len(stages()),
-    )
-    yield "The numbers are variants. A machine of the pool runs the stage for each of them."
-    for stage in stages_that_test():
-        yield from _test(plan.spec, stage, parts)
 
 
 def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list[object]]:
@@ -272,7 +242,6 @@ def _tester(stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
 
 def _left_out(plan: Plan) -> Iterator[str]:
     spec = plan.spec
-    yield "## What is left out"
     groups: dict[tuple[str, str, str, str, str], list[str]] = {}
     for one in plan.judged.left_out:
         groups.setdefault((one.gpu, one.branch, one.python, one.package, one.reason), []).append(one.isa)
