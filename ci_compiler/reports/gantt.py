@@ -78,7 +78,7 @@ def _legend(hues: dict[str, int]) -> Iterator[str]:
 
 
 def _chart(forecast: Forecast, hues: dict[str, int]) -> Iterator[str]:
-    lanes = dict(_bars(forecast, hues))
+    lanes = _bars(forecast, hues)
     yield from _axis(forecast)
     for one in forecast.pools:
         busiest = " busiest" if one.pool.name == forecast.bound.pool else ""
@@ -106,7 +106,7 @@ def _lanes(forecast: Forecast, one: PoolForecast, bars: list[str]) -> Iterator[s
     yield "</svg>"
 
 
-def _bars(forecast: Forecast, hues: dict[str, int]) -> Iterator[tuple[str, list[str]]]:
+def _bars(forecast: Forecast, hues: dict[str, int]) -> dict[str, list[str]]:
     """The bars of each pool."""
     bars: dict[str, list[str]] = {one.pool.name: [] for one in forecast.pools}
     schedule = forecast.schedule
@@ -118,13 +118,12 @@ def _bars(forecast: Forecast, hues: dict[str, int]) -> Iterator[tuple[str, list[
             f'width="{job.seconds}" height=".84"><title>'
             f"{escape(job.variant.name)} on {escape(job.cell.branch)}\n{job.stage}, {when}</title></rect>"
         )
-    yield from bars.items()
+    return bars
 
 
 def _axis(forecast: Forecast) -> Iterator[str]:
-    ticks = _ticks(forecast.end)
     yield '<div class="pool"></div><div class="axis">'
-    for tick in ticks:
+    for tick in _ticks(forecast.end):
         last = ' class="last"' if tick > 0.97 * forecast.end else ""
         said = duration(tick) if tick else "0"
         yield f'<span{last} style="left:{100 * tick / forecast.end:.3f}%">{said}</span>'

@@ -22,15 +22,11 @@ def run(arguments: argparse.Namespace) -> int:
     if output is None:
         print(adopted.text, end="")
     else:
-        _write(output, adopted.text)
+        try:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            output.write_text(adopted.text, "utf-8", newline="\n")
+        except OSError as error:
+            raise cannot_write(output, error) from error
     count, branches = sum(map(len, adopted.names.values())), ", ".join(adopted.names)
     note(f"{count} of {adopted.read} recipes in {len(adopted.text.splitlines())} lines, for {branches}")
     return 0 if adopted.complete else 1
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8", newline="\n")
-    except OSError as error:
-        raise cannot_write(path, error) from error

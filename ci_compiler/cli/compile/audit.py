@@ -9,7 +9,7 @@ from ci_compiler.adoption.audit import audit
 from ci_compiler.cli.console import note, print_findings, print_json
 from ci_compiler.cli.where import branch_of, checkout_around, spec_of
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, wrong
+from ci_compiler.errors import wrong
 from ci_compiler.register import url
 from ci_compiler.units import counted
 
@@ -22,12 +22,10 @@ def run(arguments: argparse.Namespace) -> int:
     branch = branch_of(arguments, spec, checkout_around(arguments.folder))
     findings = audit(arguments.folder, spec, branch, timeout=arguments.timeout)
     if arguments.json:
-        print_json([_as_json(finding) for finding in findings])
+        print_json(
+            [asdict(one.place) | {"code": one.code, "message": one.message, "url": url(one.code)} for one in findings]
+        )
     elif findings:
         print_findings(findings)
         note(counted(len(findings), "finding"))
     return 1 if findings else 0
-
-
-def _as_json(finding: Finding) -> dict[str, object]:
-    return {**asdict(finding.place), "code": finding.code, "message": finding.message, "url": url(finding.code)}

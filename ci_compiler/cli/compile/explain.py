@@ -21,16 +21,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises InputError for a name that is neither.
     """
-    if arguments.name in set(Code):
-        return _explain_code(Code(arguments.name), as_json=arguments.json)
-    return _explain_variant(arguments)
-
-
-def _explain_code(code: Code, *, as_json: bool) -> int:
-    entry = register()[code]
-    if as_json:
+    if arguments.name not in set(Code):
+        return _explain_variant(arguments)
+    entry = register()[Code(arguments.name)]
+    if arguments.json:
         shown = {key: value for key, value in asdict(entry).items() if value and key != "tested"}
-        print_json(shown | {"url": url(code)})
+        print_json(shown | {"url": url(entry.code)})
     else:
         print_markdown(page(entry))
     return 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from ci_compiler.cli.console import print_json, table
 from ci_compiler.cli.where import plan_of
+from ci_compiler.files.atomic import cannot_write
 from ci_compiler.plan.limits import limit
 from ci_compiler.reports.forecast import NO_HISTORY, Forecast, forecast, pool_table
 from ci_compiler.reports.history import read_history
@@ -21,22 +21,17 @@ def run(arguments: argparse.Namespace) -> int:
     history = read_history(arguments.history) if arguments.history is not None else NO_HISTORY
     found = forecast(decided, history=history, publish=not arguments.no_publish)
     if arguments.html is not None:
-        _write_chart(arguments.html, found)
+        from ci_compiler.reports.gantt import gantt
+
+        try:
+            arguments.html.write_text(gantt(found), "utf-8", newline="\n")
+        except OSError as error:
+            raise cannot_write(arguments.html, error) from error
     if arguments.json:
         print_json(_as_json(found))
     else:
         _print(found, history.manifests)
     return 0
-
-
-def _write_chart(path: Path, found: Forecast) -> None:
-    from ci_compiler.files.atomic import cannot_write
-    from ci_compiler.reports.gantt import gantt
-
-    try:
-        path.write_text(gantt(found), "utf-8", newline="\n")
-    except OSError as error:
-        raise cannot_write(path, error) from error
 
 
 def _print(found: Forecast, manifests: int) -> None:

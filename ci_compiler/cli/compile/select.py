@@ -16,32 +16,29 @@ from ci_compiler.plan.rules import judge
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import Recommendation, select
 from ci_compiler.runner.detect.this_machine import this_machine
-from ci_compiler.spec.model import Spec
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Selects; 0 if a variant serves, 1 if none does, 2 for an unknown name or a machine that does not exist."""
     spec = spec_of(arguments)
-    wishes = _wishes(spec, arguments)
-    machine = _machine(arguments)
-    choice = select(spec, judge(spec).cells, machine, wishes)
-    if choice.impossible:
-        raise wrong("--cpu", Code.IMPOSSIBLE_MACHINE, "; ".join(choice.problems))
-    if arguments.json:
-        print_json({"machine": _machine_json(machine)} | choice.as_json())
-    else:
-        _print(machine, choice)
-    return 0 if choice.best else 1
-
-
-def _wishes(spec: Spec, arguments: argparse.Namespace) -> Wishes:
     here = [package.name for package in spec.packages.values() if package.repository is None]
-    return Wishes(
+    wishes = Wishes(
         package=filter_of(arguments, "package", here) or here[0],
         branch=filter_of(arguments, "branch", spec.branches) or "",
         python=filter_of(arguments, "python", spec.matrix.pythons) or "",
         workload=Workload(arguments.workload),
     )
+    machine = _machine(arguments)
+    choice = select(spec, judge(spec).cells, machine, wishes)
+    if choice.impossible:
+        raise wrong("--cpu", Code.IMPOSSIBLE_MACHINE, "; ".join(choice.problems))
+    if arguments.json:
+        gpus = [{"name": one.name, "sm": one.sm, "driver": one.driver} for one in machine.gpus]
+        own = {"system": machine.system, "cpu": machine.cpu, "isas": machine.isas, "gpus": gpus}
+        print_json({"machine": own} | choice.as_json())
+    else:
+        _print(machine, choice)
+    return 0 if choice.best else 1
 
 
 def _machine(arguments: argparse.Namespace) -> Machine:
@@ -84,12 +81,3 @@ def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]
     for key, values in (("but", choice.problems), ("why", choice.why), ("install", choice.install)):
         for index, value in enumerate(values):
             yield "" if index else key, value
-
-
-def _machine_json(machine: Machine) -> dict[str, object]:
-    return {
-        "system": machine.system,
-        "cpu": machine.cpu,
-        "isas": list(machine.isas),
-        "gpus": [{"name": one.name, "sm": one.sm, "driver": one.driver} for one in machine.gpus],
-    }

@@ -13,7 +13,6 @@ from ci_compiler.cli.where import filter_of, root_of, spec_of
 from ci_compiler.github.status import BuildResult, LastBuild, grid, status
 from ci_compiler.plan.document import variant_json
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.spec.model import Spec
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -25,7 +24,13 @@ def run(arguments: argparse.Namespace) -> int:
     shards = sum(branch in {None, shard.branch} for shard in decided.shards)
     lasts = [last for shard in _shown(status(client, decided, branch), shards) for last in shard]
     if arguments.json:
-        print_json([_row(spec, last) for last in lasts])
+        print_json(
+            [
+                variant_json(spec, last.cell, last.variant)
+                | {"result": last.result.value, "stages": dict(last.stages), "started": last.started, "run": last.url}
+                for last in lasts
+            ]
+        )
         return 0
     table(*grid(decided, lasts))
     counts = Counter(last.result for last in lasts)
@@ -41,13 +46,3 @@ def _shown(shards: Iterable[tuple[LastBuild, ...]], count: int) -> Iterable[tupl
     from rich.progress import track
 
     return track(shards, "asking GitHub", total=count, console=Console(stderr=True), transient=True)
-
-
-def _row(spec: Spec, last: LastBuild) -> dict[str, object]:
-    return {
-        **variant_json(spec, last.cell, last.variant),
-        "result": last.result.value,
-        "stages": dict(last.stages),
-        "started": last.started,
-        "run": last.url,
-    }
