@@ -32,7 +32,7 @@ DEEPEST = 50
 
 _CORE = "tag:yaml.org,2002:"
 _DIRECTIVE = re.compile(r"(?:^|(?<=[\r\x85\u2028\u2029\ufeff]))%\w*", re.MULTILINE)
-"""A line that is a directive in YAML, such as `%YAML 1.1`; ruamel fails on some of them."""
+"""A line that is a directive in YAML, such as `%YAML 1.1`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
