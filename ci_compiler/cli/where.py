@@ -25,6 +25,7 @@ SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
 
 UNKNOWN = {
     "branch": Code.UNKNOWN_BRANCH,
+    "cuda": Code.UNKNOWN_TOOLKIT,
     "package": Code.UNKNOWN_PACKAGE,
     "pool": Code.UNKNOWN_POOL,
     "python": Code.UNKNOWN_PYTHON,

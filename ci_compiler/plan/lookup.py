@@ -58,7 +58,7 @@ class BuiltVariant(NamedTuple):
     @property
     def job(self) -> str:
         """The job of its cell in that file, and its own job in `cell.yml`."""
-        return f"{job_id(self.cell)} / {self.variant.package}"
+        return job_id(self.cell) if self.cell.listed else f"{job_id(self.cell)} / {self.variant.package}"
 
     @property
     def dispatch(self) -> str:
@@ -127,9 +127,8 @@ def _unknown(spec: Spec, wanted: VariantName) -> str:
             spec.hardware.gpu(wanted.gpu)
     except UnknownHardwareError as error:
         return str(error)
-    toolkits = {cuda for branch in spec.branches.values() for cuda in branch.toolkits}
-    if wanted.cuda not in {"", *toolkits}:
-        return f"no branch builds with CUDA {wanted.cuda}{nearest(wanted.cuda, toolkits)}"
+    if wanted.cuda not in {"", *spec.toolkits}:
+        return f"no branch builds with CUDA {wanted.cuda}{nearest(wanted.cuda, spec.toolkits)}"
     return ""
 
 

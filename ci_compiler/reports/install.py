@@ -15,21 +15,17 @@ from ci_compiler.variant import VariantName, recipe_path, variant_name
 def install(spec: Spec, shared: Container[str], *, branch: str, name: str, package: str) -> tuple[str, ...]:
     """The commands that install `name`, a variant of `package` on `branch`.
 
-    A name that several branches build (its suffix is in `shared`) is qualified with its version. Raises ValueError if
-    `name` is not a variant's name.
+    A name that several branches build (its suffix is in `shared`) is qualified with its version, if that is known.
     """
-    parsed = VariantName.parse(name)
-    if parsed is None:
-        message = f"{name!r} is not a variant's name"
-        raise ValueError(message)
-    suffix = parsed.suffix
     versions = spec.branches[branch].versions
-    held = {package, *needs_of(spec, package)}
-    wanted = tuple(
-        (variant_name(one.name, suffix), versions[one.name] if suffix in shared else "")
-        for one in in_build_order(spec.packages)
-        if one.name in held
-    )
+    wanted: tuple[tuple[str, str], ...] = ((name, versions.get(package, "") if name in shared else ""),)
+    if parsed := VariantName.parse(name):
+        suffix, held = parsed.suffix, {package, *needs_of(spec, package)}
+        wanted = tuple(
+            (variant_name(one.name, suffix), versions.get(one.name, "") if suffix in shared else "")
+            for one in in_build_order(spec.packages)
+            if one.name in held
+        )
     request = InstallRequest(
         owner=spec.owner, branch=branch, name=name, recipe=recipe_path(name), wanted=wanted, cache=spec.cache
     )

@@ -21,7 +21,7 @@ from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, isa_order, offers
 from ci_compiler.spec.model import Spec
 
-_AXES = ("python", "isa", "branch", "gpu")
+_AXES = ("python", "isa", "cuda", "branch", "gpu")
 """The axes in which variants of a package differ; alternatives are listed in the order of these axes."""
 
 
@@ -101,7 +101,7 @@ def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) 
     profile = Profile(system=machine.system, isas=machine.isas, gpu=gpu, has_gpu=device is not None)
     finder = Finder(spec, cells, wishes.package)
     step, later = finder.answer(profile, wishes).at(driver)
-    anywhere, _ = finder.answer(profile, replace(wishes, branch="", python="")).at(driver)
+    anywhere, _ = finder.answer(profile, replace(wishes, branch="", python="", cuda="")).at(driver)
     best, facts = step.best, _facts(device, driver, wishes)
     several = [reasons.say("strongest")] if best and len({one.sm for one in machine.gpus}) > 1 else []
     fitting = [one for one in finder.fitting(profile, wishes.workload) if not driver or one.driver <= driver]
@@ -147,6 +147,8 @@ class Finder:
         self.spec, self.hardware, self.package = spec, spec.hardware, package
         self._cells = tuple(cells)
         self._newest = next(iter(branch_order(spec, package)), "")
+        toolkits = spec.branches[self._newest].toolkits if self._newest else ()
+        self._newest_cuda = max(toolkits, key=lambda cuda: spec.hardware.toolkit(cuda).version, default="")
         self._isas = cache(lambda workload: isa_order(spec.hardware, workload))
         # every offer, best first, with the drivers that they need on `gpu`
         self.ranked = cache(lambda gpu, workload: offers(spec, self._cells, package, gpu, workload))
@@ -191,7 +193,7 @@ class Finder:
         self, profile: Profile, wishes: Wishes, best: Offer | None, later: Offer | None, *, known: bool
     ) -> Iterator[str]:
         if best:
-            newest = best.branch == self._newest
+            newest = best.branch == self._newest and best.cuda in {"", self._newest_cuda}
             wanted = min(profile.isas, key=self._isas(wishes.workload).index)
             yield from reasons.why(profile, wishes, best, newest=newest, later=later, known=known)
             yield reasons.why_isa(self.hardware, profile, wishes.workload, best.isa, wanted)

@@ -318,6 +318,11 @@ class Spec:
         return tuple(sorted(named, key=lambda python: int(python.removeprefix("3."))))
 
     @property
+    def toolkits(self) -> tuple[str, ...]:
+        """Every CUDA toolkit that a branch builds with, in the spec's order."""
+        return tuple(dict.fromkeys(cuda for branch in self.branches.values() for cuda in branch.toolkits))
+
+    @property
     def gpus(self) -> tuple[str, ...]:
         """Every value of the GPU axis that the spec names, in its order."""
         return tuple(dict.fromkeys(axis.name for _, matrix, _ in self.axes for axis in matrix.gpus))

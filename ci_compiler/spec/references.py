@@ -155,10 +155,9 @@ def _check_gpu(spec: Spec, root: Path_, axis: GpuAxis) -> Iterator[Finding]:
     if axis.name != CPU:
         yield from _look_up(spec, root, spec.hardware.gpu, axis.name, key=True, extra=CPU)
     yield from _known_branches(spec, (*root, "branches"), axis.branches)
-    toolkits = {cuda for branch in spec.branches.values() for cuda in branch.toolkits}
     for index, cuda in enumerate(axis.toolkits):
-        if cuda not in toolkits:
-            message = f"no branch builds with CUDA {cuda}{nearest(cuda, toolkits)}"
+        if cuda not in spec.toolkits:
+            message = f"no branch builds with CUDA {cuda}{nearest(cuda, spec.toolkits)}"
             yield spec.finding((*root, "cuda", index), Code.UNKNOWN_TOOLKIT, message)
     for index, isa in enumerate(axis.isas):
         yield from _look_up(spec, (*root, "isas", index), spec.hardware.isa, isa)
