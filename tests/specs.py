@@ -92,7 +92,9 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     """Whole specs that compile: up to 3 branches, 3 Pythons, 5 GPUs, all ISAs, 4 packages, exclusions and pools."""
     hardware = tables()
     by_system = {
-        system: [isa.name for isa in hardware.isas.values() if isa.system == system] for system in hardware.systems
+        system.name: [isa.name for isa in hardware.isas.values() if isa.system == system.name]
+        for system in hardware.systems.values()
+        if system.baseline
     }
     count = draw(st.integers(1, 4))
     packages = {

@@ -65,7 +65,7 @@ class _Router:
 
     def __init__(self, spec: Spec, cells: tuple[Cell, ...]) -> None:
         self.spec = spec
-        self.runs = {pool.name: spec.hardware.runs(pool.cpu) for pool in spec.pools}
+        self.runs = {pool.name: spec.hardware.runs(pool.cpu, pool.system) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[str, Finding] = {}
         self.needs = {name: (package.disk, package.memory) for name, package in spec.packages.items()}
@@ -149,7 +149,7 @@ def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:
 
 def scarcity(hardware: Hardware, pool: Pool, gpu: str = CPU) -> tuple[bool, bool, int, int]:
     """The sort key of pools: has a GPU, has another GPU than `gpu`, fewer machines, more instruction sets."""
-    return (bool(pool.gpu), gpu not in {CPU, pool.gpu}, -pool.count, len(hardware.runs(pool.cpu)))
+    return (bool(pool.gpu), gpu not in {CPU, pool.gpu}, -pool.count, len(hardware.runs(pool.cpu, pool.system)))
 
 
 def _label_set(runs_on: RunsOn) -> frozenset[str]:

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     spec = spec_of(arguments)
     wishes = _wishes(spec, arguments)
-    machine = _machine(arguments)
+    machine = _machine(spec, arguments)
     choice = select(spec, judge(spec).cells, machine, wishes)
     if choice.impossible:
         raise wrong("--cpu", Code.IMPOSSIBLE_MACHINE, "; ".join(choice.problems))
@@ -75,8 +75,8 @@ def _wishes(spec: Spec, arguments: argparse.Namespace) -> Wishes:
     )
 
 
-def _machine(arguments: argparse.Namespace) -> Machine:
-    from ci_compiler.hardware import UnknownHardwareError, products, tables
+def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
+    from ci_compiler.hardware import UnknownHardwareError, products
     from ci_compiler.hardware.machine import driver_number
     from ci_compiler.runner.detect.this_machine import this_machine
 
@@ -86,10 +86,11 @@ def _machine(arguments: argparse.Namespace) -> Machine:
         )
     try:
         return products.machine(
+            spec.hardware,
             gpu=arguments.gpu,
             cpu_name=arguments.cpu,
             driver=arguments.driver,
-            this=lambda: this_machine(tables(), trial=False),
+            this=lambda: this_machine(spec.hardware, trial=False),
         )
     except UnknownHardwareError as error:
         option = "--gpu" if error.kind == "GPU" else "--cpu"

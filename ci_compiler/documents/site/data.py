@@ -36,7 +36,7 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
         "stages": [stage.name for stage in stages()],
         **_hardware(spec.hardware),
         "workloads": {one.value: one.label for one in Workload},
-        "names": products.as_data(),
+        "names": products.as_data(spec.hardware),
         "branch_order": list(spec.branches),
         "branches": {
             name: {"cuda": branch.cuda, "versions": dict(branch.versions)} for name, branch in spec.branches.items()
