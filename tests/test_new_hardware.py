@@ -17,7 +17,7 @@ from ci_compiler.hardware import Version, tables
 from ci_compiler.hardware.machine import GpuDevice, fit
 from ci_compiler.runner.detect.recorded import machine
 from ci_compiler.runner.jobs.expectation import expectation
-from ci_compiler.runner.jobs.targets import find
+from ci_compiler.runner.targets import find
 from ci_compiler.spec.build import load_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import stages

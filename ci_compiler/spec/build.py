@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import tables
+from ci_compiler.spec.declare import keys_of
 from ci_compiler.spec.hardware import HardwareRows, merged
 from ci_compiler.spec.load import Document, parse_document, read_document
-from ci_compiler.spec.model import Package, Pool, Spec
+from ci_compiler.spec.model import Branch, Package, Pool, Spec
+from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
 from ci_compiler.spec.validate import schema_findings
@@ -49,6 +53,7 @@ def build_spec(document: Document) -> Spec:
     spec: Spec = _with_hardware(read(Spec, document.value, document=document, hardware=tables()))
     spec = replace(
         spec,
+        branches={name: _complete_branch(one, document.value["branches"][name]) for name, one in spec.branches.items()},
         packages={name: _complete_package(package) for name, package in spec.packages.items()},
         pools=tuple(_complete_pool(pool, spec) for pool in spec.pools),
     )
@@ -66,6 +71,20 @@ def _with_hardware(spec: Spec) -> Spec:
         findings = [spec.finding(one.path, one.code, one.message, key=one.key) for one in problems]
         raise InputError(sorted(findings, key=lambda finding: finding.place))
     return replace(spec, hardware=hardware)
+
+
+def _complete_branch(branch: Branch, row: Mapping[str, Any]) -> Branch:
+    """`branch` with the pin of each toolkit: its own values, refined by those of the toolkit's entry."""
+    rows: Mapping[str, Any] = branch.toolkits
+    own = {key.name: row[key.name] for key in keys_of(Pin) if key.name in row}
+    return replace(branch, toolkits={cuda: read(Pin, _refined(own, entry or {})) for cuda, entry in rows.items()})
+
+
+def _refined(own: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a toolkit's entry over those of its branch; a hash belongs to the commit beside it."""
+    kept = {key: value for key, value in own.items() if key != "nixpkgs-hash" or "nixpkgs" not in entry}
+    tables = {key: {**kept[key], **value} for key, value in entry.items() if isinstance(value, dict) and key in kept}
+    return {**kept, **entry, **tables}
 
 
 def _complete_package(package: Package) -> Package:

@@ -47,7 +47,7 @@ def test_each_isa_is_proved_by_flags_and_runs_what_it_includes() -> None:
     assert hardware.runs(["avx512bf16"]) == {"avx512bf16", "avx512", "avx2", "avx", "baseline"}
     assert hardware.runs(["armv9"]) == {"armv9", "armv8_2", "arm64"}
     assert hardware.runs([], "x86_64-linux") == {"baseline"}
-    assert hardware.runs([], "aarch64-darwin") == set()
+    assert hardware.runs([], "aarch64-darwin") == {"apple"}
     assert "-mfma" not in hardware.isa("avx").flags
     assert "-mno-fma" in hardware.isa("avx").flags
 

@@ -39,7 +39,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
         [("unknown-package", "unknown package 'nothing'; known are pytorch, torchvision", '"nothing"]')],
     ),
     "a repository's branches": (
-        {"packages": {"pytorch": {"repository": REPOSITORY}, "torchvision": {}}},
+        {"packages": {"pytorch": {"repository": REPOSITORY}, "torchvision": {"needs": ["pytorch"]}}},
         [
             ("unknown-branch", UNKNOWN_BRANCH, '"rev": {"mian"'),
             ("missing-rev", "no rev for branch main", '{"mian": "111'),
