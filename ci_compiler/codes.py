@@ -52,6 +52,7 @@ class Code(StrEnum):
     EMPTY_MATRIX = "empty-matrix"
     ENGINE_FAILS = "engine-fails"
     EXCLUDED = "excluded"
+    FLAGS_EXCEED_ISA = "flags-exceed-isa"
     FOREIGN_REMOTE = "foreign-remote"
     FOREIGN_TORCH = "foreign-torch"
     FOREIGN_TORCH_DIFFERS = "foreign-torch-differs", Severity.WARNING
@@ -170,6 +171,7 @@ class Code(StrEnum):
     UNKNOWN_CUDA = "unknown-cuda"
     UNKNOWN_ENGINE = "unknown-engine"
     UNKNOWN_EVENT = "unknown-event"
+    UNKNOWN_FLAG = "unknown-flag"
     UNKNOWN_GPU = "unknown-gpu"
     UNKNOWN_GROUP = "unknown-group"
     UNKNOWN_ISA = "unknown-isa"
@@ -184,6 +186,7 @@ class Code(StrEnum):
     UNKNOWN_TOOLKIT = "unknown-toolkit"
     UNKNOWN_VARIANT = "unknown-variant"
     UNKNOWN_WORK_AROUND = "unknown-work-around"
+    UNPROVED_ISA = "unproved-isa"
     UNUSED_ALSO = "unused-also"
     UNUSED_BRANCH = "unused-branch"
     UNUSED_EXCLUSION = "unused-exclusion"

@@ -34,7 +34,7 @@ def check_routes(decided: Plan) -> None:
             assert pool.system == cell.system
             assert stage in pool.stages
             if stage in {CPU_TEST, GPU_TEST}:
-                assert cell.isa in hardware.runs(pool.cpu)
+                assert cell.isa in hardware.runs(pool.cpu, pool.system)
             if stage is GPU_TEST:
                 assert hardware.gpu(pool.gpu).runs_cubin_of(hardware.gpu(cell.gpu))
             if stage is BUILD:

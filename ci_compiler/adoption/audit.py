@@ -17,7 +17,8 @@ from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, nearest
-from ci_compiler.hardware import CPU, Gpu
+from ci_compiler.hardware import CPU, Gpu, Isa
+from ci_compiler.hardware.features import UnknownFlagError, declaration, features, least, refined
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import RULES, Judged, judge
 from ci_compiler.recipes.render import recipes
@@ -175,7 +176,7 @@ def _check_hardware(this: Audit, cell: Cell, one: Evaluation, want: Evaluation) 
             one, "meta.platforms", Code.WRONG_PLATFORMS, f"meta.platforms is {shown}, but it is built for {cell.system}"
         )
     for name in ("CXXFLAGS", "CFLAGS"):
-        yield from _check_flags(one, want, name)
+        yield from _check_flags(one, want, name, this.spec.hardware.isas.get(cell.isa))
     if cell.gpu == CPU:
         if one.cuda_support or one.config.get("cudaSupport") or one.gpu_targets:
             where = "override.cudaSupport" if one.override.get("cudaSupport") else "config.cudaSupport"
@@ -204,13 +205,23 @@ def _check_targets(this: Audit, cell: Cell, one: Evaluation) -> Iterator[Finding
         yield _at(one, "override.gpuTargets", Code.WRONG_GPU, message)
 
 
-def _check_flags(one: Evaluation, want: Evaluation, name: str) -> Iterator[Finding]:
-    here, wanted = set(one.flags.get(name, ())), set(want.flags.get(name, ()))
-    extra = sorted(flag for flag in here - wanted if flag.startswith("-m"))
-    lacking = sorted(flag for flag in wanted - here if flag.startswith("-m"))
-    if extra or lacking:
-        parts = [f"contains {' '.join(extra)}"] * bool(extra) + [f"lacks {' '.join(lacking)}"] * bool(lacking)
-        yield _at(one, "preConfigure", Code.WRONG_CPU_FLAGS, f"{name} {' and '.join(parts)}")
+def _check_flags(one: Evaluation, want: Evaluation, name: str, isa: Isa | None) -> Iterator[Finding]:
+    """Findings about the CPU features that the flags in `name` turn on beside those of the recipe's own ISA."""
+    given = tuple(flag for flag in one.flags.get(name, ()) if flag.startswith("-m"))
+    try:
+        here, wanted = features(given), features(want.flags.get(name, ()))
+    except UnknownFlagError as error:
+        yield _at(one, "preConfigure", Code.UNKNOWN_FLAG, f"{name}: {error}")
+        return
+    if isa and here - wanted:
+        message = (
+            f"{name} turns on {', '.join(least(here - wanted))}, which {isa.name} does not have: declare it so "
+            f"({declaration(refined(isa, given))}), or remove the flags"
+        )
+        yield _at(one, "preConfigure", Code.FLAGS_EXCEED_ISA, message)
+    if wanted - here:
+        message = f"{name} does not turn on {', '.join(least(wanted - here))}"
+        yield _at(one, "preConfigure", Code.WRONG_CPU_FLAGS, message)
 
 
 def _check_torch(this: Audit, cell: Cell, one: Evaluation, others: Mapping[str, Evaluation]) -> Iterator[Finding]:

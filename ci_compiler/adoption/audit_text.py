@@ -12,7 +12,7 @@ from pathlib import Path
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
-from ci_compiler.hardware import Gpu, Hardware, tables
+from ci_compiler.hardware import Gpu, Hardware
 from ci_compiler.plan.rules import Judged
 from ci_compiler.spec.model import Spec
 
@@ -52,15 +52,15 @@ def _gpus_in(hardware: Hardware, text: str) -> list[str]:
     for isa in hardware.isas.values():
         text = text.replace(isa.cpus, "")
     found = {f"sm{match[1]}" for match in _SM.finditer(text)} & hardware.gpus.keys()
-    pattern, owner = _products()
+    pattern, owner = _products(hardware)
     found |= {owner[match[0].lower()] for match in pattern.finditer(text)}
     return sorted(found)
 
 
 @cache
-def _products() -> tuple[re.Pattern[str], dict[str, str]]:
+def _products(hardware: Hardware) -> tuple[re.Pattern[str], dict[str, str]]:
     """A pattern that matches every product's name, the longest first, and the GPU of each product."""
-    owner = {product.lower(): gpu.name for gpu in tables().gpus.values() for product in gpu.products}
+    owner = {product.lower(): gpu.name for gpu in hardware.gpus.values() for product in gpu.products}
     names = sorted(owner, key=len, reverse=True)
     return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w-])", re.IGNORECASE), owner
 

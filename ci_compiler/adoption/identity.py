@@ -7,13 +7,14 @@ The recipe's name is used only for what depends on the nixpkgs that the recipe i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ci_compiler.adoption.evaluation import Evaluation, texts
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import CPU, Gpu, Hardware, Isa, Version
+from ci_compiler.hardware.features import UnknownFlagError, declaration, exceeds, features, least, refined
 from ci_compiler.variant import VariantName, cell_suffix
 
 TORCH = "torch"
@@ -164,19 +165,25 @@ def _gpu_of(target: str, hardware: Hardware) -> Gpu | None:
 def _isa(recipe: Evaluation, hardware: Hardware) -> Isa:
     """The instruction set of the compiler flags; those of its torch, if the recipe has none of its own."""
     own = _machine_flags(recipe)
-    torch = _machine_flags(recipe.torch) if recipe.torch else frozenset()
+    torch = _machine_flags(recipe.torch) if recipe.torch else ()
     flags = own or torch
     if not flags:
         raise misfit(recipe, Code.UNKNOWN_ISA, "no compiler flag says which CPUs it is for", "preConfigure")
-    isa = min(hardware.isas.values(), key=lambda one: (-len(flags & set(one.flags)), len(flags ^ set(one.flags))))
-    if flags != set(isa.flags):
-        differs = _difference(isa.flags, flags)
-        message = f"its compiler flags match no known ISA; the nearest is {isa.name}, {differs}"
-        raise misfit(recipe if own else recipe.torch or recipe, Code.UNKNOWN_ISA, message, "preConfigure")
-    if own and torch and own != torch:
-        raise misfit(
-            recipe, Code.TORCH_DIFFERS, f"it is for {isa.name}, but its torch is for {' '.join(sorted(torch))}"
+    subject = recipe if own else recipe.torch or recipe
+    turned_on = _features(subject, flags)
+    known = [one for one in hardware.isas.values() if one.flags]
+    isa = min(known, key=lambda one: len(turned_on ^ features(one.flags)))
+    if extra := exceeds(flags, isa):
+        message = (
+            f"its compiler flags match no known ISA; the nearest is {isa.name}, which lacks {', '.join(least(extra))}: "
+            f"declare it so ({declaration(refined(isa, flags))}), or remove the flags"
         )
+        raise misfit(subject, Code.UNKNOWN_ISA, message, "preConfigure")
+    if lacking := features(isa.flags) - turned_on:
+        message = f"its compiler flags match no known ISA; the nearest is {isa.name}, with {', '.join(least(lacking))}"
+        raise misfit(subject, Code.UNKNOWN_ISA, message, "preConfigure")
+    if own and torch and turned_on != _features(recipe, torch):
+        raise misfit(recipe, Code.TORCH_DIFFERS, f"it is for {isa.name}, but its torch is for {' '.join(torch)}")
     if recipe.platforms and isa.system not in recipe.platforms:
         shown = ", ".join(recipe.platforms)
         message = f"its compiler flags are {isa.name}'s, of {isa.system}, but meta.platforms is {shown}"
@@ -184,23 +191,23 @@ def _isa(recipe: Evaluation, hardware: Hardware) -> Isa:
     return isa
 
 
-def _machine_flags(recipe: Evaluation) -> frozenset[str]:
-    """The flags that choose instructions. Raises MisfitError if they differ from language to language."""
-    found = {
-        name: frozenset(flag for flag in recipe.flags.get(name, ()) if _chooses_instructions(flag)) for name in _FLAGS
-    }
-    distinct = {flags: name for name, flags in found.items() if flags}
+def _features(recipe: Evaluation, flags: tuple[str, ...]) -> frozenset[str]:
+    """The CPU features that `flags` turn on. Raises MisfitError for a flag whose features are unknown."""
+    try:
+        return features(flags)
+    except UnknownFlagError as error:
+        raise misfit(recipe, Code.UNKNOWN_FLAG, str(error), "preConfigure") from None
+
+
+def _machine_flags(recipe: Evaluation) -> tuple[str, ...]:
+    """The flags that choose instructions. Raises MisfitError if their features differ from language to language."""
+    found = {name: tuple(filter(_chooses_instructions, recipe.flags.get(name, ()))) for name in _FLAGS}
+    distinct = {_features(recipe, flags): name for name, flags in found.items() if flags}
     if len(distinct) > 1:
         names = " and ".join(distinct.values())
         raise misfit(recipe, Code.UNKNOWN_ISA, f"{names} choose different instructions", "preConfigure")
-    return next(iter(distinct), frozenset())
+    return next(filter(None, found.values()), ())
 
 
 def _chooses_instructions(flag: str) -> bool:
     return flag.startswith("-m") and not flag.startswith("-mtune=")
-
-
-def _difference(right: Sequence[str], found: Iterable[str]) -> str:
-    extra, lacking = sorted(set(found) - set(right)), [flag for flag in right if flag not in set(found)]
-    parts = [f"without {' '.join(extra)}"] * bool(extra) + [f"with {' '.join(lacking)}"] * bool(lacking)
-    return " and ".join(parts)

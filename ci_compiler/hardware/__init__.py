@@ -1,13 +1,14 @@
 """GPUs, CUDA toolkits and CPU instruction sets: tables of facts, and lookups that never fall through.
 
-`gpus.json`, `cuda.json` and `isas.json` beside this module hold the facts and their sources; adding a GPU takes one
-entry. Every lookup either answers or raises `UnknownHardwareError` with the nearest known names.
+`gpus.json`, `cuda.json` and `isas.json` beside this module hold the facts and the source of each row; the `hardware`
+section of a spec adds rows and refines them. Every lookup either answers or raises `UnknownHardwareError` with the
+nearest known names.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -107,7 +108,10 @@ class Toolkit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isa:
-    """A CPU instruction set: compiler flags, the /proc/cpuinfo flags that prove it, the ISAs that its CPUs also run."""
+    """A CPU instruction set: compiler flags, the /proc/cpuinfo flags that prove it, the ISAs that its CPUs also run.
+
+    The baseline of a system has no flags.
+    """
 
     name: str
     system: str
@@ -120,7 +124,10 @@ class Isa:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A Nix system: GitHub's labels for its architecture and its operating system, its title, its baseline ISA."""
+    """A Nix system: GitHub's runner labels for its architecture and `os`, its title in documents, its `baseline` ISA.
+
+    `baseline` is the ISA that every CPU of the system runs.
+    """
 
     name: str
     label: str
@@ -132,9 +139,9 @@ class System:
 Row = TypeVar("Row")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hardware:
-    """The tables, by name. `aliases` maps common misspellings to the right names."""
+    """The tables, by name. `aliases` maps common misspellings to the right names. Tables are compared by identity."""
 
     gpus: Mapping[str, Gpu]
     toolkits: Mapping[str, Toolkit]
@@ -158,13 +165,16 @@ class Hardware:
             raise UnknownHardwareError("ISA", name, [self.aliases[name]])
         return _find("ISA", self.isas, name)
 
-    def runs(self, isas: Iterable[str]) -> frozenset[str]:
-        """Every ISA that a CPU with `isas` runs: those, and the ones that they include, transitively."""
+    def runs(self, isas: Iterable[str], system: str = "") -> frozenset[str]:
+        """Every ISA that a CPU with `isas` runs: those, and the ones that they include, transitively.
+
+        With `system`, the baseline of that system is one of them.
+        """
         found: set[str] = set()
-        waiting = list(isas)
+        waiting = [*isas, self.systems[system].baseline if system else ""]
         while waiting:
             name = waiting.pop()
-            if name not in found:
+            if name and name not in found:
                 found.add(name)
                 waiting.extend(self.isa(name).includes)
         return frozenset(found)
@@ -178,30 +188,14 @@ def _find(kind: str, table: Mapping[str, Row], name: str) -> Row:
 
 
 def _gpu(name: str, row: Mapping[str, Any]) -> Gpu:
-    return Gpu(
-        name=name,
-        capability=Version.parse(row["capability"]),
-        architecture=row["architecture"],
-        products=tuple(row["products"]),
-        summary=row["summary"],
-        first_cuda=Version.parse(row["first_cuda"]),
-        last_cuda=Version.parse(row["last_cuda"]) if row["last_cuda"] else None,
-        driver=row["driver"],
-        cudnn=row["cudnn"],
-        systems=tuple(row["systems"]),
-    )
+    lists = {key: tuple(row[key]) for key in ("products", "systems")}
+    last = Version.parse(row["last_cuda"]) if row["last_cuda"] else None
+    versions = {"capability": Version.parse(row["capability"]), "first_cuda": Version.parse(row["first_cuda"])}
+    return Gpu(**{**row, **lists, **versions, "last_cuda": last}, name=name)
 
 
 def _isa(name: str, row: Mapping[str, Any]) -> Isa:
-    return Isa(
-        name=name,
-        system=row["system"],
-        title=row["title"],
-        flags=tuple(row["flags"]),
-        cpuinfo=tuple(row["cpuinfo"]),
-        includes=tuple(row["includes"]),
-        cpus=row["cpus"],
-    )
+    return Isa(**{**row, **{key: tuple(row[key]) for key in ("flags", "cpuinfo", "includes")}}, name=name)
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -209,16 +203,22 @@ def _read(name: str) -> dict[str, Any]:
     return table
 
 
+def _rows(table: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of `table` by name, without their sources."""
+    for name, row in table.items():
+        yield name, {key: value for key, value in row.items() if key != "source"}
+
+
 @cache
 def tables() -> Hardware:
     """The bundled tables, read once."""
     isas = _read("isas.json")
     return Hardware(
-        gpus={name: _gpu(name, row) for name, row in _read("gpus.json")["gpus"].items()},
+        gpus={name: _gpu(name, row) for name, row in _rows(_read("gpus.json")["gpus"])},
         toolkits={
-            name: Toolkit(version=Version.parse(name), **row) for name, row in _read("cuda.json")["toolkits"].items()
+            name: Toolkit(version=Version.parse(name), **row) for name, row in _rows(_read("cuda.json")["toolkits"])
         },
-        isas={name: _isa(name, row) for name, row in isas["isas"].items()},
+        isas={name: _isa(name, row) for name, row in _rows(isas["isas"])},
         systems={name: System(name=name, **row) for name, row in isas["systems"].items()},
         aliases=isas["aliases"],
     )

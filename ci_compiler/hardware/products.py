@@ -2,7 +2,7 @@
 
 Case, blanks, hyphens, vendors, memory sizes and form factors are ignored. A name that nothing matches raises an error
 with the nearest known names. The names are in `gpu-names.json` and `cpus.json`, with their sources, and products in
-`gpus.json`; the finder page reads the same tables (`as_data`).
+the hardware tables, to which a spec may add; the finder page reads the same tables (`as_data`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler import hardware as tables_of
-from ci_compiler.hardware import Hardware, UnknownHardwareError, Version, tables
+from ci_compiler.hardware import Hardware, UnknownHardwareError, Version
 from ci_compiler.hardware.machine import GpuDevice, Machine
 
 NO_GPU = ("none", "no", "cpu")
@@ -83,7 +83,7 @@ def _key(noise: Iterable[re.Pattern[str]], text: str) -> str:
     return re.sub(r"[^a-z0-9+]", "", plain)
 
 
-def device(text: str, driver: str = "") -> GpuDevice | None:
+def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     """The GPU that `text` names, with the version of its `driver`; None if `text` says that there is no GPU.
 
     Raises UnknownHardwareError for an unknown name, ValueError for a GPU of another vendor than NVIDIA.
@@ -91,56 +91,58 @@ def device(text: str, driver: str = "") -> GpuDevice | None:
     wanted = text.strip()
     if wanted.lower() in NO_GPU:
         return None
-    names = _gpu_names()
+    names = _gpu_names(hardware)
     found = names.find(wanted)
-    if found is None and (sm := _SM.fullmatch(wanted.lower())) and f"sm{sm[1]}{sm[2]}" in tables().gpus:
+    if found is None and (sm := _SM.fullmatch(wanted.lower())) and f"sm{sm[1]}{sm[2]}" in hardware.gpus:
         found = f"{sm[1]}.{sm[2]}"
     if found is None:
         if any(pattern.search(names.key(wanted)) for pattern in _foreign()):
             message = f"{wanted!r} is not one of NVIDIA's; a machine without their GPUs has the GPU none"
             raise ValueError(message)
-        raise UnknownHardwareError("GPU", wanted, names.nearest(wanted, tables().gpus))
+        raise UnknownHardwareError("GPU", wanted, names.nearest(wanted, hardware.gpus))
     return GpuDevice(index=0, name=wanted, capability=Version.parse(found), driver=driver)
 
 
-def cpu(text: str) -> Cpu:
+def cpu(hardware: Hardware, text: str) -> Cpu:
     """The CPU that `text` names: a model, a family, or its instruction sets (`avx512bf16,avx512vnni`).
 
     Raises UnknownHardwareError for an unknown name, ValueError for instruction sets of two systems.
     """
-    wanted, hardware = text.strip(), tables()
+    wanted = text.strip()
+    if found := _cpu_names().find(wanted):
+        return cpus(hardware)[found]
     words = re.split(r"[,\s]+", wanted.lower())
     if any(word in hardware.isas or word in hardware.aliases for word in words):
         systems = {hardware.isa(word).system for word in words}
         if len(systems) > 1:
             message = f"{wanted!r} holds instruction sets of {' and '.join(sorted(systems))}; a CPU runs one of them"
             raise ValueError(message)
-        return Cpu(name=wanted, system=systems.pop(), isas=_in_order(hardware, words))
-    found = _cpu_names().find(wanted)
-    if found is None:
-        raise UnknownHardwareError("CPU", wanted, _cpu_names().nearest(wanted, hardware.isas))
-    return cpus()[found]
+        system = systems.pop()
+        return Cpu(name=wanted, system=system, isas=_in_order(hardware, words, system))
+    raise UnknownHardwareError("CPU", wanted, _cpu_names().nearest(wanted, hardware.isas))
 
 
-def cpu_of(gpu: GpuDevice) -> Cpu | None:
+def cpu_of(hardware: Hardware, gpu: GpuDevice) -> Cpu | None:
     """The only CPU that `gpu` comes with; None if it comes with several."""
-    names, known = _gpu_names(), tables().gpus.get(gpu.sm)
-    for one in cpus().values():
+    names, known = _gpu_names(hardware), hardware.gpus.get(gpu.sm)
+    for one in cpus(hardware).values():
         own = {names.key(product) for product in one.gpus}
         if names.key(gpu.name) in own or (known and own and {names.key(product) for product in known.products} <= own):
             return one
     return None
 
 
-def machine(*, gpu: str | None, cpu_name: str | None, driver: str, this: Callable[[], Machine]) -> Machine:
+def machine(
+    hardware: Hardware, *, gpu: str | None, cpu_name: str | None, driver: str, this: Callable[[], Machine]
+) -> Machine:
     """The machine with the named parts. Parts that are not given (None, '') are those of `this`, with three exceptions:
 
     a GPU that comes with one CPU only brings that CPU; the driver of a named GPU is unknown; if the named CPU is of
     another system than `this`, there is no GPU. Raises as `device` and `cpu` do.
     """
-    found = device(gpu, driver) if gpu is not None else None
+    found = device(hardware, gpu, driver) if gpu is not None else None
     named: tuple[GpuDevice, ...] = (found,) if found else ()
-    beside = cpu(cpu_name) if cpu_name is not None else cpu_of(found) if found else None
+    beside = cpu(hardware, cpu_name) if cpu_name is not None else cpu_of(hardware, found) if found else None
     if beside and gpu is not None:
         return Machine(system=beside.system, isas=beside.isas, gpus=named, cpu=beside.name)
     own = this()
@@ -153,14 +155,13 @@ def machine(*, gpu: str | None, cpu_name: str | None, driver: str, this: Callabl
 
 
 @cache
-def cpus() -> Mapping[str, Cpu]:
+def cpus(hardware: Hardware) -> Mapping[str, Cpu]:
     """All CPUs of the table, by name."""
-    hardware = tables()
     return {
         row["name"]: Cpu(
             name=row["name"],
             system=row["system"],
-            isas=_in_order(hardware, row["isas"]),
+            isas=_in_order(hardware, row["isas"], row["system"]),
             note=row.get("note", ""),
             gpus=tuple(row.get("gpus", ())),
         )
@@ -168,38 +169,38 @@ def cpus() -> Mapping[str, Cpu]:
     }
 
 
-def as_data() -> dict[str, Any]:
+def as_data(hardware: Hardware) -> dict[str, Any]:
     """Both tables of names and what CPUs run, as the page reads them. `beside`: the CPUs that GPUs always come with."""
-    gpus = _gpu_names()
-    by_product = {gpus.key(product): one.name for one in cpus().values() for product in one.gpus}
+    gpus, known = _gpu_names(hardware), cpus(hardware)
+    by_product = {gpus.key(product): one.name for one in known.values() for product in one.gpus}
     return {
         "none": list(NO_GPU),
         "sm": _SM.pattern,
         "gpu": gpus.as_data(),
         "foreign": [pattern.pattern for pattern in _foreign()],
         "cpu": _cpu_names().as_data(),
-        "cpus": {one.name: {"system": one.system, "isas": list(one.isas), "note": one.note} for one in cpus().values()},
-        "beside": by_product | {name: found.name for name in tables().gpus if (found := _cpu_beside(name))},
+        "cpus": {one.name: {"system": one.system, "isas": list(one.isas), "note": one.note} for one in known.values()},
+        "beside": by_product | {name: found.name for name in hardware.gpus if (found := _cpu_beside(hardware, name))},
     }
 
 
-def _cpu_beside(architecture: str) -> Cpu | None:
-    named = device(architecture)
-    return cpu_of(named) if named else None
+def _cpu_beside(hardware: Hardware, architecture: str) -> Cpu | None:
+    named = device(hardware, architecture)
+    return cpu_of(hardware, named) if named else None
 
 
-def _in_order(hardware: Hardware, isas: Iterable[str]) -> tuple[str, ...]:
-    """`isas` and all that they include, in the tables' order."""
-    runs = hardware.runs(isas)
+def _in_order(hardware: Hardware, isas: Iterable[str], system: str) -> tuple[str, ...]:
+    """`isas`, all that they include, and the baseline of `system`, in the tables' order."""
+    runs = hardware.runs(isas, system)
     return tuple(name for name in hardware.isas if name in runs)
 
 
 @cache
-def _gpu_names() -> _Names:
+def _gpu_names(hardware: Hardware) -> _Names:
     """GPUs by name; the table's own name for a GPU is its compute capability, `8.9`."""
     content = _read("gpu-names.json")
     noise = tuple(map(_compiled, content["noise"]))
-    gpus = tables().gpus.values()
+    gpus = hardware.gpus.values()
     known = [(pattern, str(gpu.capability)) for gpu in gpus for pattern in content["patterns"].get(gpu.name, ())]
     older = [(pattern, capability) for capability, some in content["outside"].items() for pattern in some]
     return _Names(

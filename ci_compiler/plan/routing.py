@@ -56,8 +56,7 @@ class _Router:
 
     def __init__(self, spec: Spec, cells: tuple[Cell, ...]) -> None:
         self.spec = spec
-        systems = spec.hardware.systems
-        self.runs = {pool.name: spec.hardware.runs([*pool.cpu, systems[pool.system].baseline]) for pool in spec.pools}
+        self.runs = {pool.name: spec.hardware.runs(pool.cpu, pool.system) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[str, Finding] = {}
         self.pairing = [stage for stage in stages() if stage.neighbour and self._is_on(stage)]
@@ -151,7 +150,7 @@ def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:
 
 def scarcity(hardware: Hardware, pool: Pool, gpu: str = CPU) -> tuple[bool, bool, int, int]:
     """The sort key of pools: has a GPU, has another GPU than `gpu`, fewer machines, more instruction sets."""
-    return (bool(pool.gpu), gpu not in {CPU, pool.gpu}, -pool.count, len(hardware.runs(pool.cpu)))
+    return (bool(pool.gpu), gpu not in {CPU, pool.gpu}, -pool.count, len(hardware.runs(pool.cpu, pool.system)))
 
 
 def _stealing_pools(spec: Spec) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from ci_compiler import __version__
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import tables
 from ci_compiler.spec.declare import keys_of
+from ci_compiler.spec.hardware import HardwareRows, merged
 from ci_compiler.spec.load import Document, parse_document, read_document
 from ci_compiler.spec.model import Branch, Package, Pool, Spec
 from ci_compiler.spec.packages import Pin
@@ -49,7 +50,7 @@ def build_spec(document: Document) -> Spec:
     """The spec in `document`. Raises InputError with all schema errors, or else with all errors in references."""
     if findings := schema_findings(document):
         raise InputError(findings)
-    spec: Spec = read(Spec, document.value, document=document, hardware=tables())
+    spec: Spec = _with_hardware(read(Spec, document.value, document=document, hardware=tables()))
     spec = replace(
         spec,
         branches={name: _complete_branch(one, document.value["branches"][name]) for name, one in spec.branches.items()},
@@ -59,6 +60,17 @@ def build_spec(document: Document) -> Spec:
     if findings := reference_findings(spec):
         raise InputError(findings)
     return spec
+
+
+def _with_hardware(spec: Spec) -> Spec:
+    """`spec` with the tables that its `hardware` section makes of the bundled ones. Raises InputError."""
+    if spec.hardware_rows == HardwareRows():
+        return spec
+    hardware, problems = merged(spec.hardware_rows, spec.hardware)
+    if problems:
+        findings = [spec.finding(one.path, one.code, one.message, key=one.key) for one in problems]
+        raise InputError(sorted(findings, key=lambda finding: finding.place))
+    return replace(spec, hardware=hardware)
 
 
 def _complete_branch(branch: Branch, row: Mapping[str, Any]) -> Branch:
@@ -89,10 +101,11 @@ def _complete_pool(pool: Pool, spec: Spec) -> Pool:
 
 
 def _system_of(pool: Pool, spec: Spec) -> str:
-    """The Nix system that the label X64 or ARM64 names (GitHub ignores case); '' if the pool has neither."""
+    """The Nix system that the labels X64, ARM64 and macOS name (GitHub ignores case); '' if they name none."""
     labels = {label.lower() for label in pool.runs_on.labels}
-    known = [one for one in spec.hardware.systems.values() if one.label.lower() in labels]
-    return next((one.name for one in known if one.os.lower() in labels), known[0].name if known else "")
+    systems = [one for one in spec.hardware.systems.values() if one.label.lower() in labels]
+    on_macos = "macos" in labels
+    return next((one.name for one in systems if (one.os == "macOS") == on_macos), "")
 
 
 def _image(kind: str, owner: str) -> str:

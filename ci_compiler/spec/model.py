@@ -27,6 +27,7 @@ from ci_compiler.spec.forms import (
     ScaleSetName,
     Word,
 )
+from ci_compiler.spec.hardware import HardwareRows
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, Repository, Source, in_build_order
 from ci_compiler.stages import Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
@@ -215,7 +216,7 @@ class Spec:
     """One declaration of a fleet of hardware-specific packages: `.github/ci-matrix.yaml`. `ci-compile` turns it into
     workflows, recipes and documents.
 
-    `document` knows the place of each value in the file.
+    `document` knows the place of each value in the file. `hardware` is the bundled tables with the section's rows.
     """
 
     document: Document
@@ -271,6 +272,12 @@ class Spec:
     stage_minutes: Mapping[Stage, Minutes] = key(
         "Duration of the stages after a build, for the forecast; the duration of a build is declared with its package.",
         default={stage: stage.minutes for stage in stages() if stage.kind is not StageKind.BUILD},
+    )
+    hardware_rows: HardwareRows = key(
+        "Toolkits, GPUs and ISAs in addition to the bundled tables.",
+        name="hardware",
+        default=HardwareRows(),
+        published=False,
     )
     publish: Publish = key(default=Publish())
     cache: Cache | None = key(default=None, published=False)

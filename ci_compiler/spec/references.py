@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
+from ci_compiler.spec.hardware import TOOLKIT, ToolkitRow, declaration
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec, in_build_order
 from ci_compiler.spec.packages import RecipeKind
@@ -274,6 +275,8 @@ def _look_up(
         table(name)
     except UnknownHardwareError as error:
         message = f"{error} (or {extra})" if extra else str(error)
+        if error.code is Code.UNKNOWN_TOOLKIT and re.fullmatch(TOOLKIT, name):
+            message += f"{'' if message.endswith('?') else '.'} To declare it: {declaration(name, ToolkitRow)}"
         yield spec.finding(path, error.code, _of_product(spec, name) or message, key=key)
 
 
@@ -282,7 +285,7 @@ def _of_product(spec: Spec, name: str) -> str:
     from ci_compiler.hardware.products import device  # only a wrong spec needs it
 
     try:
-        known = device(name)
+        known = device(spec.hardware, name)
     except UnknownHardwareError:
         return ""
     of = [gpu.name for gpu in spec.hardware.gpus.values() if known and gpu.capability == known.capability]

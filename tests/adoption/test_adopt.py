@@ -266,7 +266,7 @@ def test_a_recipe_whose_need_is_left_out_is_left_out(tmp_path: Path) -> None:
     found = adopt([small_fleet(tmp_path, **{missing: text, vision: old(vision)})])
     assert names(found) == {"main": SMALL_NAMES - {missing, vision}}
     told = codes(found)
-    assert told[f"{missing} unknown-isa"].endswith("the nearest is avx2, without -mfma4 and with -mfma")
+    assert "the nearest is avx2, which lacks fma4: declare it so" in told[f"{missing} unknown-isa"]
     assert told[f"{vision} needs-missing-variant"] == f"it needs {missing}, which main does not build"
 
 
@@ -303,12 +303,17 @@ def other(name: str, before: str, after: str, **changes: str) -> str:
         (VNNI, "{ python3Packages }: python3Packages.torch", "unknown-isa", "no compiler flag says"),
         (VNNI, other(VNNI, "= false", "= true"), "gpu-targets", "builds for whatever GPUs nixpkgs chooses"),
         (SM80, other(SM80, '"8.0"', '"8.0" "8.6"'), "gpu-targets", "builds for 2 GPUs (8.0, 8.6)"),
-        (SM80, other(SM80, '"8.0"', '"5.2"'), "unknown-gpu", "compute capability 5.2; known are 6.1, "),
-        (SM80, other(SM80, "12_8;", "12_6;").replace("12_8,", "12_6,"), "unknown-cuda", "CUDA 12.6; known are 12.8"),
-        (VNNI, other(VNNI, "CFLAGS=", "CFLAGS=-mavx"), "unknown-isa", "CXXFLAGS and CFLAGS choose different"),
+        (SM80, other(SM80, '"8.0"', '"3.7"'), "unknown-gpu", "compute capability 3.7; known are 5.0, "),
+        (SM80, other(SM80, "12_8;", "12_3;").replace("12_8,", "12_3,"), "unknown-cuda", "CUDA 12.3; known are 12.4"),
+        (VNNI, other(VNNI, "CFLAGS=", "CFLAGS='-mavx512fp16 '"), "unknown-isa", "CXXFLAGS and CFLAGS choose different"),
         # The recipe contradicts itself.
         (ARM, other(ARM, "preC", 'meta.platforms = [ "x86_64-linux" ]; preC'), "isa-system", "armv9's, of aarch64"),
-        (VISION, other(VISION, "meta =", 'preConfigure = "export CFLAGS=-mavx"; meta ='), "unknown-isa", "-mno-fma"),
+        (
+            VISION,
+            other(VISION, "meta =", 'preConfigure = "export CFLAGS=-mavx"; meta ='),
+            "torch-differs",
+            "it is for avx, but",
+        ),
         (
             SM80.replace("pytorch", "torchvision"),
             other(SM80.replace("pytorch", "torchvision"), "meta =", "TORCH_CUDA_ARCH_LIST = \"9.0\"; meta ="),

@@ -170,7 +170,8 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
         "overlay-missing",
         lambda f: f.edit(N90, "(final: prev: { cudaPackages = final.cudaPackages_13; })", ""),
     ),
-    "8 -mfma in an AVX-only build": ("main", "wrong-cpu-flags", lambda f: f.edit(AVX, '"-mno-fma"', '"-mfma"')),
+    "8 -mfma in an AVX-only build": ("main", "flags-exceed-isa", lambda f: f.edit(AVX, '"-mno-fma"', '"-mfma"')),
+    "8 an AVX build without AVX": ("main", "wrong-cpu-flags", lambda f: f.edit(AVX, '"-mavx" ', "")),
     "9 no big-parallel on torch": (
         "main",
         "big-parallel-missing",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from ci_compiler import hardware as bundled
 from ci_compiler.hardware import UnknownHardwareError, Version, tables
 
 
@@ -36,12 +40,14 @@ def test_products_that_documents_get_wrong(product: str, gpu: str) -> None:
 def test_each_isa_is_proved_by_flags_and_runs_what_it_includes() -> None:
     hardware = tables()
     for isa in hardware.isas.values():
-        assert isa.cpuinfo
-        assert isa.flags
-        assert isa.system in hardware.systems
+        baseline = hardware.systems[isa.system].baseline
+        assert bool(isa.cpuinfo) == bool(isa.flags) == (isa.name != baseline)
+        assert baseline in hardware.runs([isa.name])
         assert all(hardware.isa(name).system == isa.system for name in isa.includes)
-    assert hardware.runs(["avx512bf16"]) == {"avx512bf16", "avx512", "avx2", "avx"}
-    assert hardware.runs(["armv9"]) == {"armv9", "armv8_2"}
+    assert hardware.runs(["avx512bf16"]) == {"avx512bf16", "avx512", "avx2", "avx", "baseline"}
+    assert hardware.runs(["armv9"]) == {"armv9", "armv8_2", "arm64"}
+    assert hardware.runs([], "x86_64-linux") == {"baseline"}
+    assert hardware.runs([], "aarch64-darwin") == {"apple"}
     assert "-mfma" not in hardware.isa("avx").flags
     assert "-mno-fma" in hardware.isa("avx").flags
 
@@ -54,6 +60,13 @@ def test_lookups_are_total() -> None:
         hardware.isa("armv8.2")
     with pytest.raises(UnknownHardwareError, match=r"unknown CUDA toolkit '11\.0'"):
         hardware.toolkit("11.0")
+
+
+def test_every_bundled_row_names_its_source() -> None:
+    folder = Path(bundled.__file__).parent
+    for file, table in (("gpus.json", "gpus"), ("cuda.json", "toolkits"), ("isas.json", "isas")):
+        for name, row in json.loads((folder / file).read_bytes())[table].items():
+            assert row["source"], name
 
 
 def test_versions_are_ordered_as_numbers() -> None:

@@ -123,3 +123,23 @@ def test_a_pool_that_nothing_uses_is_a_warning() -> None:
     decided = plan(spec_of(small(runners=runners, matrix=matrix)))
     assert [(finding.code, finding.message) for finding in decided.warnings] == [("unused-pool", "no job goes to a100")]
     assert decided.routes[0].pools[BUILD].name == "builder"
+
+
+def test_every_machine_runs_the_baseline_of_its_system() -> None:
+    pools = {"bare": pool("bare", count=3) | {"cpu": []}, "new": pool("new")}
+    assert routed(pools, gpu="cpu", isa="baseline")["cpu-test"] == "bare"
+    assert routed(pools, gpu="cpu", isa="avx")["cpu-test"] == "new"
+
+
+@pytest.mark.parametrize(
+    ("labels", "system"),
+    [
+        (["linux", "x64"], "x86_64-linux"),
+        (["Linux", "ARM64"], "aarch64-linux"),
+        (["arm64"], "aarch64-linux"),
+        (["macOS", "ARM64"], "aarch64-darwin"),
+    ],
+)
+def test_the_labels_tell_the_system_of_a_pool(labels: list[str], system: str) -> None:
+    spec = spec_of(small(runners={"builder": pool("b"), "other": {"runs-on": ["self-hosted", *labels]}}))
+    assert spec.pools[1].system == system

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.hardware import products
+from ci_compiler.hardware import products, tables
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.reports.offers import Wishes
@@ -46,7 +46,7 @@ class Case:
     @property
     def machine(self) -> Machine:
         """The machine that the case describes."""
-        return products.machine(gpu=self.gpu, cpu_name=self.cpu, driver=self.driver, this=_no_machine)
+        return products.machine(tables(), gpu=self.gpu, cpu_name=self.cpu, driver=self.driver, this=_no_machine)
 
 
 def _no_machine() -> Machine:

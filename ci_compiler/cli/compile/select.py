@@ -9,13 +9,14 @@ from ci_compiler.cli.console import print_json, table
 from ci_compiler.cli.where import filter_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-from ci_compiler.hardware import UnknownHardwareError, products, tables
+from ci_compiler.hardware import UnknownHardwareError, products
 from ci_compiler.hardware.machine import Machine, driver_number
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.rules import judge
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import Recommendation, select
 from ci_compiler.runner.detect.this_machine import this_machine
+from ci_compiler.spec.model import Spec
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         cuda=filter_of(arguments, "cuda", spec.toolkits) or "",
         workload=Workload(arguments.workload),
     )
-    machine = _machine(arguments)
+    machine = _machine(spec, arguments)
     choice = select(spec, judge(spec).cells, machine, wishes)
     if choice.impossible:
         raise wrong("--cpu", Code.IMPOSSIBLE_MACHINE, "; ".join(choice.problems))
@@ -42,17 +43,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if choice.best else 1
 
 
-def _machine(arguments: argparse.Namespace) -> Machine:
+def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
     if arguments.driver and not driver_number(arguments.driver):
         raise wrong(
             "--driver", Code.WRONG_DRIVER, f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06"
         )
     try:
         return products.machine(
+            spec.hardware,
             gpu=arguments.gpu,
             cpu_name=arguments.cpu,
             driver=arguments.driver,
-            this=lambda: this_machine(tables(), trial=False),
+            this=lambda: this_machine(spec.hardware, trial=False),
         )
     except UnknownHardwareError as error:
         option = "--gpu" if error.kind == "GPU" else "--cpu"

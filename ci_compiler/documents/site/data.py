@@ -36,7 +36,7 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
         "stages": [stage.name for stage in stages()],
         **_hardware(spec.hardware),
         "workloads": {one.value: one.label for one in Workload},
-        "names": products.as_data(),
+        "names": products.as_data(spec.hardware),
         "branch_order": list(spec.branches),
         "branches": {
             name: {"cuda": list(branch.toolkits), "versions": dict(branch.versions)}

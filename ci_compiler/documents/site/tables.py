@@ -158,7 +158,7 @@ def _cpus(hardware: Hardware) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Every system with every set of ISAs that a CPU can run; an ISA includes all ISAs that it extends."""
     for system in hardware.systems:
         own = [isa.name for isa in hardware.isas.values() if isa.system == system]
-        found = {frozenset[str]()}
+        found = {hardware.runs([], system)}
         for isa in own:
             found |= {some | hardware.runs([isa]) for some in found}
         yield from sorted((system, tuple(name for name in own if name in some)) for some in found)

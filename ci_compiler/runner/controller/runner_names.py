@@ -27,9 +27,6 @@ _NAME = re.compile(
     rf"{PREFIX}-(?P<host>[a-z0-9]+(?:-[a-z0-9]+)*)-(?P<slot>[0-9]+)-(?P<made>[0-9a-z]{{6,8}})-(?P<pool>[a-z0-9-]+)"
 )
 
-_OPERATING_SYSTEM = {"linux": "Linux", "darwin": "macOS"}
-"""GitHub's own label for an operating system, by the last part of a Nix system's name."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerName:
@@ -62,7 +59,7 @@ def host_tag(hostname: str, machine_id: str = "") -> str:
 def labels_of(hardware: Hardware, pool: Pool) -> tuple[str, ...]:
     """The labels of a runner of `pool`: the pool's, and GitHub's default ones, which JIT runners do not get."""
     system = hardware.systems[pool.system]
-    own = ("self-hosted", _OPERATING_SYSTEM[pool.system.rpartition("-")[2]], system.label)
+    own = ("self-hosted", system.os, system.label)
     taken = {label.lower() for label in pool.runs_on.labels}
     return (*(label for label in own if label.lower() not in taken), *pool.runs_on.labels)
 

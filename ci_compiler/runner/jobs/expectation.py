@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.hardware import CPU
+from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
@@ -55,13 +55,20 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> 
         cuda=cell.cuda,
         architectures=(f"sm_{gpu.name.removeprefix('sm')}",) if gpu else (),
         cudnn=gpu is not None and gpu.cudnn,
-        dispatch=tuple(rows["dispatch"].get(cell.isa, ())),
+        dispatch=_dispatch(spec.hardware, cell.isa),
         capability=tuple(gpu.capability) if gpu and on_gpu and (row["numerics"] or row["gpu-numerics"]) else (),
         checks=tuple(row["checks"]),
         numerics=tuple(row["numerics"]),
         gpu_numerics=(*row["numerics"], *row["gpu-numerics"]) if on_gpu else (),
     )
     return replace(wanted, **given)
+
+
+def _dispatch(hardware: Hardware, isa: str) -> tuple[str, ...]:
+    """The levels that PyTorch may choose in a build for `isa`: those of the largest ISA in the table that it runs."""
+    levels: Mapping[str, list[str]] = _table()["dispatch"]
+    known = [name for name in hardware.runs([isa] if isa else []) if name in levels]
+    return tuple(levels[max(known, key=lambda name: (len(hardware.runs([name])), name))]) if known else ()
 
 
 @cache

@@ -1,0 +1,268 @@
+"""The keys of the spec's `hardware` section, and the tables that it makes of the bundled ones.
+
+A row that the bundled tables have is refined key by key. A row that they do not have must have the keys in `REQUIRED`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import nearest
+from ci_compiler.hardware import Gpu, Hardware, Isa, Toolkit, Version
+from ci_compiler.spec.declare import declared, form, key, keys_of
+from ci_compiler.spec.forms import IsaNames, Word
+from ci_compiler.spec.load import Path_
+
+Row = TypeVar("Row")
+
+Text = Annotated[
+    str,
+    form(title="a text of one line", minLength=1, maxLength=200, pattern=r"^[^\x00-\x1f\x7f\u2028\u2029]+$"),
+]
+
+TOOLKIT = r"^[1-9][0-9]?\.[0-9]{1,2}$"
+"""The form of a toolkit's version, and of a compute capability."""
+
+VersionNumber = Annotated[str, form(title='a version in quotes ("13.1")', pattern=TOOLKIT)]
+ToolkitName = Annotated[str, form("toolkit-name", title='a CUDA toolkit in quotes ("13.1")', pattern=TOOLKIT)]
+GpuName = Annotated[str, form("gpu-name", title="a GPU architecture, such as sm130", pattern="^sm[1-9][0-9]{1,2}$")]
+IsaName = Annotated[
+    str, form("isa-name", title="an ISA (lower-case letters, digits and _)", pattern="^[a-z][a-z0-9_]{0,39}$")
+]
+Attribute = Annotated[
+    str, form(title="an attribute of nixpkgs, such as cudaPackages_13_1", pattern="^[A-Za-z_][A-Za-z0-9_-]{0,99}$")
+]
+Flag = Annotated[str, form(title="a compiler flag (-m…)", pattern=r"^-m[A-Za-z0-9=.+_-]{1,98}$")]
+
+Driver = Annotated[int, form(title="the major version of a driver, such as 580", minimum=0, maximum=9999)]
+
+
+@declared("hardware-toolkit", type=["object", "null"])
+class ToolkitRow:
+    """A CUDA toolkit: where nixpkgs has it, and the Linux drivers (major versions) that it ships with and needs."""
+
+    attribute: Attribute | None = key("The package set in nixpkgs.", default=None, published=False)
+    shipped_driver: Driver | None = key("The driver that it ships with.", default=None, published=False)
+    lowest_driver: Driver | None = key("The lowest driver that runs it.", default=None, published=False)
+
+
+@declared("hardware-gpu", type=["object", "null"])
+class GpuRow:
+    """A GPU architecture, by its name in nvcc without the underscore."""
+
+    capability: VersionNumber | None = key(
+        "Compute capability, which the name repeats: `13.0` for `sm130`.", default=None, published=False
+    )
+    architecture: Text | None = key("Name of the architecture.", default=None, published=False)
+    products: tuple[Text, ...] | None = key("Products, as `select` takes them.", default=None, published=False)
+    summary: Text | None = key("Products in a few words, for documents.", default=None, published=False)
+    first_cuda: VersionNumber | None = key("First toolkit that builds for it.", default=None, published=False)
+    last_cuda: VersionNumber | None = key("Last toolkit that builds for it.", default=None, published=False)
+    driver: Driver | None = key("The lowest driver that runs it.", default=None, published=False)
+    cudnn: bool | None = key("Whether cuDNN supports it; true if not given.", default=None, published=False)
+    systems: tuple[Word, ...] | None = key(
+        "Nix systems of its hosts.", minItems=1, default=None, published=False, examples=[["x86_64-linux"]]
+    )
+
+
+@declared("hardware-isa", type=["object", "null"])
+class IsaRow:
+    """A CPU instruction set. It includes the baseline of its system."""
+
+    system: Word | None = key("Nix system of its CPUs.", default=None, published=False, examples=["x86_64-linux"])
+    title: Text | None = key("Its name in documents.", default=None, published=False)
+    flags: tuple[Flag, ...] | None = key("Compiler flags that turn it on.", default=None, published=False)
+    cpuinfo: tuple[Word, ...] | None = key(
+        "Flags in /proc/cpuinfo that prove a CPU to have it.", default=None, published=False
+    )
+    includes: IsaNames | None = key("ISAs that its CPUs also run.", default=None, published=False)
+    cpus: Text | None = key("The CPUs that have it, in words.", default=None, published=False)
+
+
+@declared("hardware")
+class HardwareRows:
+    """Hardware that the bundled tables do not have, or have otherwise: rows by name, with the tables' keys."""
+
+    toolkits: Mapping[ToolkitName, ToolkitRow] = key(
+        "CUDA toolkits.",
+        default={},
+        published=False,
+        examples=[{"13.9": {"attribute": "cudaPackages_13_9", "shipped-driver": 640, "lowest-driver": 580}}],
+    )
+    gpus: Mapping[GpuName, GpuRow] = key(
+        "GPU architectures.",
+        default={},
+        published=False,
+        examples=[
+            {
+                "sm130": {
+                    "capability": "13.0",
+                    "architecture": "Next",
+                    "first-cuda": "13.9",
+                    "systems": ["x86_64-linux"],
+                }
+            }
+        ],
+    )
+    isas: Mapping[IsaName, IsaRow] = key(
+        "CPU instruction sets.", default={}, published=False, examples=[{"armv9": {"cpuinfo": ["sve2", "bf16"]}}]
+    )
+
+
+REQUIRED: Mapping[Any, Mapping[str, str]] = {
+    ToolkitRow: {"attribute": "cudaPackages_{0}_{1}", "shipped_driver": "N", "lowest_driver": "N"},
+    GpuRow: {
+        "capability": '"{0}.{1}"',
+        "architecture": "NAME",
+        "first_cuda": '"VERSION"',
+        "systems": "[x86_64-linux]",
+    },
+    IsaRow: {"system": "x86_64-linux", "flags": "[-mFLAG]", "cpuinfo": "[FLAG]", "cpus": '"FIRST CPUS"'},
+}
+"""The keys that a new row must have, each with what to write."""
+
+
+class Problem(NamedTuple):
+    """What is wrong with a row, at `path` in the spec."""
+
+    path: Path_
+    code: Code
+    message: str
+    key: bool = False
+
+
+def merged(rows: HardwareRows, bundled: Hardware) -> tuple[Hardware, list[Problem]]:
+    """The bundled tables with `rows`, and what is wrong with the rows; incomplete new rows are left out."""
+    problems: list[Problem] = []
+    gpus = {**bundled.gpus, **dict(_gpus(rows, bundled, problems))}
+    toolkits = {**bundled.toolkits, **dict(_toolkits(rows, bundled, problems))}
+    isas = {**bundled.isas, **dict(_isas(rows, bundled, problems))}
+    order = sorted(toolkits, key=Version.parse)
+    hardware = replace(bundled, gpus=gpus, toolkits={name: toolkits[name] for name in order}, isas=isas)
+    problems += [*_wrong_gpus(rows, hardware), *_wrong_isas(rows, hardware)]
+    return hardware, problems
+
+
+def declaration(name: str, row: Any) -> str:
+    """The lines of a spec, in YAML's flow style, that declare a new row called `name`; capitals are to be filled in."""
+    names = {one.field: one.name for one in keys_of(row)}
+    keys = ", ".join(f"{names[field]}: {value.format(*_numbers(name))}" for field, value in REQUIRED[row].items())
+    quoted = f'"{name}"' if row is ToolkitRow else name
+    return f"hardware: {{{_SECTION[row]}: {{{quoted}: {{{keys}}}}}}}"
+
+
+_SECTION: Mapping[Any, str] = {ToolkitRow: "toolkits", GpuRow: "gpus", IsaRow: "isas"}
+
+
+def _given(row: Any) -> dict[str, Any]:
+    return {one.name: value for one in fields(row) if (value := getattr(row, one.name)) is not None}
+
+
+def _toolkits(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) -> Iterator[tuple[str, Toolkit]]:
+    for name, row, given in _usable(rows.toolkits, bundled.toolkits, problems):
+        yield name, replace(row, **given) if row else Toolkit(version=Version.parse(name), **given)
+
+
+def _gpus(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) -> Iterator[tuple[str, Gpu]]:
+    for name, row, given in _usable(rows.gpus, bundled.gpus, problems):
+        for field in {"capability", "first_cuda", "last_cuda"} & given.keys():
+            given[field] = Version.parse(given[field])
+        products = given.get("products", ())
+        usual = {"products": (), "summary": ", ".join(products) or name, "last_cuda": None, "driver": 0, "cudnn": True}
+        yield name, replace(row, **given) if row else Gpu(**{"name": name, **usual, **given})
+
+
+def _isas(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) -> Iterator[tuple[str, Isa]]:
+    for name, row, given in _usable(rows.isas, bundled.isas, problems):
+        system = bundled.systems.get(given.get("system") or (row.system if row else ""))
+        baseline = system.baseline if system else ""
+        if baseline and baseline != name and not given.get("includes", row.includes if row else ()):
+            given["includes"] = (baseline,)
+        yield name, replace(row, **given) if row else Isa(**{"name": name, "title": name, "includes": (), **given})
+
+
+def _usable(
+    rows: Mapping[str, Any], bundled: Mapping[str, Row], problems: list[Problem]
+) -> Iterator[tuple[str, Row | None, dict[str, Any]]]:
+    """Each row with the bundled row of its name and the values that are given; incomplete new ones are problems."""
+    for name, row in rows.items():
+        given, known = _given(row), bundled.get(name)
+        cls: Any = type(row)
+        missing = [one.name for one in keys_of(cls) if one.field in REQUIRED[cls].keys() - given.keys()]
+        if known is None and missing:
+            message = (
+                f"{name} is not in the bundled tables and lacks {', '.join(missing)}; a complete row: "
+                f"{declaration(name, cls)}"
+            )
+            problems.append(Problem(("hardware", _SECTION[cls], name), Code.MISSING_KEY, message, key=True))
+        else:
+            yield name, known, given
+
+
+def _numbers(name: str) -> tuple[int, ...]:
+    """The two numbers in the name of a toolkit or a GPU: `13.9`, or the capability in `sm130`; (0, 0) for an ISA."""
+    digits = name.removeprefix("sm")
+    if "." in name:
+        return Version.parse(name)
+    return (int(digits[:-1]), int(digits[-1])) if digits.isdigit() else (0, 0)
+
+
+def _wrong_gpus(rows: HardwareRows, hardware: Hardware) -> Iterator[Problem]:
+    for name in rows.gpus:
+        gpu, path = hardware.gpus.get(name), ("hardware", "gpus", name)
+        if gpu is None:
+            continue
+        right = Version(*_numbers(name))
+        if gpu.capability != right:
+            message = f"{name} is the name of the compute capability {right}, not of {gpu.capability}"
+            yield Problem((*path, "capability"), Code.WRONG_HARDWARE, message)
+        if gpu.last_cuda is not None and gpu.last_cuda < gpu.first_cuda:
+            message = f"the last toolkit for {name}, {gpu.last_cuda}, is older than the first, {gpu.first_cuda}"
+            yield Problem((*path, "last-cuda"), Code.WRONG_HARDWARE, message)
+        for index, system in enumerate(gpu.systems):
+            if system not in hardware.systems:
+                message = f"unknown system {system!r}{nearest(system, hardware.systems)}"
+                yield Problem((*path, "systems", index), Code.UNKNOWN_SYSTEM, message)
+
+
+def _wrong_isas(rows: HardwareRows, hardware: Hardware) -> Iterator[Problem]:
+    for name in rows.isas:
+        isa, path = hardware.isas.get(name), ("hardware", "isas", name)
+        if isa is None:
+            continue
+        if isa.system not in hardware.systems:
+            message = f"unknown system {isa.system!r}{nearest(isa.system, hardware.systems)}"
+            yield Problem((*path, "system"), Code.UNKNOWN_SYSTEM, message)
+        elif name == hardware.systems[isa.system].baseline and (isa.flags or isa.cpuinfo):
+            message = (
+                f"{name} is what every CPU of {isa.system} runs, so it has no flags; declare another ISA with them"
+            )
+            yield Problem(path, Code.WRONG_HARDWARE, message, key=True)
+        unknown = [other for other in isa.includes if other not in hardware.isas]
+        for other in unknown:
+            message = f"unknown ISA {other!r}{nearest(other, hardware.isas)}"
+            yield Problem((*path, "includes"), Code.UNKNOWN_ISA, message)
+        for other in isa.includes:
+            if other in hardware.isas and hardware.isa(other).system != isa.system:
+                message = f"{other} is an ISA of {hardware.isa(other).system}, not of {isa.system}"
+                yield Problem((*path, "includes"), Code.ISA_SYSTEM, message)
+        if not unknown:
+            yield from _wrong_flags(hardware, isa, path)
+
+
+def _wrong_flags(hardware: Hardware, isa: Isa, path: Path_) -> Iterator[Problem]:
+    """Flags whose meaning is unknown, and features that nothing in /proc/cpuinfo proves."""
+    from ci_compiler.hardware.features import UnknownFlagError, unproved  # only declared ISAs need it
+
+    try:
+        lacking = unproved(hardware, isa)
+    except UnknownFlagError as error:
+        yield Problem((*path, "flags"), Code.UNKNOWN_FLAG, str(error))
+        return
+    if lacking.features:
+        message = (
+            f"the flags of {isa.name} turn on {', '.join(lacking.features)}, which its `cpuinfo` does not prove; "
+            f"add {', '.join(lacking.cpuinfo)}"
+        )
+        yield Problem((*path, "cpuinfo"), Code.UNPROVED_ISA, message)
