@@ -7,6 +7,7 @@ one finding, at its place, whose code says what kind of error it is.
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, nearest
 from ci_compiler.hardware import CPU, Gpu
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.rules import RULES, Judged, judge
-from ci_compiler.recipes.render import recipes
+from ci_compiler.plan.rules import RULES, judge
+from ci_compiler.recipes.affected import read_by_recipes
+from ci_compiler.recipes.render import NO_TEMPLATES, recipes
 from ci_compiler.spec.model import Branch, Spec
 from ci_compiler.variant import VariantName
 
@@ -40,10 +42,13 @@ class Audit:
     wanted: Mapping[str, Evaluation]
 
 
-def audit(root: Path, spec: Spec, branch: str, *, timeout: float = 120.0) -> tuple[Finding, ...]:
+def audit(
+    root: Path, spec: Spec, branch: str, *, timeout: float = 120.0, templates: Mapping[str, str] = NO_TEMPLATES
+) -> tuple[Finding, ...]:
     """Everything wrong with the recipes under `root` as those of `branch`, by file and line.
 
-    `timeout` is in seconds, for all evaluations together. Raises InputError where there are no recipes or no Nix.
+    `templates` are the texts of the spec's templates, by path. `timeout` is in seconds, for all evaluations together.
+    Raises InputError where there are no recipes or no Nix.
     """
     paths = find_recipes(root)
     judged = judge(spec)
@@ -52,7 +57,7 @@ def audit(root: Path, spec: Spec, branch: str, *, timeout: float = 120.0) -> tup
         spec=spec,
         branch=spec.branches[branch],
         cells={v.name: cell for cell in judged.cells if cell.branch == branch for v in cell.variants},
-        wanted=_wanted(spec, judged, branch, timeout),
+        wanted=_wanted(root, spec, recipes(spec, judged, branch, templates), timeout),
     )
     findings = [*failed, *wrong_counts(root, judged), *_missing(this, root, paths)]
     by_name = {name_of(one.path): one for one in found}
@@ -64,13 +69,21 @@ def audit(root: Path, spec: Spec, branch: str, *, timeout: float = 120.0) -> tup
     return tuple(sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message)))
 
 
-def _wanted(spec: Spec, judged: Judged, branch: str, timeout: float) -> dict[str, Evaluation]:
-    """The evaluations of the recipes that the spec compiles to, by name."""
+def _wanted(root: Path, spec: Spec, compiled: Mapping[str, str], timeout: float) -> dict[str, Evaluation]:
+    """The evaluations of the recipes that the spec compiles to, by name, with the files of `root` that they read."""
     with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
-        texts = {Path(path).name: text for path, text in recipes(spec, judged, branch).items() if path.endswith(".nix")}
-        for name, text in texts.items():
-            (Path(folder) / name).write_text(text, "utf-8")
-        found, _ = evaluate(Path(folder), [Path(folder) / name for name in texts], timeout=timeout)
+        scratch = Path(folder)
+        for path in read_by_recipes(spec):
+            (scratch / path).parent.mkdir(parents=True, exist_ok=True)
+            if (root / path).is_dir():
+                shutil.copytree(root / path, scratch / path, dirs_exist_ok=True)
+            elif (root / path).is_file():
+                shutil.copy(root / path, scratch / path)
+        paths = [path for path in compiled if path.endswith(".nix")]
+        for path in paths:
+            (scratch / path).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / path).write_text(compiled[path], "utf-8")
+        found, _ = evaluate(scratch, [scratch / path for path in paths], timeout=timeout)
     return {name_of(one.path): one for one in found}
 
 

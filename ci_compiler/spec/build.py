@@ -12,6 +12,7 @@ from ci_compiler.errors import InputError
 from ci_compiler.hardware import tables
 from ci_compiler.spec.load import Document, parse_document, read_document
 from ci_compiler.spec.model import Package, Pool, Spec
+from ci_compiler.spec.presets import BUILDS, override_of, preset_of, presets
 from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
 from ci_compiler.spec.validate import schema_findings
@@ -57,7 +58,10 @@ def build_spec(document: Document) -> Spec:
 
 
 def _complete_package(package: Package) -> Package:
-    return replace(package, attribute=package.attribute or package.name, title=package.title or package.name)
+    attribute = package.attribute or package.name
+    preset = preset_of(package.preset, attribute)
+    whole = replace(package, attribute=attribute, preset=preset, title=package.title or package.name)
+    return replace(whole, overrides={kind: override_of(whole, kind) for kind in BUILDS if preset in presets()})
 
 
 def _complete_pool(pool: Pool, spec: Spec) -> Pool:

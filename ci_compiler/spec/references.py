@@ -14,6 +14,7 @@ from ci_compiler.hardware import CPU, UnknownHardwareError
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
+from ci_compiler.spec.recipe_references import recipe_findings
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import TestPolicy
 
@@ -23,6 +24,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
     return [
         *_check_branches(spec),
         *_check_packages(spec),
+        *recipe_findings(spec),
         *_check_axes(spec),
         *_check_exclusions(spec),
         *_check_pools(spec),
@@ -40,9 +42,10 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
                 if name not in spec.packages:
                     message = f"unknown package {name!r}{nearest(name, spec.packages)}"
                     yield spec.finding((*path, key, name), Code.UNKNOWN_PACKAGE, message, key=True)
+        known = (*work_arounds(), *spec.work_arounds)
         for index, name in enumerate(branch.work_arounds):
-            if name not in work_arounds():
-                message = f"unknown work-around {name!r}{nearest(name, work_arounds())}"
+            if name not in known:
+                message = f"unknown work-around {name!r}{nearest(name, known)}"
                 yield spec.finding((*path, "work-arounds", index), Code.UNKNOWN_WORK_AROUND, message)
         for package in spec.packages.values():
             if package.on(branch.name) and package.name not in branch.versions:

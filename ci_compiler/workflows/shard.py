@@ -63,7 +63,7 @@ def _triggers(spec: Spec, shard: Shard) -> Iterator[Trigger]:
             "again": _switch("Publish even what shows as published (a changed recipe of the same version)."),
         }
     )
-    yield OnPush(branches=[shard.branch], paths=_paths(shard))
+    yield OnPush(branches=[shard.branch], paths=_paths(spec, shard))
     if spec.schedule:
         days = ",".join(str(_DAYS[day]) for day in sorted(spec.schedule.days, key=_DAYS.__getitem__))
         minute, hour = _stagger(shard.name)
@@ -74,13 +74,22 @@ def _switch(description: str) -> Input:
     return Input(description=description, type="boolean", required=None, default=False)
 
 
-def _paths(shard: Shard) -> list[str]:
-    """One pattern per package and Python, which matches the recipes of this shard and no others."""
+def _paths(spec: Spec, shard: Shard) -> list[str]:
+    """One pattern per package and Python, which matches the recipes of this shard and no others.
+
+    Then what the packages' recipes read: a path matches the file, and with `/**` what is in the folder.
+    """
     found: dict[str, None] = {}
+    packages: dict[str, None] = {}
     for cell, _ in shard.cells:
         suffix = cell_suffix(python=cell.python, cuda=cell.cuda, gpu=cell.gpu, isa="*")
         for one in cell.variants:
             found[recipe_path(variant_name(one.package, suffix))] = None
+            packages[one.package] = None
+    for name in packages:
+        package = spec.packages[name]
+        found |= {pattern: None for path in package.shared for pattern in (path, f"{path}/**")}
+        found |= dict.fromkeys(package.overlays)
     return list(found)
 
 

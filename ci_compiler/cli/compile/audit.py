@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ci_compiler.cli.where import add_branch, add_spec, branch_of, checkout_around, spec_of
+from ci_compiler.cli.where import add_branch, add_spec, branch_of, checkout_around, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, wrong
 
@@ -27,8 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     spec = spec_of(arguments)
     if not arguments.folder.is_dir():
         raise wrong(arguments.folder, Code.RECIPES_MISSING, "the folder does not exist")
-    branch = branch_of(arguments, spec, checkout_around(arguments.folder))
-    findings = audit(arguments.folder, spec, branch, timeout=arguments.timeout)
+    checkout = checkout_around(arguments.folder)
+    branch = branch_of(arguments, spec, checkout)
+    templates = templates_of(checkout, spec)
+    findings = audit(arguments.folder, spec, branch, timeout=arguments.timeout, templates=templates)
     if arguments.json:
         print_json([_as_json(finding) for finding in findings])
     else:

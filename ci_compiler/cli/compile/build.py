@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
+from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of, templates_of
 
 if TYPE_CHECKING:
     from ci_compiler.files.drift import FileChange, Territory
@@ -65,7 +65,7 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[
         return (), {}
     from ci_compiler.recipes.render import recipes
 
-    return [FLOX], recipes(decided.spec, decided.judged, branch)
+    return [FLOX], recipes(decided.spec, decided.judged, branch, templates_of(root, decided.spec))
 
 
 def _summary(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
+from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of, templates_of
 from ci_compiler.codes import Code
 
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     judged = judge(spec)
     if errors := errors_among(judged.findings):
         raise InputError(errors)
-    files = recipes(spec, judged, branch)
+    files = recipes(spec, judged, branch, templates_of(root, spec))
     territory = FLOX
     if arguments.output is not None:
         output = arguments.output.resolve()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ci_compiler.backends.job import NeededVariant
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.recipes import nix_text as nix
-from ci_compiler.recipes.render import ARCHIVE
+from ci_compiler.recipes.compiled import ARCHIVE
 from ci_compiler.spec.model import Repository, Spec
 from ci_compiler.variant import recipe_path, variant_name
 
