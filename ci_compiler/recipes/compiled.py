@@ -239,7 +239,8 @@ def _short_target(subject: Subject) -> str:
 
 def _long_description(subject: Subject) -> Iterator[str]:
     title = f"{subject.package.title} {subject.version}"
-    yield f"{title} for Python {subject.cell.python}, built for one kind of hardware:"
+    python = f" for Python {subject.cell.python}" if subject.package.set == "python" else ""
+    yield f"{title}{python}, built for one kind of hardware:"
     if subject.gpu is not None:
         yield f"- GPU: {subject.gpu.summary} (compute capability {subject.gpu.capability})"
         driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)

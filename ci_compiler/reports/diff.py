@@ -21,7 +21,6 @@ from ci_compiler.plan.sharding import Shard
 from ci_compiler.recipes.capabilities import variants_with_capabilities
 from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.presets import BASE
 from ci_compiler.spec.schema import with_defaults
 from ci_compiler.stages import Stage, stages
 from ci_compiler.variant import variant_name
@@ -150,11 +149,11 @@ def _recipe_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str
     override = package.overrides["cpu" if cell.gpu == CPU else "gpu"]
     yield f"recipes of {name}", package.kind_of(variant_name(name, cell.suffix))
     yield f"template of {name}", package.template
-    yield f"preset of {name}", "" if package.preset in {package.attribute, BASE} else package.preset
+    yield f"preset of {name}", package.preset
     yield f"package set of {name}", f"{package.set}, {package.at}"
     yield f"overlays of {name}", ", ".join(package.overlays)
     for key in ("arguments", "environment", "inputs", "attributes", "cmake_flags", "build_flags"):
-        yield f"{key.replace('_', '-')} of {name}", json.dumps(getattr(package, key) and getattr(override, key))
+        yield f"{key.replace('_', '-')} of {name}", json.dumps(getattr(override, key))
     for one in spec.work_arounds.values():
         used = one.name in spec.branches[cell.branch].work_arounds and (not one.packages or name in one.packages)
         yield f"work-around {one.name} of {name}", json.dumps(asdict(one)) if used else ""

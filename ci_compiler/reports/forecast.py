@@ -76,7 +76,8 @@ class Forecast:
     the end with a scheduler that starts the longest job first. `overdue`: queued jobs that GitHub cancels if all shards
     are dispatched at once; in `waves` there are none. `shards`: the duration of a run of each shard alone.
     `capabilities`: the variants whose recipes set `config.cudaCapabilities`, by GPU; their builds also build the CUDA
-    libraries that they are linked with, which the times leave out. `alone_seconds`, `alone_end`: the work and the end if each package built all packages that it needs itself.
+    libraries that they are linked with, which the times leave out. `alone_seconds`, `alone_end`: the work and the end
+    if each package built all packages that it needs itself.
     """
 
     variants: int
