@@ -43,8 +43,9 @@ class BranchRow:
     """A git branch that carries recipes."""
 
     name: str = key("Its name.")
-    cuda: str = key("CUDA toolkit of its GPU variants: `12.8`.")
-    nixpkgs: str = key("The nixpkgs commit that its recipes are pinned to.")
+    cuda: tuple[str, ...] = key("CUDA toolkits of its GPU variants: `12.8`.")
+    nixpkgs: str = key("The nixpkgs commit that its recipes are pinned to; empty if it has no compiled recipes.")
+    publish: bool = key("Whether its variants are published.")
     versions: Mapping[str, str] = key("The version of each package.")
 
 
@@ -94,7 +95,7 @@ class VariantRow:
 
     name: str = key("Its name, which is unique on its branch.")
     package: str = key("The package.")
-    version: str = key("The package's version on the branch.")
+    version: str = key("The package's version on the branch; empty if the spec does not state it.")
     recipe: str = key("The path of its recipe, from the root of the repository.")
     needs: tuple[str, ...] = key("The variants that it is built with; those of another repository are not in the plan.")
 
@@ -113,9 +114,10 @@ class AxesRow:
     branch: str = key("The branch.")
     python: str = key("The Python version: `3.13`.")
     cuda: str = key("The CUDA toolkit: `12.8`; empty in a CPU cell.")
-    gpu: str = key("The GPU architecture; `cpu` in a CPU cell.")
-    isa: str = key("The instruction set of the CPU.")
+    gpu: str = key("The GPU architecture, or `all`; `cpu` in a CPU cell.")
+    isa: str = key("The instruction set of the CPU; `baseline` for x86-64 without further ones.")
     system: str = key("The Nix system.")
+    listed: str = key("The name of a variant that fits no axis and has this cell to itself; its `python` is empty.")
     suffix: str = key("What the names of the cell's variants share: `python313-cuda12_8-sm90-avx2`.")
 
 
@@ -140,6 +142,7 @@ class ShardRow:
     name: str = key("Its name.")
     path: str = key("The path of the file, from the root of the repository.")
     branch: str = key("The branch that it builds.")
+    cuda: str = key("The CUDA toolkit of its cells; empty for CPU cells.")
     gpu: str = key("The GPU architecture of its cells, or `cpu`.")
     jobs: int = key("The jobs of a run that builds everything, as GitHub counts them.")
     cells: tuple[CellRow, ...] = key("Its cells, in the order of the file.")
@@ -150,6 +153,7 @@ class LeftOutRow:
     """A part of the matrix that is selected and not built."""
 
     branch: str = key("The branch.")
+    cuda: str = key("The CUDA toolkit; empty for CPU cells.")
     gpu: str = key("The GPU architecture, or `cpu`.")
     isa: str = key("The instruction set.")
     python: str = key("The Python version; empty for all.")
@@ -192,7 +196,9 @@ def document(plan: Plan, branch: str | None = None) -> PlanDocument:
         version=VERSION,
         spec=SpecRow(file=spec.document.file, owner=spec.owner, backend=spec.backend.name),
         branches=tuple(
-            BranchRow(**_taken(BranchRow, one)) for one in spec.branches.values() if branch in {None, one.name}
+            BranchRow(**_taken(BranchRow, one), cuda=tuple(one.toolkits))
+            for one in spec.branches.values()
+            if branch in {None, one.name}
         ),
         packages=tuple(
             PackageRow(name=one.name, title=one.title, repository=one.repository.name if one.repository else "")
@@ -277,6 +283,7 @@ def _shard(spec: Spec, shard: Shard) -> ShardRow:
         name=shard.name,
         path=shard.path,
         branch=shard.branch,
+        cuda=shard.cuda,
         gpu=shard.gpu,
         jobs=shard.jobs,
         cells=tuple(_cells(spec, shard.cells)),
@@ -295,10 +302,11 @@ def _cells(spec: Spec, cells: Iterable[tuple[Cell, Route]]) -> Iterable[CellRow]
 
 
 def _variant(spec: Spec, cell: Cell, variant: Variant) -> VariantRow:
+    package = spec.packages[variant.package]
     return VariantRow(
         name=variant.name,
         package=variant.package,
-        version=spec.branches[cell.branch].versions[variant.package],
+        version=spec.branches[cell.branch].versions.get(variant.package, ""),
         recipe=recipe_path(variant.name),
-        needs=tuple(variant_name(need, cell.suffix) for need in spec.packages[variant.package].needs),
+        needs=() if cell.listed else tuple(variant_name(need, cell.suffix) for need in package.needs),
     )

@@ -21,9 +21,9 @@ from ci_compiler.stages import BUILD, Axis, Stage, TestPolicy, stages
 Neighbour = tuple[str, str]
 """The GPU and the ISA of a neighbouring cell, whose branch and Python are the same."""
 
-Needs = tuple[str, str, str, int, int, tuple[Neighbour | None, ...]]
-"""What decides a cell's route: system, GPU, ISA, the largest disk and memory (GB) that a build of the cell needs, and
-the neighbours for the stages that take one."""
+Needs = tuple[str, str, str, int, int, str, tuple[Neighbour | None, ...]]
+"""What decides a cell's route: system, GPU, ISA, the largest disk and memory (GB) that a build of the cell needs, the
+pool that the spec names for it, and the neighbours for the stages that take one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,21 +65,27 @@ class _Router:
 
     def __init__(self, spec: Spec, cells: tuple[Cell, ...]) -> None:
         self.spec = spec
-        self.runs = {pool.name: spec.hardware.runs(pool.cpu) for pool in spec.pools}
+        systems = spec.hardware.systems
+        self.runs = {pool.name: spec.hardware.runs([*pool.cpu, systems[pool.system].baseline]) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[str, Finding] = {}
         self.needs = {name: (package.disk, package.memory) for name, package in spec.packages.items()}
         self.pairing = [stage for stage in stages() if stage.neighbour and self._is_on(stage)]
-        self.cells = {(cell.branch, cell.python, cell.gpu, cell.isa) for cell in cells} if self.pairing else set()
+        self.cells = {_key(cell, cell.gpu, cell.isa) for cell in cells} if self.pairing else set()
 
     def route(self, cell: Cell) -> Route:
         disk = max(self.needs[variant.package][0] for variant in cell.variants)
         memory = max(self.needs[variant.package][1] for variant in cell.variants)
         neighbours = {stage: self._neighbour(stage.neighbour, cell) for stage in self.pairing}
-        needs = (cell.system, cell.gpu, cell.isa, disk, memory, tuple(neighbours.values()))
+        needs = (cell.system, cell.gpu, cell.isa, disk, memory, self._pool_of(cell), tuple(neighbours.values()))
         if needs not in self.known:
             self.known[needs] = self._new_route(cell, disk, memory, neighbours)
         return self.known[needs]
+
+    def _pool_of(self, cell: Cell) -> str:
+        """The pool that the spec names for a listed variant; '' for any that fits."""
+        listed = self.spec.packages[cell.variants[0].package].variants.get(cell.listed)
+        return listed.pool if listed else ""
 
     def _is_on(self, stage: Stage) -> bool:
         return self.spec.tests.get(stage) is not TestPolicy.NEVER
@@ -96,7 +102,7 @@ class _Router:
             own = hardware.gpu(cell.gpu)
             older = [gpu for gpu in hardware.gpus.values() if gpu is not own and own.runs_cubin_of(gpu)]
             near = [(gpu.name, cell.isa) for gpu in sorted(older, key=lambda gpu: gpu.capability, reverse=True)]
-        return next((one for one in near if (cell.branch, cell.python, *one) in self.cells), None)
+        return next((one for one in near if _key(cell, *one) in self.cells), None)
 
     def _new_route(self, cell: Cell, disk: int, memory: int, neighbours: Mapping[Stage, Neighbour | None]) -> Route:
         pools: dict[Stage, Pool] = {}
@@ -110,7 +116,8 @@ class _Router:
             if stage.neighbour and neighbours[stage] is None:
                 skipped[stage] = f"the branch builds no variant with a smaller {stage.neighbour.label} to compare with"
                 continue
-            fitting = [pool for pool in self.spec.pools if stage in pool.stages and self._fits(stage, cell, pool)]
+            pooled = [pool for pool in self.spec.pools if self._pool_of(cell) in {"", pool.name}]
+            fitting = [pool for pool in pooled if stage in pool.stages and self._fits(stage, cell, pool)]
             if not stage.is_test:
                 fitting = [pool for pool in fitting if pool.disk >= disk and pool.memory >= memory]
             if fitting:
@@ -140,6 +147,11 @@ class _Router:
             finding = self.spec.finding(("runners",), Code.NO_POOL, f"{reason} ({whose})", key=True)
             self.lacks.setdefault(reason, finding)
         return reason
+
+
+def _key(cell: Cell, gpu: str, isa: str) -> tuple[str, str, str, str, str]:
+    """What identifies a cell of the branch, Python and toolkit of `cell` among all cells of the matrix."""
+    return (cell.branch, cell.python, cell.cuda, gpu, isa)
 
 
 def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:

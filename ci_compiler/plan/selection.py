@@ -125,7 +125,9 @@ def representatives(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tup
 
 
 def _values(cell: Cell) -> set[tuple[str, str]]:
-    return {("python", cell.python), ("gpu", cell.gpu), ("isa", cell.isa)}
+    if cell.listed:
+        return {("listed", cell.listed)}
+    return {("python", cell.python), ("cuda", cell.cuda), ("gpu", cell.gpu), ("isa", cell.isa)}
 
 
 def _dispatched(shard: Shard, variant: str) -> Sequence[str]:

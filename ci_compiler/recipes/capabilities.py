@@ -12,41 +12,61 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.hardware import Gpu, Toolkit, Version
+from ci_compiler.hardware import ALL, CPU, Hardware, Version
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.spec.model import Package, RecipeKind, Spec
 
 
-def sets_capabilities(package: Package, gpu: Gpu | None, toolkit: Toolkit) -> bool:
-    """Whether the compiled recipes of `package` set the switch in builds for `gpu` (None: for CPUs) with `toolkit`.
+def capabilities_of(hardware: Hardware, cell: Cell) -> tuple[str, ...]:
+    """The compute capabilities that `cell` is built for; () for CPUs.
 
-    By default they do if nothing else in them names the architecture, or if the capability is not among nixpkgs'
-    defaults for the toolkit: the package's own argument would not reach the libraries that it is linked with.
+    A build for all GPUs has those of its system that the toolkit supports. Jetson is left out: nixpkgs does not mix it
+    with others.
     """
-    if gpu is None:
+    if cell.gpu == CPU:
+        return ()
+    gpu = hardware.gpu(cell.gpu)
+    if gpu is not ALL:
+        return (str(gpu.capability),)
+    version = hardware.toolkit(cell.cuda).version
+    return tuple(
+        str(one.capability)
+        for one in sorted(hardware.gpus.values(), key=lambda one: one.capability)
+        if cell.system in one.systems
+        and one.first_cuda <= version <= (one.last_cuda or version)
+        and str(one.capability) not in _table()["jetson"]
+    )
+
+
+def sets_capabilities(spec: Spec, package: Package, cell: Cell) -> bool:
+    """Whether the compiled recipe of `package` in `cell` sets the switch.
+
+    By default it does if nothing else in it names the architecture, or if a capability is not among nixpkgs' defaults
+    for the toolkit: the package's own argument would not reach the libraries that it is linked with.
+    """
+    if cell.gpu == CPU:
         return False
     if package.capabilities is not None:
         return package.capabilities
-    return not package.overrides["gpu"].architecture or not _is_default(gpu.capability, toolkit.version)
+    toolkit = spec.hardware.toolkit(cell.cuda).version
+    wanted = capabilities_of(spec.hardware, cell)
+    return not package.overrides["gpu"].architecture or not all(_is_default(one, toolkit) for one in wanted)
 
 
 def variants_with_capabilities(spec: Spec, cell: Cell) -> Iterator[Variant]:
     """The variants of `cell` whose recipes are compiled and set the switch."""
-    if cell.gpu in spec.hardware.gpus:
-        gpu, toolkit = spec.hardware.gpu(cell.gpu), spec.hardware.toolkit(cell.cuda)
-        for variant in cell.variants:
-            package = spec.packages[variant.package]
-            compiled = package.kind_of(variant.name) is RecipeKind.COMPILED
-            if compiled and sets_capabilities(package, gpu, toolkit):
-                yield variant
+    for variant in cell.variants if cell.gpu != CPU else ():
+        package = spec.packages[variant.package]
+        compiled = package.kind_of(variant.name) is RecipeKind.COMPILED
+        if compiled and sets_capabilities(spec, package, cell):
+            yield variant
 
 
 @cache
-def _is_default(capability: Version, toolkit: Version) -> bool:
+def _is_default(capability: str, toolkit: Version) -> bool:
     """Whether nixpkgs builds for `capability` unasked; an unknown one is not among the defaults."""
-    table, name = _table(), str(capability)
-    until = table["default_until"].get(name)
-    return name in table["default"] if until is None else toolkit <= Version.parse(until)
+    until = _table()["default_until"].get(capability)
+    return capability in _table()["default"] if until is None else toolkit <= Version.parse(until)
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from ci_compiler.files.drift import MARK
@@ -57,7 +57,7 @@ def _target(subject: Subject) -> str:
 
 
 def _bindings(subject: Subject) -> Iterator[str]:
-    yield f"nixpkgs = {_tarball(NIXPKGS, subject.branch.nixpkgs, subject.branch.nixpkgs_hash)};"
+    yield f"nixpkgs = {_tarball(NIXPKGS, subject.pin.nixpkgs, subject.pin.nixpkgs_hash)};"
     yield f"pkgs = import nixpkgs {_nixpkgs_arguments(subject)};"
     yield "inherit (pkgs) lib;"
     if subject.package.at == "leaf":
@@ -65,7 +65,7 @@ def _bindings(subject: Subject) -> Iterator[str]:
             yield _needed(subject, need)
     if subject.gpu is not None:
         why = nix.comment(fill(subject.override.capability, subject.values))
-        yield f"{why}\n{_CAPABILITY} = {nix.string(str(subject.gpu.capability))};"
+        yield f"{why}\n{_CAPABILITY} = {nix.string(subject.values['capability'])};"
     yield f"{nix.comment(f'{subject.isa.title}: {subject.isa.cpus}.')}\ncpuFlags = {nix.words(subject.isa.flags)};"
 
 
@@ -80,9 +80,10 @@ def _nixpkgs_arguments(subject: Subject) -> str:
     config = {"allowUnfree": "true"}
     if subject.gpu is not None:
         config["cudaSupport"] = "true"
-    if sets_capabilities(subject.package, subject.gpu, subject.toolkit):
-        config["cudaCapabilities"] = f"[ {_CAPABILITY} ]"
-    if subject.branch.allow_broken:
+    if sets_capabilities(subject.spec, subject.package, subject.cell):
+        one = len(subject.capabilities) == 1
+        config["cudaCapabilities"] = f"[ {_CAPABILITY} ]" if one else nix.words(subject.capabilities)
+    if subject.pin.allow_broken:
         config["allowBroken"] = "true"
     arguments = {"system": nix.string(subject.cell.system), "config": nix.attributes(config)}
     if overlays := list(_overlays(subject)):
@@ -170,7 +171,17 @@ def _value(subject: Subject, item: object) -> str:
         package = _PACKAGE.fullmatch(written)
         return package[1] if package else nix.string(fill(written, subject.values))
 
-    return nix.value(item, text)
+    return nix.value(_spread(item, subject.capabilities), text)
+
+
+def _spread(item: object, capabilities: Sequence[str]) -> object:
+    """`item` with one entry per capability in place of `@capability@` in lists, in a build for several GPUs."""
+    if isinstance(item, Mapping):
+        return {key: _spread(one, capabilities) for key, one in item.items()}
+    if isinstance(item, list) and len(capabilities) > 1:
+        several = {"@capability@": capabilities, "@sm@": [one.replace(".", "") for one in capabilities]}
+        return [part for one in item for part in (several.get(one, [one]) if isinstance(one, str) else [one])]
+    return item
 
 
 def _attributes(subject: Subject) -> dict[str, str]:
@@ -241,8 +252,8 @@ def _long_description(subject: Subject) -> Iterator[str]:
     title = f"{subject.package.title} {subject.version}"
     python = f" for Python {subject.cell.python}" if subject.package.set == "python" else ""
     yield f"{title}{python}, built for one kind of hardware:"
-    if subject.gpu is not None:
-        yield f"- GPU: {subject.gpu.summary} (compute capability {subject.gpu.capability})"
+    if subject.gpu is not None and subject.toolkit is not None:
+        yield f"- GPU: {subject.gpu.summary} (compute capability {', '.join(subject.capabilities)})"
         driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)
-        yield f"- CUDA {subject.branch.cuda}, NVIDIA driver {driver} or newer"
+        yield f"- CUDA {subject.cell.cuda}, NVIDIA driver {driver} or newer"
     yield f"- CPU: {subject.isa.cpus}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 
 from ci_compiler.files.drift import MARK
 from ci_compiler.plan.matrix import Cell, Variant
@@ -17,27 +18,33 @@ NO_TEMPLATES: Mapping[str, str] = {}
 
 
 def recipes(spec: Spec, judged: Judged, branch: str, templates: Mapping[str, str] = NO_TEMPLATES) -> dict[str, str]:
-    """The recipes of `branch` by path from the repository's root, and their `.gitattributes`.
+    """The recipes of `branch` that are written, by path from the repository's root, and their `.gitattributes`.
 
-    `templates` are the texts of the spec's templates, by path (`template.paths`). Recipes of the maintainer's own are
-    left out. Raises InputError for a placeholder that a template has and no variant has a value for.
+    `templates` are the texts of the spec's templates, by path (`template.paths`). Recipes of the repository's own are
+    left out. Raises InputError for a template that is missing, or a placeholder that is unknown.
     """
     template.check(spec, templates)
+    made: dict[str, str] = {}
+    own = False
+    for cell in judged.cells:
+        for variant in cell.variants if cell.branch == branch else ():
+            if spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN:
+                own = True
+            else:
+                made[recipe_path(variant.name)] = recipe(spec, cell, variant, templates)
+    return {**_attributes_file(spec, made, own=own), **made}
+
+
+def _attributes_file(spec: Spec, made: Iterable[str], *, own: bool) -> dict[str, str]:
+    """The `.gitattributes` that marks compiled recipes, one by one where the branch has recipes of its own too."""
+    names = ([PurePosixPath(path).name for path in made] if own else ["*.nix"]) if made else []
     note = f"{nix.comment(MARK)} from {spec.document.file}: GitHub folds these in its view of changes.\n"
-    return {
-        f"{RECIPES}/.gitattributes": f"{note}*.nix linguist-generated=true\n",
-        **{
-            recipe_path(variant.name): recipe(spec, cell, variant, templates)
-            for cell in judged.cells
-            if cell.branch == branch
-            for variant in cell.variants
-            if spec.packages[variant.package].kind_of(variant.name) is not RecipeKind.OWN
-        },
-    }
+    lines = "".join(f"{name} linguist-generated=true\n" for name in names)
+    return {f"{RECIPES}/.gitattributes": f"{note}{lines}"} if names else {}
 
 
 def recipe(spec: Spec, cell: Cell, variant: Variant, templates: Mapping[str, str] = NO_TEMPLATES) -> str:
-    """The text of the recipe of `variant`, which is not one of the maintainer's own."""
+    """The text of the recipe of `variant`, which is not one of the repository's own."""
     subject = subject_of(spec, cell, variant)
     if subject.package.kind_of(variant.name) is RecipeKind.TEMPLATE:
         return template.render(subject, templates[subject.package.template])

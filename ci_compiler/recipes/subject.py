@@ -8,27 +8,32 @@ from dataclasses import dataclass
 from ci_compiler.hardware import CPU, Gpu, Isa, Toolkit
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.recipes import nix_text as nix
+from ci_compiler.recipes.capabilities import capabilities_of
 from ci_compiler.recipes.work_arounds import Piece, Traits, pieces_of
 from ci_compiler.spec.model import Branch, Package, Source, Spec
+from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.presets import Override
-from ci_compiler.variant import python_tag, variant_name
+from ci_compiler.variant import cuda_tag, python_tag, variant_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A variant with its branch, package and hardware. `gpu` is None for a CPU variant.
+    """A variant with its branch, package and hardware. `gpu` and `toolkit` are None for a CPU variant.
 
+    `pin` is the nixpkgs that it is built from, and `capabilities` are the compute capabilities that it is built for.
     `values` are those of the placeholders, and `override` what the package's compiled recipes override.
     """
 
     spec: Spec
     branch: Branch
+    pin: Pin
     package: Package
     cell: Cell
     variant: Variant
     gpu: Gpu | None
     isa: Isa
-    toolkit: Toolkit
+    toolkit: Toolkit | None
+    capabilities: tuple[str, ...]
     values: Mapping[str, str]
     override: Override
     pieces: tuple[Piece, ...]
@@ -41,7 +46,7 @@ class Subject:
     @property
     def source(self) -> Source | None:
         """The source that replaces the one of nixpkgs."""
-        return self.branch.sources.get(self.package.name)
+        return self.pin.sources.get(self.package.name)
 
     @property
     def pname(self) -> str:
@@ -57,8 +62,10 @@ class Subject:
 def subject_of(spec: Spec, cell: Cell, variant: Variant) -> Subject:
     """The subject of the recipe of `variant`."""
     branch, package = spec.branches[cell.branch], spec.packages[variant.package]
+    pin = branch.pin(cell.cuda)
     gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
-    isa, toolkit = spec.hardware.isa(cell.isa), spec.hardware.toolkit(branch.cuda)
+    isa, toolkit = spec.hardware.isa(cell.isa), spec.hardware.toolkit(cell.cuda) if cell.cuda else None
+    capabilities = capabilities_of(spec.hardware, cell)
     version = branch.versions[package.name]
     values = {
         "name": variant.name,
@@ -67,24 +74,24 @@ def subject_of(spec: Spec, cell: Cell, variant: Variant) -> Subject:
         "title": package.title,
         "version": version,
         "nix-version": nix.string(version),
-        "pname": variant_name(branch.pnames.get(package.name, package.name), cell.suffix),
+        "pname": variant_name(pin.pnames.get(package.name, package.name), cell.suffix),
         "branch": branch.name,
         "python": cell.python,
         "python-tag": python_tag(cell.python),
-        "cuda": str(toolkit.version) if gpu else "",
-        "cuda-tag": f"cuda{toolkit.version.major}_{toolkit.version.minor}" if gpu else "",
-        "cuda-packages": toolkit.attribute if gpu else "",
+        "cuda": cell.cuda,
+        "cuda-tag": cuda_tag(cell.cuda) if cell.cuda else "",
+        "cuda-packages": toolkit.attribute if toolkit else "",
         "gpu": cell.gpu,
-        "sm": cell.gpu.removeprefix("sm") if gpu else "",
-        "capability": str(gpu.capability) if gpu else "",
+        "sm": ";".join(one.replace(".", "") for one in capabilities),
+        "capability": ";".join(capabilities),
         "isa": isa.name,
         "flags": " ".join(isa.flags),
         "system": cell.system,
         "jobs": str(package.jobs),
-        "nixpkgs": branch.nixpkgs,
-        "nixpkgs-hash": branch.nixpkgs_hash,
+        "nixpkgs": pin.nixpkgs,
+        "nixpkgs-hash": pin.nixpkgs_hash,
     }
-    if source := branch.sources.get(package.name):
+    if source := pin.sources.get(package.name):
         values["source"] = fetch(source, fetcher="final", tag=source.tag.replace(version, "${version}"))
     traits = Traits(
         package=package.name,
@@ -93,17 +100,19 @@ def subject_of(spec: Spec, cell: Cell, variant: Variant) -> Subject:
         cuda=gpu is not None,
         cudnn=gpu is None or gpu.cudnn,
         source=source is not None,
-        work_arounds=branch.work_arounds,
+        work_arounds=pin.work_arounds,
     )
     return Subject(
         spec=spec,
         branch=branch,
+        pin=pin,
         package=package,
         cell=cell,
         variant=variant,
         gpu=gpu,
         isa=isa,
         toolkit=toolkit,
+        capabilities=capabilities,
         values=values,
         override=package.overrides["gpu" if gpu else "cpu"],
         pieces=pieces_of(traits, spec.work_arounds),

@@ -15,8 +15,8 @@ from ci_compiler.spec.placeholders import fill, unknown
 
 def paths(spec: Spec) -> tuple[str, ...]:
     """The paths of the spec's templates, from the repository's root."""
-    used = (package.template for package in spec.packages.values() if RecipeKind.TEMPLATE in package.recipes.values())
-    return tuple(dict.fromkeys(used))
+    using = (package for package in spec.packages.values() if package.may_be(RecipeKind.TEMPLATE))
+    return tuple(dict.fromkeys(package.template for package in using))
 
 
 def check(spec: Spec, templates: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from ci_compiler.spec.packages import WorkAround
+from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.work_arounds import FOLDER, table
 
 

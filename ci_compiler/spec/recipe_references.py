@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, RecipeKind, Spec
-from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.placeholders import unknown
 from ci_compiler.spec.presets import presets
 from ci_compiler.spec.work_arounds import work_arounds
@@ -39,16 +37,11 @@ def _check_package(spec: Spec, package: Package) -> Iterator[Finding]:
     if package.preset not in presets():
         message = f"unknown preset {package.preset!r}{nearest(package.preset, presets())}"
         yield spec.finding((*path, "preset"), Code.UNKNOWN_PRESET, message)
-    for pattern, kind in package.recipes.items():
-        by_pattern = (*path, "recipes", pattern)
-        where = by_pattern if by_pattern in spec.document.keys else (*path, "recipes")
-        try:
-            matcher(pattern)
-        except (ValueError, re.error) as error:
-            yield spec.finding(where, Code.WRONG_PATTERN, str(error), key=where == by_pattern)
+    for pattern, kind in package.recipes:
         if kind is RecipeKind.TEMPLATE and not package.template:
+            by_pattern = (*path, "recipes", pattern)
             message = f"recipes of {package.name} come from a template, and `template` names none"
-            yield spec.finding(where, Code.TEMPLATE_MISSING, message)
+            yield spec.finding(by_pattern, Code.TEMPLATE_MISSING, message)
     for key in _WITH_PLACEHOLDERS:
         yield from _check_texts(spec, (*path, key), _written(spec, (*path, key)))
 

@@ -14,7 +14,8 @@ from ci_compiler.workflows.model import CallJob, Input, OnCall, Workflow
 
 def workflow(spec: Spec) -> Workflow:
     """`cell.yml`."""
-    packages = [package for package in in_build_order(spec.packages) if package.repository is None]
+    taken = {package.name for _, _, packages in spec.axes for package in packages if package.repository is None}
+    packages = [package for package in in_build_order(spec.packages) if package.name in taken]
     return Workflow(
         name="cell",
         on=[OnCall(inputs=_inputs(spec), secrets=variant.secret_input(spec))],
@@ -24,7 +25,7 @@ def workflow(spec: Spec) -> Workflow:
 
 def _inputs(spec: Spec) -> dict[str, Input]:
     return {
-        "cell": Input(description="What its variants' names end in, behind the package."),
+        "cell": Input(description="What its variants' names end in, after the package."),
         "chosen": Input(description="The names of the variants that this run builds, as a JSON list."),
         "branch": Input(description="The branch that it is built for."),
         "commit": Input(description="The commit that holds its recipes."),

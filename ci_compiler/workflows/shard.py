@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 
+from ci_compiler.hardware import BASELINE
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.selection import ALL
 from ci_compiler.plan.sharding import Shard, job_id, job_name
 from ci_compiler.spec.model import Spec
-from ci_compiler.variant import cell_suffix, recipe_path, variant_name
+from ci_compiler.spec.packages import RecipeKind
+from ci_compiler.variant import RECIPES, recipe_path, variant_name
 from ci_compiler.workflows import variant
-from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VERDICT, expression, local
+from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VARIANT, VERDICT, expression, local
 from ci_compiler.workflows.model import (
     CallJob,
     Concurrency,
@@ -24,6 +28,7 @@ from ci_compiler.workflows.model import (
 )
 from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.steps import select_job, verdict_job
+from ci_compiler.workflows.writer import Node
 
 _DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 _MAY_PUBLISH = {
@@ -35,7 +40,7 @@ _MAY_PUBLISH = {
 
 def workflow(spec: Spec, shard: Shard) -> Workflow:
     """The workflow of `shard`."""
-    publish = _MAY_PUBLISH[spec.publish.on_push]
+    publish = _MAY_PUBLISH[spec.publish.on_push] if spec.branches[shard.branch].publish else "false"
     cells = _cells(spec, shard, publish)
     verdict = verdict_job(spec, "Verdict", [SELECT, *cells], chosen=CHOSEN, branch=shard.branch, publish=publish)
     head = expression(f"github.event_name == 'push' && github.sha || '{shard.branch}'")
@@ -56,13 +61,13 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
 
 
 def _triggers(spec: Spec, shard: Shard) -> Iterator[Trigger]:
-    yield OnDispatch(
-        inputs={
-            "variant": Input(description="What to build.", type="choice", default=ALL, options=[ALL, *shard.variants]),
-            "publish": _switch(f"Publish what passes its tests (from {shard.branch} alone)."),
-            "again": _switch("Publish even what shows as published (a changed recipe of the same version)."),
-        }
-    )
+    inputs = {
+        "variant": Input(description="What to build.", type="choice", default=ALL, options=[ALL, *shard.variants])
+    }
+    if spec.branches[shard.branch].publish:
+        inputs["publish"] = _switch(f"Publish what passes its tests (from {shard.branch} alone).")
+        inputs["again"] = _switch("Publish even what shows as published (a changed recipe of the same version).")
+    yield OnDispatch(inputs=inputs)
     yield OnPush(branches=[shard.branch], paths=_paths(spec, shard))
     if spec.schedule:
         days = ",".join(str(_DAYS[day]) for day in sorted(spec.schedule.days, key=_DAYS.__getitem__))
@@ -75,19 +80,22 @@ def _switch(description: str) -> Input:
 
 
 def _paths(spec: Spec, shard: Shard) -> list[str]:
-    """One pattern per package and Python, which matches the recipes of this shard and no others.
+    """The patterns of the recipes of this shard: one per package and Python, and one per name without an ISA.
 
-    Then what the packages' recipes read: a path matches the file, and with `/**` what is in the folder.
+    Recipes that the repository writes itself may also be folders. Then what the packages' recipes read: a path matches
+    the file, and with `/**` what is in the folder.
     """
     found: dict[str, None] = {}
     packages: dict[str, None] = {}
     for cell, _ in shard.cells:
-        suffix = cell_suffix(python=cell.python, cuda=cell.cuda, gpu=cell.gpu, isa="*")
+        any_isa = replace(cell, isa=cell.isa if cell.isa == BASELINE else "*").suffix
         for one in cell.variants:
-            found[recipe_path(variant_name(one.package, suffix))] = None
+            name = cell.listed or variant_name(one.package, any_isa)
+            found[recipe_path(name)] = None
+            if spec.packages[one.package].kind_of(one.name) is RecipeKind.OWN:
+                found[f"{RECIPES}/{name}/**"] = None
             packages[one.package] = None
-    for name in packages:
-        package = spec.packages[name]
+    for package in map(spec.packages.__getitem__, packages):
         found |= {pattern: None for path in package.shared for pattern in (path, f"{path}/**")}
         found |= dict.fromkeys(package.overlays)
     return list(found)
@@ -110,7 +118,13 @@ def _backend(spec: Spec) -> list[UsesStep]:
 def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, CallJob]:
     """The jobs of the cells. A fleet has thousands, so what several share is made once."""
     permissions, secrets = variant.build_permissions(spec), variant.secret_passed(spec)
-    uses, again = local(CELL), expression("inputs.again == true")
+    publishes = spec.branches[shard.branch].publish
+    shared: dict[str, Node] = {
+        "branch": shard.branch,
+        "commit": COMMIT,
+        "publish": publish if publishes else False,
+        "again": expression("inputs.again == true") if publishes else False,
+    }
     routes = {id(route): route for _, route in shard.cells}
     machines = {key: variant.machines(route) for key, route in routes.items()}
     return {
@@ -118,19 +132,18 @@ def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, CallJob]:
             name=job_name(cell),
             needs=SELECT,
             if_=expression(f"contains(fromJSON(needs.{SELECT}.outputs.cells), '{cell.suffix}')"),
-            uses=uses,
+            uses=_CALLED[bool(cell.listed)],
             permissions=permissions,
-            with_={
-                "cell": cell.suffix,
-                "chosen": CHOSEN,
-                "branch": cell.branch,
-                "commit": COMMIT,
-                "publish": publish,
-                "again": again,
-                **machines[id(route)],
-                **variant.neighbours(cell, route),
-            },
+            with_={**_subject(cell), **shared, **machines[id(route)], **variant.neighbours(cell, route)},
             secrets=secrets,
         )
         for cell, route in shard.cells
     }
+
+
+_CALLED = {False: local(CELL), True: local(VARIANT)}
+"""The workflow that builds a cell, by whether the cell is that of a listed variant."""
+
+
+def _subject(cell: Cell) -> dict[str, Node]:
+    return {"name": cell.listed} if cell.listed else {"cell": cell.suffix, "chosen": CHOSEN}

@@ -29,11 +29,11 @@ def checkout(ref: str = "", *, history: bool = False, credentials: bool = False)
     return UsesStep(name="Check out", uses=pinned("actions/checkout"), with_=options)
 
 
-def select_job(spec: Spec, arguments: str, output: str, *, ref: str = "", before: Sequence[Step] = ()) -> Job:
+def select_job(spec: Spec, arguments: str, *outputs: str, ref: str = "", before: Sequence[Step] = ()) -> Job:
     """The job that chooses the variants: checks out `ref` and runs `ci-compile choose` with `arguments`.
 
-    `before` are further steps that the command needs. The outputs are the commit, the chosen variants, and `output`,
-    one of the others that the command writes.
+    `before` are further steps that the command needs. The outputs are the commit, the chosen variants, and `outputs`
+    among the others that the command writes.
     """
     choose = RunStep(name="Choose the variants", id="choose", run=f"ci-compile choose {arguments}")
     return Job(
@@ -41,7 +41,7 @@ def select_job(spec: Spec, arguments: str, output: str, *, ref: str = "", before
         runs_on=spec.hosted,
         timeout_minutes=10,
         permissions=READ,
-        outputs={key: expression(f"steps.choose.outputs.{key}") for key in ("commit", "chosen", output)},
+        outputs={key: expression(f"steps.choose.outputs.{key}") for key in ("commit", "chosen", *outputs)},
         steps=[checkout(ref, history=True), SETUP, *before, choose],
     )
 

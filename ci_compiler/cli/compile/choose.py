@@ -27,7 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints `commit`, `chosen`, `cells` and `matrix`, also to $GITHUB_OUTPUT; variants left over go to the summary."""
+    """Prints `commit`, `chosen`, `cells`, `matrix` and `listed`, also to $GITHUB_OUTPUT.
+
+    Variants that are left over go to the summary.
+    """
     from ci_compiler.errors import nearest, wrong
     from ci_compiler.git import Git
     from ci_compiler.plan.pipeline import plan
@@ -54,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         "chosen": json.dumps(choice.variants),
         "cells": json.dumps(choice.suffixes),
         "matrix": json.dumps(legs(choice.cells)),
+        "listed": json.dumps(legs(choice.cells, listed=True)),
     }
     _write(outputs)
     _summarise(decided, choice)

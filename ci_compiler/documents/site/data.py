@@ -39,14 +39,15 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
         "names": products.as_data(),
         "branch_order": list(spec.branches),
         "branches": {
-            name: {"cuda": branch.cuda, "versions": dict(branch.versions)} for name, branch in spec.branches.items()
+            name: {"cuda": list(branch.toolkits), "versions": dict(branch.versions)}
+            for name, branch in spec.branches.items()
         },
         "packages": {
             package.name: {"title": package.title, "here": package.repository is None}
             for package in in_build_order(spec.packages)
         },
         "pythons": python_order(spec),
-        "axis": [axis.name for axis in spec.matrix.gpus],
+        "axis": list(spec.gpus),
         **_cells(plan),
         "pools": {pool.name: str(pool.runs_on) for pool in spec.pools},
         "left_out": [as_json(left_out_row(spec, one)) for one in plan.judged.left_out],

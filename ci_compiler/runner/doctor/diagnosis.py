@@ -94,7 +94,7 @@ def _subject(spec: Spec, cells: tuple[Cell, ...], name: str) -> AssignedVariant:
     for cell in cells:
         for variant in cell.variants:
             if variant.name == name:
-                cuda = None if cell.gpu == CPU else spec.hardware.toolkit(spec.branches[cell.branch].cuda)
+                cuda = spec.hardware.toolkit(cell.cuda) if cell.cuda else None
                 return AssignedVariant(name=name, package=spec.packages[variant.package], cell=cell, toolkit=cuda)
     found = explain(plan(spec), name)
     if found.unknown:

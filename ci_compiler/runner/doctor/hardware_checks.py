@@ -128,7 +128,7 @@ def _toolkits(work: Assignment, devices: list[GpuDevice]) -> list[Toolkit]:
         return [work.subject.toolkit] if work.subject.toolkit else []
     gpus = {cell.gpu for cell in work.cells if cell.gpu != CPU}
     run = {name for name in gpus if any(device.runs(hardware, hardware.gpu(name)) for device in devices)}
-    versions = {work.spec.branches[cell.branch].cuda for cell in work.cells if cell.gpu in run}
+    versions = {cell.cuda for cell in work.cells if cell.gpu in run}
     return sorted(map(hardware.toolkit, versions), key=lambda one: one.version)
 
 

@@ -63,7 +63,7 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, log: Path, secrets: Secr
         version=built.version,
         branch=built.cell.branch,
         commit=commit,
-        nixpkgs=spec.branches[built.cell.branch].nixpkgs,
+        nixpkgs=spec.branches[built.cell.branch].pin(built.cell.cuda).nixpkgs,
         backend=spec.backend,
         derivation=result.derivation,
         store_path=result.store_path,

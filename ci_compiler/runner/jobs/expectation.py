@@ -64,7 +64,7 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, override: Overrid
     made = Expectation(
         module=row["module"],
         version=built.version,
-        cuda=spec.branches[cell.branch].cuda if gpu else "",
+        cuda=cell.cuda,
         architectures=(f"sm_{gpu.name.removeprefix('sm')}",) if gpu else (),
         cudnn=gpu is not None and gpu.cudnn,
         dispatch=tuple(rows["dispatch"].get(cell.isa, ())),

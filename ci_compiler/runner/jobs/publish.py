@@ -54,7 +54,7 @@ def publish(spec: Spec, root: Path, manifest: Manifest, out: Path, secrets: Secr
 
 
 def _publish(spec: Spec, root: Path, manifest: Manifest, secrets: Secrets, *, again: bool) -> Outcome:
-    version = spec.branches[manifest.branch].versions[manifest.package]
+    version = spec.branches[manifest.branch].versions.get(manifest.package, manifest.version)
     if manifest.version != version:
         message = f"was built as version {manifest.version}, and {manifest.branch} is at {version}; build it again"
         raise failure(manifest.name, Code.OTHER_VERSION, message)
