@@ -22,7 +22,7 @@ from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.sharding import job_name
 from ci_compiler.recipes.render import recipes
 from ci_compiler.reports.select import Wishes, select
-from ci_compiler.runner.jobs.targets import find
+from ci_compiler.runner.targets import find
 from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.variant import VariantName, recipe_name, recipe_path

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.secret import Secret
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobContext:
+class JobContext(NamedTuple):
     """Where a job runs a backend's programs: the root of the checkout, the spec's owner and cache, and the secrets.
 
     `secrets` has the publishing secrets that the job was given, by name. `seconds` limits each program.
@@ -26,8 +24,7 @@ class JobContext:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeededVariant:
+class NeededVariant(NamedTuple):
     """A variant that another one is built with: its name and the path of its recipe.
 
     `expression` is a Nix expression of its derivation if another repository builds it, else ''.
@@ -38,8 +35,7 @@ class NeededVariant:
     expression: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildOrder:
+class BuildOrder(NamedTuple):
     """A variant to build: its name, the path of its recipe, what it needs, and the file for the log."""
 
     name: str
@@ -48,8 +44,7 @@ class BuildOrder:
     log: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildResult:
+class BuildResult(NamedTuple):
     """The result of a build, as the manifest states it.
 
     `store_path` is the output to install, `outputs` are all. `closure` has the hash of the content of each output and

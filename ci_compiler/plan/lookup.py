@@ -6,7 +6,7 @@ The answers come from the plan; nothing is decided here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ci_compiler.errors import Place, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
@@ -20,8 +20,7 @@ from ci_compiler.stages import Stage, stages
 from ci_compiler.variant import EXAMPLE, VariantName, recipe_path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltVariant:
+class BuiltVariant(NamedTuple):
     """A variant that is built, on one of its branches."""
 
     variant: Variant
@@ -35,11 +34,6 @@ class BuiltVariant:
     def recipe(self) -> str:
         """The path of its recipe."""
         return recipe_path(self.variant.name)
-
-    @property
-    def workflow(self) -> str:
-        """Its shard's file."""
-        return self.shard.path
 
     @property
     def job(self) -> str:
@@ -61,37 +55,34 @@ class BuiltVariant:
                 yield stage, f"not run: {self.route.skipped[stage]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbsentVariant:
+class AbsentVariant(NamedTuple):
     """A variant that is not built: the reason, and the place in the spec that causes it."""
 
     reason: str
     place: Place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(NamedTuple):
     """Where a variant is built, or why it is not; `unknown` says what is wrong with a name that no variant can have."""
 
     name: str
-    built: tuple[BuiltVariant, ...]
-    absent: tuple[AbsentVariant, ...]
-    unknown: str
+    built: tuple[BuiltVariant, ...] = ()
+    absent: tuple[AbsentVariant, ...] = ()
+    unknown: str = ""
 
 
 def explain(plan: Plan, name: str) -> Explanation:
     """What the plan says about the variant `name`."""
-    built = tuple(_built(plan, name))
-    if built:
-        return Explanation(name=name, built=built, absent=(), unknown="")
+    if built := tuple(_built(plan, name)):
+        return Explanation(name=name, built=built)
     wanted = VariantName.parse(name)
     if wanted is None:
         names = {variant.name for cell in plan.judged.cells for variant in cell.variants}
         problem = f"{name!r} is not a variant's name ({EXAMPLE}){nearest(name, names)}"
-    else:
-        problem = _unknown(plan.spec, wanted)
-    absent = () if problem or wanted is None else tuple(_absent(plan, wanted))
-    return Explanation(name=name, built=(), absent=absent, unknown=problem)
+        return Explanation(name=name, unknown=problem)
+    if problem := _unknown(plan.spec, wanted):
+        return Explanation(name=name, unknown=problem)
+    return Explanation(name=name, absent=tuple(_absent(plan, wanted)))
 
 
 def _built(plan: Plan, name: str) -> Iterator[BuiltVariant]:
@@ -119,11 +110,9 @@ def _selected_by(spec: Spec, cell: Cell, variant: Variant) -> Place:
     if cell.isa in axis.isas:
         return spec.place(*root, "isas", axis.isas.index(cell.isa))
     also = axis.also.get(cell.branch, ())
-    return (
-        spec.place(*root, "also", cell.branch, also.index(cell.isa))
-        if cell.isa in also
-        else spec.place(*root, key=True)
-    )
+    if cell.isa in also:
+        return spec.place(*root, "also", cell.branch, also.index(cell.isa))
+    return spec.place(*root, key=True)
 
 
 def _unknown(spec: Spec, wanted: VariantName) -> str:
@@ -152,9 +141,8 @@ def _absent(plan: Plan, wanted: VariantName) -> Iterator[AbsentVariant]:
             continue
         out = next((one for one in plan.judged.left_out if _is(one, branch.name, wanted)), None)
         if out is not None:
-            yield AbsentVariant(
-                reason=f"left out on {branch.name}: {out.reason} ({out.code})", place=spec.place(*out.path)
-            )
+            reason = f"left out on {branch.name}: {out.reason} ({out.code})"
+            yield AbsentVariant(reason=reason, place=spec.place(*out.path))
         else:
             yield _not_selected(spec, branch, wanted)
 

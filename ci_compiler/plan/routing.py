@@ -42,22 +42,13 @@ class Route:
         return {stage: replace(cell, gpu=gpu, isa=isa).suffix for stage, (gpu, isa) in self.neighbours.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routed:
-    """A route for every cell, in the order of the cells, with the errors and warnings about the routes."""
-
-    routes: tuple[Route, ...]
-    findings: tuple[Finding, ...]
-
-
-def route(spec: Spec, cells: tuple[Cell, ...]) -> Routed:
-    """The route of each of `cells`."""
+def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple[Finding, ...]]:
+    """The route of each of `cells`, in their order, and the errors and warnings about the routes."""
     router = _Router(spec, cells)
     routes = tuple(map(router.route, cells))
-    findings = [
-        *router.lacks.values(), *_stealing_pools(spec), *_unused_pools(spec, routes), *_without_a_cache(spec, routes)
-    ]  # fmt: skip
-    return Routed(routes=routes, findings=tuple(findings))
+    distinct = tuple({id(route): route for route in routes}.values())
+    lacks, unused = router.lacks.values(), _unused_pools(spec, distinct)
+    return routes, (*lacks, *_stealing_pools(spec), *unused, *_without_a_cache(spec, distinct))
 
 
 class _Router:
@@ -69,13 +60,12 @@ class _Router:
         self.runs = {pool.name: spec.hardware.runs([*pool.cpu, systems[pool.system].baseline]) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[str, Finding] = {}
-        self.needs = {name: (package.disk, package.memory) for name, package in spec.packages.items()}
         self.pairing = [stage for stage in stages() if stage.neighbour and self._is_on(stage)]
         self.cells = {_key(cell, cell.gpu, cell.isa) for cell in cells} if self.pairing else set()
 
     def route(self, cell: Cell) -> Route:
-        disk = max(self.needs[variant.package][0] for variant in cell.variants)
-        memory = max(self.needs[variant.package][1] for variant in cell.variants)
+        packages = [self.spec.packages[variant.package] for variant in cell.variants]
+        disk, memory = max(one.disk for one in packages), max(one.memory for one in packages)
         neighbours = {stage: self._neighbour(stage.neighbour, cell) for stage in self.pairing}
         needs = (cell.system, cell.gpu, cell.isa, disk, memory, self._pool_of(cell), tuple(neighbours.values()))
         if needs not in self.known:
@@ -164,10 +154,6 @@ def scarcity(hardware: Hardware, pool: Pool, gpu: str = CPU) -> tuple[bool, bool
     return (bool(pool.gpu), gpu not in {CPU, pool.gpu}, -pool.count, len(hardware.runs(pool.cpu)))
 
 
-def _label_set(runs_on: RunsOn) -> frozenset[str]:
-    return frozenset(label.lower() for label in runs_on.labels)
-
-
 def _stealing_pools(spec: Spec) -> Iterator[Finding]:
     """Warnings about pools whose jobs GitHub may also assign to machines of another pool (labels ignore case)."""
     for pool, other in permutations(spec.pools, 2):
@@ -184,7 +170,7 @@ def _serves(machines: RunsOn, job: RunsOn) -> bool:
     if machines.scale_set or job.scale_set:
         return machines.scale_set == job.scale_set
     in_group = not job.group or job.group.lower() == machines.group.lower()
-    return in_group and _label_set(job) <= _label_set(machines)
+    return in_group and {label.lower() for label in job.labels} <= {label.lower() for label in machines.labels}
 
 
 def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
@@ -195,9 +181,9 @@ def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]
         message = f"backend {spec.backend} publishes into a binary cache: without a `cache` publishing fails"
         yield spec.finding(("backend",), Code.NO_CACHE, message)
         return
-    for pools in {id(route): route.pools for route in routes}.values():
-        build = pools.get(BUILD)
-        other = next((pool for pool in pools.values() if build and pool.name != build.name), None)
+    for route in routes:
+        build = route.pools.get(BUILD)
+        other = next((pool for pool in route.pools.values() if build and pool.name != build.name), None)
         if build and other:
             message = (
                 f"what {build.name} builds, {other.name} tests or publishes: without a `cache` to bring it there, "
@@ -208,7 +194,7 @@ def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]
 
 
 def _unused_pools(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
-    used = {pool.name for known in {id(route): route for route in routes}.values() for pool in known.pools.values()}
+    used = {pool.name for route in routes for pool in route.pools.values()}
     for pool in spec.pools:
         if pool.name not in used:
             yield spec.finding(("runners", pool.name), Code.UNUSED_POOL, f"no job goes to {pool.name}", key=True)

@@ -44,7 +44,7 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
                 if name not in spec.packages:
                     message = f"unknown package {name!r}{nearest(name, spec.packages)}"
                     yield spec.finding((*path, key, name), Code.UNKNOWN_PACKAGE, message, key=True)
-        known = (*work_arounds(), *spec.work_arounds)
+        known = _known_work_arounds(spec)
         for index, name in enumerate(branch.work_arounds):
             if name not in known:
                 message = f"unknown work-around {name!r}{nearest(name, known)}"
@@ -59,6 +59,7 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
 def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
     """Each toolkit is known; each pin that compiled recipes use names a nixpkgs commit and known work-arounds."""
     path: Path_ = ("branches", branch.name)
+    known = _known_work_arounds(spec)
     compiled = next((one for one in spec.packages.values() if _compiles_on(one, branch)), None)
     for index, (cuda, pin) in enumerate(branch.toolkits.items()):
         entry = _entry(spec, branch, index, cuda)
@@ -75,6 +76,10 @@ def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
             yield spec.finding(entry, Code.UNKNOWN_PACKAGE, message, key=as_key)
     if compiled and not branch.nixpkgs and not branch.toolkits:
         yield _no_nixpkgs(spec, path, branch, compiled)
+
+
+def _known_work_arounds(spec: Spec) -> tuple[str, ...]:
+    return (*work_arounds(), *spec.work_arounds)
 
 
 def _entry(spec: Spec, branch: Branch, index: int, cuda: str) -> Path_:

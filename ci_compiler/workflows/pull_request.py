@@ -16,20 +16,8 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, FORK_GUARD, SELECT, VARIANT, VERDICT, expression, local
-from ci_compiler.workflows.model import (
-    READ,
-    CallJob,
-    Concurrency,
-    Job,
-    OnPullRequest,
-    RunStep,
-    Step,
-    Strategy,
-    UsesStep,
-    Workflow,
-)
-from ci_compiler.workflows.pins import pinned
-from ci_compiler.workflows.steps import SETUP, checkout, select_job, verdict_job
+from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
+from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, select_job, verdict_job
 from ci_compiler.workflows.writer import Node
 
 CELLS, LISTED = "cells", "listed"
@@ -45,7 +33,7 @@ CHECK = "Pull request verdict"
 def workflow(spec: Spec) -> Workflow:
     """`pull-request.yml`."""
     compare = RunStep(name="Compile and compare", run='ci-compile --check --diff --branch "$BRANCH"')
-    nix = UsesStep(name="Set up Nix", uses=pinned("cachix/install-nix-action"))
+    nix = action_step("Set up Nix", "cachix/install-nix-action")
     audit = RunStep(name="Audit", run='ci-compile audit . --branch "$BRANCH"')
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
@@ -62,11 +50,11 @@ def workflow(spec: Spec) -> Workflow:
     verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, branch=BASE, publish="false")
     return Workflow(
         name="pull request",
-        on=[OnPullRequest(branches=list(spec.branches))],
-        concurrency=Concurrency(
-            group=f"pull-request-{expression('github.event.pull_request.number')}",
-            cancel_in_progress=True,
-        ),
+        on={"pull_request": {"branches": list(spec.branches)}},
+        concurrency={
+            "group": f"pull-request-{expression('github.event.pull_request.number')}",
+            "cancel-in-progress": True,
+        },
         jobs={**jobs, VERDICT: verdict},
     )
 
@@ -78,11 +66,10 @@ def legs(cells: Sequence[tuple[Cell, Route]], *, listed: bool = False) -> list[d
 
 
 def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
-    return Job(
-        name=name,
-        runs_on=spec.hosted,
-        timeout_minutes=30,
-        permissions=READ,
+    return hosted_job(
+        spec,
+        name,
+        minutes=30,
         env={"BASE": expression("github.event.pull_request.base.sha"), "BRANCH": BASE},
         steps=[checkout(history=True), SETUP, *steps],
     )
@@ -97,7 +84,10 @@ def _calls(spec: Spec, name: str, output: str) -> CallJob:
         name=expression(f"matrix.{next(iter(subject))}"),
         needs=SELECT,
         if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {FORK_GUARD}"),
-        strategy=Strategy(matrix={"include": expression(f"fromJSON(needs.{SELECT}.outputs.{output})")}),
+        strategy={
+            "fail-fast": False,
+            "matrix": {"include": expression(f"fromJSON(needs.{SELECT}.outputs.{output})")},
+        },
         uses=local(VARIANT if name == LISTED else CELL),
         permissions=variant.build_permissions(spec),
         with_={

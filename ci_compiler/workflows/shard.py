@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ci_compiler.hardware import BASELINE
@@ -15,18 +14,7 @@ from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VARIANT, VERDICT, expression, local
-from ci_compiler.workflows.model import (
-    CallJob,
-    Concurrency,
-    Input,
-    OnDispatch,
-    OnPush,
-    OnSchedule,
-    Trigger,
-    UsesStep,
-    Workflow,
-)
-from ci_compiler.workflows.pins import pinned
+from ci_compiler.workflows.model import CallJob, UsesStep, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import select_job, verdict_job
 from ci_compiler.workflows.writer import Node
 
@@ -54,29 +42,32 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     return Workflow(
         name=shard.title,
         run_name=f"{shard.title} ({expression('inputs.variant || github.event_name')})",
-        on=list(_triggers(spec, shard)),
-        concurrency=Concurrency(group="-".join(group), cancel_in_progress=False),
+        on=_triggers(spec, shard),
+        concurrency={"group": "-".join(group), "cancel-in-progress": False},
         jobs={SELECT: select, **cells, VERDICT: verdict},
     )
 
 
-def _triggers(spec: Spec, shard: Shard) -> Iterator[Trigger]:
-    inputs = {
-        "variant": Input(description="What to build.", type="choice", default=ALL, options=[ALL, *shard.variants])
+def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
+    inputs: dict[str, Node] = {
+        "variant": input_node("What to build.", "choice", default=ALL, options=[ALL, *shard.variants]),
     }
     if spec.branches[shard.branch].publish:
         inputs["publish"] = _switch(f"Publish what passes its tests (from {shard.branch} alone).")
         inputs["again"] = _switch("Publish even what shows as published (a changed recipe of the same version).")
-    yield OnDispatch(inputs=inputs)
-    yield OnPush(branches=[shard.branch], paths=_paths(spec, shard))
+    triggers: dict[str, Node] = {
+        "workflow_dispatch": {"inputs": inputs},
+        "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},
+    }
     if spec.schedule:
         days = ",".join(str(_DAYS[day]) for day in sorted(spec.schedule.days, key=_DAYS.__getitem__))
         minute, hour = _stagger(shard.name)
-        yield OnSchedule(cron=f"{minute} {hour} * * {days}")
+        triggers["schedule"] = [{"cron": f"{minute} {hour} * * {days}"}]
+    return triggers
 
 
-def _switch(description: str) -> Input:
-    return Input(description=description, type="boolean", required=None, default=False)
+def _switch(description: str) -> Node:
+    return {"description": description, "type": "boolean", "default": False}
 
 
 def _paths(spec: Spec, shard: Shard) -> list[str]:
@@ -112,7 +103,7 @@ def _backend(spec: Spec) -> list[UsesStep]:
     if spec.schedule is None or spec.schedule.build == "all" or not spec.backend.installer:
         return []
     on_schedule = expression("github.event_name == 'schedule'")
-    return [UsesStep(name=f"Set up {spec.backend.title}", if_=on_schedule, uses=pinned(spec.backend.installer))]
+    return [action_step(f"Set up {spec.backend.title}", spec.backend.installer, if_=on_schedule)]
 
 
 def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, CallJob]:

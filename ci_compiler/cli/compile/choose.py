@@ -96,7 +96,7 @@ def _affected(git: Git, decided: Plan, base: str, branch: str) -> Sequence[str]:
 
 def _published(decided: Plan, root: Path, branch: str, name: str) -> bool:
     from ci_compiler.errors import InputError, StageError
-    from ci_compiler.runner.jobs.published import is_published
+    from ci_compiler.runner.jobs.publish import is_published
 
     try:
         return is_published(decided.spec, root, branch, name)

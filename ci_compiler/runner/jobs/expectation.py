@@ -42,26 +42,14 @@ class Expectation:
         return json.dumps(asdict(self))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Override:
-    """Expectations given by the user in place of the spec's; None: as in the spec."""
-
-    version: str | None = None
-    cuda: str | None = None
-    architectures: tuple[str, ...] | None = None
-
-
-AS_THE_SPEC_SAYS = Override()
-
-
-def expectation(spec: Spec, built: BuiltVariant, stage: Stage, override: Override = AS_THE_SPEC_SAYS) -> Expectation:
-    """What `stage` expects when it tests `built`."""
+def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> Expectation:
+    """What `stage` expects when it tests `built`. `given` replaces fields of the result."""
     cell, package = built.cell, spec.packages[built.variant.package]
     rows = _table()
     row = rows["packages"].get(package.attribute) or rows["other"] | {"module": package.attribute.replace("-", "_")}
     gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
     on_gpu = stage.needs_gpu and gpu is not None
-    made = Expectation(
+    wanted = Expectation(
         module=row["module"],
         version=built.version,
         cuda=cell.cuda,
@@ -73,8 +61,7 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, override: Overrid
         numerics=tuple(row["numerics"]),
         gpu_numerics=(*row["numerics"], *row["gpu-numerics"]) if on_gpu else (),
     )
-    given = {name: value for name, value in asdict(override).items() if value is not None}
-    return replace(made, **given)
+    return replace(wanted, **given)
 
 
 @cache
