@@ -1,6 +1,6 @@
 """Placeholders such as `@capability@`, which stand for a value of the variant in recipes, templates and work-arounds.
 
-A placeholder is a word of lower-case letters, digits and hyphens between two `@`. `@@` stands for one `@`.
+A placeholder is a word of lower-case letters, digits and hyphens between two `@`. `@@word@@` stands for `@word@`.
 """
 
 from __future__ import annotations
@@ -40,18 +40,16 @@ OF_A_GPU = frozenset({"cuda", "cuda-tag", "cuda-packages", "sm", "capability"})
 OF_AN_ARCHITECTURE = frozenset({"gpu", "sm", "capability"})
 """The placeholders that name the GPU architecture."""
 
-_WORD = re.compile(r"@(?:([a-z][a-z0-9-]*)?)@")
+_WORD = re.compile(r"@(?P<kept>@[a-z][a-z0-9-]*@)@|@(?P<word>[a-z][a-z0-9-]*)@")
 
 
 def unknown(text: str) -> Iterator[tuple[int, str]]:
     """The offset of each unknown placeholder in `text`, with the message about it."""
     for match in _WORD.finditer(text):
-        word = match[1]
+        word = match["word"]
         if word is not None and word not in PLACEHOLDERS:
-            yield (
-                match.start(),
-                f"unknown placeholder {match[0]} (@@{word}@@ is that text){nearest(word, PLACEHOLDERS)}",
-            )
+            message = f"unknown placeholder {match[0]} (@{match[0]}@ is that text){nearest(word, PLACEHOLDERS)}"
+            yield match.start(), message
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
@@ -61,9 +59,9 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     """
 
     def value(match: re.Match[str]) -> str:
-        if match[1] is None:
-            return "@"
-        found = values[match[1]]
+        if match["word"] is None:
+            return match["kept"]
+        found = values[match["word"]]
         if "\n" not in found:
             return found
         line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
@@ -75,7 +73,11 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 def mentioned(value: object) -> frozenset[str]:
     """The placeholders in the texts of a JSON value."""
     if isinstance(value, str):
-        return frozenset(filter(None, _WORD.findall(value))) if "@" in value else frozenset()
+        return (
+            frozenset(match["word"] for match in _WORD.finditer(value) if match["word"])
+            if "@" in value
+            else frozenset()
+        )
     if isinstance(value, Mapping):
         return frozenset().union(*map(mentioned, value.values()))
     return frozenset().union(*map(mentioned, value)) if isinstance(value, list | tuple) else frozenset()
