@@ -145,7 +145,9 @@ def _gpus(this: Audit, one: Evaluation) -> list[Gpu]:
 
 
 def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluation]) -> Iterator[Finding]:
-    cell, want = this.cells[name], this.wanted[name]
+    cell, want = this.cells[name], this.wanted.get(name)
+    if want is None:  # a recipe of the repository's own: there is nothing to compare it with
+        return
     if one.pname != want.pname:
         yield _at(one, "pname", Code.PNAME_DIFFERS, f"pname is {one.pname!r}; the recipe of {name} has {want.pname!r}")
     yield from _check_nixpkgs(this, one, want)
@@ -154,7 +156,7 @@ def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluat
     for part, whose in ((one, ""), (own_torch, "its torch: ")):
         if part is None:
             continue
-        if "big-parallel" not in part.required_system_features:
+        if "big-parallel" not in part.required_system_features and "big-parallel" in want.required_system_features:
             message = f'{whose}requiredSystemFeatures lacks "big-parallel"'
             yield _at(part, "requiredSystemFeatures", Code.BIG_PARALLEL_MISSING, message)
         if part.attribute.endswith(".pytorch"):
@@ -182,7 +184,7 @@ def _check_nixpkgs(this: Audit, one: Evaluation, want: Evaluation) -> Iterator[F
 
 
 def _check_hardware(this: Audit, cell: Cell, one: Evaluation, want: Evaluation) -> Iterator[Finding]:
-    if one.platforms != (cell.system,):
+    if one.platforms != want.platforms:
         shown = ", ".join(one.platforms) or "none"
         yield _at(
             one, "meta.platforms", Code.WRONG_PLATFORMS, f"meta.platforms is {shown}, but it is built for {cell.system}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_compiler.adoption.audit import audit
 from ci_compiler.adoption.evaluator import evaluate, find_recipes
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
@@ -33,6 +34,7 @@ BUILDER = """\
 { name, version, python, sm, isa, cuda }:
 (import (builtins.fetchTarball "https://github.com/NixOS/nixpkgs/archive/PIN.tar.gz") {
   system = "x86_64-linux";
+  config.cudaSupport = sm != "cpu";
 }).${python + "Packages"}.torchvision.overrideAttrs (old: { pname = name; inherit version; })
 """.replace("PIN", PIN)
 
@@ -125,3 +127,17 @@ def test_the_command_reads_the_template_of_the_repository(tmp_path: Path, capsys
     (tmp_path / PATH).write_bytes(b"\xff")
     assert run(PROGRAM, ["recipes", *options]) == 2
     assert "cannot be read as UTF-8" in capsys.readouterr().err
+
+
+def test_audit_compares_rendered_recipes_with_what_the_template_gives(tmp_path: Path) -> None:
+    require("nix-instantiate")
+    spec = spec_with({"torchvision": {"recipes": "template", "template": PATH, "shared": [".flox/pkgs/lib"]}})
+    (tmp_path / ".flox/pkgs/lib").mkdir(parents=True)
+    (tmp_path / ".flox/pkgs/lib/mkTorchVision.nix").write_text(BUILDER, "utf-8")
+    for path, text in recipes(spec, judge(spec), "main", {PATH: THIN}).items():
+        (tmp_path / path).write_text(text, "utf-8")
+    assert audit(tmp_path, spec, "main", templates={PATH: THIN}) == ()
+    planted = tmp_path / f".flox/pkgs/torchvision-{CPU}.nix"
+    planted.write_text(planted.read_text("utf-8").replace('version = "1.0"', 'name2 = ""; version = "1.0"'), "utf-8")
+    (finding,) = audit(tmp_path, spec, "main", templates={PATH: THIN})
+    assert finding.code == "recipe-evaluation"
