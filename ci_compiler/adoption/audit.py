@@ -22,6 +22,7 @@ from ci_compiler.hardware import CPU, Gpu
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import RULES, judge
 from ci_compiler.recipes.affected import read_by_recipes
+from ci_compiler.recipes.capabilities import capabilities_of
 from ci_compiler.recipes.render import NO_TEMPLATES, recipes
 from ci_compiler.spec.model import Branch, Spec
 from ci_compiler.variant import VariantName
@@ -206,7 +207,8 @@ def _check_hardware(this: Audit, cell: Cell, one: Evaluation, want: Evaluation) 
 
 def _check_targets(this: Audit, cell: Cell, one: Evaluation) -> Iterator[Finding]:
     wrong = [target for target in one.gpu_targets if not _NOTATION.fullmatch(target)]
-    want = str(this.spec.hardware.gpu(cell.gpu).capability)
+    capabilities = capabilities_of(this.spec.hardware, cell)
+    want = ", ".join(capabilities)
     if not one.cuda_support:
         yield _at(one, "override.cudaSupport", Code.CUDA_OFF, "CUDA is turned off, but the recipe is for a GPU")
     elif wrong:
@@ -214,7 +216,7 @@ def _check_targets(this: Audit, cell: Cell, one: Evaluation) -> Iterator[Finding
         yield _at(one, "override.gpuTargets", Code.GPU_TARGET_NOTATION, message)
     elif impossible := list(_impossible(this, one)):
         yield from impossible
-    elif one.gpu_targets != (want,):
+    elif one.gpu_targets != capabilities:
         message = f"gpuTargets is {', '.join(one.gpu_targets) or 'not set'}, and {cell.gpu} is {want}"
         yield _at(one, "override.gpuTargets", Code.WRONG_GPU, message)
 

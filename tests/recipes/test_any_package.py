@@ -223,3 +223,18 @@ def test_the_switch_is_set_where_nixpkgs_does_not_build_for_the_gpu_unasked(gpu:
     for capabilities in (True, False):
         said = spec_with({"pytorch": TORCH | {"capabilities": capabilities}}, main={"cuda": cuda}, matrix=matrix)
         assert ("cudaCapabilities" in recipe_of(said, name)) is capabilities
+
+
+def test_one_build_for_all_gpus_names_each_of_the_toolkit(tmp_path: Path) -> None:
+    """Jetson is left out, because nixpkgs does not mix it with others; sm61 is not among nixpkgs' defaults."""
+    matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"all": {}}}
+    spec = spec_with({"pytorch": TORCH, "llama-cpp": LLAMA | {"capabilities": False}}, matrix=matrix)
+    found = evaluated(spec, "pytorch-python313-cuda12_8-all-avx2", tmp_path)["recorded"]
+    named = found["gpuTargets"]
+    assert {"6.1", "9.0", "12.0"} <= set(named)
+    assert not {"11.0", "8.7", "10.3"} & set(named)
+    text = recipe_of(spec, "pytorch-python313-cuda12_8-all-avx2")
+    assert f"cudaCapabilities = [ {' '.join(json.dumps(one) for one in named)} ];" in text
+    llama = evaluated(spec, "llama-cpp-python313-cuda12_8-all-avx2", tmp_path)["recorded"]
+    numbers = ";".join(one.replace(".", "") for one in named)
+    assert llama["cmakeFlags"][-1] == f"-DCMAKE_CUDA_ARCHITECTURES={numbers}"
