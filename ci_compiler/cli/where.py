@@ -89,6 +89,21 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
     return bundled_spec()
 
 
+def templates_of(root: Path, spec: Spec) -> dict[str, str]:
+    """The texts of the spec's templates that the repository at `root` has, by path. Raises InputError."""
+    from ci_compiler.recipes.template import paths
+
+    found = {}
+    for path in paths(spec):
+        try:
+            found[path] = (root / path).read_text("utf-8")
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            raise wrong(path, Code.TEMPLATE_MISSING, f"cannot be read as UTF-8 text: {error}") from error
+    return found
+
+
 def plan_of(arguments: argparse.Namespace) -> Plan:
     """The plan of the spec (`spec_of`). Raises InputError."""
     from ci_compiler.plan.pipeline import plan

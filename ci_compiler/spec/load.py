@@ -30,6 +30,9 @@ LARGEST_TREE = 50_000
 DEEPEST = 50
 """The most bytes, nodes with aliases expanded, and levels of a spec; the bundled one has 3 kB, 300 nodes, 6 levels."""
 
+_OF_LINES = {("work-arounds", key) for key in ("overlay", "post-patch", "pre-configure")}
+"""The first and last key of the values that may have several lines."""
+
 _CORE = "tag:yaml.org,2002:"
 _DIRECTIVE = re.compile(r"(?:^|(?<=[\r\x85\u2028\u2029\ufeff]))%\w*", re.MULTILINE)
 """A line that is a directive in YAML, such as `%YAML 1.1`."""
@@ -191,7 +194,7 @@ class _Builder:
         return result
 
     def _scalar(self, node: ScalarNode, path: Path_) -> str | int | float | bool | None:
-        text = self._text(node)
+        text = self._text(node, lines=len(path) == 3 and path[::2] in _OF_LINES)
         match str(node.tag).removeprefix(_CORE):
             case "str" | "timestamp":
                 return text
@@ -205,10 +208,14 @@ class _Builder:
             case _:
                 return _refuse(_place(self.shown, node), Code.SPEC_TAG, f"the tag {node.tag} means nothing in a spec")
 
-    def _text(self, node: ScalarNode) -> str:
-        """The scalar's text. Line breaks and invisible characters are rejected: they could only mislead a reader."""
+    def _text(self, node: ScalarNode, *, lines: bool = False) -> str:
+        """The scalar's text. Invisible characters are rejected, and so are line breaks unless `lines`.
+
+        They could only mislead a reader.
+        """
         text: str = node.value
-        if odd := next((char for char in text if not char.isprintable()), None):
+        allowed = "\n" if lines else ""
+        if odd := next((char for char in text if not char.isprintable() and char not in allowed), None):
             name = odd.encode("unicode_escape").decode()
             _refuse(_place(self.shown, node), Code.SPEC_CHARACTER, f"holds the invisible character {name}; take it out")
         return text

@@ -22,6 +22,7 @@ from ci_compiler.spec.forms import (
     Word,
 )
 from ci_compiler.spec.patterns import matcher
+from ci_compiler.spec.recipe_keys import RecipeKeys
 
 
 @declared()
@@ -181,12 +182,12 @@ class ListedVariant:
 
 
 @declared()
-class Package:
+class Package(RecipeKeys):
     """A package: what it is in nixpkgs, what it is built with, what a build takes."""
 
     name: str
     attribute: str = key(
-        "Attribute in nixpkgs' Python package set; the package's own name, if not given.",
+        "Attribute in nixpkgs' package set; the package's own name, if not given.",
         title="a Nix attribute name (letters, digits, _ and -)",
         pattern="^[A-Za-z_][A-Za-z0-9_-]{0,99}$",
         examples=["torch"],

@@ -16,6 +16,7 @@ from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec, in_build_order
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
+from ci_compiler.spec.recipe_references import recipe_findings
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import TestPolicy
 
@@ -25,6 +26,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
     return [
         *_check_branches(spec),
         *_check_packages(spec),
+        *recipe_findings(spec),
         *_check_axes(spec),
         *_check_patterns(spec),
         *_check_listed(spec),
@@ -43,9 +45,10 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
                 if name not in spec.packages:
                     message = f"unknown package {name!r}{nearest(name, spec.packages)}"
                     yield spec.finding((*path, key, name), Code.UNKNOWN_PACKAGE, message, key=True)
+        known = _known_work_arounds(spec)
         for index, name in enumerate(branch.work_arounds):
-            if name not in work_arounds():
-                message = f"unknown work-around {name!r}{nearest(name, work_arounds())}"
+            if name not in known:
+                message = f"unknown work-around {name!r}{nearest(name, known)}"
                 yield spec.finding((*path, "work-arounds", index), Code.UNKNOWN_WORK_AROUND, message)
         for package in spec.packages.values():
             written = package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE)
@@ -57,6 +60,7 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
 def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
     """Each toolkit is known; each pin that compiled recipes use names a nixpkgs commit and known work-arounds."""
     path: Path_ = ("branches", branch.name)
+    known = _known_work_arounds(spec)
     compiled = next((one for one in spec.packages.values() if _compiles_on(one, branch)), None)
     for index, (cuda, pin) in enumerate(branch.toolkits.items()):
         entry = _entry(spec, branch, index, cuda)
@@ -65,14 +69,18 @@ def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
         if compiled and not pin.nixpkgs:
             yield _no_nixpkgs(spec, entry, branch, compiled)
         for name in pin.work_arounds:
-            if name not in {*work_arounds(), *branch.work_arounds}:
-                message = f"unknown work-around {name!r}{nearest(name, work_arounds())}"
+            if name not in {*known, *branch.work_arounds}:
+                message = f"unknown work-around {name!r}{nearest(name, known)}"
                 yield spec.finding((*entry, "work-arounds"), Code.UNKNOWN_WORK_AROUND, message)
         for name in {*pin.sources, *pin.pnames} - {*spec.packages, *branch.sources, *branch.pnames}:
             message = f"unknown package {name!r}{nearest(name, spec.packages)}"
             yield spec.finding(entry, Code.UNKNOWN_PACKAGE, message, key=as_key)
     if compiled and not branch.nixpkgs and not branch.toolkits:
         yield _no_nixpkgs(spec, path, branch, compiled)
+
+
+def _known_work_arounds(spec: Spec) -> tuple[str, ...]:
+    return (*work_arounds(), *spec.work_arounds)
 
 
 def _entry(spec: Spec, branch: Branch, index: int, cuda: str) -> Path_:

@@ -36,7 +36,9 @@ def plan_branch(git: Git, branch: str, parent: str, files: Mapping[str, str], *,
 
     `adopt` takes over such recipes; any other such file remains an error.
     """
-    tree = git.tree(parent, *sorted({territory.folder.split("/")[0] for territory in TERRITORIES}))
+    folders = {territory.folder.split("/")[0] for territory in TERRITORIES}
+    elsewhere = {path for path in files if path.split("/")[0] not in folders}
+    tree = git.tree(parent, *sorted(folders | elsewhere))
     watched = [path for path in tree if path in files or any(one.may_hold(path) for one in TERRITORIES)]
     texts = dict(zip(watched, git.blobs([tree[path] for path in watched]), strict=True))
     changes: dict[str, str | None] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings, table
 from ci_compiler.cli.drift import write_or_check
-from ci_compiler.cli.where import branch_of, plan_of, root_of
+from ci_compiler.cli.where import branch_of, plan_of, root_of, templates_of
 from ci_compiler.files.drift import FLOX, GITHUB, holds_ours
 from ci_compiler.git import head_branch
 from ci_compiler.plan.limits import limit
@@ -51,7 +51,7 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> dict[s
         return {}
     from ci_compiler.recipes.render import recipes
 
-    return recipes(decided.spec, decided.judged, branch)
+    return recipes(decided.spec, decided.judged, branch, templates_of(root, decided.spec))
 
 
 def _table(decided: Plan, files: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from ci_compiler.cli.drift import write_or_check
-from ci_compiler.cli.where import branch_of, root_of, spec_of
+from ci_compiler.cli.where import branch_of, root_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.files.drift import FLOX, Territory
@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     judged = judge(spec)
     if errors := errors_among(judged.findings):
         raise InputError(errors)
-    files = recipes(spec, judged, branch)
+    files = recipes(spec, judged, branch, templates_of(root, spec))
     territory = FLOX
     if arguments.output is not None:
         output = arguments.output.resolve()

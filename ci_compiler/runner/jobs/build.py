@@ -11,7 +11,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.recipes import nix_text as nix
-from ci_compiler.recipes.render import ARCHIVE
+from ci_compiler.recipes.compiled import ARCHIVE
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, write_manifest
 from ci_compiler.runner.jobs.setting import Secrets, output_folder, programs_of
