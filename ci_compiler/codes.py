@@ -100,6 +100,7 @@ class Code(StrEnum):
     NIX_FAILED = "nix-failed"
     NIX_MISSING = "nix-missing"
     NO_CACHE = "no-cache", Severity.WARNING
+    NO_CONTAINERS = "no-containers", Severity.WARNING
     NO_ENGINE = "no-engine"
     NO_EVENT = "no-event"
     NO_LABEL_SET = "no-label-set"

@@ -24,6 +24,9 @@ from ci_compiler.spec.model import Spec
 _AXES = ("python", "isa", "cuda", "branch", "gpu")
 """The axes in which variants of a package differ; alternatives are listed in the order of these axes."""
 
+_FREE = ("branch", "gpu")
+"""The axes along which the toolkit changes too: another branch has others, and a CPU-only variant has none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
@@ -219,7 +222,7 @@ class Finder:
             for axis in _AXES:
                 row = alike[_all_but(axis, best)]
                 for other in row if axis == "isa" else row[row.index(best) :]:
-                    if other != best:
+                    if other != best and _comparable(axis, best, other):
                         yield Noted(offer=other, note=reasons.alternative(self.hardware, axis, best, other))
 
         return {best: list(others(best)) for best in ranked}
@@ -236,5 +239,13 @@ def _bests(fitting: Sequence[Offer]) -> Iterator[tuple[int, Offer | None]]:
 
 
 def _all_but(axis: str, offer: Offer) -> tuple[str, ...]:
-    """The values that `offer` shares with offers that differ from it only in `axis`."""
-    return axis, *(getattr(offer, other) for other in _AXES if other != axis), offer.system
+    """The values that `offer` shares with offers that differ from it only in `axis`, and perhaps in the toolkit."""
+    free = {axis, "cuda"} if axis in _FREE else {axis}
+    return axis, *(getattr(offer, other) for other in _AXES if other not in free), offer.system
+
+
+def _comparable(axis: str, best: Offer, other: Offer) -> bool:
+    """Whether the toolkits of two offers that share the rest differ only because `axis` does."""
+    if axis == "branch":
+        return other.branch != best.branch
+    return axis != "gpu" or CPU in {best.gpu, other.gpu} or other.cuda == best.cuda

@@ -44,7 +44,7 @@ export function openCell(cell) {
   const offers = cell.packages.map((name) => offerOf(data, data.cells.indexOf(cell), name));
   const gpu = data.gpus[cell.gpu];
   const facts = [
-    ["Branch", `${cell.branch}, CUDA ${data.branches[cell.branch].cuda}`],
+    ["Branch", cell.branch + (cell.cuda ? `, CUDA ${cell.cuda}` : "")],
     ["GPU", gpu ? `${gpu.architecture}: ${gpu.summary}` : "none"],
     ["CPU", `${data.isas[cell.isa].title}: ${data.isas[cell.isa].cpus}`],
     ["Driver", cell.driver ? `${cell.driver} or newer` : "none needed"],
