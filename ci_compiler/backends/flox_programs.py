@@ -7,8 +7,8 @@ import re
 
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.flox import FLOX
-from ci_compiler.backends.job import BuildOrder, BuildRecord, JobContext
-from ci_compiler.backends.nix_recipes import RecipePrograms, show
+from ci_compiler.backends.job import BuildOrder, BuildRecord, JobContext, show
+from ci_compiler.backends.nix_recipes import RecipePrograms
 from ci_compiler.backends.nix_store import PROFILE
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ci_compiler.backends.job import BuildOrder, BuildRecord
+from ci_compiler.backends.job import BuildOrder, BuildRecord, show
 from ci_compiler.backends.nix import CACHE_KEY
-from ci_compiler.backends.nix_recipes import LINK, RecipePrograms, show
+from ci_compiler.backends.nix_recipes import LINK, RecipePrograms
 from ci_compiler.backends.nix_store import PROFILE, evaluation
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code

@@ -10,24 +10,28 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
-from ci_compiler.backends.job import BuildOrder, BuildRecord, BuildResult, JobContext, NeededVariant
+from ci_compiler.backends.job import (
+    BuildOrder,
+    BuildRecord,
+    BuildResult,
+    Interpreter,
+    JobContext,
+    NeededVariant,
+    check_built,
+)
 from ci_compiler.backends.nix import CACHE_KEY
+from ci_compiler.backends.nix_python import interpreter_of
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure, wrong
-from ci_compiler.process import PAST_LIMIT, Ended
+from ci_compiler.process import Ended
 from ci_compiler.secret import Secret
-from ci_compiler.units import duration
 
 LINK = "result-{name}"
 """The link that a build leaves in the repository's root."""
-
-show = partial(print, flush=True)
-"""Prints a line of a program's output at once."""
 
 
 class RecipePrograms(ABC):
@@ -90,6 +94,10 @@ class RecipePrograms(ABC):
     def closure(self, build: BuildRecord) -> tuple[str, ...]:
         """The closure of a build's output, its references first; () if the store lacks it."""
         return () if self.store.lacks([build.store_path]) else self.store.closure(build.store_path)
+
+    def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:  # noqa: ARG002
+        """The Python of the build's closure."""
+        return interpreter_of(build.store_path, self.closure(build))
 
     def hold(self, build: BuildRecord, paths: tuple[str, ...]) -> bool:
         """Makes the store hold `paths` of a build. Returns False if it already did; raises StageError if it cannot.
@@ -155,10 +163,7 @@ class RecipePrograms(ABC):
         """Runs the build. Raises StageError with the end of its log."""
         self._link(order.name).unlink(missing_ok=True)
         ended = self.realise(program, order)
-        if ended.status != 0:
-            how = "took too long and was ended" if ended.status == PAST_LIMIT else f"ended with status {ended.status}"
-            message = f"the build {how} after {duration(ended.seconds)}; the end of {order.log}:"
-            raise failure(order.name, Code.BUILD_FAILED, message, tail=ended.out.splitlines())
+        check_built(order, ended)
         return ended
 
     def _result(self, name: str) -> str:

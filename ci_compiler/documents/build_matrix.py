@@ -83,7 +83,7 @@ def _overview(plan: Plan) -> Iterator[str]:
     for name, branch in spec.branches.items():
         toolkit = spec.hardware.toolkit(branch.cuda)
         own = [cell for cell in cells if cell.branch == name]
-        pin = _link(_code(branch.nixpkgs[:7]), f"https://github.com/NixOS/nixpkgs/tree/{branch.nixpkgs}")
+        pin = _pin(branch.nixpkgs)
         versions = [branch.versions.get(package, _NONE) for package in packages]
         shards = sum(shard.branch == name for shard in plan.shards)
         driver = f"{toolkit.lowest_driver} or newer"
@@ -94,10 +94,24 @@ def _overview(plan: Plan) -> Iterator[str]:
     yield markdown_table(headers, rows, right=3)
     example = next((cell for cell in cells if cell.gpu != CPU), cells[0]).variants[0].name
     yield (
-        f"A variant is named by its package, Python, CUDA toolkit, GPU and instruction set, as `{example}`. Its recipe "
-        f"is `{recipe_path('NAME')}` on its branch. One for the CPU alone has the same name on every branch, and "
+        f"A variant is named by its package, Python, CUDA toolkit, GPU and instruction set, as `{example}`. "
+        f"{' '.join(_sources(spec))} One for the CPU alone has the same name on every branch, and "
         "is told apart by its version."
     )
+
+
+def _pin(nixpkgs: str) -> str:
+    return _link(_code(nixpkgs[:7]), f"https://github.com/NixOS/nixpkgs/tree/{nixpkgs}") if nixpkgs else _NONE
+
+
+def _sources(spec: Spec) -> Iterator[str]:
+    """What builds the variants, and how a user installs them: recipes, or the commands of each package."""
+    if spec.backend.has_recipes:
+        yield f"Its recipe is `{recipe_path('NAME')}` on its branch."
+    for package in spec.packages.values():
+        if package.command:
+            script, line = _code(package.command.build), _code(package.command.install)
+            yield f"{_code(package.name)} is built by {script} and installed by {line}."
 
 
 # Choosing.
@@ -148,8 +162,9 @@ def _gpu_rows(plan: Plan) -> Iterator[list[str]]:
 
 def _matrix(plan: Plan) -> Iterator[str]:
     yield "## Matrix"
+    source = "recipe" if plan.spec.backend.has_recipes else "build script"
     yield (
-        "A package's name leads to its recipe, a workflow's to its file, and `run` to the page that dispatches it "
+        f"A package's name leads to its {source}, a workflow's to its file, and `run` to the page that dispatches it "
         "(choose the branch there)."
     )
     for name, branch in plan.spec.branches.items():
@@ -190,7 +205,7 @@ def _grid(plan: Plan, cells: Sequence[Cell]) -> str:
     rows = []
     for gpu in dict.fromkeys(cell.gpu for cell in cells):
         of_gpu = [shard for shard in own if shard.gpu == gpu and _holds(shard, python)]
-        recipes = [_recipes(at[gpu, isa]) if (gpu, isa) in at else _NONE for isa in isas]
+        recipes = [_recipes(plan, at[gpu, isa]) if (gpu, isa) in at else _NONE for isa in isas]
         rows.append([_code(gpu), *recipes, "<br>".join(map(_workflow, of_gpu))])
     return markdown_table(["GPU", *map(_code, isas), "workflow"], rows)
 
@@ -199,9 +214,12 @@ def _holds(shard: Shard, python: str) -> bool:
     return any(cell.python == python for cell, _ in shard.cells)
 
 
-def _recipes(cell: Cell) -> str:
+def _recipes(plan: Plan, cell: Cell) -> str:
     root = f"{_REPOSITORY}/blob/{cell.branch}"
-    return "<br>".join(_link(variant.package, f"{root}/{recipe_path(variant.name)}") for variant in cell.variants)
+    return "<br>".join(
+        _link(variant.package, f"{root}/{plan.spec.packages[variant.package].source(variant.name)}")
+        for variant in cell.variants
+    )
 
 
 def _workflow(shard: Shard) -> str:

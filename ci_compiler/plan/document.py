@@ -21,7 +21,7 @@ from ci_compiler.spec.declare import declared, form, key, keys_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.schema import schema_of
 from ci_compiler.stages import Stage, StageKind, TestPolicy, stages
-from ci_compiler.variant import recipe_path, variant_name
+from ci_compiler.variant import variant_name
 
 VERSION: Literal[1] = 1
 """The version of the document's format."""
@@ -299,6 +299,6 @@ def _variant(spec: Spec, cell: Cell, variant: Variant) -> VariantRow:
         name=variant.name,
         package=variant.package,
         version=spec.branches[cell.branch].versions[variant.package],
-        recipe=recipe_path(variant.name),
+        recipe=spec.packages[variant.package].source(variant.name),
         needs=tuple(variant_name(need, cell.suffix) for need in spec.packages[variant.package].needs),
     )

@@ -17,24 +17,20 @@ from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_id
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage, stages
-from ci_compiler.variant import EXAMPLE, VariantName, recipe_path
+from ci_compiler.variant import EXAMPLE, VariantName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltVariant:
-    """A variant that is built, on one of its branches."""
+    """A variant that is built, on one of its branches; `recipe` is the path of its recipe or build script."""
 
     variant: Variant
+    recipe: str
     cell: Cell
     route: Route
     shard: Shard
     version: str
     selected_by: Place
-
-    @property
-    def recipe(self) -> str:
-        """The path of its recipe."""
-        return recipe_path(self.variant.name)
 
     @property
     def workflow(self) -> str:
@@ -101,6 +97,7 @@ def _built(plan: Plan, name: str) -> Iterator[BuiltVariant]:
                 if variant.name == name:
                     yield BuiltVariant(
                         variant=variant,
+                        recipe=plan.spec.packages[variant.package].source(variant.name),
                         cell=cell,
                         route=route,
                         shard=shard,

@@ -7,15 +7,17 @@ shared builder) changes with it. Paths are found among the Nix tokens of a file;
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
 from ci_compiler.plan.rules import Judged, judge
+from ci_compiler.plan.sources import rebuilt_packages
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import RECIPES, recipe_name
 
 
@@ -33,11 +35,23 @@ def affected(git: Git, *, base: str, head: str, spec_path: str, spec: Spec, bran
     `spec` is the spec at `head`, `spec_path` its place in the repository. Raises InputError for an unknown revision.
     """
     judged = judge(spec)
-    reasons = changed_recipes(git, base=base, head=head)
-    if spec_path in git.changed(base, head):
+    changed = git.changed(base, head)
+    if spec.backend.has_recipes:
+        reasons = changed_recipes(git, base=base, head=head)
+    else:
+        packages = rebuilt_packages(spec, (path for path in changed if path != spec_path))
+        reasons = {name: packages[package] for name, package in _variants(judged, branch) if package in packages}
+    if spec_path in changed:
         reasons = _by_spec(git, base, spec_path, spec, judged, branch) | reasons
-    names = [variant.name for cell in judged.cells if cell.branch == branch for variant in cell.variants]
+    names = [name for name, _ in _variants(judged, branch)]
     return tuple(Affected(name=name, because=reasons[name]) for name in names if name in reasons)
+
+
+def _variants(judged: Judged, branch: str) -> Iterator[tuple[str, str]]:
+    """Each variant of `branch` with its package, in the matrix's order."""
+    for cell in judged.cells:
+        if cell.branch == branch:
+            yield from ((variant.name, variant.package) for variant in cell.variants)
 
 
 def changed_recipes(git: Git, *, base: str, head: str) -> dict[str, str]:
@@ -77,24 +91,36 @@ def _reason(uses: Iterable[str], reasons: Mapping[str, str]) -> str:
 
 
 def _by_spec(git: Git, base: str, spec_path: str, spec: Spec, judged: Judged, branch: str) -> dict[str, str]:
-    """The variants whose recipe the spec at `base` compiled to another text or not at all."""
-    from ci_compiler.recipes.render import recipes
-
-    now = recipes(spec, judged, branch)
-    before = _recipes_of_base(git, base, spec_path, spec, branch)
-    return {recipe_name(path): spec_path for path, text in now.items() if before.get(path) != text}
+    """The variants that the spec at `base` built differently or not at all."""
+    before = _builds_of_base(git, base, spec_path, spec, branch)
+    return {name: spec_path for name, how in _builds(spec, judged, branch).items() if before.get(name) != how}
 
 
-def _recipes_of_base(git: Git, base: str, spec_path: str, spec: Spec, branch: str) -> Mapping[str, str]:
-    """The recipes of the spec at `base` (of the bundled spec, if it had none); empty if that spec is wrong."""
-    from ci_compiler.recipes.render import recipes
+def _builds(spec: Spec, judged: Judged, branch: str) -> dict[str, object]:
+    """How the spec builds each variant of `branch`: its recipe, or its values and its script."""
+    if spec.backend.has_recipes:
+        from ci_compiler.recipes.render import recipes
 
+        return {recipe_name(path): text for path, text in recipes(spec, judged, branch).items()}
+    return {
+        variant.name: (
+            variant_values(spec, branch, variant.package, variant.name, cell),
+            spec.packages[variant.package].command,
+        )
+        for cell in judged.cells
+        if cell.branch == branch
+        for variant in cell.variants
+    }
+
+
+def _builds_of_base(git: Git, base: str, spec_path: str, spec: Spec, branch: str) -> Mapping[str, object]:
+    """`_builds` of the spec at `base` (of the bundled spec, if it had none); empty if that spec is wrong."""
     try:
         if spec_path in git.tree(base, spec_path):
             (data,) = git.blobs([f"{base}:{spec_path}"])
             old = parse_spec(data, shown=spec.document.file)
         else:
             old = bundled_spec()
-        return recipes(old, judge(old), branch)
+        return _builds(old, judge(old), branch)
     except InputError:
         return {}

@@ -57,7 +57,12 @@ class _Subject:
 
 
 def recipes(spec: Spec, judged: Judged, branch: str) -> dict[str, str]:
-    """The recipes of `branch` by path from the repository's root, and their `.gitattributes`."""
+    """The recipes of `branch` by path from the repository's root, and their `.gitattributes`.
+
+    There are no files if the backend builds no recipes.
+    """
+    if not spec.backend.has_recipes:
+        return {}
     note = f"{nix.comment(MARK)} from {spec.document.file}: GitHub folds these in its view of changes.\n"
     return {
         f"{RECIPES}/.gitattributes": f"{note}*.nix linguist-generated=true\n",

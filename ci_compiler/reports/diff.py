@@ -128,6 +128,9 @@ def _package_inputs(spec: Spec, branch_name: str, name: str) -> Iterator[tuple[s
     yield f"attribute of {name}", package.attribute
     yield f"needs of {name}", ", ".join(package.needs)
     yield f"compile jobs of {name}", str(package.jobs)
+    if package.command:
+        yield f"build script of {name}", package.command.build
+        yield f"files of {name}", ", ".join(package.command.files)
     yield f"pname of {name}", branch.pnames.get(name, name)
     source = branch.sources.get(name)
     yield f"source of {name}", f"{source.repository} {source.tag} {source.hash} {source.submodules}" if source else ""

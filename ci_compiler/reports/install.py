@@ -9,6 +9,7 @@ from ci_compiler.backends.protocol import InstallRequest
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.spec.model import Spec, in_build_order
+from ci_compiler.spec.values import filled, variant_values
 from ci_compiler.variant import VariantName, recipe_path, variant_name
 
 
@@ -28,8 +29,15 @@ def install(spec: Spec, shared: Container[str], *, branch: str, name: str, packa
         (variant_name(needed, suffix), versions[needed] if suffix in shared else "")
         for needed in _with_needs(spec, package)
     )
+    command = spec.packages[package].command
     request = InstallRequest(
-        owner=spec.owner, branch=branch, name=name, recipe=recipe_path(name), wanted=wanted, cache=spec.cache
+        owner=spec.owner,
+        branch=branch,
+        name=name,
+        recipe=recipe_path(name),
+        wanted=wanted,
+        cache=spec.cache,
+        declared=filled(command.install, variant_values(spec, branch, package, name, parsed)) if command else "",
     )
     return spec.backend.install(request)
 

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Literal
 
+from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, key
 from ci_compiler.spec.forms import BranchNames, Commit, Hash, Minutes, PackageName, PackageVersion, RepositoryName, Word
+from ci_compiler.variant import recipe_path
 
 
 @declared()
@@ -33,10 +35,12 @@ class Branch:
         examples=["12.8", "13.0"],
     )
     nixpkgs: str = key(
-        "The nixpkgs commit that the branch's recipes are pinned to.",
+        "The nixpkgs commit that the branch's recipes are pinned to; required for a backend that builds recipes.",
         title="a commit of nixpkgs (40 hexadecimal digits, in quotes where they are all digits)",
         pattern="^[0-9a-f]{40}$",
         examples=["fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"],
+        default="",
+        published=False,
     )
     nixpkgs_hash: Hash = key(
         "Hash of that commit's archive; with it the recipes also evaluate in Nix's pure mode.",
@@ -129,10 +133,15 @@ class Package:
     )
     disk: int = key("Disk that a build takes, in GB.", title="gigabytes", minimum=1, maximum=100000, default=10)
     memory: int = key("Memory that a build takes, in GB.", title="gigabytes", minimum=1, maximum=100000, default=8)
+    command: Command | None = key(default=None, published=False)
 
     def on(self, branch: str) -> bool:
         """Whether `branch` has the package."""
         return not self.branches or branch in self.branches
+
+    def source(self, name: str) -> str:
+        """The path of the file that builds the variant `name`: its recipe, or the package's build script."""
+        return self.command.build if self.command else recipe_path(name)
 
 
 def in_build_order(packages: Mapping[str, Package]) -> tuple[Package, ...]:

@@ -14,6 +14,7 @@ from ci_compiler.hardware import CPU, UnknownHardwareError
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
+from ci_compiler.spec.values import NAMES, PLACEHOLDER
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import TestPolicy
 
@@ -23,6 +24,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
     return [
         *_check_branches(spec),
         *_check_packages(spec),
+        *_check_commands(spec),
         *_check_axes(spec),
         *_check_exclusions(spec),
         *_check_pools(spec),
@@ -35,6 +37,8 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
     for branch in spec.branches.values():
         path = ("branches", branch.name)
         yield from _look_up(spec, (*path, "cuda"), spec.hardware.toolkit, branch.cuda)
+        if spec.backend.has_recipes and not branch.nixpkgs:
+            yield spec.finding(path, Code.MISSING_KEY, f"branches.{branch.name} lacks the key 'nixpkgs'")
         for key, table in (("versions", branch.versions), ("sources", branch.sources), ("pnames", branch.pnames)):
             for name in table:
                 if name not in spec.packages:
@@ -64,6 +68,24 @@ def _check_packages(spec: Spec) -> Iterator[Finding]:
     except ValueError as error:
         if all(need in spec.packages for package in spec.packages.values() for need in package.needs):
             yield spec.finding(("packages",), Code.NEEDS_CIRCLE, str(error))
+
+
+def _check_commands(spec: Spec) -> Iterator[Finding]:
+    """With a backend that builds no recipes, each package declares its commands; with another one, none does."""
+    for package in spec.packages.values():
+        path: Path_ = ("packages", package.name)
+        if spec.backend.has_recipes or package.repository:
+            if package.command:
+                message = f"{package.name}: `command` has no effect here; remove it, or set `backend: command`"
+                yield spec.finding((*path, "command"), Code.COMMAND_UNUSED, message, key=True)
+        elif package.command is None:
+            message = f"{package.name} declares no `command`, which the backend {spec.backend} builds and publishes by"
+            yield spec.finding(path, Code.COMMAND_MISSING, message, key=True)
+        else:
+            for name in PLACEHOLDER.findall(package.command.install):
+                if name not in NAMES:
+                    message = f"unknown placeholder @{name}@{nearest(name, NAMES)}"
+                    yield spec.finding((*path, "command", "install"), Code.UNKNOWN_PLACEHOLDER, message)
 
 
 def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:

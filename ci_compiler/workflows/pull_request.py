@@ -49,7 +49,7 @@ def workflow(spec: Spec) -> Workflow:
     )
     jobs: dict[str, Job | CallJob] = {
         "compiled": _hosted(spec, "Files are as compiled", [compare]),
-        "recipes": _hosted(spec, "Recipes are sound", [nix, audit]),
+        **({"recipes": _hosted(spec, "Recipes are sound", [nix, audit])} if spec.backend.has_recipes else {}),
         "meaning": _hosted(spec, "What the change means", [diff]),
         SELECT: select_job(spec, "--pull-request", "matrix"),
         CELLS: _cells(spec),

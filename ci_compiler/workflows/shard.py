@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ci_compiler.plan.selection import ALL
 from ci_compiler.plan.sharding import Shard, job_id, job_name
+from ci_compiler.plan.sources import path_filters
 from ci_compiler.spec.model import Spec
 from ci_compiler.variant import cell_suffix, recipe_path, variant_name
 from ci_compiler.workflows import variant
@@ -63,7 +64,7 @@ def _triggers(spec: Spec, shard: Shard) -> Iterator[Trigger]:
             "again": _switch("Publish even what shows as published (a changed recipe of the same version)."),
         }
     )
-    yield OnPush(branches=[shard.branch], paths=_paths(shard))
+    yield OnPush(branches=[shard.branch], paths=_paths(spec, shard))
     if spec.schedule:
         days = ",".join(str(_DAYS[day]) for day in sorted(spec.schedule.days, key=_DAYS.__getitem__))
         minute, hour = _stagger(shard.name)
@@ -74,8 +75,13 @@ def _switch(description: str) -> Input:
     return Input(description=description, type="boolean", required=None, default=False)
 
 
-def _paths(shard: Shard) -> list[str]:
-    """One pattern per package and Python, which matches the recipes of this shard and no others."""
+def _paths(spec: Spec, shard: Shard) -> list[str]:
+    """One pattern per package and Python, which matches the recipes of this shard and no others.
+
+    Without recipes, the patterns of what its builds read.
+    """
+    if not spec.backend.has_recipes:
+        return path_filters(spec, dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants))
     found: dict[str, None] = {}
     for cell, _ in shard.cells:
         suffix = cell_suffix(python=cell.python, cuda=cell.cuda, gpu=cell.gpu, isa="*")

@@ -191,7 +191,11 @@ def _test(spec: Spec, stage: Stage) -> Job:
         checkout(expression("inputs.commit")),
         FETCH_MANIFEST,
         RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"'),
-        RunStep(name="Fetch the closure", env=env, run=f"ci-runner fetch {MANIFEST}{beside}"),
+        RunStep(
+            name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
+            env=env,
+            run=f"ci-runner fetch {MANIFEST}{beside}",
+        ),
         RunStep(name="Test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
         _keep("Keep the report", stage.name, "test-output/"),
     ]

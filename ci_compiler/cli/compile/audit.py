@@ -25,6 +25,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.cli.console import note, print_findings, print_json
 
     spec = spec_of(arguments)
+    if not spec.backend.has_recipes:
+        note(f"the backend {spec.backend} builds no recipes")
+        return 0
     if not arguments.folder.is_dir():
         raise wrong(arguments.folder, Code.RECIPES_MISSING, "the folder does not exist")
     branch = branch_of(arguments, spec, checkout_around(arguments.folder))

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         manifest = read_manifest(path)
         asked = {"name": arguments.name, "branch": arguments.branch, "commit": arguments.commit}
         expect(manifest, path, **asked, backend=spec.backend)
-        outcome = publish(spec, root, manifest, arguments.out, secrets, again=arguments.again)
+        outcome = publish(spec, root, manifest, arguments.out, secrets, again=arguments.again, folder=path.parent)
         print(f"{arguments.name}: {outcome.result}")
         return 0
 

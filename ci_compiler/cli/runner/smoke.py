@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_output, add_spec, spec_of
@@ -49,7 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.runner.jobs.smoke import smoke
 
     def work(_: Secrets) -> int:
-        results = smoke(_subject(arguments), arguments.out)
+        with TemporaryDirectory(prefix="ci-runner-test-") as scratch:
+            results = smoke(_subject(arguments, Path(scratch)), arguments.out)
         table(["check", "result", "found"], ([one.check, one.verdict.value, one.message] for one in results))
         failed = [one for one in results if one.verdict is CheckVerdict.FAILED]
         print_findings(_findings(arguments.name, failed))
@@ -58,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     return reported(work)
 
 
-def _subject(arguments: argparse.Namespace) -> SmokeSubject:
+def _subject(arguments: argparse.Namespace, scratch: Path) -> SmokeSubject:
     from ci_compiler.runner.jobs.expectation import Override
     from ci_compiler.runner.jobs.smoke import of_manifest, of_python
     from ci_compiler.stages import stage_of
@@ -72,7 +74,7 @@ def _subject(arguments: argparse.Namespace) -> SmokeSubject:
     )
     if arguments.python is not None:
         return of_python(spec, arguments.name, arguments.branch, stage, arguments.python, override)
-    return of_manifest(spec, arguments.name, arguments.branch, stage, arguments.manifest, override)
+    return of_manifest(spec, arguments.name, arguments.branch, stage, arguments.manifest, override, scratch=scratch)
 
 
 def _findings(name: str, failed: list[TestResult]) -> Iterator[Finding]:

@@ -86,9 +86,10 @@ export function openCell(cell) {
 }
 
 function packageRow(offer) {
-  const recipe = `${data.recipes}/${offer.name}.nix`;
+  const { script } = data.packages[offer.package];
+  const recipe = script ?? `${data.recipes}/${offer.name}.nix`;
   return [
-    link(`${offer.name}.nix`, `blob/${offer.branch}/${recipe}`),
+    link(script ?? `${offer.name}.nix`, `blob/${offer.branch}/${recipe}`),
     offer.version,
     copying(installOf(data, offer).join("\n")),
   ];

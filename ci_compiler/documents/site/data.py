@@ -42,7 +42,11 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
             name: {"cuda": branch.cuda, "versions": dict(branch.versions)} for name, branch in spec.branches.items()
         },
         "packages": {
-            package.name: {"title": package.title, "here": package.repository is None}
+            package.name: {
+                "title": package.title,
+                "here": package.repository is None,
+                **({"script": package.command.build} if package.command else {}),
+            }
             for package in in_build_order(spec.packages)
         },
         "pythons": python_order(spec),

@@ -37,7 +37,7 @@ def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Se
     output_folder(out, (MANIFEST_FILE, LOG))
     started = datetime.now(UTC)
     try:
-        manifest = _build(spec, root, built, out / LOG, secrets)
+        manifest = _build(spec, root, built, out, secrets)
     except (StageError, InputError) as error:
         passed, told = (datetime.now(UTC) - started).total_seconds(), [error.findings[0].message]
         add_row(name=name, stage=BUILD.name, result="failed", seconds=passed, remarks=told)
@@ -51,10 +51,10 @@ def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Se
     return manifest
 
 
-def _build(spec: Spec, root: Path, built: BuiltVariant, log: Path, secrets: Secrets) -> Manifest:
-    commit = _commit(root, built)
-    programs = programs_of(spec, root, secrets, job_seconds(spec.timeouts[BUILD]))
-    order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=needed(spec, built), log=log)
+def _build(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets) -> Manifest:
+    commit = _commit(spec, root, built)
+    programs = programs_of(spec, root, secrets, job_seconds(spec.timeouts[BUILD]), built=built, folder=out)
+    order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=needed(spec, built), log=out / LOG)
     result = programs.build(order)
     machine = this_machine(spec.hardware, trial=False)
     return Manifest(
@@ -78,13 +78,17 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, log: Path, secrets: Secr
     )
 
 
-def _commit(root: Path, built: BuiltVariant) -> str:
-    """The commit that has the recipe. Raises InputError if the recipe is missing or differs from the commit."""
+def _commit(spec: Spec, root: Path, built: BuiltVariant) -> str:
+    """The commit that is built. Raises InputError if the recipe or script is missing, or differs from the commit.
+
+    A script may read every file of the checkout, so that none may differ, except those that git does not track.
+    """
     if not (root / built.recipe).is_file():
-        message = f"there is no such recipe; `ci-compile recipes --branch {built.cell.branch}` writes it"
+        writes = f"there is no such recipe; `ci-compile recipes --branch {built.cell.branch}` writes it"
+        message = writes if spec.backend.has_recipes else "there is no such build script; `command.build` declares it"
         raise wrong(built.recipe, Code.RECIPE_MISSING, message)
     checkout = JobCheckout(root)
-    if changed := checkout.changed(RECIPES):
+    if changed := checkout.changed(*([RECIPES] if spec.backend.has_recipes else [])):
         more = f", and so do {len(changed) - 1} other files" if len(changed) > 1 else ""
         message = f"differs from the commit that is checked out{more}; a build needs a commit: commit it first"
         raise wrong(changed[0], Code.RECIPE_CHANGED, message)

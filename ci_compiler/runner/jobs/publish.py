@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ci_compiler.backends.checkout import JobCheckout
+from ci_compiler.backends.job import BackendPrograms
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, StageError, failure
 from ci_compiler.runner.jobs.limits import job_seconds
@@ -30,17 +33,30 @@ class Outcome:
     result: str
 
 
-def publish(spec: Spec, root: Path, manifest: Manifest, out: Path, secrets: Secrets, *, again: bool = False) -> Outcome:
+def publish(
+    spec: Spec,
+    root: Path,
+    manifest: Manifest,
+    out: Path,
+    secrets: Secrets,
+    *,
+    again: bool = False,
+    folder: Path = Path(),
+) -> Outcome:
     """Publishes the build of `manifest` from the checkout at `root`, and writes the outcome to `out`.
 
-    A build that is already published is skipped, unless `again` is set. Raises InputError and StageError.
+    A build that is already published is skipped, unless `again` is set. `folder` is the manifest's. Raises InputError
+    and StageError.
     """
     name = manifest.name
-    find(spec, name, manifest.branch)
+    built = find(spec, name, manifest.branch)
+    programs = partial(
+        programs_of, spec, root, secrets, job_seconds(spec.timeouts[PUBLISH]), built=built, folder=folder
+    )
     output_folder(out, (PUBLISHED,))
     start = time.monotonic()
     try:
-        outcome = _publish(spec, root, manifest, secrets, again=again)
+        outcome = _publish(spec, root, manifest, programs, again=again)
     except (StageError, InputError) as error:
         passed, remarks = time.monotonic() - start, [error.findings[0].message]
         add_row(name=name, stage=PUBLISH.name, result="failed", seconds=passed, remarks=remarks)
@@ -53,13 +69,15 @@ def publish(spec: Spec, root: Path, manifest: Manifest, out: Path, secrets: Secr
     return outcome
 
 
-def _publish(spec: Spec, root: Path, manifest: Manifest, secrets: Secrets, *, again: bool) -> Outcome:
+def _publish(
+    spec: Spec, root: Path, manifest: Manifest, make: Callable[[], BackendPrograms], *, again: bool
+) -> Outcome:
     version = spec.branches[manifest.branch].versions[manifest.package]
     if manifest.version != version:
         message = f"was built as version {manifest.version}, and {manifest.branch} is at {version}; build it again"
         raise failure(manifest.name, Code.OTHER_VERSION, message)
     JobCheckout(root).require(manifest.branch, manifest.commit)
-    programs = programs_of(spec, root, secrets, job_seconds(spec.timeouts[PUBLISH]))
+    programs = make()
     if not again and (shown := programs.published(manifest)):
         return Outcome(published=False, result=f"published already: {shown}")
     programs.publish(manifest)

@@ -19,4 +19,4 @@ def is_published(spec: Spec, root: Path, branch: str, name: str) -> bool:
     """
     built = find(spec, name, branch)
     with taking_secrets() as secrets:
-        return programs_of(spec, root, secrets, _SECONDS).is_published(name, built.version, built.recipe)
+        return programs_of(spec, root, secrets, _SECONDS, built=built).is_published(name, built.version, built.recipe)

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.backends.job import Interpreter
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.judgement import CheckVerdict
@@ -29,7 +30,6 @@ from ci_compiler.runner.doctor.diagnosis import work_of
 from ci_compiler.runner.doctor.evidence import ClockReading, CudaAttempt, Evidence
 from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
 from ci_compiler.runner.jobs.expectation import AS_THE_SPEC_SAYS, Expectation, Override, expectation
-from ci_compiler.runner.jobs.interpreter import Interpreter, interpreter_of
 from ci_compiler.runner.jobs.junit import TestResult, junit
 from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
@@ -85,22 +85,31 @@ class SmokeSubject:
         return replace(wanted, paths=self.interpreter.paths, store_path=self.store_path)
 
 
-def of_manifest(spec: Spec, name: str, branch: str, stage: Stage, path: Path, override: Override) -> SmokeSubject:
-    """The build of the manifest at `path`, in its own interpreter. Raises InputError and StageError."""
+def of_manifest(
+    spec: Spec, name: str, branch: str, stage: Stage, path: Path, override: Override, *, scratch: Path
+) -> SmokeSubject:
+    """The build of the manifest at `path`, in its own interpreter. Raises InputError and StageError.
+
+    `scratch` is an empty folder for what the interpreter needs; it must outlive the test.
+    """
     manifest = read_manifest(path)
     expect(manifest, path, name=name, branch=branch or manifest.branch)
     built = find(spec, name, manifest.branch)
-    closure = programs_of(spec, Path.cwd(), {}, job_seconds(spec.timeouts[stage])).closure(manifest)
-    if not closure:
+    seconds = job_seconds(spec.timeouts[stage])
+    programs = programs_of(spec, Path.cwd(), {}, seconds, built=built, folder=path.parent)
+    if not programs.closure(manifest):
         message = f"{manifest.store_path} is not in this machine's store; `ci-runner fetch {path}` brings it there"
         raise failure(name, Code.CLOSURE_MISSING, message)
-    interpreter = interpreter_of(manifest.store_path, closure)
+    interpreter = programs.interpreter(manifest, scratch)
+    if not interpreter.program:
+        message = "there is no wheel among its files, and the package declares no `setup` that installs them"
+        raise failure(name, Code.NO_PYTHON_PACKAGE, message)
     return SmokeSubject(
         spec=spec,
         built=built,
         stage=stage,
         interpreter=interpreter,
-        store_path=manifest.store_path,
+        store_path=interpreter.home,
         override=override,
     )
 

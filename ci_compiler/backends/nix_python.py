@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ci_compiler.backends.job import Interpreter
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 
 _PROPAGATED = "nix-support/propagated-build-inputs"
 """Where nixpkgs records the packages that a package needs at run time (nixpkgs manual, propagatedBuildInputs)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interpreter:
-    """A Python interpreter, and folders to add to its import path."""
-
-    program: str
-    paths: tuple[str, ...] = ()
 
 
 def interpreter_of(path: str, closure: Sequence[str]) -> Interpreter:
@@ -39,7 +31,9 @@ def interpreter_of(path: str, closure: Sequence[str]) -> Interpreter:
     if program is None:
         raise failure(path, Code.NO_PYTHON, f"has no {name} in its closure")
     folders = (Path(one) / inside for one in paths)
-    return Interpreter(program=str(program), paths=tuple(str(folder) for folder in folders if folder.is_dir()))
+    return Interpreter(
+        program=str(program), paths=tuple(str(folder) for folder in folders if folder.is_dir()), home=path
+    )
 
 
 def propagated(path: str) -> Sequence[str]:

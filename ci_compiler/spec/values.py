@@ -1,0 +1,63 @@
+"""The values of a variant, by name: what commands find in their environment, and what fills in the install line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+from ci_compiler.hardware import CPU
+from ci_compiler.spec.model import Spec
+
+PLACEHOLDER = re.compile("@([a-z-]+)@")
+"""A place in the install line that a value fills."""
+
+NAMES = (
+    "name",
+    "package",
+    "version",
+    "branch",
+    "python",
+    "cuda",
+    "gpu",
+    "capability",
+    "isa",
+    "flags",
+    "system",
+    "jobs",
+)
+"""The names of the values."""
+
+
+class Axes(Protocol):
+    """A cell, or the parts of a variant's name."""
+
+    @property
+    def python(self) -> str:
+        """The Python version: `3.13`."""
+
+    @property
+    def cuda(self) -> str:
+        """The toolkit's version: `12.8`; '' for a CPU variant."""
+
+    @property
+    def gpu(self) -> str:
+        """The GPU architecture: `sm90`, or `cpu`."""
+
+    @property
+    def isa(self) -> str:
+        """The instruction set: `avx2`."""
+
+
+def variant_values(spec: Spec, branch: str, package: str, name: str, axes: Axes) -> dict[str, str]:
+    """The values of the variant `name` of `package` on `branch`. `cuda` and `capability` are '' for a CPU variant."""
+    isa = spec.hardware.isa(axes.isa)
+    capability = "" if axes.gpu == CPU else str(spec.hardware.gpu(axes.gpu).capability)
+    version, jobs = spec.branches[branch].versions[package], str(spec.packages[package].jobs)
+    axis_values = (axes.python, axes.cuda, axes.gpu, capability, isa.name, " ".join(isa.flags), isa.system)
+    return dict(zip(NAMES, (name, package, version, branch, *axis_values, jobs), strict=True))
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """`text` with its placeholders replaced: `@version@` by the value `version`."""
+    return PLACEHOLDER.sub(lambda found: values[found[1]], text)
