@@ -193,6 +193,7 @@ class Code(StrEnum):
     WRONG_PIN = "wrong-pin"
     WRONG_PLATFORMS = "wrong-platforms"
     WRONG_REPOSITORY = "wrong-repository"
+    WRONG_TEST = "wrong-test"
     WRONG_TOKEN = "wrong-token"  # noqa: S105  (a code)
     WRONG_TYPE = "wrong-type"
     WRONG_VALUE = "wrong-value"

@@ -83,7 +83,8 @@ class CommandPrograms:
         wheels = [str(path) for path in files if path.suffix == ".whl"]
         line = self._commands().setup or (_PIP + shlex.join(wheels) if wheels else "")
         if not line:
-            return Interpreter(program="", home=os.fspath(self.job.folder / FOLDER))
+            lacks = "has no wheel, and the package declares no `setup` that installs its files"
+            return Interpreter(program="", home=self._files(), lacks=lacks)
         python = find_program(f"python{self.job.values['python'] or '3'}", install="install it, with its module venv")
         home = scratch / "environment"
         self._set_up(build.name, [python, "-m", "venv", os.fspath(home)], self._environment())

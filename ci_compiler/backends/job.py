@@ -65,11 +65,15 @@ class JobContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
-    """A Python interpreter, folders to add to its import path, and the folder that the package must come from."""
+    """A Python interpreter, folders to add to its import path, and the folder that the package must come from.
+
+    `program` is '' if the package is not for Python; `lacks` says why.
+    """
 
     program: str
     paths: tuple[str, ...] = ()
     home: str = ""
+    lacks: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

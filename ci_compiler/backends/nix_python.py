@@ -18,12 +18,12 @@ def interpreter_of(path: str, closure: Sequence[str]) -> Interpreter:
     """The interpreter for the package at `path`: its own Python, with what it propagates and the rest of `closure`.
 
     Propagated packages come first. The rest of the closure is searched as well, because a package with several outputs
-    may record its propagated packages in an output that is not in the closure. Raises StageError if `path` is not a
-    Python package.
+    may record its propagated packages in an output that is not in the closure. Raises StageError for a
+    Python package without an interpreter.
     """
     own = sorted(Path(path).glob("lib/python3.*/site-packages"))
     if not own:
-        raise failure(path, Code.NO_PYTHON_PACKAGE, "has no lib/python3.X/site-packages to import from")
+        return Interpreter(program="", home=path, lacks="has no lib/python3.X/site-packages to import from")
     inside, name = own[0].relative_to(path), own[0].parent.name
     paths = tuple(dict.fromkeys((*propagated(path), *reversed(closure))))
     programs = (Path(one, "bin", name) for one in paths)

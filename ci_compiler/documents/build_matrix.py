@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from ci_compiler.hardware import CPU
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.proof import Proof, is_imported_only
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.spec.model import Spec, in_build_order
-from ci_compiler.stages import Stage, TestPolicy, stages, stages_that_test
+from ci_compiler.stages import PUBLISH, Stage, TestPolicy, stages, stages_that_test
 from ci_compiler.units import markdown_table, markdown_text
 from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.render import header
@@ -273,7 +274,22 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
         said += f", {_variants(others):,} of them on another GPU that runs their code" if others else ""
     untested = f"; {_NONE} is what no pool can test (`ci-compile explain NAME` tells why)"
     yield f"{said}{untested if done < total else ''}."
+    yield from _imported_only(spec, stage)
     yield _gpu_grid(spec, stage, wanted) if of_gpu else _isa_rows(spec, stage, wanted)
+
+
+def _imported_only(spec: Spec, stage: Stage) -> Iterator[str]:
+    """Which packages a test only imports, and what publishing them therefore means."""
+    names = [package.name for package in spec.packages.values() if is_imported_only(spec, package, stage)]
+    if names:
+        are = "are" if len(names) > 1 else "is"
+        yield (
+            f"{_codes(names)} {are} **{Proof.IMPORTED_ONLY}**: the spec declares no `smoke` test, so the stage proves "
+            f"no more than that {'they' if len(names) > 1 else 'it'} can be imported in the right version."
+        )
+    published = [package.name for package in spec.packages.values() if is_imported_only(spec, package, PUBLISH)]
+    if names and published and stage in spec.publish.after:
+        yield f"Publishing {_codes(published)} waits for tests that prove no more than this."
 
 
 def _gpu_grid(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, key
 from ci_compiler.spec.forms import BranchNames, Commit, Hash, Minutes, PackageName, PackageVersion, RepositoryName, Word
+from ci_compiler.spec.smoke import Smoke
 from ci_compiler.variant import recipe_path
 
 
@@ -134,6 +135,7 @@ class Package:
     disk: int = key("Disk that a build takes, in GB.", title="gigabytes", minimum=1, maximum=100000, default=10)
     memory: int = key("Memory that a build takes, in GB.", title="gigabytes", minimum=1, maximum=100000, default=8)
     command: Command | None = key(default=None, published=False)
+    smoke: Smoke | None = key(default=None, published=False)
 
     def on(self, branch: str) -> bool:
         """Whether `branch` has the package."""

@@ -14,6 +14,7 @@ from ci_compiler.hardware import CPU, UnknownHardwareError
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
+from ci_compiler.spec.smoke import SmokeTest
 from ci_compiler.spec.values import NAMES, PLACEHOLDER
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import TestPolicy
@@ -25,6 +26,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
         *_check_branches(spec),
         *_check_packages(spec),
         *_check_commands(spec),
+        *_check_smoke(spec),
         *_check_axes(spec),
         *_check_exclusions(spec),
         *_check_pools(spec),
@@ -82,10 +84,42 @@ def _check_commands(spec: Spec) -> Iterator[Finding]:
             message = f"{package.name} declares no `command`, which the backend {spec.backend} builds and publishes by"
             yield spec.finding(path, Code.COMMAND_MISSING, message, key=True)
         else:
-            for name in PLACEHOLDER.findall(package.command.install):
-                if name not in NAMES:
-                    message = f"unknown placeholder @{name}@{nearest(name, NAMES)}"
-                    yield spec.finding((*path, "command", "install"), Code.UNKNOWN_PLACEHOLDER, message)
+            yield from _placeholders(spec, (*path, "command", "install"), package.command.install)
+
+
+def _placeholders(spec: Spec, path: Path_, text: str) -> Iterator[Finding]:
+    for name in PLACEHOLDER.findall(text):
+        if name not in NAMES:
+            yield spec.finding(path, Code.UNKNOWN_PLACEHOLDER, f"unknown placeholder @{name}@{nearest(name, NAMES)}")
+
+
+def _check_smoke(spec: Spec) -> Iterator[Finding]:
+    """A smoke test says either `python` or `run`, and what it expects is a regular expression."""
+    for package in spec.packages.values():
+        if package.smoke is None:
+            continue
+        path: Path_ = ("packages", package.name, "smoke")
+        tables = {"cpu": package.smoke.cpu, "gpu": package.smoke.gpu}
+        own: dict[Path_, SmokeTest] = {(*path, name): one for name, one in tables.items() if one}
+        if not own or package.smoke.python or package.smoke.run or package.smoke.expect:
+            own[path] = package.smoke
+        for where, test in own.items():
+            yield from _check_smoke_test(spec, where, test)
+
+
+def _check_smoke_test(spec: Spec, path: Path_, test: SmokeTest) -> Iterator[Finding]:
+    shown = ".".join(map(str, path))
+    if bool(test.python) == bool(test.run):
+        how = "says both `python` and `run`; keep one" if test.run else "says neither `python` nor `run`"
+        yield spec.finding(path, Code.WRONG_TEST, f"{shown} {how}")
+    elif test.expect and not test.run:
+        message = f"{shown}: `expect` is about what `run` prints; a `python` file checks its results itself"
+        yield spec.finding((*path, "expect"), Code.WRONG_TEST, message)
+    yield from _placeholders(spec, (*path, "expect"), test.expect)
+    try:
+        re.compile(test.expect)
+    except re.error as error:
+        yield spec.finding((*path, "expect"), Code.WRONG_TEST, f"{shown}.expect is not a regular expression: {error}")
 
 
 def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:

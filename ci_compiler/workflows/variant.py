@@ -15,9 +15,10 @@ import json
 from functools import lru_cache
 
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import stages_of, waits_for
-from ci_compiler.spec.model import RunsOn, Spec
+from ci_compiler.spec.model import Package, RunsOn, Spec
 from ci_compiler.stages import Stage, StageKind
 from ci_compiler.workflows.common import FORK_GUARD, expression, machine_input, runs_on
 from ci_compiler.workflows.model import (
@@ -81,7 +82,27 @@ def _inputs(spec: Spec) -> dict[str, Input]:
         "again": Input(description="Whether even what shows as published is.", type="boolean"),
         **machine_inputs(spec),
         **neighbour_inputs(spec),
+        **title_inputs(spec),
     }
+
+
+def title_inputs(spec: Spec) -> dict[str, Input]:
+    """The inputs that name the jobs of stages that only import some package."""
+    return {
+        _title_input(stage): Input(description=f"The name of the job of {stage}.")
+        for stage in stages_of(spec)
+        if any(is_imported_only(spec, package, stage) for package in spec.packages.values())
+    }
+
+
+def titles(spec: Spec, package: Package) -> dict[str, str]:
+    """The values of `title_inputs` for `package`."""
+    named = {_title_input(stage): job_title(spec, package, stage) for stage in stages_of(spec)}
+    return {name: named[name] for name in title_inputs(spec)}
+
+
+def _title_input(stage: Stage) -> str:
+    return f"{stage}-name"
 
 
 def neighbour_inputs(spec: Spec) -> dict[str, Input]:
@@ -154,8 +175,9 @@ def _job(
     environment: str | None = None,
     concurrency: Concurrency | None = None,
 ) -> Job:
+    title = _title_input(stage)
     return Job(
-        name=stage.name,
+        name=expression(f"inputs.{title}") if title in title_inputs(spec) else stage.name,
         needs=needs,
         if_=expression(condition),
         runs_on=expression(f"fromJSON(inputs.{machine_input(stage)})"),

@@ -51,11 +51,11 @@ class Project:
         self.run("git", "remote", "add", "origin", str(folder / "origin.git"))
         self.declare()
 
-    def declare(self, **command: Any) -> None:
-        """Commits and pushes a spec with keys of the package's commands changed."""
+    def declare(self, smoke: dict[str, Any] | None = None, **command: Any) -> None:
+        """Commits and pushes a spec with a smoke test, or keys of the package's commands changed."""
         path = self.root / ".github/ci-matrix.yaml"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(wheel.spec(**command)), "utf-8")
+        path.write_text(json.dumps(wheel.spec(smoke, **command)), "utf-8")
         self.commit()
 
     def commit(self) -> str:
@@ -91,6 +91,12 @@ class Project:
     def publish(self, *options: str, status: int = 0, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
         place = ("--branch", "main", "--commit", self.manifest["commit"], "--manifest", MANIFEST)
         return self.job("publish", NAME, *place, *options, status=status, PUBLISH_TOKEN=token)
+
+    def checks(self) -> dict[str, tuple[str, str]]:
+        """The checks of the last test that are not about the machine: verdict and message by name."""
+        found = json.loads((self.root / "test-output/result.json").read_text("utf-8"))["checks"]
+        rows = {one["check"]: (one["verdict"], one["message"]) for one in found}
+        return {name: row for name, row in rows.items() if not name.startswith("machine-")}
 
     @property
     def manifest(self) -> Any:
@@ -202,6 +208,73 @@ def test_a_failed_command_is_a_failed_stage(project: Project) -> None:
     failed = project.build(1)
     assert "build-failed the build ended with status 4" in failed.stderr
     assert "    error: no compiler" in failed.stderr
+
+
+SETUP = """printf '#!/bin/sh\\necho fastpath %s on $VARIANT_ISA\\nexit $1\\n' $VARIANT_VERSION >$VIRTUAL_ENV/bin/show;
+ /bin/chmod +x $VIRTUAL_ENV/bin/show""".replace("\n", "")
+"""Installs a program that prints its version and ends with the status that it is given."""
+
+
+@pytest.mark.parametrize(
+    ("smoke", "result"),
+    [
+        (
+            {"run": "bin/show 0", "expect": "^fastpath @version@ on @isa@$"},
+            ("ok", "bin/show 0: fastpath 1.4.0 on avx2"),
+        ),
+        ({"run": "bin/show 0"}, ("ok", "bin/show 0: status 0")),
+        (
+            {"run": "bin/show 0", "expect": "1x4"},
+            ("failed", "bin/show 0 printed nothing like 1x4"),
+        ),
+        ({"run": "bin/show 3"}, ("failed", "the program ended with status 3 during bin/show: fastpath 1.4.0 on avx2")),
+        ({"run": "bin/hide"}, ("failed", "the package has no bin/hide")),
+        ({"run": "bin/hide", "cpu": {"run": "bin/show 0"}}, ("ok", "bin/show 0: status 0")),
+    ],
+)
+def test_a_program_proves_the_package(project: Project, smoke: dict[str, Any], result: tuple[str, str]) -> None:
+    project.declare(smoke, setup=SETUP)
+    project.build()
+    project.test(0 if result[0] == "ok" else 1)
+    assert project.checks() == {"smoke": result}
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        (
+            "import fastpath, sys\nassert fastpath.double(21) == 42\nsys.exit()\n",
+            ("ok", "smoke.py ended without an error"),
+        ),
+        ("import fastpath\nassert fastpath.double(21) == 43, 'not 43'\n", ("failed", "AssertionError: not 43")),
+        ("import os, sys\nsys.exit(os.environ['VARIANT_ISA'])\n", ("failed", "smoke.py ended with avx2")),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", ("failed", "smoke was ended by SIGSEGV")),
+        ("import os\nos._exit(0)\n", ("failed", "the interpreter ended with status 0 during smoke")),
+    ],
+)
+def test_a_python_file_proves_the_package(project: Project, text: str, result: tuple[str, str]) -> None:
+    project.write("ci/smoke.py", text)
+    project.declare({"python": "ci/smoke.py"})
+    project.build()
+    project.test(0 if result[0] == "ok" else 1)
+    verdict, message = project.checks()["smoke"]
+    assert verdict == result[0]
+    assert message.startswith(result[1])
+
+
+def test_without_a_smoke_test_every_report_says_imported_only(project: Project, tmp_path: Path) -> None:
+    project.build()
+    tested = project.job("smoke", NAME, "--manifest", MANIFEST, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"))
+    assert tested.returncode == 0
+    assert "| passed (imported only) |" in (tmp_path / "summary.md").read_text("utf-8")
+    assert json.loads((project.root / "test-output/result.json").read_text("utf-8"))["proof"] == "imported only"
+    project.compile()
+    cell = yaml.safe_load((project.root / ".github/workflows/cell.yml").read_text("utf-8"))
+    given = cell["jobs"]["fastpath"]["with"]
+    assert (given["cpu-test-name"], given["publish-name"]) == ("cpu-test (imported only)", "publish (imported only)")
+    document = (project.root / ".github/BUILD_MATRIX.md").read_text("utf-8")
+    assert "`fastpath` is **imported only**" in document
+    assert "Publishing `fastpath` waits for tests that prove no more than this." in document
 
 
 def test_a_changed_file_is_not_built(project: Project) -> None:

@@ -82,8 +82,8 @@ def interpreter(folder: Path) -> None:
     program.chmod(0o755)
 
 
-def spec(**command: Any) -> dict[str, Any]:
-    """The spec, with keys of the package's `command` changed."""
+def spec(smoke: dict[str, Any] | None = None, **command: Any) -> dict[str, Any]:
+    """The spec, with a smoke test if one is given, and with keys of the package's `command` changed."""
     commands = {
         "build": "ci/build.sh",
         "files": ["dist/*.whl"],
@@ -92,13 +92,14 @@ def spec(**command: Any) -> dict[str, Any]:
         "publish": "ci/publish.sh",
         "published": 'test -f "$INDEX/$VARIANT_ISA/simple/fastpath/fastpath-$VARIANT_VERSION-py3-none-any.whl"',
     }
+    package = {"disk": 1, "memory": 1, "jobs": 1, "command": commands | command}
     here = ["self-hosted", "linux", "x64"]
     return {
         "version": 1,
         "owner": "my-org",
         "backend": "command",
         "branches": {"main": {"cuda": "12.8", "versions": {"fastpath": VERSION}}},
-        "packages": {"fastpath": {"disk": 1, "memory": 1, "jobs": 1, "command": commands | command}},
+        "packages": {"fastpath": package | ({"smoke": smoke} if smoke else {})},
         "matrix": {"python": [PYTHON], "isas": {"x86_64-linux": ["avx", "avx2"]}, "gpus": {"cpu": {}}},
         "runners": {
             "builder": {"runs-on": [*here, "builder"], "stages": ["build", "publish"]},

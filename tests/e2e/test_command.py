@@ -67,7 +67,7 @@ class WheelWorld(World):
 def world() -> Iterator[WheelWorld]:
     for tool in ("act", "git", "bash"):
         require(tool)
-    root = Path(tempfile.mkdtemp(prefix="ci-compiler-", dir="/var/tmp"))  # noqa: S108  (a disk)
+    root = Path(tempfile.mkdtemp(prefix="ci-compiler-", dir="/var/tmp"))
     yield WheelWorld(root)
     shutil.rmtree(root)
 

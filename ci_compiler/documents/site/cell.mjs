@@ -66,7 +66,7 @@ export function openCell(cell) {
       make("h3", { text: "Built and tested by" }),
       table(
         null,
-        data.stages.flatMap((stage) => stageRow(cell, stage)),
+        data.stages.flatMap((stage) => stageRow(cell, stage, offers)),
       ),
     ),
     make(
@@ -95,8 +95,14 @@ function packageRow(offer) {
   ];
 }
 
-function stageRow(cell, stage) {
+function stageRow(cell, stage, offers) {
   const where = data.routes[cell.route][stage];
   if (!where) return [];
-  return [[stage, where.skipped ? `not run: ${where.skipped}` : `${where} (${data.pools[where]})`]];
+  const only = offers.map((offer) => offer.package).filter((name) => importedOnly(name, stage));
+  const note = only.length ? `; imported only: ${only.join(", ")}` : "";
+  return [[stage, where.skipped ? `not run: ${where.skipped}` : `${where} (${data.pools[where]})${note}`]];
+}
+
+function importedOnly(name, stage) {
+  return (data.packages[name].imported_only ?? []).includes(stage);
 }

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.plan.proof import checks
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
 
@@ -21,7 +18,8 @@ class Expectation:
 
     `cuda` is the version of a toolkit, and `architectures` are in PyTorch's form (`sm_90`); '' and () for a CPU-only
     build. `dispatch` lists the levels that PyTorch may choose (() for unknown). `capability` is that of the GPU to test
-    on (() for none). `paths` are added to the import path. The module must be in `store_path`, unless that is ''.
+    on (() for none). `script` is a Python file to run; `module` is then ''. `paths` are added to the import path. The
+    module must be in `store_path`, unless that is ''.
     """
 
     module: str
@@ -34,6 +32,7 @@ class Expectation:
     checks: tuple[str, ...]
     numerics: tuple[str, ...]
     gpu_numerics: tuple[str, ...]
+    script: str = ""
     paths: tuple[str, ...] = ()
     store_path: str = ""
 
@@ -57,8 +56,10 @@ AS_THE_SPEC_SAYS = Override()
 def expectation(spec: Spec, built: BuiltVariant, stage: Stage, override: Override = AS_THE_SPEC_SAYS) -> Expectation:
     """What `stage` expects when it tests `built`."""
     cell, package = built.cell, spec.packages[built.variant.package]
-    rows = _table()
+    rows, declared = checks(), package.smoke.on(gpu=stage.needs_gpu) if package.smoke else None
     row = rows["packages"].get(package.attribute) or rows["other"] | {"module": package.attribute.replace("-", "_")}
+    if declared:
+        row = rows["declared"]  # in place of what the tool would check
     gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
     on_gpu = stage.needs_gpu and gpu is not None
     made = Expectation(
@@ -72,12 +73,7 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, override: Overrid
         checks=tuple(row["checks"]),
         numerics=tuple(row["numerics"]),
         gpu_numerics=(*row["numerics"], *row["gpu-numerics"]) if on_gpu else (),
+        script=declared.python if declared else "",
     )
     given = {name: value for name, value in asdict(override).items() if value is not None}
     return replace(made, **given)
-
-
-@cache
-def _table() -> Mapping[str, Any]:
-    table: dict[str, Any] = json.loads(Path(__file__).with_name("checks.json").read_bytes())
-    return table
