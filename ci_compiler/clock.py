@@ -1,37 +1,23 @@
-"""The clock as a parameter: code that waits does so on a `Clock`, so that its tests need not wait."""
+"""The clock as a parameter: code that waits does so on a `Clock`, so that tests can pass one that does not."""
 
 from __future__ import annotations
 
 import time
 import zlib
-from typing import Protocol
 
 TOLERANCE = 300
 """Seconds by which clocks of machines may differ."""
 
 
-class Clock(Protocol):
-    """Tells the time and waits."""
-
-    def now(self) -> float:
-        """Seconds since 1970, UTC; comparable with the times that GitHub states."""
-
-    def passed(self) -> float:
-        """Seconds on a monotonic clock, for measuring how long something takes."""
-
-    def sleep(self, seconds: float) -> None:
-        """Waits."""
-
-
-class SystemClock:
+class Clock:
     """The clock of this machine."""
 
     def now(self) -> float:
-        """Seconds since 1970, UTC."""
+        """Seconds since 1970, UTC; comparable with the times that GitHub states."""
         return time.time()
 
     def passed(self) -> float:
-        """Seconds since an arbitrary time."""
+        """Seconds on a monotonic clock, for measuring how long something takes."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:

@@ -69,6 +69,8 @@ class Code(StrEnum):
     MISSING_GPU = "missing-gpu"
     MISSING_HASH = "missing-hash"
     MISSING_KEY = "missing-key"
+    MISSING_MATRIX = "missing-matrix"
+    MISSING_PYTHON = "missing-python"
     MISSING_RECIPE = "missing-recipe"
     MISSING_REV = "missing-rev"
     MISSING_SYSTEM = "missing-system"

@@ -10,8 +10,8 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
@@ -41,8 +41,7 @@ _SECONDS = 3600.0
 """The time limit of a command; a push may transfer much."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """An entry of a tree: its object's `name`, whether it is a `plain` file, the file's `size` in bytes."""
 
     name: str
@@ -150,15 +149,13 @@ class Git:
         """Makes a commit on `parent` with files changed (None: removed), in a temporary index at the path `index`."""
         environment = {"GIT_INDEX_FILE": os.fspath(index)}
         self._run("read-tree", parent, **environment)
-        written = [path for path, text in changes.items() if text is not None]
-        entries = [f"100644 {self._write(changes[path] or '')}\t{path}\0" for path in written]
-        entries += [f"0 {'0' * 40}\t{path}\0" for path, text in changes.items() if text is None]
-        self._run("update-index", "-z", "--index-info", stdin="".join(entries), **environment)
+        entries = ""
+        for path, text in changes.items():
+            written = "" if text is None else self._run("hash-object", "-w", "--stdin", stdin=text).strip()
+            entries += f"100644 {written}\t{path}\0" if written else f"0 {'0' * 40}\t{path}\0"
+        self._run("update-index", "-z", "--index-info", stdin=entries, **environment)
         tree = self._run("write-tree", **environment).strip()
         return self._run("commit-tree", tree, "-p", parent, "-m", message).strip()
-
-    def _write(self, text: str) -> str:
-        return self._run("hash-object", "-w", "--stdin", stdin=text).strip()
 
     def move_refs(self, moves: Mapping[str, tuple[str, str]]) -> None:
         """Moves all branches or none: name -> (new commit, the commit that it must be at now)."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class CheckVerdict(StrEnum):
@@ -14,13 +14,17 @@ class CheckVerdict(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement(NamedTuple):
     """A check's verdict, what was found, and, for a failure, how to fix it; each one line."""
 
     verdict: CheckVerdict
     message: str
     fix: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the check failed."""
+        return self.verdict is CheckVerdict.FAILED
 
 
 def ok(message: str) -> Judgement:

@@ -25,9 +25,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Never
+from typing import IO, NamedTuple, Never
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -48,8 +47,7 @@ _REAP = 2.0
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(NamedTuple):
     """How a program ended: its status (negative: a signal's number), its output without colours, the seconds it ran."""
 
     status: int

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 
-from ci_compiler.hardware import CPU, Hardware
+from ci_compiler.hardware import BASELINE, CPU, Hardware
 
 RECIPES = ".flox/pkgs"
 """The folder of the recipes, from the root of the repository (Flox' own convention)."""
@@ -27,13 +27,16 @@ EXAMPLE = "PACKAGE-python313-cuda12_8-sm90-avx2"
 # An ISA may contain a dot, so that a message can say how to spell `armv8.2`.
 _NAME = re.compile(
     r"(?P<package>[A-Za-z0-9_][A-Za-z0-9_-]*)-python(?P<major>[0-9])(?P<minor>[0-9]+)"
-    r"-(?:cpu|cuda(?P<cuda>[0-9]+_[0-9]+)-(?P<gpu>(?!cpu-)[A-Za-z0-9_]+))-(?P<isa>[A-Za-z0-9_.]+)"
+    r"-(?:cpu|cuda(?P<cuda>[0-9]+_[0-9]+)-(?P<gpu>(?!cpu(?:-|$))[A-Za-z0-9_]+))(?:-(?P<isa>[A-Za-z0-9_.]+))?"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantName:
-    """The parts of a variant's name: `python` as `3.13`, `cuda` as `12.8` ('' for a CPU variant), `gpu` as `sm90`."""
+    """The parts of a variant's name: `python` as `3.13`, `cuda` as `12.8` ('' for a CPU variant), `gpu` as `sm90`.
+
+    A name without an ISA is that of a `baseline` build.
+    """
 
     package: str
     python: str
@@ -60,7 +63,7 @@ class VariantName:
             python=f"{found['major']}.{found['minor']}",
             cuda=(found["cuda"] or "").replace("_", "."),
             gpu=found["gpu"] or CPU,
-            isa=found["isa"],
+            isa=found["isa"] or BASELINE,
         )
 
     @classmethod
@@ -88,7 +91,8 @@ def package_of(name: str, suffix: str) -> str:
 @lru_cache(maxsize=65536)
 def cell_suffix(*, python: str, cuda: str, gpu: str, isa: str) -> str:
     """What the names of a cell's variants share: `python313-cuda12_8-sm90-avx2`, or `python313-cpu-avx2`."""
-    return "-".join([python_tag(python), *([gpu] if gpu == CPU else [cuda_tag(cuda), gpu]), isa])
+    target = [gpu] if gpu == CPU else [cuda_tag(cuda), gpu]
+    return "-".join([python_tag(python), *target, *([] if isa == BASELINE else [isa])])
 
 
 def python_tag(python: str) -> str:

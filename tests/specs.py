@@ -82,8 +82,8 @@ def assert_said(document: dict[str, Any], found: Sequence[Finding], expected: Se
 
 
 def _pool(name: str, system: str, isas: list[str], gpu: str = "", count: int = 1) -> dict[str, Any]:
-    label = tables().systems[system].label.lower()
-    entry = {"runs-on": ["self-hosted", "linux", label, name], "cpu": isas, "count": count}
+    row = tables().systems[system]
+    entry = {"runs-on": ["self-hosted", row.os.lower(), row.label.lower(), name], "cpu": isas, "count": count}
     return entry | ({"gpu": gpu} if gpu else {})
 
 
@@ -122,9 +122,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     ]
     gpus = [CPU, *draw(st.lists(st.sampled_from(usable), unique=True, max_size=4))] if usable else [CPU]
     pools = {
-        f"build-{hardware.systems[system].label.lower()}": _pool(
-            f"nix-{system}", system, names, count=draw(st.integers(1, 9))
-        )
+        f"build-{system.replace('_', '-')}": _pool(f"nix-{system}", system, names, count=draw(st.integers(1, 9)))
         for system, names in by_system.items()
     }
     for gpu in draw(st.lists(st.sampled_from(usable), unique=True, max_size=3)) if usable else []:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from ci_compiler.documents.site.page import page
 from ci_compiler.errors import InputError
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.render import recipes
-from ci_compiler.runner.deployment import arc, nixos, quadlet, systemd
+from ci_compiler.runner.deployment.kinds import deployment
 from ci_compiler.spec.model import Spec
 from ci_compiler.sync.compiled import compile_files
 from tests.checkers import require, scripts
@@ -270,8 +269,7 @@ def test_the_build_matrix_has_the_same_elements_and_says_hostile_reasons() -> No
 
 
 def test_deployments_contain_no_titles() -> None:
-    arc_of_all = partial(arc.deployment, scale_set_labels=True)
-    for make in (arc_of_all, systemd.deployment, quadlet.deployment, nixos.deployment):
-        plain = make(_titled("plain"))
+    for target in ("arc", "systemd", "quadlet", "nixos"):
+        plain = deployment(_titled("plain"), target, scale_set_labels=target == "arc")
         for spec in ALL:
-            assert make(spec).files == plain.files
+            assert deployment(spec, target, scale_set_labels=target == "arc").files == plain.files

@@ -19,7 +19,7 @@ from ci_compiler import __version__
 from ci_compiler.documents.site.page import NAME, page
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.render import recipes
-from ci_compiler.runner.deployment import systemd
+from ci_compiler.runner.deployment.kinds import deployment
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.schema import schema_text
 from ci_compiler.sync.compiled import compile_files
@@ -171,4 +171,4 @@ def test_the_wheel_alone_does_the_main_job_elsewhere(scripts: Path, tmp_path: Pa
     command(compiler, "site", "site", cwd=tmp_path)
     assert tree(tmp_path / "site") == {NAME: page(decided, "")}
     command(runner, "deploy", "systemd", "-o", "deployed", cwd=tmp_path)
-    assert tree(tmp_path / "deployed/systemd") == systemd.deployment(decided.spec).files
+    assert tree(tmp_path / "deployed/systemd") == deployment(decided.spec, "systemd").files

@@ -34,7 +34,7 @@ import pytest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.cli.runner import PROGRAM as RUNNER
-from ci_compiler.clock import SystemClock
+from ci_compiler.clock import Clock
 from tests.checkers import require
 from tests.github.server import serving
 from tests.github.state import NOW, REPOSITORY, TOKEN, Fault, GitHub
@@ -92,9 +92,9 @@ def github_of(case: Path, root: Path, patch: pytest.MonkeyPatch) -> Iterator[str
     github.push({path: text.decode() for path, text in contents(root).items() if path.startswith(".github/workflows/")})
     github.chance = lambda method, path: next((one for one in faults if one.is_for(method, path)), None)
     waited = [0.0]
-    patch.setattr(SystemClock, "now", lambda _: NOW)
-    patch.setattr(SystemClock, "passed", lambda _: sum(waited))
-    patch.setattr(SystemClock, "sleep", lambda _, seconds: waited.append(seconds))
+    patch.setattr(Clock, "now", lambda _: NOW)
+    patch.setattr(Clock, "passed", lambda _: sum(waited))
+    patch.setattr(Clock, "sleep", lambda _, seconds: waited.append(seconds))
     with serving(github):
         values = {"GITHUB_API_URL": github.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}
         for name, value in values.items():

@@ -179,7 +179,7 @@ def _compiled(fleet: _Fleet, hardware: Hardware) -> tuple[str, Plan, list[Findin
     names = [facts.branch.name for facts in fleet.branches]
     matrix = matrix_of(
         [recipe.key for recipe in fleet.recipes],
-        {facts.branch.name: facts.branch.cuda for facts in fleet.branches},
+        {facts.branch.name: next(iter(facts.branch.toolkits)) for facts in fleet.branches},
         {one.name: one.branches or tuple(names) for one in fleet.packages if one.repository is None},
         hardware,
     )

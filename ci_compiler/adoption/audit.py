@@ -95,8 +95,8 @@ def _unknown(this: Audit, name: str, one: Evaluation) -> Iterator[Finding]:
     if right != parts:
         message = f"{name!r} contains a dot, and a Flox attribute path contains none; call it {right}"
         yield _at(one, "", Code.DOTTED_NAME, message)
-    elif parts and parts.cuda not in {"", this.branch.cuda}:
-        message = f"its name says CUDA {parts.cuda}; {this.branch.name} has {this.branch.cuda}"
+    elif parts and parts.cuda not in {"", *this.branch.toolkits}:
+        message = f"its name says CUDA {parts.cuda}; {this.branch.name} has {', '.join(this.branch.toolkits)}"
         yield _at(one, "pname", Code.CUDA_IN_NAME, message)
     elif impossible := list(_impossible(this, one)):
         yield from impossible

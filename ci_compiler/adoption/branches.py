@@ -20,6 +20,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.spec.model import Branch, Source
+from ci_compiler.spec.packages import Pin
 from ci_compiler.variant import package_of, variant_name
 
 FROM_PIN = "from the pin"
@@ -65,7 +66,7 @@ def branch_facts(name: str, recipes: Sequence[Recipe], cuda: str, pins: KnownPin
     findings += more
     branch = Branch(
         name=name,
-        cuda=cuda,
+        toolkits={cuda: Pin()},
         nixpkgs=pin,
         nixpkgs_hash=_pin_hash(recipes, pin),
         allow_broken=broken == "allows",

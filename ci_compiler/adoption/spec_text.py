@@ -49,7 +49,7 @@ def spec_text(
 def _branch(facts: BranchFacts) -> Iterator[str]:
     branch, remarks = facts.branch, facts.remarks
     yield f"  {flow(branch.name)}:"
-    yield from entry("cuda", branch.cuda, "    ", remarks.get("cuda", ""))
+    yield from entry("cuda", next(iter(branch.toolkits)), "    ", remarks.get("cuda", ""))
     yield from entry("nixpkgs", branch.nixpkgs, "    ", remarks.get("nixpkgs", ""))
     if branch.nixpkgs_hash:
         yield from entry("nixpkgs-hash", branch.nixpkgs_hash, "    ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ci_compiler.backends.nix_forms import FORMS
+from ci_compiler.backends.nix import FORMS
 from ci_compiler.backends.protocol import Backend, InstallRequest, NixUse, SecretEvidence, Tool
 from ci_compiler.judgement import Judgement, failed, ok
 

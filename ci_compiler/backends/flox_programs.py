@@ -7,12 +7,11 @@ import re
 
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.flox import FLOX
-from ci_compiler.backends.job import BuildOrder, BuildRecord, JobContext, show
+from ci_compiler.backends.job import BuildOrder, BuildRecord, JobContext
 from ci_compiler.backends.nix_recipes import RecipePrograms
-from ci_compiler.backends.nix_store import PROFILE
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
-from ci_compiler.process import Ended, ask, find_program, follow
+from ci_compiler.process import Ended, ask
 from ci_compiler.units import duration
 
 _SHOW_SECONDS = 120.0
@@ -24,18 +23,14 @@ class FloxPrograms(RecipePrograms):
     Flox builds the derivation that the recipe evaluates to (its makefile calls `nix build` on the `drvPath`).
     """
 
+    builder = FLOX
+
     def __init__(self, job: JobContext, secret: str) -> None:
         super().__init__(job)
         self._secret = secret
 
-    def builder(self) -> str:
-        """`flox`."""
-        return find_program(FLOX.name, install=FLOX.install, folders=(PROFILE,))
-
-    def realise(self, program: str, order: BuildOrder) -> Ended:
-        """Builds by `flox build`."""
-        command = [program, "build", order.name]
-        return follow(command, show, seconds=self.job.seconds, log=order.log, folder=self.job.root)
+    def _realise(self, program: str, order: BuildOrder) -> Ended:
+        return self._follow([program, "build", order.name], log=order.log)
 
     def is_published(self, name: str, version: str, recipe: str) -> bool:  # noqa: ARG002
         """Whether the catalog has the version: it distinguishes versions, not recipes or commits."""
@@ -47,19 +42,18 @@ class FloxPrograms(RecipePrograms):
 
     def publish(self, build: BuildRecord) -> None:
         """Publishes by `flox publish`, on the branch itself, with the result in the store so that Flox finds it."""
-        flox, token = self.builder(), self.given(self._secret)
+        flox, token = self._program(), self.given(self._secret)
         self.hold(build, build.outputs)
         JobCheckout(self.job.root).put_on(build.branch, build.commit)
         command = [flox, "publish", "-o", self.job.owner, build.name]
-        env, folder = self._environment(), self.job.root
-        ended = follow(command, show, seconds=self.job.seconds, env=env, folder=folder, secret=token)
+        ended = self._follow(command, env=self._environment(), secret=token)
         if ended.status != 0:
             message = f"flox publish ended with {ended.status} after {duration(ended.seconds)}: {ended.said}"
             raise failure(build.name, Code.PUBLISH_FAILED, message)
 
     def _listed(self, name: str, version: str) -> str:
         owner, token = self.job.owner, self.job.secrets.get(self._secret)
-        command = [self.builder(), "show", f"{owner}/{name}"]
+        command = [self._program(), "show", f"{owner}/{name}"]
         ended = ask(command, seconds=_SHOW_SECONDS, env=self._environment(), folder=self.job.root, secret=token)
         shown = re.findall(rf"(?<![\w./-])(?:{re.escape(owner)}/)?{re.escape(name)}@([^\s,]+)", ended.out)
         return f"flox show lists {owner}/{name}@{version}" if version in shown else ""

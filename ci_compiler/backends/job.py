@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
@@ -44,13 +44,12 @@ class DeclaredCommands(Protocol):
         """The command that succeeds if the version is published already; '' for none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobContext:
+class JobContext(NamedTuple):
     """Where a job runs a backend's programs: the root of the checkout, the spec's owner and cache, and the secrets.
 
     `secrets` has the publishing secrets that the job was given, by name. `seconds` limits each program. `folder` is the
     folder of the manifest, in which a backend that `uses_artifacts` keeps what it builds. `values` are those of the
-    job's variant by name (`plan.values`), and `commands` what the spec declares for its package.
+    job's variant by name (`spec.values`), and `commands` what the spec declares for its package.
     """
 
     root: Path
@@ -59,12 +58,11 @@ class JobContext:
     secrets: Mapping[str, Secret]
     seconds: float
     folder: Path = Path()
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = MappingProxyType({})
     commands: DeclaredCommands | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interpreter:
+class Interpreter(NamedTuple):
     """A Python interpreter, folders to add to its import path, and the folder that the package must come from.
 
     `program` is '' if the package is not for Python; `lacks` says why.
@@ -76,8 +74,7 @@ class Interpreter:
     lacks: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeededVariant:
+class NeededVariant(NamedTuple):
     """A variant that another one is built with: its name and the path of its recipe.
 
     `expression` is a Nix expression of its derivation if another repository builds it, else ''.
@@ -88,8 +85,7 @@ class NeededVariant:
     expression: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildOrder:
+class BuildOrder(NamedTuple):
     """A variant to build: its name, the path of its recipe or build script, what it needs, and the file for the log."""
 
     name: str
@@ -98,8 +94,7 @@ class BuildOrder:
     log: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildResult:
+class BuildResult(NamedTuple):
     """The result of a build, as the manifest states it.
 
     `store_path` is the output to install, `outputs` are all. `closure` has the hash of the content of each output and

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ci_compiler.backends.nix_forms import FORMS
-from ci_compiler.backends.protocol import Backend, BinaryCache, InstallRequest, NixUse, SecretEvidence, Tool
+from ci_compiler.backends.protocol import (
+    Backend,
+    BinaryCache,
+    InstallRequest,
+    NixUse,
+    OutputForms,
+    SecretEvidence,
+    Tool,
+)
 from ci_compiler.judgement import Judgement, failed, ok
 
 if TYPE_CHECKING:
@@ -18,6 +26,16 @@ CACHE_KEY = "NIX_CACHE_SIGNING_KEY"
 """The secret key that paths of the binary cache are signed with. A build of any backend signs with it if it is set."""
 
 NIX = Tool(name="nix", install="install Nix, and put it on the PATH of the runner's service")
+
+_STORE_PATH = re.compile(r"/[A-Za-z0-9._/+-]*/[0-9a-df-np-sv-z]{32}-[A-Za-z0-9+._?=-]{1,211}")
+"""A store path; the letters of its hash are those of Nix' base 32 (Nix manual, store path specification)."""
+
+FORMS = OutputForms(
+    derivation=_STORE_PATH,
+    path=_STORE_PATH,
+    content=re.compile(r"sha256:[0-9a-df-np-sv-z]{52}"),  # as `nix-store --query --hash` prints it
+)
+"""The forms of the outputs of every backend that builds with Nix."""
 
 
 class Nix(Backend):
@@ -40,10 +58,27 @@ class Nix(Backend):
         return failed("nix is not on PATH", NIX.install)
 
     def check_secret(self, evidence: SecretEvidence) -> Judgement:
-        """Judges a signing key against the cache's public key."""
-        from ci_compiler.backends.nix_key import check_key
+        """Judges a signing key (NAME:BASE64 of 64 bytes, whose second half is the public key)."""
+        import base64
 
-        return check_key(self.secret, evidence)
+        fix = (
+            "make a pair with `nix key generate-secret`, its public half into cache.public-key, into the secret "
+            f"{self.secret}"
+        )
+        name, _, text = evidence.text.strip().partition(":")
+        try:
+            data = base64.b64decode(text, validate=True)
+        except ValueError:
+            data = b""
+        if len(data) != 64:
+            return failed(f"{self.secret} holds no signing key of Nix (NAME:BASE64)", fix)
+        if evidence.cache is None:
+            return ok(f"{self.secret} is the key {name}")
+        if f"{name}:{base64.b64encode(data[32:]).decode()}" != evidence.cache.public_key:
+            return failed(
+                f"{self.secret} is the key {name}, which is not the pair of cache.public-key in the spec", fix
+            )
+        return ok(f"{self.secret} is the pair of the cache's public key {name}")
 
     def install(self, request: InstallRequest) -> tuple[str, ...]:
         """`nix-build` in a checkout of the branch; what the variant needs is part of its closure."""

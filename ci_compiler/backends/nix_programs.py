@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from ci_compiler.backends.job import BuildOrder, BuildRecord, show
+from ci_compiler.backends.job import BuildOrder, BuildRecord
 from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.backends.nix_recipes import LINK, RecipePrograms
-from ci_compiler.backends.nix_store import PROFILE, evaluation
-from ci_compiler.backends.protocol import BinaryCache
+from ci_compiler.backends.nix_store import evaluation
+from ci_compiler.backends.protocol import BinaryCache, Tool
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
-from ci_compiler.process import Ended, find_program, follow
+from ci_compiler.process import Ended
 
 
 class NixPrograms(RecipePrograms):
     """Nix and the spec's binary cache."""
 
-    def builder(self) -> str:
-        """`nix-build`."""
-        install = "it comes with Nix; see https://nixos.org/download"
-        return find_program("nix-build", install=install, folders=(PROFILE,))
+    builder = Tool(name="nix-build", install="it comes with Nix; see https://nixos.org/download")
 
-    def realise(self, program: str, order: BuildOrder) -> Ended:
-        """Builds by `nix-build`."""
+    def _realise(self, program: str, order: BuildOrder) -> Ended:
         with evaluation() as env:
             command = [program, order.recipe, "--out-link", LINK.format(name=order.name)]
-            return follow(command, show, seconds=self.job.seconds, log=order.log, env=env, folder=self.job.root)
+            return self._follow(command, log=order.log, env=env)
 
     def is_published(self, name: str, version: str, recipe: str) -> bool:  # noqa: ARG002
         """Whether the cache holds what the recipe evaluates to, signed by the cache's key."""

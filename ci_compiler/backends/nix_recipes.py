@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ci_compiler.backends.job import (
     BuildOrder,
@@ -18,16 +19,16 @@ from ci_compiler.backends.job import (
     BuildResult,
     Interpreter,
     JobContext,
-    NeededVariant,
     check_built,
+    show,
 )
 from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.backends.nix_python import interpreter_of
-from ci_compiler.backends.nix_store import Store
-from ci_compiler.backends.protocol import BinaryCache
+from ci_compiler.backends.nix_store import PROFILE, Store
+from ci_compiler.backends.protocol import BinaryCache, Tool
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure, wrong
-from ci_compiler.process import Ended
+from ci_compiler.process import Ended, find_program, follow
 from ci_compiler.secret import Secret
 
 LINK = "result-{name}"
@@ -35,23 +36,28 @@ LINK = "result-{name}"
 
 
 class RecipePrograms(ABC):
-    """The programs of a backend that builds recipes, in a job."""
+    """The programs of a backend that builds recipes, in a job. `builder` is the one that builds."""
+
+    builder: Tool
 
     def __init__(self, job: JobContext) -> None:
         self.job = job
         self.store = Store(seconds=job.seconds)
 
     @abstractmethod
-    def builder(self) -> str:
-        """The program that builds. Raises InputError if it is missing."""
-
-    @abstractmethod
-    def realise(self, program: str, order: BuildOrder) -> Ended:
+    def _realise(self, program: str, order: BuildOrder) -> Ended:
         """Runs `program` on the recipe. It leaves the link `result-NAME` to the output."""
+
+    def _program(self) -> str:
+        return find_program(self.builder.name, install=self.builder.install, folders=(PROFILE,))
+
+    def _follow(self, command: Sequence[str], **more: Any) -> Ended:
+        """Runs `command` in the checkout and prints its output. `more` are further arguments of `follow`."""
+        return follow(command, show, seconds=self.job.seconds, folder=self.job.root, **more)
 
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a recipe, and copies the closure to the cache."""
-        program = self.builder()
+        program = self._program()
         derivation = self.store.instantiate(self.job.root / order.recipe)
         absent = derivation in self.store.to_build(derivation)
         if absent:
@@ -87,8 +93,7 @@ class RecipePrograms(ABC):
             store.fetch(cache, missing)
             missing = store.lacks(outputs)
         if missing:
-            where = f"in {cache.url}" if cache else "in a cache, because the spec names none"
-            message = f"{missing[0]} is neither in this machine's store nor {where}; build {name} first"
+            message = f"{missing[0]} is neither {self._looked_in()}; build {name} first"
             raise failure(name, Code.CLOSURE_MISSING, message)
 
     def closure(self, build: BuildRecord) -> tuple[str, ...]:
@@ -137,17 +142,15 @@ class RecipePrograms(ABC):
         Proved by Nix' own plan of the build, which may not contain the derivation of another variant.
         """
         for need in order.needs:
-            own = self._derivation(need)
+            if need.expression:
+                own = self.store.instantiate_expression(need.recipe, need.expression)
+            else:
+                own = self.store.instantiate(self.job.root / need.recipe)
             if own not in self.store.closure(derivation):
                 message = f"needs {need.name}, but its recipe uses another derivation than the recipe of {need.name}"
                 raise failure(order.name, Code.NEEDS_OTHER, message)
             if own in self.store.to_build(derivation):
                 self._fetch_need(order.name, derivation, need.name, own)
-
-    def _derivation(self, need: NeededVariant) -> str:
-        if need.expression:
-            return self.store.instantiate_expression(need.recipe, need.expression)
-        return self.store.instantiate(self.job.root / need.recipe)
 
     def _fetch_need(self, name: str, derivation: str, need: str, own: str) -> None:
         cache = self.job.cache
@@ -155,14 +158,17 @@ class RecipePrograms(ABC):
             for path in self.store.lacks(self.store.outputs(own)):  # one by one: the cache may lack some outputs
                 self.store.fetch(cache, [path])
         if cache is None or own in self.store.to_build(derivation):
-            where = f"in {cache.url}" if cache else "in a cache, because the spec names none"
-            message = f"needs {need}, which is neither in this machine's store nor {where}; build it first"
+            message = f"needs {need}, which is neither {self._looked_in()}; build it first"
             raise failure(name, Code.NEEDS_MISSING, message)
+
+    def _looked_in(self) -> str:
+        where = f"in {self.job.cache.url}" if self.job.cache else "in a cache, because the spec names none"
+        return f"in this machine's store nor {where}"
 
     def _run(self, program: str, order: BuildOrder) -> Ended:
         """Runs the build. Raises StageError with the end of its log."""
         self._link(order.name).unlink(missing_ok=True)
-        ended = self.realise(program, order)
+        ended = self._realise(program, order)
         check_built(order, ended)
         return ended
 

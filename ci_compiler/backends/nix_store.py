@@ -25,7 +25,6 @@ PROFILE = "/nix/var/nix/profiles/default/bin"
 """The folder of Nix' programs in a multi-user installation, which is often missing from the PATH of a service."""
 
 _INSTALL = "install Nix (`apt install nix-bin` on Debian, or see https://nixos.org/download)"
-_NEW_COMMANDS = ("--extra-experimental-features", "nix-command")
 _FRESH = ("--option", "narinfo-cache-negative-ttl", "0", "--option", "narinfo-cache-positive-ttl", "0")
 """Turns off Nix' memory of missing paths, which would hide for an hour what another machine pushes meanwhile."""
 
@@ -66,9 +65,7 @@ class Store:
 
     def to_build(self, derivation: str) -> frozenset[str]:
         """The derivations that Nix would build here to realise `derivation`, because no substituter has them."""
-        ended = self._ask("nix-store", "--realise", "--dry-run", derivation)
-        if ended.status != 0:
-            raise failure(derivation, Code.NIX, ended.said)
+        ended = self._store(derivation, "--realise", "--dry-run", derivation)
         return frozenset(re.findall(r"^ +(/\S+\.drv)$", ended.err, re.MULTILINE))
 
     def deriver(self, path: str) -> str:
@@ -80,10 +77,7 @@ class Store:
 
     def lacks(self, paths: Sequence[str]) -> tuple[str, ...]:
         """Those of `paths` that are not valid in the store."""
-        ended = self._ask("nix-store", "--check-validity", "--print-invalid", *paths)
-        if ended.status != 0:
-            raise failure(paths[0], Code.NIX, ended.said)
-        return tuple(ended.out.split())
+        return tuple(self._store(paths[0], "--check-validity", "--print-invalid", *paths).out.split())
 
     def closure(self, *paths: str) -> tuple[str, ...]:
         """`paths` and everything that they refer to, references first."""
@@ -104,9 +98,9 @@ class Store:
         copies some of the same paths at the same time.
         """
         trust = ("--no-check-sigs",) if proved else ("--option", "extra-trusted-public-keys", cache.public_key)
-        command = ("nix", *_NEW_COMMANDS, "copy", *_FRESH, *trust, "--from", cache.url, *paths)
-        ended = self._ask(*command)
-        return ended if ended.status == 0 else self._ask(*command)
+        command = ("copy", *_FRESH, *trust, "--from", cache.url, *paths)
+        ended = self._nix(*command)
+        return ended if ended.status == 0 else self._nix(*command)
 
     def push(self, cache: BinaryCache, paths: Sequence[str], key: Secret | None) -> Ended:
         """Copies the closures of `paths` to the cache, with signatures where a `key` is given.
@@ -127,11 +121,11 @@ class Store:
             return self._sign(file, key, "--store", cache.url, *paths)
 
     def _copy_to(self, url: str, paths: Sequence[str], key: Secret | None = None) -> Ended:
-        return self._ask("nix", *_NEW_COMMANDS, "copy", *_FRESH, "--to", url, *paths, secret=key)
+        return self._nix("copy", *_FRESH, "--to", url, *paths, secret=key)
 
     def _sign(self, file: Path, key: Secret, *what: str) -> Ended:
         sign = ("store", "sign", *_FRESH, "--key-file", str(file), "--recursive")
-        return self._ask("nix", *_NEW_COMMANDS, *sign, *what, secret=key)
+        return self._nix(*sign, *what, secret=key)
 
     def _differing(self, cache: BinaryCache, paths: Sequence[str]) -> list[str]:
         """Those of `paths` whose content in the cache is not this store's."""
@@ -148,19 +142,25 @@ class Store:
         """Whether the cache holds the closures of `paths`, every path with a valid signature by the cache's key."""
         key = ("--option", "trusted-public-keys", cache.public_key)
         where = ("--store", cache.url, "--recursive", "--no-contents")
-        return self._ask("nix", *_NEW_COMMANDS, "store", "verify", *_FRESH, *key, *where, *paths).status == 0
+        return self._nix("store", "verify", *_FRESH, *key, *where, *paths).status == 0
 
     def reach(self, cache: BinaryCache) -> None:
         """Raises StageError where the cache does not answer, or not without credentials."""
-        ended = self._ask("nix", *_NEW_COMMANDS, "store", "ping", "--store", cache.url)
+        ended = self._nix("store", "ping", "--store", cache.url)
         if ended.status != 0:
             raise failure(cache.url, Code.CACHE_UNREACHABLE, f"it does not answer here: {ended.said}")
 
     def _query(self, *arguments: str) -> str:
-        ended = self._ask("nix-store", "--query", *arguments)
+        return self._store(arguments[-1], "--query", *arguments).out
+
+    def _store(self, what: str, *arguments: str) -> Ended:
+        ended = self._ask("nix-store", *arguments)
         if ended.status != 0:
-            raise failure(arguments[-1], Code.NIX, ended.said)
-        return ended.out
+            raise failure(what, Code.NIX, ended.said)
+        return ended
+
+    def _nix(self, *arguments: str, secret: Secret | None = None) -> Ended:
+        return self._ask("nix", "--extra-experimental-features", "nix-command", *arguments, secret=secret)
 
     def _ask(
         self, name: str, *arguments: str, env: dict[str, str] | None = None, secret: Secret | None = None

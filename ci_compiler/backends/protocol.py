@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ci_compiler.judgement import failed, ok
 
@@ -55,16 +54,14 @@ class CommandAnswer(Protocol):
         """The line that says why it failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(NamedTuple):
     """A program that a backend runs, and how to install it."""
 
     name: str
     install: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputForms:
+class OutputForms(NamedTuple):
     """The forms of what a manifest states of a build. Its values become arguments of commands on other machines.
 
     `derivation` and `path` are those of its derivation and outputs, `content` that of the hash of an output's content.
@@ -75,8 +72,7 @@ class OutputForms:
     content: re.Pattern[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretEvidence:
+class SecretEvidence(NamedTuple):
     """What a publishing secret is judged by.
 
     `now` is in seconds since 1970. `minutes` is the time for which the secret must remain valid. `answer` is that of
@@ -92,8 +88,7 @@ class SecretEvidence:
     answer: CommandAnswer | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallRequest:
+class InstallRequest(NamedTuple):
     """What a user wants to install: a variant of `branch`, by its name and the path of its recipe.
 
     `wanted` are the names of the variants to install, each with a version or '', in build order: what the variant needs

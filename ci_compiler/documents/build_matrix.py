@@ -82,13 +82,16 @@ def _overview(plan: Plan) -> Iterator[str]:
     packages = [package.name for package in here]
     rows = []
     for name, branch in spec.branches.items():
-        toolkit = spec.hardware.toolkit(branch.cuda)
         own = [cell for cell in cells if cell.branch == name]
         pin = _pin(branch.nixpkgs)
         versions = [branch.versions.get(package, _NONE) for package in packages]
         shards = sum(shard.branch == name for shard in plan.shards)
-        driver = f"{toolkit.lowest_driver} or newer"
-        rows.append([_code(name), branch.cuda, driver, pin, *versions, len(own), _variants(own), shards])
+        cuda, drivers = (
+            ", ".join(branch.toolkits),
+            [spec.hardware.toolkit(one).lowest_driver for one in branch.toolkits],
+        )
+        driver = f"{min(drivers)} or newer" if drivers else _NONE
+        rows.append([_code(name), cuda or _NONE, driver, pin, *versions, len(own), _variants(own), shards])
     if len(rows) > 1:
         rows.append(["all", *[""] * (3 + len(packages)), len(cells), _variants(cells), len(plan.shards)])
     headers = ["branch", "CUDA", "driver", "nixpkgs", *packages, "cells", "variants", "workflows"]
@@ -147,12 +150,12 @@ def _choosing(plan: Plan) -> Iterator[str]:
 
 
 def _gpu_rows(plan: Plan) -> Iterator[list[str]]:
-    for axis in plan.spec.matrix.gpus:
-        on = dict.fromkeys(cell.branch for cell in plan.judged.cells if cell.gpu == axis.name)
-        if axis.name == CPU:
+    for name in plan.spec.gpus:
+        on = dict.fromkeys(cell.branch for cell in plan.judged.cells if cell.gpu == name)
+        if name == CPU:
             yield [_code(CPU), _NONE, "machines without an NVIDIA GPU", "all", _NONE, _codes(on)]
             continue
-        gpu = plan.spec.hardware.gpu(axis.name)
+        gpu = plan.spec.hardware.gpu(name)
         hosts = ", ".join(plan.spec.hardware.systems[system].title for system in gpu.systems)
         driver = f"{gpu.driver} or newer" if gpu.driver else "the branch's"
         yield [_code(gpu.name), gpu.architecture, gpu.summary, hosts, driver, _codes(on)]
@@ -172,13 +175,14 @@ def _matrix(plan: Plan) -> Iterator[str]:
         cells = [cell for cell in plan.judged.cells if cell.branch == name]
         yield f"### {name}"
         yield (
-            f"CUDA {branch.cuda}: {_count(_variants(cells), 'variant')} in {_count(len(cells), 'cell')}, by GPU: "
+            f"CUDA {', '.join(branch.toolkits)}: {_count(_variants(cells), 'variant')} in "
+            f"{_count(len(cells), 'cell')}, by GPU: "
             + ", ".join(f"{_code(gpu)} {count:,}" for gpu, count in _by_gpu(cells).items())
             + "."
         )
-        for python in plan.spec.matrix.pythons:
+        for python in plan.spec.pythons:
             own = [cell for cell in cells if cell.python == python]
-            if own and len(plan.spec.matrix.pythons) > 1:
+            if own and len(plan.spec.pythons) > 1:
                 yield f"#### Python {python} on {name}"
             if own:
                 yield _grid(plan, own)
@@ -296,11 +300,11 @@ def _gpu_grid(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> 
     """The pools that run gpu-test, by GPU and ISA."""
     isas = _isas(spec, [cell for cell, _ in parts])
     rows = []
-    for axis in spec.matrix.gpus:
-        own = [(cell, route) for cell, route in parts if cell.gpu == axis.name]
+    for name in spec.gpus:
+        own = [(cell, route) for cell, route in parts if cell.gpu == name]
         pools = [_tester(stage, [part for part in own if part[0].isa == isa]) for isa in isas]
         if own:
-            rows.append([_code(axis.name), *pools])
+            rows.append([_code(name), *pools])
     return markdown_table(["GPU", *map(_code, isas)], rows)
 
 
@@ -342,11 +346,11 @@ def _left_out(plan: Plan) -> Iterator[str]:
         )
     else:
         yield "Nothing that the spec selects."
-    selected = {axis.name for axis in spec.matrix.gpus}
-    others = [gpu for gpu in spec.hardware.gpus.values() if gpu.name not in selected]
+    others = [gpu for gpu in spec.hardware.gpus.values() if gpu.name not in spec.gpus]
     if others:
         names = ", ".join(f"{_code(gpu.name)} ({gpu.summary})" for gpu in others)
         yield f"GPUs that are known and that the spec does not select: {names}."
-    unused = [isa for isa in spec.hardware.isas if isa not in {cell.isa for cell in plan.judged.cells}]
+    used = {cell.isa for cell in plan.judged.cells}
+    unused = [isa for isa, row in spec.hardware.isas.items() if row.flags and isa not in used]
     if unused:
         yield f"Instruction sets that are known and that nothing is built for: {_codes(unused)}."

@@ -34,8 +34,8 @@ def change_folder(folder: Path, texts: Mapping[str, str | None]) -> None:
         return
     with _staging(folder) as staging:
         if len(texts) == 1 and folder.is_dir():
-            ((name, text),) = texts.items()
-            _change_one(staging, folder / name, text)
+            _put({name: text for name, text in texts.items() if text is not None}, staging)
+            _move(texts, staging, folder)
         else:
             _change_together(staging / folder.name, folder, texts)
 
@@ -47,7 +47,8 @@ def write_file(path: Path, text: str) -> None:
     """
     sweep(path)
     with _staging(path) as staging:
-        _replace(staging / path.name, path, text)
+        _put({path.name: text}, staging)
+        _move({path.name: text}, staging, path.parent)
 
 
 def sweep(path: Path) -> None:
@@ -87,19 +88,6 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _change_one(staging: Path, target: Path, text: str | None) -> None:
-    if text is None:
-        target.unlink()
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _replace(staging / target.name, target, text)
-
-
-def _replace(fresh: Path, target: Path, text: str) -> None:
-    fresh.write_text(text, "utf-8", newline="\n")
-    fresh.replace(target)
-
-
 def _change_together(copy: Path, folder: Path, texts: Mapping[str, str | None]) -> None:
     if not folder.exists():
         _put(texts, copy)
@@ -111,8 +99,7 @@ def _change_together(copy: Path, folder: Path, texts: Mapping[str, str | None]) 
     _put(texts, copy)
     made = set(_files(copy).values())
     if not _exchange(copy, folder):
-        for name, text in texts.items():
-            _move(copy / name, folder / name, gone=text is None)
+        _move(texts, copy, folder)
         return
     # The change is made. The old folder gets it as well and is exchanged back: shells may be in it.
     with suppress(OSError):
@@ -128,12 +115,15 @@ def _may_write(target: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(folder))
 
 
-def _move(fresh: Path, target: Path, *, gone: bool) -> None:
-    if gone:
-        target.unlink()
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh.replace(target)
+def _move(texts: Mapping[str, str | None], fresh: Path, folder: Path) -> None:
+    """Changes the files of `folder` one by one, each in one step; their new versions are in `fresh`."""
+    for name, text in texts.items():
+        target = folder / name
+        if text is None:
+            target.unlink()
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (fresh / name).replace(target)
 
 
 def _put(texts: Mapping[str, str | None], folder: Path) -> None:

@@ -13,9 +13,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
@@ -29,8 +29,7 @@ FOREIGN = "was not written by ci-compile and is in the way; move it, or delete i
 _OURS = re.compile(rb"(?:#|//|;|<!--) " + re.escape(MARK.encode()) + rb"\b")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Territory:
+class Territory(NamedTuple):
     """A folder, from the root of the repository, that changes in one step, and the patterns of compiled files in it."""
 
     folder: str
@@ -58,8 +57,7 @@ class ChangeKind(StrEnum):
     REMOVED = "removed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
+class FileChange(NamedTuple):
     """One file that differs: its path from the root and its text before and after (None: no file)."""
 
     path: str
@@ -154,39 +152,37 @@ def obstacle(root: Path, path: str) -> str:
 
 
 def _compare(root: Path, files: Mapping[str, str], territories: Sequence[Territory]) -> tuple[FileChange, ...]:
-    findings: list[Finding] = []
-    changes = [change for path, text in files.items() if (change := _against(root, path, text, findings))]
-    changes += [
+    found = [_against(root, path, text) for path, text in files.items()]
+    if findings := [one for one in found if isinstance(one, Finding)]:
+        raise InputError(findings)
+    removed = [
         FileChange(path=path, before=before, after=None)
         for territory in territories
         for path, before in _ours(root, territory)
         if path not in files
     ]
-    if findings:
-        raise InputError(findings)
-    return tuple(sorted(changes, key=lambda change: change.path))
+    return tuple(sorted([*removed, *(one for one in found if isinstance(one, FileChange))]))
 
 
-def _against(root: Path, path: str, text: str, findings: list[Finding]) -> FileChange | None:
-    """The change that `text` makes at `path`, None for none. Adds a finding if something else is there."""
-    target = root / path
+def _against(root: Path, path: str, text: str) -> FileChange | Finding | None:
+    """The change that `text` makes at `path`, None for none, or the finding about what else is there."""
     if problem := obstacle(root, path):
-        findings.append(Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=problem))
-        return None
+        return _in_the_way(path, problem)
     try:
-        data = target.read_bytes()
+        data = (root / path).read_bytes()
     except FileNotFoundError:
         return FileChange(path=path, before=None, after=text)
     except OSError as error:
-        message = f"cannot be read: {error.strerror}"
-        findings.append(Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=message))
-        return None
+        return _in_the_way(path, f"cannot be read: {error.strerror}")
     if data == text.encode():
         return None
     if not marked(data):
-        findings.append(Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=FOREIGN))
-        return None
+        return _in_the_way(path, FOREIGN)
     return FileChange(path=path, before=data.decode(errors="replace"), after=text)
+
+
+def _in_the_way(path: str, message: str) -> Finding:
+    return Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=message)
 
 
 def _ours(root: Path, territory: Territory) -> Iterator[tuple[str, str]]:
@@ -202,28 +198,17 @@ def _ours(root: Path, territory: Territory) -> Iterator[tuple[str, str]]:
 
 
 def _apply(root: Path, files: Mapping[str, str], territory: Territory, changes: Sequence[FileChange]) -> None:
+    """Makes those of `changes` that no other compile has made meanwhile. Raises InputError if one changed more."""
     from ci_compiler.files.atomic import change_folder  # a check does not need it
 
     folder = root / territory.folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.parent, fcntl.LOCK_EX):
-        due = _still_due(root, files, territory, changes)
-        change_folder(folder, {(root / change.path).relative_to(folder).as_posix(): change.after for change in due})
-
-
-def _still_due(
-    root: Path, files: Mapping[str, str], territory: Territory, changes: Sequence[FileChange]
-) -> tuple[FileChange, ...]:
-    """The `changes` that no other compile has made meanwhile. Raises InputError if one changed anything else.
-
-    Compares again while it holds the lock, since the tree may have changed.
-    """
     mine = {path: text for path, text in files.items() if path.startswith(f"{territory.folder}/")}
-    now = _compare(root, mine, [territory])
-    message = "was changed during this compile; run it again"
-    if other := [change.path for change in now if change not in changes]:
-        raise InputError(Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=message) for path in other)
-    return now
+    with _locked(folder.parent, fcntl.LOCK_EX):
+        now = _compare(root, mine, [territory])
+        if other := [change.path for change in now if change not in changes]:
+            raise InputError(_in_the_way(path, "was changed during this compile; run it again") for path in other)
+        change_folder(folder, {(root / change.path).relative_to(folder).as_posix(): change.after for change in now})
 
 
 @contextmanager

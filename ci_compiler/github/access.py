@@ -36,13 +36,6 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
-    """A token of a person, an App installation or a workflow run."""
-
-    secret: Secret
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AppKey:
     """A GitHub App; tokens of its installation are created when they are needed."""
 
@@ -52,11 +45,11 @@ class AppKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """A repository (`owner/name`), the address of its API, and the credential."""
+    """A repository (`owner/name`), the address of its API, and the credential: a token, or the key of an App."""
 
     api: str
     repository: str
-    credential: Token | AppKey
+    credential: Secret | AppKey
 
     @property
     def host(self) -> str:
@@ -165,7 +158,7 @@ def _host_and_path(url: str) -> tuple[str, str]:
 # The credential.
 
 
-def _credential(environment: Mapping[str, str], host: str) -> Token | AppKey:
+def _credential(environment: Mapping[str, str], host: str) -> Secret | AppKey:
     if app := environment.get("GITHUB_APP_ID", "").strip():
         return AppKey(app=app, key=_app_key(environment))
     for name in TOKENS:
@@ -182,10 +175,10 @@ def _credential(environment: Mapping[str, str], host: str) -> Token | AppKey:
     raise wrong("GITHUB_TOKEN", Code.NO_TOKEN, message)
 
 
-def _token(text: str, whence: str) -> Token:
+def _token(text: str, whence: str) -> Secret:
     if not text.isascii() or not text.isprintable() or " " in text:
         raise wrong(whence, Code.WRONG_TOKEN, "its value is not a token: it contains blanks or control characters")
-    return Token(secret=Secret(text))
+    return Secret(text)
 
 
 def _app_key(environment: Mapping[str, str]) -> Secret:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import count
 from typing import Any, TypeVar
 
 from github import Auth, Github, GithubIntegration
@@ -17,7 +18,7 @@ from github.Workflow import Workflow
 from jwt import PyJWTError
 
 from ci_compiler import __version__
-from ci_compiler.clock import Clock, SystemClock, back_off, time_of_day
+from ci_compiler.clock import Clock, back_off, time_of_day
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.github.access import Access, AppKey
@@ -61,7 +62,7 @@ class Client:
         # At level DEBUG, PyGithub logs whole responses, including a runner's configuration.
         logging.getLogger("github.Requester").setLevel(logging.INFO)
         self.access = access
-        self.clock = clock or SystemClock()
+        self.clock = clock or Clock()
         self._say = say
         self._patience = patience
         self._next_write = 0.0
@@ -69,9 +70,12 @@ class Client:
     @cached_property
     def github(self) -> Github:
         """PyGithub, authenticated. Raises GitHubError, or InputError if the App's key is wrong."""
+        return Github(auth=self._auth(), **self._settings())
+
+    def _auth(self) -> Auth.Auth:
         credential = self.access.credential
         if not isinstance(credential, AppKey):
-            return self._github(Auth.Token(credential.secret.reveal()))
+            return Auth.Token(credential.reveal())
         try:
             app = Auth.AppAuth(credential.app, credential.key.reveal())
             app.create_jwt()
@@ -82,7 +86,7 @@ class Client:
         integration = GithubIntegration(auth=app, **self._settings())
         what = f"find the App's installation for {self.access.repository}"
         installation = self.call(what, lambda: integration.get_repo_installation(owner, name).id)
-        return self._github(app.get_installation_auth(installation))
+        return app.get_installation_auth(installation)
 
     @cached_property
     def repository(self) -> Repository:
@@ -92,8 +96,7 @@ class Client:
         def ask() -> Repository:
             found = github.get_repo(self.access.repository)
             if not found.id:
-                message = "no repository"
-                raise ValueError(message)
+                raise ValueError("no repository")
             return found
 
         return self.call(f"read {self.access.repository}", ask)
@@ -147,24 +150,19 @@ class Client:
 
     def pages(self, what: str, path: str, item: str, read: Callable[[Mapping[str, Any]], Answer]) -> Iterator[Answer]:
         """Applies `read` to the entries of the list `item` on every page of `path`. Raises GitHubError."""
-        requester = self.github.requester
         joint = "&" if "?" in path else "?"
 
-        def page(number: int) -> tuple[list[Answer], int]:
-            address = f"{path}{joint}per_page={_PER_PAGE}&page={number}"
-            answer = requester.requestJsonAndCheck("GET", address)[1]
+        def page(answer: Any) -> tuple[list[Answer], int]:
             return list(map(read, answer[item])), int(answer["total_count"])
 
-        number, seen = 1, 0
-        while True:
-            entries, total = self.call(what, partial(page, number))
+        seen = 0
+        for number in count(1):
+            address = f"{path}{joint}per_page={_PER_PAGE}&page={number}"
+            entries, total = self.request(what, "GET", address, read=page)
             yield from entries
-            number, seen = number + 1, seen + len(entries)
+            seen += len(entries)
             if not entries or seen >= total:
                 return
-
-    def _github(self, auth: Auth.Auth) -> Github:
-        return Github(auth=auth, **self._settings())
 
     def _settings(self) -> dict[str, Any]:
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import PurePosixPath
 
 from github.Workflow import Workflow
@@ -98,17 +99,17 @@ def start(client: Client, wanted: Iterable[BuiltVariant], *, publish: bool, agai
     """
     chosen = {"publish": str(publish).lower(), **({"again": "true"} if again else {})}
     wanted = list(wanted)
-    missing = dict.fromkeys(target.workflow for target in wanted if target.workflow not in client.workflows)
+    missing = dict.fromkeys(target.shard.path for target in wanted if target.shard.path not in client.workflows)
     if missing:
         message = f"{client.access.repository} has no such workflow; push the compiled files to its default branch"
         raise InputError(Finding(place=Place(file=path), code=Code.NO_WORKFLOW, message=message) for path in missing)
     for target in wanted:
-        yield _start(client, client.workflows[target.workflow], target, chosen)
+        yield _start(client, client.workflows[target.shard.path], target, chosen)
 
 
 def _start(client: Client, workflow: Workflow, target: BuiltVariant, chosen: Mapping[str, str]) -> Started:
     """Dispatches one workflow. If the response is lost, looks for the run before it tries again."""
-    what = f"start {PurePosixPath(target.workflow).name} on {target.cell.branch} for {target.variant.name}"
+    what = f"start {PurePosixPath(target.shard.path).name} on {target.cell.branch} for {target.variant.name}"
     since = client.clock.now()
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -134,15 +135,9 @@ def _dispatch(
 ) -> WorkflowRun | None:
     """The run that GitHub reports; None if GitHub started one without saying which."""
     inputs = {"variant": target.variant.name, **chosen}
-
-    def ask() -> WorkflowRun:
-        return workflow.create_dispatch(target.cell.branch, inputs, throw=True, return_run_details=True)
-
-    def ask_plainly() -> bool:
-        return workflow.create_dispatch(target.cell.branch, inputs, throw=True, return_run_details=False)
-
+    ask = partial(workflow.create_dispatch, target.cell.branch, inputs, throw=True)
     try:
-        run = client.call(what, ask, write=True, again=False)
+        run = client.call(what, partial(ask, return_run_details=True), write=True, again=False)
     except GitHubError as error:
         if error.trouble is not Trouble.REFUSED or _DETAILS not in error.said:
             raise
@@ -150,7 +145,7 @@ def _dispatch(
         # PyGithub returns True if GitHub accepts it with an empty response.
         return run if isinstance(run, WorkflowRun) else None
     # GitHub Enterprise Server 3.19 does not support the key.
-    client.call(what, ask_plainly, write=True, again=False)
+    client.call(what, partial(ask, return_run_details=False), write=True, again=False)
     return None
 
 

@@ -65,8 +65,10 @@ class GitHubError(InputError):
     taken effect, since only the response was lost.
     """
 
-    def __init__(self, finding: Finding, *, trouble: Trouble, said: str, wait: float = 0.0, uncertain: bool) -> None:
-        super().__init__([finding])
+    def __init__(
+        self, host: str, message: str, *, trouble: Trouble, said: str, wait: float = 0.0, uncertain: bool
+    ) -> None:
+        super().__init__([Finding(place=Place(file=host), code=Code(trouble), message=message)])
         self.trouble = trouble
         self.said = said
         self.wait = wait
@@ -90,8 +92,7 @@ def understood(error: Exception, *, what: str, host: str, now: float) -> GitHubE
         trouble, said = Trouble.GARBLED, " ".join(str(error).split())[:120]
         message = f"{what}: {host} sent a response that is not GitHub's ({said or type(error).__name__})"
         uncertain = True
-    finding = Finding(place=Place(file=host), code=Code(trouble), message=message)
-    return GitHubError(finding, trouble=trouble, said=said, uncertain=uncertain)
+    return GitHubError(host, message, trouble=trouble, said=said, uncertain=uncertain)
 
 
 def _answered(error: GithubException, what: str, host: str, now: float) -> GitHubError:
@@ -107,20 +108,18 @@ def _answered(error: GithubException, what: str, host: str, now: float) -> GitHu
         Trouble.CONFLICT: "it conflicts with the current state on GitHub",
         Trouble.SERVER: f"GitHub failed ({error.status})",
     }.get(trouble, f"GitHub refused it ({error.status})")
-    finding = Finding(
-        place=Place(file=host), code=Code(trouble), message=f"{what}: {hint}" + (f": {said}" if said else "")
-    )
-    return GitHubError(finding, trouble=trouble, said=said, wait=wait, uncertain=trouble is Trouble.SERVER)
+    message = f"{what}: {hint}" + (f": {said}" if said else "")
+    return GitHubError(host, message, trouble=trouble, said=said, wait=wait, uncertain=trouble is Trouble.SERVER)
+
+
+_BY_STATUS = {401: Trouble.TOKEN, 403: Trouble.FORBIDDEN, 404: Trouble.MISSING, 409: Trouble.CONFLICT}
 
 
 def _trouble(status: int, headers: Mapping[str, str], said: str) -> Trouble:
     limited = Requester.isRateLimitError(said) or "retry-after" in headers or headers.get(_REMAINING) == "0"
     if status == 429 or (status == 403 and limited):
         return Trouble.RATE
-    known = {401: Trouble.TOKEN, 403: Trouble.FORBIDDEN, 404: Trouble.MISSING, 409: Trouble.CONFLICT}
-    if status in known:
-        return known[status]
-    return Trouble.SERVER if status >= 500 else Trouble.REFUSED
+    return _BY_STATUS.get(status, Trouble.SERVER if status >= 500 else Trouble.REFUSED)
 
 
 _REMAINING = "x-ratelimit-remaining"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -52,8 +51,8 @@ class Inventory:
 
 def inventory(client: Client) -> Inventory:
     """Every runner that may serve the repository. Raises GitHubError if the repository's own cannot be listed."""
-    own = tuple(of_repository(client))
     repository = client.repository
+    own = tuple(of_repository(client))
     kind = client.call(f"read the owner of {client.access.repository}", lambda: repository.owner.type)
     if kind != "Organization":
         return Inventory(runners=own)
@@ -67,36 +66,39 @@ def inventory(client: Client) -> Inventory:
 
 def of_repository(client: Client) -> Iterator[Runner]:
     """The runners of the repository itself. Raises GitHubError."""
-    repository = client.repository
-    what = f"list the runners of {client.access.repository}"
-    yield from client.call(what, lambda: [runner_of(one.raw_data) for one in repository.get_self_hosted_runners()])
+    repository = client.access.repository
+    yield from runners_at(client, f"list the runners of {repository}", f"/repos/{repository}/actions/runners")
 
 
 def of_groups(client: Client) -> Iterator[Runner]:
     """The runners of every group of the organisation that may serve the repository. Raises GitHubError."""
     owner, _, name = client.access.repository.partition("/")
-    what = f"list the runner groups of {owner}"
-    address = f"/orgs/{owner}/actions/runner-groups"
-    visible = f"{address}?visible_to_repository={quote(name)}"
-    for group in client.pages(what, visible, "runner_groups", group_of):
-        listed = f"{address}/{group.id}/runners"
-        yield from client.pages(
-            f"list the runners of the group {group.name}", listed, "runners", partial(runner_of, group=group.name)
+    for group in groups_of(client, owner, f"?visible_to_repository={quote(name)}"):
+        path = f"/orgs/{owner}/actions/runner-groups/{group.id}/runners"
+        yield from runners_at(client, f"list the runners of the group {group.name}", path, group.name)
+
+
+def groups_of(client: Client, owner: str, query: str = "") -> Iterator[RunnerGroup]:
+    """The runner groups of the organisation `owner`. Raises GitHubError."""
+
+    def group_of(entry: Mapping[str, Any]) -> RunnerGroup:
+        return RunnerGroup(id=int(entry["id"]), name=entry["name"], default=entry["default"])
+
+    path = f"/orgs/{owner}/actions/runner-groups{query}"
+    return client.pages(f"list the runner groups of {owner}", path, "runner_groups", group_of)
+
+
+def runners_at(client: Client, what: str, path: str, group: str = "") -> Iterator[Runner]:
+    """The runners in GitHub's list at `path`. Raises GitHubError."""
+
+    def runner_of(entry: Mapping[str, Any]) -> Runner:
+        return Runner(
+            id=entry["id"],
+            name=entry["name"],
+            labels=tuple(label["name"] for label in entry["labels"]),
+            online=entry["status"] == ONLINE,
+            busy=entry["busy"],
+            group=group,
         )
 
-
-def group_of(entry: Mapping[str, Any]) -> RunnerGroup:
-    """The runner group that an entry of GitHub's list describes."""
-    return RunnerGroup(id=int(entry["id"]), name=entry["name"], default=entry["default"])
-
-
-def runner_of(entry: Mapping[str, Any], group: str = "") -> Runner:
-    """The runner that an entry of GitHub's lists describes."""
-    return Runner(
-        id=entry["id"],
-        name=entry["name"],
-        labels=tuple(label["name"] for label in entry["labels"]),
-        online=entry["status"] == ONLINE,
-        busy=entry["busy"],
-        group=group,
-    )
+    return client.pages(what, path, "runners", runner_of)

@@ -16,7 +16,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
-from ci_compiler.github.inventory import Runner, group_of, runner_of
+from ci_compiler.github.inventory import Runner, groups_of, runners_at
 from ci_compiler.secret import Secret
 
 DEFAULT_GROUP = 1
@@ -54,8 +54,7 @@ class Registrar:
         """The id of the runner group `name` ('': the default group). Raises GitHubError, InputError."""
         if not self._organisation:
             return DEFAULT_GROUP
-        path = f"/orgs/{self.scope}/actions/runner-groups"
-        groups = list(self._client.pages(f"list the runner groups of {self.scope}", path, "runner_groups", group_of))
+        groups = list(groups_of(self._client, self.scope))
         for group in groups:
             if group.name.lower() == name.lower() or (not name and group.default):
                 return group.id
@@ -74,20 +73,19 @@ class Registrar:
 
     def named(self, name: str) -> Runner | None:
         """The runner called `name`, if there is one. Raises GitHubError."""
-        found = self._client.pages(f"look for {name}", f"{self._runners}?name={quote(name)}", "runners", runner_of)
+        found = runners_at(self._client, f"look for {name}", f"{self._runners}?name={quote(name)}")
         return next((runner for runner in found if runner.name == name), None)
 
     def runners(self) -> Iterator[Runner]:
         """Every runner that is registered there. Raises GitHubError."""
-        yield from self._client.pages(f"list the runners of {self.scope}", self._runners, "runners", runner_of)
+        return runners_at(self._client, f"list the runners of {self.scope}", self._runners)
 
     def remove(self, runner: int) -> Removal:
         """Removes the registration `runner` unless it is busy. Raises GitHubError."""
 
         def read(answer: Any) -> Removal:
             if answer is not None:
-                message = "the response to a removal must be empty"
-                raise ValueError(message)
+                raise ValueError("the response to a removal must be empty")
             return Removal.REMOVED
 
         try:

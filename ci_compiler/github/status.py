@@ -134,7 +134,7 @@ def _result(ran: Iterable[ReportedJob]) -> BuildResult:
 def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:
     """The headers and rows of a table: one row per branch and GPU (and Python, of several), one column per ISA."""
     isas = list(dict.fromkeys(cell.isa for cell in plan.judged.cells))
-    pythons = len(plan.spec.matrix.pythons) > 1
+    pythons = len(plan.spec.pythons) > 1
     rows: dict[tuple[str, ...], dict[str, list[BuildResult]]] = {}
     for last in lasts:
         cell = last.cell

@@ -19,6 +19,8 @@ from ci_compiler.errors import nearest
 CPU = "cpu"
 """The value on the GPU axis of a variant for the CPU alone."""
 
+BASELINE = "baseline"
+"""The ISA of x86-64 builds without further instruction sets. Names leave it out."""
 
 _UNKNOWN = {
     "GPU": Code.UNKNOWN_GPU,
@@ -71,9 +73,26 @@ class Gpu:
     def runs_cubin_of(self, other: Gpu) -> bool:
         """Whether a cubin built for `other` runs on this GPU: same major capability, no lower minor one.
 
-        Source: CUDA C++ Programming Guide, binary compatibility.
+        A build for `all` GPUs holds code for each. Source: CUDA C++ Programming Guide, binary compatibility.
         """
+        if other is ALL:
+            return True
         return self.capability.major == other.capability.major and self.capability.minor >= other.capability.minor
+
+
+ALL = Gpu(
+    name="all",
+    capability=Version(0, 0),
+    architecture="of every architecture",
+    products=(),
+    summary="every GPU of the toolkit",
+    first_cuda=Version(0, 0),
+    last_cuda=None,
+    driver=0,
+    cudnn=True,
+    systems=("x86_64-linux", "aarch64-linux"),
+)
+"""The value on the GPU axis of one build for every GPU that its toolkit supports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +120,13 @@ class Isa:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A Nix system: the architecture label of GitHub's runner, and the title in documents."""
+    """A Nix system: GitHub's labels for its architecture and its operating system, its title, its baseline ISA."""
 
     name: str
     label: str
+    os: str
     title: str
+    baseline: str
 
 
 Row = TypeVar("Row")
@@ -122,7 +143,9 @@ class Hardware:
     aliases: Mapping[str, str]
 
     def gpu(self, name: str) -> Gpu:
-        """The GPU architecture called `name` (`sm90`). Raises UnknownHardwareError."""
+        """The GPU architecture called `name` (`sm90`, or `all`). Raises UnknownHardwareError."""
+        if name == ALL.name:
+            return ALL
         return _find("GPU", self.gpus, name)
 
     def toolkit(self, version: str) -> Toolkit:

@@ -8,7 +8,7 @@ until it has as many cores as the package has compile jobs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ci_compiler.hardware import CPU
@@ -143,34 +143,33 @@ def better_order(spec: Spec, shards: Iterable[Shard]) -> tuple[Shard, ...]:
     cell alone, and on the spec's minutes instead of recorded durations, so that adding or removing a cell does not
     change the order of the cells in other shards.
     """
-    ranks = _Ranks(spec)
-    ordered = [ranks.ordered(shard) for shard in shards]
-    return tuple(sorted(ordered, key=lambda shard: ranks.of(shard, shard.cells[0])))
+    rank = _ranking(spec)
+    return tuple(sorted(with_cells_ordered(spec, shards), key=lambda shard: rank(shard, shard.cells[0])))
 
 
 def with_cells_ordered(spec: Spec, shards: Iterable[Shard]) -> tuple[Shard, ...]:
     """`shards` in their given order, with the cells in each in the better order: how their files are written."""
-    ranks = _Ranks(spec)
-    return tuple(map(ranks.ordered, shards))
+    rank = _ranking(spec)
+    return tuple(
+        replace(shard, cells=tuple(sorted(shard.cells, key=lambda part: rank(shard, part)))) for shard in shards
+    )
 
 
-class _Ranks:
-    """The rank of each cell by its critical path. Cells with the same packages and the same route share a rank."""
+def _ranking(spec: Spec) -> Callable[[Shard, tuple[Cell, Route]], tuple[int, float]]:
+    """A function of a shard and one of its cells, whose rank is by its critical path; the highest sorts first.
 
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self.machines = {pool.name: pool.count for pool in spec.pools}
-        self.known: dict[tuple[int, bool, tuple[str, ...]], tuple[int, float]] = {}
+    A rank is the longest chain of the cell, then its work divided by the machines that share it. Cells with the same
+    packages and the same route share a rank.
+    """
+    machines = {pool.name: pool.count for pool in spec.pools}
+    known: dict[tuple[int, bool, tuple[str, ...]], tuple[int, float]] = {}
 
-    def ordered(self, shard: Shard) -> Shard:
-        return replace(shard, cells=tuple(sorted(shard.cells, key=lambda part: self.of(shard, part))))
-
-    def of(self, shard: Shard, part: tuple[Cell, Route]) -> tuple[int, float]:
-        """The longest chain of a cell, then its work divided by the machines that share it; the highest sorts first."""
+    def rank(shard: Shard, part: tuple[Cell, Route]) -> tuple[int, float]:
         cell, route = part
         key = (id(route), cell.gpu == CPU, tuple(variant.package for variant in cell.variants))
-        if key not in self.known:
-            jobs = jobs_of(self.spec, [replace(shard, cells=(part,))])
-            work = sum(job.seconds / self.machines[job.pool] for job in jobs)
-            self.known[key] = (-max(tails(jobs)), -work)
-        return self.known[key]
+        if key not in known:
+            jobs = jobs_of(spec, [replace(shard, cells=(part,))])
+            known[key] = (-max(tails(jobs)), -sum(job.seconds / machines[job.pool] for job in jobs))
+        return known[key]
+
+    return rank

@@ -6,7 +6,7 @@ The answers come from the plan; nothing is decided here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ci_compiler.errors import Place, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
@@ -15,13 +15,12 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_id
-from ci_compiler.spec.model import Spec
+from ci_compiler.spec.model import Branch, Spec
 from ci_compiler.stages import Stage, stages
 from ci_compiler.variant import EXAMPLE, VariantName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltVariant:
+class BuiltVariant(NamedTuple):
     """A variant that is built, on one of its branches; `recipe` is the path of its recipe or build script."""
 
     variant: Variant
@@ -57,37 +56,34 @@ class BuiltVariant:
                 yield stage, f"not run: {self.route.skipped[stage]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbsentVariant:
+class AbsentVariant(NamedTuple):
     """A variant that is not built: the reason, and the place in the spec that causes it."""
 
     reason: str
     place: Place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(NamedTuple):
     """Where a variant is built, or why it is not; `unknown` says what is wrong with a name that no variant can have."""
 
     name: str
-    built: tuple[BuiltVariant, ...]
-    absent: tuple[AbsentVariant, ...]
-    unknown: str
+    built: tuple[BuiltVariant, ...] = ()
+    absent: tuple[AbsentVariant, ...] = ()
+    unknown: str = ""
 
 
 def explain(plan: Plan, name: str) -> Explanation:
     """What the plan says about the variant `name`."""
-    built = tuple(_built(plan, name))
-    if built:
-        return Explanation(name=name, built=built, absent=(), unknown="")
+    if built := tuple(_built(plan, name)):
+        return Explanation(name=name, built=built)
     wanted = VariantName.parse(name)
     if wanted is None:
         names = {variant.name for cell in plan.judged.cells for variant in cell.variants}
         problem = f"{name!r} is not a variant's name ({EXAMPLE}){nearest(name, names)}"
-    else:
-        problem = _unknown(plan.spec, wanted)
-    absent = () if problem or wanted is None else tuple(_absent(plan, wanted))
-    return Explanation(name=name, built=(), absent=absent, unknown=problem)
+        return Explanation(name=name, unknown=problem)
+    if problem := _unknown(plan.spec, wanted):
+        return Explanation(name=name, unknown=problem)
+    return Explanation(name=name, absent=tuple(_absent(plan, wanted)))
 
 
 def _built(plan: Plan, name: str) -> Iterator[BuiltVariant]:
@@ -101,23 +97,24 @@ def _built(plan: Plan, name: str) -> Iterator[BuiltVariant]:
                         cell=cell,
                         route=route,
                         shard=shard,
-                        version=plan.spec.branches[cell.branch].versions[variant.package],
-                        selected_by=_selected_by(plan.spec, cell),
+                        version=plan.spec.branches[cell.branch].versions.get(variant.package, ""),
+                        selected_by=_selected_by(plan.spec, cell, variant),
                     )
 
 
-def _selected_by(spec: Spec, cell: Cell) -> Place:
-    """The most specific place in the spec that selects `cell`: an ISA listed under the GPU, else the GPU."""
-    axis = next(axis for axis in spec.matrix.gpus if axis.name == cell.gpu)
-    root = ("matrix", "gpus", cell.gpu)
+def _selected_by(spec: Spec, cell: Cell, variant: Variant) -> Place:
+    """The most specific place in the spec that selects `variant`: an ISA listed under the GPU, else the GPU."""
+    if cell.listed:
+        return spec.place("packages", variant.package, "variants", cell.listed, key=True)
+    path, matrix = spec.axes_of(variant.package)
+    axis = next(axis for axis in matrix.gpus if axis.name == cell.gpu)
+    root = (*path, "gpus", cell.gpu)
     if cell.isa in axis.isas:
         return spec.place(*root, "isas", axis.isas.index(cell.isa))
     also = axis.also.get(cell.branch, ())
-    return (
-        spec.place(*root, "also", cell.branch, also.index(cell.isa))
-        if cell.isa in also
-        else spec.place(*root, key=True)
-    )
+    if cell.isa in also:
+        return spec.place(*root, "also", cell.branch, also.index(cell.isa))
+    return spec.place(*root, key=True)
 
 
 def _unknown(spec: Spec, wanted: VariantName) -> str:
@@ -133,7 +130,7 @@ def _unknown(spec: Spec, wanted: VariantName) -> str:
             spec.hardware.gpu(wanted.gpu)
     except UnknownHardwareError as error:
         return str(error)
-    toolkits = {branch.cuda for branch in spec.branches.values()}
+    toolkits = {cuda for branch in spec.branches.values() for cuda in branch.toolkits}
     if wanted.cuda not in {"", *toolkits}:
         return f"no branch builds with CUDA {wanted.cuda}{nearest(wanted.cuda, toolkits)}"
     return ""
@@ -142,31 +139,35 @@ def _unknown(spec: Spec, wanted: VariantName) -> str:
 def _absent(plan: Plan, wanted: VariantName) -> Iterator[AbsentVariant]:
     spec = plan.spec
     for branch in spec.branches.values():
-        if wanted.cuda not in {"", branch.cuda}:
+        if wanted.cuda not in {"", *branch.toolkits}:
             continue
         out = next((one for one in plan.judged.left_out if _is(one, branch.name, wanted)), None)
         if out is not None:
-            yield AbsentVariant(
-                reason=f"left out on {branch.name}: {out.reason} ({out.code})", place=spec.place(*out.path)
-            )
+            reason = f"left out on {branch.name}: {out.reason} ({out.code})"
+            yield AbsentVariant(reason=reason, place=spec.place(*out.path))
         else:
-            yield _not_selected(spec, branch.name, wanted)
+            yield _not_selected(spec, branch, wanted)
 
 
 def _is(one: LeftOut, branch: str, wanted: VariantName) -> bool:
-    same = (one.branch, one.gpu, one.isa) == (branch, wanted.gpu, wanted.isa)
+    same = (one.branch, one.cuda, one.gpu, one.isa) == (branch, wanted.cuda, wanted.gpu, wanted.isa)
     return same and one.python in {"", wanted.python} and one.package in {"", wanted.package}
 
 
-def _not_selected(spec: Spec, branch: str, wanted: VariantName) -> AbsentVariant:
+def _not_selected(spec: Spec, branch: Branch, wanted: VariantName) -> AbsentVariant:
     """The first axis of the spec that does not have the variant's value."""
+    if spec.packages[wanted.package].matrix is None and spec.matrix is None:
+        return AbsentVariant(reason=f"{wanted.package} has no matrix", place=spec.place("packages", wanted.package))
+    path, matrix = spec.axes_of(wanted.package)
     gpu, python = wanted.gpu, wanted.python
-    if python not in spec.matrix.pythons:
-        return AbsentVariant(reason=f"Python {python} is not in the matrix", place=spec.place("matrix", "python"))
-    axis = next((axis for axis in spec.matrix.gpus if axis.name == gpu), None)
+    if python not in (branch.pythons or matrix.pythons):
+        return AbsentVariant(reason=f"Python {python} is not in the matrix", place=spec.place(*path, "python"))
+    axis = next((axis for axis in matrix.gpus if axis.name == gpu), None)
     if axis is None:
-        return AbsentVariant(reason=f"{gpu} is not in the matrix", place=spec.place("matrix", "gpus"))
-    place = spec.place("matrix", "gpus", gpu, key=True)
-    if axis.branches and branch not in axis.branches:
-        return AbsentVariant(reason=f"{gpu} is not selected on {branch}", place=place)
-    return AbsentVariant(reason=f"{wanted.isa} is not selected for {gpu} on {branch}", place=place)
+        return AbsentVariant(reason=f"{gpu} is not in the matrix", place=spec.place(*path, "gpus"))
+    place = spec.place(*path, "gpus", gpu, key=True)
+    if axis.branches and branch.name not in axis.branches:
+        return AbsentVariant(reason=f"{gpu} is not selected on {branch.name}", place=place)
+    if axis.toolkits and wanted.cuda not in axis.toolkits:
+        return AbsentVariant(reason=f"{gpu} is not selected for CUDA {wanted.cuda}", place=place)
+    return AbsentVariant(reason=f"{wanted.isa} is not selected for {gpu} on {branch.name}", place=place)

@@ -1,7 +1,4 @@
-"""From the spec to the compiled files: each step is a pure function over frozen dataclasses.
-
-    spec  ->  matrix  ->  rules  ->  routing  ->  sharding  ->  render
-    YAML      candidates   cells      pools        shards        text
+"""From the spec to the compiled files: each step is a pure function of immutable values.
 
 1. `spec.build`: YAML to a `Spec`, checked against the JSON Schema; every name in it is known.
 2. `matrix`: the axes multiplied out to candidates.
@@ -11,7 +8,7 @@
    ends sooner.
 6. `workflows.render`: the text of every file.
 
-Reading the spec and writing the files happen outside, in `spec.load` and `output`.
+Reading the spec and writing the files happen outside, in `spec.load` and `files.drift`.
 """
 
 from __future__ import annotations
@@ -40,9 +37,9 @@ class Plan:
 def plan(spec: Spec) -> Plan:
     """The plan for `spec`. Raises InputError with all errors of its matrix, routes and shards."""
     judged = judge(spec)
-    routed = route(spec, judged.cells)
-    findings = (*judged.findings, *routed.findings)
+    routes, found = route(spec, judged.cells)
+    findings = (*judged.findings, *found)
     if errors := errors_among(findings):
         raise InputError(sorted(errors, key=lambda finding: finding.place))
-    made = with_cells_ordered(spec, shards(spec, judged.cells, routed.routes))
-    return Plan(spec=spec, judged=judged, routes=routed.routes, shards=made, warnings=findings)
+    made = with_cells_ordered(spec, shards(spec, judged.cells, routes))
+    return Plan(spec=spec, judged=judged, routes=routes, shards=made, warnings=findings)

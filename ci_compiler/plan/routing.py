@@ -21,9 +21,9 @@ from ci_compiler.stages import BUILD, Axis, Stage, TestPolicy, stages
 Neighbour = tuple[str, str]
 """The GPU and the ISA of a neighbouring cell, whose branch and Python are the same."""
 
-Needs = tuple[str, str, str, int, int, tuple[Neighbour | None, ...]]
-"""What decides a cell's route: system, GPU, ISA, the largest disk and memory (GB) that a build of the cell needs, and
-the neighbours for the stages that take one."""
+Needs = tuple[str, str, str, int, int, str, tuple[Neighbour | None, ...]]
+"""What decides a cell's route: system, GPU, ISA, the largest disk and memory (GB) that a build of the cell needs, the
+pool that the spec names for it, and the neighbours for the stages that take one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,22 +42,13 @@ class Route:
         return {stage: replace(cell, gpu=gpu, isa=isa).suffix for stage, (gpu, isa) in self.neighbours.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routed:
-    """A route for every cell, in the order of the cells, with the errors and warnings about the routes."""
-
-    routes: tuple[Route, ...]
-    findings: tuple[Finding, ...]
-
-
-def route(spec: Spec, cells: tuple[Cell, ...]) -> Routed:
-    """The route of each of `cells`."""
+def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple[Finding, ...]]:
+    """The route of each of `cells`, in their order, and the errors and warnings about the routes."""
     router = _Router(spec, cells)
     routes = tuple(map(router.route, cells))
-    findings = [
-        *router.lacks.values(), *_stealing_pools(spec), *_unused_pools(spec, routes), *_without_a_cache(spec, routes)
-    ]  # fmt: skip
-    return Routed(routes=routes, findings=tuple(findings))
+    distinct = tuple({id(route): route for route in routes}.values())
+    lacks, unused = router.lacks.values(), _unused_pools(spec, distinct)
+    return routes, (*lacks, *_stealing_pools(spec), *unused, *_without_a_cache(spec, distinct))
 
 
 class _Router:
@@ -65,21 +56,26 @@ class _Router:
 
     def __init__(self, spec: Spec, cells: tuple[Cell, ...]) -> None:
         self.spec = spec
-        self.runs = {pool.name: spec.hardware.runs(pool.cpu) for pool in spec.pools}
+        systems = spec.hardware.systems
+        self.runs = {pool.name: spec.hardware.runs([*pool.cpu, systems[pool.system].baseline]) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[str, Finding] = {}
-        self.needs = {name: (package.disk, package.memory) for name, package in spec.packages.items()}
         self.pairing = [stage for stage in stages() if stage.neighbour and self._is_on(stage)]
-        self.cells = {(cell.branch, cell.python, cell.gpu, cell.isa) for cell in cells} if self.pairing else set()
+        self.cells = {_key(cell, cell.gpu, cell.isa) for cell in cells} if self.pairing else set()
 
     def route(self, cell: Cell) -> Route:
-        disk = max(self.needs[variant.package][0] for variant in cell.variants)
-        memory = max(self.needs[variant.package][1] for variant in cell.variants)
+        packages = [self.spec.packages[variant.package] for variant in cell.variants]
+        disk, memory = max(one.disk for one in packages), max(one.memory for one in packages)
         neighbours = {stage: self._neighbour(stage.neighbour, cell) for stage in self.pairing}
-        needs = (cell.system, cell.gpu, cell.isa, disk, memory, tuple(neighbours.values()))
+        needs = (cell.system, cell.gpu, cell.isa, disk, memory, self._pool_of(cell), tuple(neighbours.values()))
         if needs not in self.known:
             self.known[needs] = self._new_route(cell, disk, memory, neighbours)
         return self.known[needs]
+
+    def _pool_of(self, cell: Cell) -> str:
+        """The pool that the spec names for a listed variant; '' for any that fits."""
+        listed = self.spec.packages[cell.variants[0].package].variants.get(cell.listed)
+        return listed.pool if listed else ""
 
     def _is_on(self, stage: Stage) -> bool:
         return self.spec.tests.get(stage) is not TestPolicy.NEVER
@@ -96,7 +92,7 @@ class _Router:
             own = hardware.gpu(cell.gpu)
             older = [gpu for gpu in hardware.gpus.values() if gpu is not own and own.runs_cubin_of(gpu)]
             near = [(gpu.name, cell.isa) for gpu in sorted(older, key=lambda gpu: gpu.capability, reverse=True)]
-        return next((one for one in near if (cell.branch, cell.python, *one) in self.cells), None)
+        return next((one for one in near if _key(cell, *one) in self.cells), None)
 
     def _new_route(self, cell: Cell, disk: int, memory: int, neighbours: Mapping[Stage, Neighbour | None]) -> Route:
         pools: dict[Stage, Pool] = {}
@@ -110,7 +106,8 @@ class _Router:
             if stage.neighbour and neighbours[stage] is None:
                 skipped[stage] = f"the branch builds no variant with a smaller {stage.neighbour.label} to compare with"
                 continue
-            fitting = [pool for pool in self.spec.pools if stage in pool.stages and self._fits(stage, cell, pool)]
+            pooled = [pool for pool in self.spec.pools if self._pool_of(cell) in {"", pool.name}]
+            fitting = [pool for pool in pooled if stage in pool.stages and self._fits(stage, cell, pool)]
             if not stage.is_test:
                 fitting = [pool for pool in fitting if pool.disk >= disk and pool.memory >= memory]
             if fitting:
@@ -142,6 +139,11 @@ class _Router:
         return reason
 
 
+def _key(cell: Cell, gpu: str, isa: str) -> tuple[str, str, str, str, str]:
+    """What identifies a cell of the branch, Python and toolkit of `cell` among all cells of the matrix."""
+    return (cell.branch, cell.python, cell.cuda, gpu, isa)
+
+
 def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:
     """Whether `pool` has a GPU that runs a cubin built for the architecture `gpu`."""
     return bool(pool.gpu) and hardware.gpu(pool.gpu).runs_cubin_of(hardware.gpu(gpu))
@@ -150,10 +152,6 @@ def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:
 def scarcity(hardware: Hardware, pool: Pool, gpu: str = CPU) -> tuple[bool, bool, int, int]:
     """The sort key of pools: has a GPU, has another GPU than `gpu`, fewer machines, more instruction sets."""
     return (bool(pool.gpu), gpu not in {CPU, pool.gpu}, -pool.count, len(hardware.runs(pool.cpu)))
-
-
-def _label_set(runs_on: RunsOn) -> frozenset[str]:
-    return frozenset(label.lower() for label in runs_on.labels)
 
 
 def _stealing_pools(spec: Spec) -> Iterator[Finding]:
@@ -172,7 +170,7 @@ def _serves(machines: RunsOn, job: RunsOn) -> bool:
     if machines.scale_set or job.scale_set:
         return machines.scale_set == job.scale_set
     in_group = not job.group or job.group.lower() == machines.group.lower()
-    return in_group and _label_set(job) <= _label_set(machines)
+    return in_group and {label.lower() for label in job.labels} <= {label.lower() for label in machines.labels}
 
 
 def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
@@ -183,9 +181,9 @@ def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]
         message = f"backend {spec.backend} publishes into a binary cache: without a `cache` publishing fails"
         yield spec.finding(("backend",), Code.NO_CACHE, message)
         return
-    for pools in {id(route): route.pools for route in routes}.values():
-        build = pools.get(BUILD)
-        other = next((pool for pool in pools.values() if build and pool.name != build.name), None)
+    for route in routes:
+        build = route.pools.get(BUILD)
+        other = next((pool for pool in route.pools.values() if build and pool.name != build.name), None)
         if build and other:
             message = (
                 f"what {build.name} builds, {other.name} tests or publishes: without a `cache` to bring it there, "
@@ -196,7 +194,7 @@ def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]
 
 
 def _unused_pools(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
-    used = {pool.name for known in {id(route): route for route in routes}.values() for pool in known.pools.values()}
+    used = {pool.name for route in routes for pool in route.pools.values()}
     for pool in spec.pools:
         if pool.name not in used:
             yield spec.finding(("runners", pool.name), Code.UNUSED_POOL, f"no job goes to {pool.name}", key=True)

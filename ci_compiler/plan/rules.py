@@ -7,25 +7,29 @@ and recorded. `findings.toml` has the source of the fact behind each rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Severity
 from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit
-from ci_compiler.plan.matrix import Candidate, Cell, Variant, candidates, cells_of
+from ci_compiler.plan.matrix import Candidate, Cell, Variant, candidates, cells_of, listed_cells
 from ci_compiler.spec.load import Path_
-from ci_compiler.spec.model import Package, Spec, in_build_order
+from ci_compiler.spec.model import Matrix, Package, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.variant import ATTRIBUTE, variant_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A part of the matrix that is not built, with the reason. An empty `python` or `package` means all of them."""
+    """A part of the matrix that is not built, with the reason. An empty `python` or `package` means all of them.
+
+    `cuda` is '' in a CPU cell.
+    """
 
     branch: str
+    cuda: str
     gpu: str
     isa: str
     python: str = ""
@@ -97,28 +101,57 @@ RULES = (
 def judge(spec: Spec) -> Judged:
     """The cells of the matrix that are built, those that are left out, and the findings on both."""
     findings: list[Finding] = []
-    toolkits = {name: spec.hardware.toolkit(branch.cuda) for name, branch in spec.branches.items()}
-    packages = {name: _packages_of(spec, name) for name in spec.branches}
+    left_out: list[LeftOut] = []
+    groups: list[Sequence[Cell]] = []
+    for path, matrix, packages in spec.axes:
+        cells, out, found = _judge_matrix(spec, path, matrix, packages)
+        groups.append(cells)
+        left_out += out
+        findings += found
+    kept = [*(groups[0] if len(groups) == 1 else _merged(spec, groups)), *listed_cells(spec)]
+    if not findings:
+        findings += [*_check_cells(spec, kept), *_check_axis_use(spec, kept, left_out)]
+    return Judged(cells=tuple(kept), left_out=tuple(left_out), findings=tuple(findings))
+
+
+def _judge_matrix(
+    spec: Spec, path: Path_, matrix: Matrix, packages: Sequence[Package]
+) -> tuple[list[Cell], list[LeftOut], list[Finding]]:
+    """The cells of one matrix for the packages that take it, what is left out, and the findings."""
+    findings: list[Finding] = []
     cells: list[Cell] = []
     left_out: list[LeftOut] = []
-    for candidate in candidates(spec):
-        rule, reason = _impossible(spec.hardware, toolkits[candidate.branch], candidate)
+    on = {name: _packages_of(packages, name) for name in spec.branches}
+    own = "" if path == ("matrix",) else packages[0].name
+    for candidate in candidates(spec, path, matrix):
+        built = on[candidate.branch]
+        rule, reason = _impossible(spec.hardware, candidate)
         if rule is None:
-            cells.extend(cells_of(spec, candidate, packages[candidate.branch]))
+            if built:
+                cells.extend(cells_of(candidate, spec.branches[candidate.branch].pythons or matrix.pythons, built))
         elif rule.named(candidate):
             findings.append(spec.finding(candidate.path, rule.code, f"{_pair(candidate)}: {reason}"))
         else:
-            left_out.append(_left_out(candidate, rule.code, reason))
-    kept, excluded, unused = _exclude(spec, cells)
-    findings += unused
-    if not findings:
-        findings += [*_check_cells(spec, kept), *_check_axis_use(spec, kept, [*left_out, *excluded])]
-    return Judged(cells=tuple(kept), left_out=(*left_out, *excluded), findings=tuple(findings))
+            left_out.append(_left_out(candidate, own, rule.code, reason))
+    kept, excluded, unused = _exclude(spec, path, matrix, cells)
+    return kept, [*left_out, *excluded], [*findings, *unused]
 
 
-def _impossible(hardware: Hardware, toolkit: Toolkit, candidate: Candidate) -> tuple[Rule | None, str]:
+def _merged(spec: Spec, groups: Iterable[Iterable[Cell]]) -> Iterator[Cell]:
+    """The cells of several matrices, branch by branch, each once with the variants of all of them in build order."""
+    order = {package.name: index for index, package in enumerate(in_build_order(spec.packages))}
+    found: dict[tuple[str, str], list[Cell]] = {}
+    for cell in chain.from_iterable(groups):
+        found.setdefault((cell.branch, cell.suffix), []).append(cell)
+    branches = {name: index for index, name in enumerate(spec.branches)}
+    for same in sorted(found.values(), key=lambda cells: branches[cells[0].branch]):
+        variants = chain.from_iterable(cell.variants for cell in same)
+        yield replace(same[0], variants=tuple(sorted(variants, key=lambda variant: order[variant.package])))
+
+
+def _impossible(hardware: Hardware, candidate: Candidate) -> tuple[Rule | None, str]:
     if candidate.gpu != CPU:
-        gpu = hardware.gpu(candidate.gpu)
+        gpu, toolkit = hardware.gpu(candidate.gpu), hardware.toolkit(candidate.cuda)
         for rule in RULES:
             if reason := rule.problem(gpu, toolkit, candidate.system):
                 return rule, reason
@@ -129,9 +162,11 @@ def _pair(candidate: Candidate) -> str:
     return f"{candidate.gpu} with {candidate.isa} on {candidate.branch}"
 
 
-def _left_out(candidate: Candidate, code: Code, reason: str) -> LeftOut:
+def _left_out(candidate: Candidate, package: str, code: Code, reason: str) -> LeftOut:
     return LeftOut(
         branch=candidate.branch,
+        cuda=candidate.cuda,
+        package=package,
         gpu=candidate.gpu,
         isa=candidate.isa,
         code=code,
@@ -140,28 +175,31 @@ def _left_out(candidate: Candidate, code: Code, reason: str) -> LeftOut:
     )
 
 
-def _packages_of(spec: Spec, branch: str) -> tuple[Package, ...]:
-    """The packages that are built on `branch`, dependencies first, without those that another repository builds."""
-    wanted = {name: package for name, package in spec.packages.items() if package.on(branch)}
+def _packages_of(packages: Sequence[Package], branch: str) -> tuple[Package, ...]:
+    """Those of `packages` that are built on `branch`, dependencies first, without those of another repository."""
+    wanted = {package.name: package for package in packages if package.on(branch)}
     return tuple(package for package in in_build_order(wanted) if package.repository is None)
 
 
 # Exclusions.
 
 
-def _exclude(spec: Spec, cells: list[Cell]) -> tuple[list[Cell], list[LeftOut], list[Finding]]:
+def _exclude(
+    spec: Spec, at: Path_, matrix: Matrix, cells: list[Cell]
+) -> tuple[list[Cell], list[LeftOut], list[Finding]]:
     """The cells without the excluded variants, a record of these, and an error for each exclusion without effect."""
     left_out: list[LeftOut] = []
     unused = []
-    for exclusion in spec.matrix.exclude:
+    for exclusion in matrix.exclude:
         matches, before, kept = matcher(exclusion.pattern), len(left_out), []
-        path = ("matrix", "exclude", exclusion.index)
+        path = (*at, "exclude", exclusion.index)
         for cell in cells:
             here = not exclusion.branches or cell.branch in exclusion.branches
             out = [variant for variant in cell.variants if matches(variant.name)] if here else []
             left_out += [
                 LeftOut(
                     branch=cell.branch,
+                    cuda=cell.cuda,
                     gpu=cell.gpu,
                     isa=cell.isa,
                     python=cell.python,
@@ -213,7 +251,8 @@ def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     built: dict[str, set[Variant]] = {name: set() for name in spec.branches}
     for cell in cells:
         built[cell.branch].update(cell.variants)
-    for one, other in combinations(spec.branches.values(), 2):
+    published = [branch for branch in spec.branches.values() if branch.publish]
+    for one, other in combinations(published, 2):
         same = [p for p in spec.packages if p in one.versions and one.versions[p] == other.versions.get(p)]
         shared = built[one.name] & built[other.name] if same else set()
         for package in same:
@@ -222,25 +261,25 @@ def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
                 more = f" and {len(both) - 1} more" if len(both) > 1 else ""
                 message = (
                     f"{both[0]}{more} would have version {one.versions[package]} on {one.name} and on {other.name}; "
-                    "publishing one overwrites the other"
+                    f"publishing one overwrites the other; if {other.name} is for a consumer, give it `publish: false`"
                 )
                 yield spec.finding(("branches", other.name, "versions", package), Code.SAME_NAME_SAME_VERSION, message)
 
 
 def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) -> Iterator[Finding]:
-    """An error for each GPU and each branch that has no cell."""
-    used = {(cell.branch, cell.gpu) for cell in cells}
-    if not used:
-        return
-    for axis in spec.matrix.gpus:
-        path = ("matrix", "gpus", axis.name)
-        if not any(gpu == axis.name for _, gpu in used):
-            reasons = dict.fromkeys(one.reason for one in left_out if one.gpu == axis.name)
-            why = "; ".join(reasons) or "all its variants are excluded"
-            yield spec.finding(path, Code.UNUSED_GPU, f"no variant is built for {axis.name}: {why}", key=True)
-    branches = {branch for branch, _ in used}
+    """An error for each GPU of a matrix, and each branch, that has no cell."""
+    used = {(variant.package, cell.gpu) for cell in cells for variant in cell.variants if not cell.listed}
+    for root, matrix, packages in spec.axes:
+        names = [package.name for package in packages]
+        for axis in matrix.gpus:
+            if used and not any((name, axis.name) in used for name in names):
+                mine = (one for one in left_out if one.gpu == axis.name and one.package in {"", *names})
+                why = "; ".join(dict.fromkeys(one.reason for one in mine)) or "all its variants are excluded"
+                message = f"no variant is built for {axis.name}: {why}"
+                yield spec.finding((*root, "gpus", axis.name), Code.UNUSED_GPU, message, key=True)
+    branches = {cell.branch for cell in cells}
     for name in spec.branches:
-        if name not in branches:
+        if branches and name not in branches:
             yield spec.finding(("branches", name), Code.UNUSED_BRANCH, f"{name} has no variant", key=True)
 
 

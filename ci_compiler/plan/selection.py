@@ -7,8 +7,7 @@ things from an event: the variant of a dispatch, and the base commit of a push o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
@@ -30,16 +29,14 @@ OWN_JOBS = 5
 """The jobs of a pull request's run besides those of its cells."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitHubEvent:
+class GitHubEvent(NamedTuple):
     """A GitHub event: its name and payload (https://docs.github.com/webhooks/webhook-events-and-payloads)."""
 
     name: str
     payload: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSelection:
+class RunSelection(NamedTuple):
     """What a run builds: the names of variants, their cells with routes, and the variants that need a dispatch."""
 
     branch: str
@@ -87,12 +84,7 @@ def of_pull_request(plan: Plan, event: GitHubEvent, affected: Affected) -> RunSe
     cells = tuple(part for shard in plan.shards if shard.branch == branch for part in shard.cells)
     whole = _choice(branch, cells, wanted)
     chosen = _choice(branch, within_limit(whole.cells, most_cells(plan)), wanted)
-    return RunSelection(
-        branch=branch,
-        variants=chosen.variants,
-        cells=chosen.cells,
-        left=tuple(name for name in whole.variants if name not in set(chosen.variants)),
-    )
+    return chosen._replace(left=tuple(name for name in whole.variants if name not in set(chosen.variants)))
 
 
 def most_cells(plan: Plan) -> int:
@@ -125,16 +117,17 @@ def representatives(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tup
 
 
 def _values(cell: Cell) -> set[tuple[str, str]]:
-    return {("python", cell.python), ("gpu", cell.gpu), ("isa", cell.isa)}
+    if cell.listed:
+        return {("listed", cell.listed)}
+    return {("python", cell.python), ("cuda", cell.cuda), ("gpu", cell.gpu), ("isa", cell.isa)}
 
 
 def _dispatched(shard: Shard, variant: str) -> Sequence[str]:
     if variant == ALL:
         return shard.variants
     if variant not in shard.variants:
-        raise wrong(
-            "event", Code.UNKNOWN_VARIANT, f"{variant!r} is not in {shard.name}{nearest(variant, shard.variants)}"
-        )
+        message = f"{variant!r} is not in {shard.name}{nearest(variant, shard.variants)}"
+        raise wrong("event", Code.UNKNOWN_VARIANT, message)
     return [variant]
 
 

@@ -1,13 +1,14 @@
 """Cells grouped into workflow files: one shard per branch and GPU, split further only to meet GitHub's limits.
 
-A shard with too many jobs for one file is split by Python, then by ISA. It is split by axis and never by position, so
-that adding a variant moves no other variant to another file. A cell is never split, so that a build and the builds that
-it needs stay in one run.
+Where a branch has several CUDA toolkits, each has shards of its own. Variants that fit no axis share one. A shard with
+too many jobs for one file is split by Python, then by ISA. It is split by axis and never by position, so that adding a
+variant moves no other variant to another file. A cell is never split, so that a build and the builds that it needs stay
+in one run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ci_compiler.codes import Code
@@ -18,7 +19,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD, Stage, StageKind, TestPolicy, stage_of, stages
-from ci_compiler.variant import python_tag
+from ci_compiler.variant import cuda_tag, python_tag
 
 FOLDER = ".github/workflows"
 """The folder of the workflows, from the root of the repository."""
@@ -31,12 +32,14 @@ OWN_JOBS = 2
 class Shard:
     """The cells of one workflow file with their routes. `name` is the file's name without `.yml`: `build-main-sm90`.
 
-    `jobs` is the number of jobs of a run that builds everything, with called workflows expanded as GitHub counts them.
+    `cuda` is '' in a shard of CPU cells. `jobs` is the number of jobs of a run that builds everything, with called
+    workflows expanded as GitHub counts them.
     """
 
     name: str
     title: str
     branch: str
+    cuda: str
     gpu: str
     jobs: int
     cells: tuple[tuple[Cell, Route], ...]
@@ -54,12 +57,12 @@ class Shard:
 
 def job_id(cell: Cell) -> str:
     """The id of a cell's job in its shard's file, without the branch and the GPU of the file: `python313-avx2`."""
-    return f"{python_tag(cell.python)}-{cell.isa}"
+    return cell.listed.replace(".", "_") or f"{python_tag(cell.python)}-{cell.isa}"
 
 
 def job_name(cell: Cell) -> str:
     """The name of a cell's job on GitHub, by which `status` recognizes it: `3.13 avx2`."""
-    return f"{cell.python} {cell.isa}"
+    return cell.listed or f"{cell.python} {cell.isa}"
 
 
 def stages_of(spec: Spec) -> tuple[Stage, ...]:
@@ -82,16 +85,23 @@ _SPLITS: tuple[Callable[[Cell], tuple[str, ...]], ...] = (
     lambda cell: (python_tag(cell.python), cell.isa),
 )
 
+_LISTED = "listed"
+"""What the shards of variants that fit no axis have in the GPU's place."""
+
+_LONGEST_START = 12
+"""The most characters of a listed variant's name by which shards are split before each variant has its own."""
+
 
 def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tuple[Shard, ...]:
     """The shards of `cells`, in the spec's order. Raises InputError if one cell has too many jobs for a file."""
-    groups: dict[tuple[str, str], list[Part]] = {}
+    groups: dict[tuple[str, str, str], list[Part]] = {}
     for part in zip(cells, routes, strict=True):
-        groups.setdefault((part[0].branch, part[0].gpu), []).append(part)
+        cell = part[0]
+        groups.setdefault((cell.branch, cell.cuda, _LISTED if cell.listed else cell.gpu), []).append(part)
     found: list[Shard] = []
     too_large: list[Finding] = []
-    for (branch, gpu), parts in groups.items():
-        made = _split(spec, branch, gpu, parts)
+    for (branch, _, target), parts in groups.items():
+        made = _split(spec, branch, target, parts)
         found += made
         too_large += [_too_large(spec, shard) for shard in made if shard.jobs > limit("jobs").gate]
     if too_large:
@@ -99,25 +109,38 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
     return tuple(found)
 
 
-def _split(spec: Spec, branch: str, gpu: str, parts: list[Part]) -> list[Shard]:
+def _split(spec: Spec, branch: str, target: str, parts: list[Part]) -> list[Shard]:
     """The coarsest split whose shards are all within the limit, or the finest if there is none."""
     made: list[Shard] = []
-    for key_of in _SPLITS:
+    for key_of in _listed_splits() if target == _LISTED else _SPLITS:
         by_key: dict[tuple[str, ...], list[Part]] = {}
         for part in parts:
             by_key.setdefault(key_of(part[0]), []).append(part)
-        made = [_shard(spec, branch, gpu, key, tuple(group)) for key, group in by_key.items()]
+        made = [_shard(spec, branch, target, key, tuple(group)) for key, group in by_key.items()]
         if all(shard.jobs <= limit("jobs").gate for shard in made):
             break
     return made
 
 
-def _shard(spec: Spec, branch: str, gpu: str, key: tuple[str, ...], cells: tuple[Part, ...]) -> Shard:
+def _listed_splits() -> Iterator[Callable[[Cell], tuple[str, ...]]]:
+    """Splits of listed variants: by ever more characters that their names start with."""
+    yield lambda _: ()
+    for length in range(1, _LONGEST_START):
+        yield lambda cell, length=length: (cell.listed[:length].rstrip("-.").lower(),)  # type: ignore[misc]
+    yield lambda cell: (job_id(cell).lower(),)
+
+
+def _shard(spec: Spec, branch: str, target: str, key: tuple[str, ...], cells: tuple[Part, ...]) -> Shard:
+    cell = cells[0][0]
+    several = cell.cuda and len(spec.branches[branch].toolkits) > 1
+    toolkit = [cuda_tag(cell.cuda)] if several else []
+    words = [f"CUDA {cell.cuda}"] if several else []
     return Shard(
-        name="-".join(("build", branch.replace("/", "-"), gpu, *key)),
-        title=" ".join((branch, "CPU" if gpu == CPU else gpu, *key)),
+        name="-".join(("build", branch.replace("/", "-"), *toolkit, target, *key)),
+        title=" ".join((branch, *words, "CPU" if target == CPU else target, *key)),
         branch=branch,
-        gpu=gpu,
+        cuda=cell.cuda,
+        gpu=cell.gpu,
         jobs=OWN_JOBS + len(stages_of(spec)) * sum(len(cell.variants) for cell, _ in cells),
         cells=cells,
     )

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +37,7 @@ class QueueOrder(StrEnum):
     """The one with the longest chain of jobs that wait for it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
+class Timeline(NamedTuple):
     """A schedule, by job index: when each job was ready, when it started, on which machine of its pool (from 0)."""
 
     ready: tuple[int, ...]
@@ -51,8 +51,7 @@ class Timeline:
         return max((start - ready for start, ready in zip(self.starts, self.ready, strict=True)), default=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LowerBound:
+class LowerBound(NamedTuple):
     """Lower bounds for every schedule: the longest chain of dependencies, and each pool's work divided by its machines.
 
     A bound in `pools` also includes the shortest time before the pool's first job and after its last.

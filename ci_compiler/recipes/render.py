@@ -7,7 +7,7 @@ it in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
@@ -19,6 +19,7 @@ from ci_compiler.plan.rules import Judged
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.work_arounds import Piece, Traits, fill, pieces
 from ci_compiler.spec.model import Branch, Package, Source, Spec
+from ci_compiler.spec.packages import Pin, RecipeKind
 from ci_compiler.variant import RECIPES, python_tag, recipe_path, variant_name
 
 ARCHIVE = "https://github.com/{repository}/archive/{rev}.tar.gz"
@@ -34,12 +35,13 @@ class _Subject:
 
     spec: Spec
     branch: Branch
+    pin: Pin
     package: Package
     cell: Cell
     variant: Variant
     gpu: Gpu | None
     isa: Isa
-    toolkit: Toolkit
+    toolkit: Toolkit | None
     pieces: tuple[Piece, ...]
     values: Mapping[str, str]
 
@@ -49,30 +51,34 @@ class _Subject:
 
     @property
     def source(self) -> Source | None:
-        return self.branch.sources.get(self.package.name)
+        return self.pin.sources.get(self.package.name)
 
     @property
     def pname(self) -> str:
-        return variant_name(self.branch.pnames.get(self.package.name, self.package.name), self.cell.suffix)
+        return variant_name(self.pin.pnames.get(self.package.name, self.package.name), self.cell.suffix)
 
 
 def recipes(spec: Spec, judged: Judged, branch: str) -> dict[str, str]:
-    """The recipes of `branch` by path from the repository's root, and their `.gitattributes`.
-
-    There are no files if the backend builds no recipes.
-    """
+    """The recipes of `branch` that are compiled, by path from the repository's root, and their `.gitattributes`."""
     if not spec.backend.has_recipes:
         return {}
+    made: dict[str, str] = {}
+    own = False
+    for cell in judged.cells:
+        for variant in cell.variants if cell.branch == branch else ():
+            if spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN:
+                own = True
+            else:
+                made[recipe_path(variant.name)] = recipe(spec, cell, variant)
+    return {**_attributes_file(spec, made, own=own), **made}
+
+
+def _attributes_file(spec: Spec, made: Iterable[str], *, own: bool) -> dict[str, str]:
+    """The `.gitattributes` that marks compiled recipes, one by one where the branch has recipes of its own too."""
+    names = ([PurePosixPath(path).name for path in made] if own else ["*.nix"]) if made else []
     note = f"{nix.comment(MARK)} from {spec.document.file}: GitHub folds these in its view of changes.\n"
-    return {
-        f"{RECIPES}/.gitattributes": f"{note}*.nix linguist-generated=true\n",
-        **{
-            recipe_path(variant.name): recipe(spec, cell, variant)
-            for cell in judged.cells
-            if cell.branch == branch
-            for variant in cell.variants
-        },
-    }
+    lines = "".join(f"{name} linguist-generated=true\n" for name in names)
+    return {f"{RECIPES}/.gitattributes": f"{note}{lines}"} if names else {}
 
 
 def recipe(spec: Spec, cell: Cell, variant: Variant) -> str:
@@ -95,30 +101,32 @@ def pname(spec: Spec, cell: Cell, variant: Variant) -> str:
 
 def _subject(spec: Spec, cell: Cell, variant: Variant) -> _Subject:
     branch, package = spec.branches[cell.branch], spec.packages[variant.package]
+    pin = branch.pin(cell.cuda)
     gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
-    toolkit = spec.hardware.toolkit(branch.cuda)
+    toolkit = spec.hardware.toolkit(cell.cuda) if cell.cuda else None
     traits = Traits(
         attribute=package.attribute,
         isa=cell.isa,
         cuda=gpu is not None,
         cudnn=gpu is None or gpu.cudnn,
-        source=package.name in branch.sources,
-        work_arounds=branch.work_arounds,
+        source=package.name in pin.sources,
+        work_arounds=pin.work_arounds,
     )
     version = branch.versions[package.name]
     values = {
         "version": version,
         "nix-version": nix.string(version),
         "title": package.title,
-        "cuda": branch.cuda,
+        "cuda": cell.cuda,
         "jobs": str(package.jobs),
-        "cuda-packages": toolkit.attribute,
+        "cuda-packages": toolkit.attribute if toolkit else "",
     }
-    if source := branch.sources.get(package.name):
+    if source := pin.sources.get(package.name):
         values["source"] = _fetch(source, fetcher="final", tag=source.tag.replace(version, "${version}"))
     return _Subject(
         spec=spec,
         branch=branch,
+        pin=pin,
         package=package,
         cell=cell,
         variant=variant,
@@ -152,7 +160,7 @@ def _target(subject: _Subject) -> str:
 
 
 def _bindings(subject: _Subject) -> Iterator[str]:
-    yield f"nixpkgs = {_tarball(NIXPKGS, subject.branch.nixpkgs, subject.branch.nixpkgs_hash)};"
+    yield f"nixpkgs = {_tarball(NIXPKGS, subject.pin.nixpkgs, subject.pin.nixpkgs_hash)};"
     yield f"pkgs = import nixpkgs {_nixpkgs_arguments(subject)};"
     yield "inherit (pkgs) lib;"
     for need in subject.package.needs:
@@ -174,7 +182,7 @@ def _nixpkgs_arguments(subject: _Subject) -> str:
     config = {"allowUnfree": "true"}
     if subject.gpu is not None:
         config["cudaSupport"] = "true"
-    if subject.branch.allow_broken:
+    if subject.pin.allow_broken:
         config["allowBroken"] = "true"
     overlays = [
         f"{nix.comment(fill(piece.why, subject.values))}\n{fill(piece.overlay, subject.values)}"
@@ -287,10 +295,10 @@ def _short_target(subject: _Subject) -> str:
 
 def _long_description(subject: _Subject) -> Iterator[str]:
     yield f"{subject.package.title} {subject.version} for Python {subject.cell.python}, built for one kind of hardware:"
-    if subject.gpu is not None:
+    if subject.gpu is not None and subject.toolkit is not None:
         yield f"- GPU: {subject.gpu.summary} (compute capability {subject.gpu.capability})"
         driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)
-        yield f"- CUDA {subject.branch.cuda}, NVIDIA driver {driver} or newer"
+        yield f"- CUDA {subject.cell.cuda}, NVIDIA driver {driver} or newer"
     yield f"- CPU: {subject.isa.cpus}"
 
 

@@ -104,26 +104,27 @@ def build_inputs(plan: Plan, cell: Cell, variant: Variant) -> dict[str, str]:
     Descriptions, hashes of pinned commits and permissions to evaluate do not change a derivation and are left out.
     """
     spec = plan.spec
-    branch, hardware = spec.branches[cell.branch], spec.hardware
+    pin, hardware = spec.branches[cell.branch].pin(cell.cuda), spec.hardware
     inputs = {
-        "nixpkgs": branch.nixpkgs,
-        "work-arounds": ", ".join(branch.work_arounds),
+        "nixpkgs": pin.nixpkgs,
+        "work-arounds": ", ".join(pin.work_arounds),
         "Python": cell.python,
         "system": cell.system,
         f"flags of {cell.isa}": " ".join(hardware.isa(cell.isa).flags),
     }
     if cell.gpu != CPU:
         gpu = hardware.gpu(cell.gpu)
-        inputs["CUDA"] = branch.cuda
-        inputs["CUDA package set"] = hardware.toolkit(branch.cuda).attribute
+        inputs["CUDA"] = cell.cuda
+        inputs["CUDA package set"] = hardware.toolkit(cell.cuda).attribute
         inputs[f"target of {cell.gpu}"] = f"{gpu.capability} {'with' if gpu.cudnn else 'without'} cuDNN"
     for name in (variant.package, *needs_of(spec, variant.package)):
-        inputs |= _package_inputs(spec, cell.branch, name)
+        inputs |= _package_inputs(spec, cell, name)
     return inputs
 
 
-def _package_inputs(spec: Spec, branch_name: str, name: str) -> Iterator[tuple[str, str]]:
-    package, branch = spec.packages[name], spec.branches[branch_name]
+def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str]]:
+    package, branch = spec.packages[name], spec.branches[cell.branch]
+    pin = branch.pin(cell.cuda)
     yield f"version of {name}", branch.versions.get(name, "")
     yield f"attribute of {name}", package.attribute
     yield f"needs of {name}", ", ".join(package.needs)
@@ -131,11 +132,11 @@ def _package_inputs(spec: Spec, branch_name: str, name: str) -> Iterator[tuple[s
     if package.command:
         yield f"build script of {name}", package.command.build
         yield f"files of {name}", ", ".join(package.command.files)
-    yield f"pname of {name}", branch.pnames.get(name, name)
-    source = branch.sources.get(name)
+    yield f"pname of {name}", pin.pnames.get(name, name)
+    source = pin.sources.get(name)
     yield f"source of {name}", f"{source.repository} {source.tag} {source.hash} {source.submodules}" if source else ""
     elsewhere = package.repository
-    yield f"repository of {name}", f"{elsewhere.name} {elsewhere.rev.get(branch_name, '')}" if elsewhere else ""
+    yield f"repository of {name}", f"{elsewhere.name} {elsewhere.rev.get(branch.name, '')}" if elsewhere else ""
 
 
 def diff(before: Plan, after: Plan) -> PlanDifference:

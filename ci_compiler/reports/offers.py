@@ -80,9 +80,9 @@ def _offer(spec: Spec, cell: Cell, name: str, package: str, gpu: Gpu | None) -> 
     return Offer(
         name=name,
         package=package,
-        version=branch.versions[package],
+        version=branch.versions.get(package, ""),
         branch=cell.branch,
-        cuda=branch.cuda,
+        cuda=cell.cuda,
         python=cell.python,
         gpu=cell.gpu,
         isa=cell.isa,
@@ -95,7 +95,7 @@ def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:
     """The lowest driver that runs `cell` on `gpu` (None: the GPU of the cell); 0 for a CPU-only cell."""
     if cell.gpu == CPU:
         return 0
-    toolkit = spec.hardware.toolkit(spec.branches[cell.branch].cuda)
+    toolkit = spec.hardware.toolkit(cell.cuda)
     return lowest_driver(toolkit, gpu or spec.hardware.gpu(cell.gpu))
 
 
@@ -126,18 +126,19 @@ def isa_order(hardware: Hardware, workload: Workload) -> list[str]:
 
 def branch_order(spec: Spec, package: str) -> list[str]:
     """The branches with `package`, newest first: by CUDA, by the version of the package, then in the spec's order."""
-    names = [name for name, branch in spec.branches.items() if package in branch.versions]
+    names = [name for name in spec.branches if spec.packages[package].on(name)]
 
     def newness(name: str) -> tuple[tuple[int, int], list[int]]:
         branch = spec.branches[name]
-        return spec.hardware.toolkit(branch.cuda).version, _numbers(branch.versions[package])
+        newest = max((spec.hardware.toolkit(cuda).version for cuda in branch.toolkits), default=(0, 0))
+        return newest, _numbers(branch.versions.get(package, ""))
 
     return sorted(names, key=newness, reverse=True)
 
 
 def python_order(spec: Spec) -> list[str]:
     """The Python versions of the matrix, newest first."""
-    return sorted(spec.matrix.pythons, key=_numbers, reverse=True)
+    return sorted(spec.pythons, key=_numbers, reverse=True)
 
 
 def _numbers(version: str) -> list[int]:

@@ -3,15 +3,23 @@
 from collections.abc import Mapping
 
 from ci_compiler.spec.declare import declared, entries, key
-from ci_compiler.spec.forms import BranchNames, IsaNames, Python
+from ci_compiler.spec.forms import BranchNames, CudaVersion, IsaNames, Python, VariantPattern
 
 
 @declared("gpu", type=["object", "null"])
 class GpuAxis:
-    """A GPU architecture of the matrix; with nothing below it, it is combined with every branch and ISA."""
+    """A GPU architecture of the matrix, or `all`; with nothing below it, it is combined with every branch and ISA."""
 
     name: str
     branches: BranchNames = key(default=(), published=False)
+    toolkits: tuple[CudaVersion, ...] = key(
+        "CUDA toolkits. Left out: every toolkit of the branch that knows the GPU.",
+        name="cuda",
+        minItems=1,
+        default=(),
+        published=False,
+        examples=[["12.8", "12.9"]],
+    )
     isas: IsaNames = key("ISAs in place of the matrix' own.", minItems=1, default=(), published=False)
     also: Mapping[str, IsaNames] = key(
         "Further ISAs, by branch.", examples=[{"cuda-13_0": ["avx"]}], default={}, published=False
@@ -23,13 +31,8 @@ class Exclusion:
     """Variants that are not wanted, and why."""
 
     index: int
-    pattern: str = key(
-        "Variants by name, with * ? [] and {a,b}.",
-        name="variants",
-        title="a pattern of variant names (as pytorch-*-sm{90,100}-*)",
-        pattern=r"^[A-Za-z0-9_*?{},!\[\]-]+$",
-        maxLength=200,
-        examples=["torchaudio-*-sm61-*"],
+    pattern: VariantPattern = key(
+        "Variants by name, with * ? [] and {a,b}.", name="variants", examples=["torchaudio-*-sm61-*"]
     )
     branches: BranchNames = key(default=(), published=False)
     because: str = key(
@@ -43,10 +46,15 @@ class Exclusion:
 
 @declared()
 class Matrix:
-    """The axes. A variant is a package x branch x Python x GPU x ISA."""
+    """The axes. A variant is a package x branch x Python x toolkit x GPU x ISA."""
 
     pythons: tuple[Python, ...] = key(
-        "Python versions, in quotes.", name="python", minItems=1, examples=[["3.12", "3.13"]]
+        "Python versions, in quotes. Required unless every branch has its own.",
+        name="python",
+        minItems=1,
+        default=(),
+        published=False,
+        examples=[["3.12", "3.13"]],
     )
     isas: Mapping[str, IsaNames] = key(
         "The ISAs of every GPU that names none of its own, by Nix system.",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import tables
+from ci_compiler.spec.declare import keys_of
 from ci_compiler.spec.load import Document, parse_document, read_document
-from ci_compiler.spec.model import Package, Pool, Spec
+from ci_compiler.spec.model import Branch, Package, Pool, Spec
+from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
 from ci_compiler.spec.validate import schema_findings
@@ -48,12 +52,27 @@ def build_spec(document: Document) -> Spec:
     spec: Spec = read(Spec, document.value, document=document, hardware=tables())
     spec = replace(
         spec,
+        branches={name: _complete_branch(one, document.value["branches"][name]) for name, one in spec.branches.items()},
         packages={name: _complete_package(package) for name, package in spec.packages.items()},
         pools=tuple(_complete_pool(pool, spec) for pool in spec.pools),
     )
     if findings := reference_findings(spec):
         raise InputError(findings)
     return spec
+
+
+def _complete_branch(branch: Branch, row: Mapping[str, Any]) -> Branch:
+    """`branch` with the pin of each toolkit: its own values, refined by those of the toolkit's entry."""
+    rows: Mapping[str, Any] = branch.toolkits
+    own = {key.name: row[key.name] for key in keys_of(Pin) if key.name in row}
+    return replace(branch, toolkits={cuda: read(Pin, _refined(own, entry or {})) for cuda, entry in rows.items()})
+
+
+def _refined(own: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a toolkit's entry over those of its branch; a hash belongs to the commit beside it."""
+    kept = {key: value for key, value in own.items() if key != "nixpkgs-hash" or "nixpkgs" not in entry}
+    tables = {key: {**kept[key], **value} for key, value in entry.items() if isinstance(value, dict) and key in kept}
+    return {**kept, **entry, **tables}
 
 
 def _complete_package(package: Package) -> Package:
@@ -72,7 +91,8 @@ def _complete_pool(pool: Pool, spec: Spec) -> Pool:
 def _system_of(pool: Pool, spec: Spec) -> str:
     """The Nix system that the label X64 or ARM64 names (GitHub ignores case); '' if the pool has neither."""
     labels = {label.lower() for label in pool.runs_on.labels}
-    return next((system.name for system in spec.hardware.systems.values() if system.label.lower() in labels), "")
+    known = [one for one in spec.hardware.systems.values() if one.label.lower() in labels]
+    return next((one.name for one in known if one.os.lower() in labels), known[0].name if known else "")
 
 
 def _image(kind: str, owner: str) -> str:

@@ -96,6 +96,20 @@ Commit = Annotated[str, form(title="a commit (40 hexadecimal digits)", pattern="
 Python = Annotated[str, form(title='a Python version from 3.9 to 3.15 in quotes ("3.13")', pattern=r"^3\.(9|1[0-5])$")]
 """A released Python version: PEP 596, 619, 664, 693, 719, 745, 790."""
 
+CudaVersion = Annotated[
+    str, form("cuda-version", title='a CUDA toolkit\'s version in quotes ("12.8")', pattern=r"^[0-9]{1,2}\.[0-9]{1,2}$")
+]
+
+VariantPattern = Annotated[
+    str,
+    form(
+        "variant-pattern",
+        title="a pattern of variant names (as pytorch-*-sm{90,100}-*)",
+        pattern=r"^[A-Za-z0-9_*?{},!\[\]-]+$",
+        maxLength=200,
+    ),
+]
+
 LabelSet = Annotated[tuple[Label, ...], form(minItems=1, maxItems=20)]
 
 ScaleSetName = Annotated[str, form(pattern="^[a-z0-9]([a-z0-9.-]{0,43}[a-z0-9])?$")]

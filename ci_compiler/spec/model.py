@@ -4,7 +4,7 @@ A field made by `key` is a key of the file, with the description, form and defau
 `Spec` that `build` returns is complete, with every default filled in, and names nothing unknown.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from ci_compiler import __version__
@@ -244,7 +244,7 @@ class Spec:
         minProperties=1,
         examples=[{"pytorch": {"attribute": "torch"}, "torchvision": {"needs": ["pytorch"]}}],
     )
-    matrix: Matrix = key()
+    matrix: Matrix | None = key("The axes of every package that has none of its own.", default=None, published=False)
     pools: tuple[Pool, ...] = key(
         "The pools of machines, by name. A job goes to the least scarce pool that has what its stage needs.",
         name="runners",
@@ -286,6 +286,41 @@ class Spec:
         default=f"ci-compiler=={__version__}",
         published=False,
     )
+
+    @property
+    def axes(self) -> Iterator[tuple[Path_, Matrix, tuple[Package, ...]]]:
+        """Each matrix: its path in the file, and the packages that take it."""
+        packages = [one for one in self.packages.values() if not one.system]
+        if self.matrix is not None:
+            yield ("matrix",), self.matrix, tuple(one for one in packages if one.matrix is None)
+        for package in packages:
+            if package.matrix is not None:
+                yield ("packages", package.name, "matrix"), package.matrix, (package,)
+
+    def lists(self, package: Package) -> bool:
+        """Whether a branch has a variant of `package` that fits no axis."""
+        return any(package.listed(branch) for branch in self.branches)
+
+    def axes_of(self, package: str) -> tuple[Path_, Matrix]:
+        """The matrix that `package` takes, with its path in the file. Raises KeyError if it takes none."""
+        for path, matrix, packages in self.axes:
+            if any(one.name == package for one in packages):
+                return path, matrix
+        raise KeyError(package)
+
+    @property
+    def pythons(self) -> tuple[str, ...]:
+        """Every Python version that the spec names, oldest first."""
+        named = {
+            *(python for _, matrix, _ in self.axes for python in matrix.pythons),
+            *(python for branch in self.branches.values() for python in branch.pythons),
+        }
+        return tuple(sorted(named, key=lambda python: int(python.removeprefix("3."))))
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Every value of the GPU axis that the spec names, in its order."""
+        return tuple(dict.fromkeys(axis.name for _, matrix, _ in self.axes for axis in matrix.gpus))
 
     def place(self, *path: str | int, key: bool = False) -> Place:
         """The place of the value (or the key) at `path` in the spec's file."""

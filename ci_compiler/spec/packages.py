@@ -1,11 +1,28 @@
 """Keys of the spec about branches and packages: what is built."""
 
 from collections.abc import Mapping
-from typing import Literal
+from enum import StrEnum
+from typing import Annotated, Any, Literal
 
+from ci_compiler.spec.axes import Matrix
 from ci_compiler.spec.command import Command
-from ci_compiler.spec.declare import declared, key
-from ci_compiler.spec.forms import BranchNames, Commit, Hash, Minutes, PackageName, PackageVersion, RepositoryName, Word
+from ci_compiler.spec.declare import declared, form, key
+from ci_compiler.spec.forms import (
+    BranchName,
+    BranchNames,
+    Commit,
+    CudaVersion,
+    Hash,
+    Minutes,
+    PackageName,
+    PackageVersion,
+    PoolName,
+    Python,
+    RepositoryName,
+    VariantPattern,
+    Word,
+)
+from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.smoke import Smoke
 from ci_compiler.variant import recipe_path
 
@@ -24,19 +41,12 @@ class Source:
     submodules: bool = key("Whether its submodules are fetched as well.", default=False)
 
 
-@declared()
-class Branch:
-    """A git branch that carries recipes."""
+@declared(type=["object", "null"])
+class Pin:
+    """The nixpkgs that recipes build from, and what they change there."""
 
-    name: str
-    cuda: str = key(
-        "CUDA toolkit of the branch's GPU variants.",
-        title='a CUDA toolkit\'s version in quotes ("12.8")',
-        pattern=r"^[0-9]{1,2}\.[0-9]{1,2}$",
-        examples=["12.8", "13.0"],
-    )
     nixpkgs: str = key(
-        "The nixpkgs commit that the branch's recipes are pinned to; required for a backend that builds recipes.",
+        "The nixpkgs commit that recipes are pinned to. Required where `ci-compile` writes recipes.",
         title="a commit of nixpkgs (40 hexadecimal digits, in quotes where they are all digits)",
         pattern="^[0-9a-f]{40}$",
         examples=["fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"],
@@ -77,9 +87,55 @@ class Branch:
         default={},
         examples=[{"pytorch": "pytorch210"}],
     )
-    versions: Mapping[str, PackageVersion] = key(
-        "Version of each package on this branch.", examples=[{"pytorch": "2.8.0", "torchvision": "0.23.0"}]
+
+
+def _toolkits(value: str | list[str] | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        return {value: None}
+    return value if isinstance(value, Mapping) else dict.fromkeys(value)
+
+
+@declared(type="object")
+class Branch(Pin):
+    """A git branch that carries recipes.
+
+    `toolkits` has the pin in force for each of its CUDA toolkits, in the spec's order.
+    """
+
+    name: str
+    toolkits: Mapping[str, Pin] = key(
+        "CUDA toolkit of the branch's GPU variants, a list of several, or a mapping whose entries refine the branch's "
+        "nixpkgs and what follows from it.",
+        name="cuda",
+        title='a CUDA toolkit\'s version in quotes ("12.8"), a list of versions, or a mapping of versions',
+        written=CudaVersion | Annotated[tuple[CudaVersion, ...], form(minItems=1)] | Mapping[CudaVersion, Pin],
+        convert=_toolkits,
+        examples=["12.8", ["12.8", "12.9"], {"12.9": {}, "13.1": {"allow-broken": True}}],
+        default={},
+        published=False,
     )
+    pythons: tuple[Python, ...] = key(
+        "Python versions of this branch, in place of those of the matrix.",
+        name="python",
+        minItems=1,
+        default=(),
+        published=False,
+        examples=[["3.11"]],
+    )
+    publish: bool = key(
+        "Whether its variants are published. A branch for a consumer, which repeats the names and versions of another "
+        "branch, is not.",
+        default=True,
+    )
+    versions: Mapping[str, PackageVersion] = key(
+        "Version of each package on this branch. Optional for packages whose recipes are the repository's own.",
+        default={},
+        examples=[{"pytorch": "2.8.0", "torchvision": "0.23.0"}],
+    )
+
+    def pin(self, cuda: str) -> Pin:
+        """The pin for variants of the toolkit `cuda`; the branch's own for CPU variants (`cuda` is '')."""
+        return self.toolkits.get(cuda, self)
 
 
 @declared()
@@ -87,8 +143,44 @@ class Repository:
     """Another repository that holds this package's recipes; it is built there, and imported here."""
 
     name: RepositoryName = key("Where the recipes are.", examples=["my-org/build-pytorch"])
-    rev: Mapping[str, Commit] = key("The commit, by branch.", minProperties=1)
-    hash: Mapping[str, Hash] = key("Hash of that commit's archive, by branch.", minProperties=1)
+    rev: Mapping[str, Commit] = key(
+        "The commit, by branch. Required where recipes that `ci-compile` writes import it.", default={}
+    )
+    hash: Mapping[str, Hash] = key("Hash of that commit's archive, by branch. Required where `rev` is.", default={})
+    branches: Mapping[str, BranchName] = key(
+        "The branch there, by the branch here, where their names differ.",
+        default={},
+        examples=[{"pytorch-2.10": "pytorch-2.10-python313"}],
+    )
+
+
+class RecipeKind(StrEnum):
+    """Where a recipe comes from: compiled from the spec, rendered from a template, or the repository's own."""
+
+    COMPILED = "compiled"
+    TEMPLATE = "template"
+    OWN = "own"
+
+
+def _kinds(value: str | Mapping[str, str]) -> tuple[tuple[str, RecipeKind], ...]:
+    rows = {"*": value} if isinstance(value, str) else value
+    return tuple((pattern, RecipeKind(kind)) for pattern, kind in rows.items())
+
+
+@declared()
+class ListedVariant:
+    """A variant that fits no axis of the matrix, such as one for macOS. Its recipe is the repository's own."""
+
+    name: str
+    system: Word = key("Nix system that builds it.", examples=["aarch64-darwin"])
+    pool: PoolName = key(
+        "The pool that builds and tests it, if not the least scarce one of its system.", default="", published=False
+    )
+    branches: BranchNames = key(default=(), published=False)
+
+    def on(self, branch: str) -> bool:
+        """Whether `branch` has the variant."""
+        return not self.branches or branch in self.branches
 
 
 @declared()
@@ -123,6 +215,30 @@ class Package:
         default=32,
     )
     repository: Repository | None = key(default=None, published=False)
+    recipes: tuple[tuple[str, RecipeKind], ...] = key(
+        "Where its recipes come from: `compiled` from this file, rendered from a `template`, or the repository's "
+        "`own`, which are never written. A mapping says so by pattern; the first pattern that matches counts, and "
+        "other variants are compiled.",
+        title="compiled, template or own, or a mapping from patterns of variant names to these",
+        written=RecipeKind | Mapping[VariantPattern, RecipeKind],
+        convert=_kinds,
+        examples=["own", {"*-sm61-*": "own"}],
+        default=(("*", RecipeKind.COMPILED),),
+        published=False,
+    )
+    matrix: Matrix | None = key("The package's axes, in place of the general matrix.", default=None, published=False)
+    system: Word = key(
+        "Nix system of a package without variants: one build, called as the package, whose recipe is the repository's "
+        "own.",
+        examples=["x86_64-linux"],
+        default="",
+        published=False,
+    )
+    variants: Mapping[Word, ListedVariant] = key(
+        "Variants that fit no axis, by name.",
+        examples=[{"pytorch-python313-darwin-mps": {"system": "aarch64-darwin"}}],
+        default={},
+    )
     needs: tuple[str, ...] = key(
         "Packages whose variant of the same cell this one is built with.", default=(), examples=[["pytorch"]]
     )
@@ -144,6 +260,23 @@ class Package:
     def source(self, name: str) -> str:
         """The path of the file that builds the variant `name`: its recipe, or the package's build script."""
         return self.command.build if self.command else recipe_path(name)
+
+    def listed(self, branch: str) -> tuple[ListedVariant, ...]:
+        """Its variants on `branch` that fit no axis."""
+        single = (ListedVariant(name=self.name, system=self.system),) if self.system else ()
+        return tuple(one for one in (*single, *self.variants.values()) if self.on(branch) and one.on(branch))
+
+    def may_be(self, kind: RecipeKind) -> bool:
+        """Whether a variant in its matrix can have a recipe of `kind`."""
+        kinds = {one for _, one in self.recipes}
+        everything = any(pattern == "*" for pattern, _ in self.recipes)
+        return not (self.system or self.command) and (kind in kinds or (kind is RecipeKind.COMPILED and not everything))
+
+    def kind_of(self, name: str) -> RecipeKind:
+        """Where the recipe of its variant `name` comes from."""
+        if self.system or name in self.variants:
+            return RecipeKind.OWN
+        return next((kind for pattern, kind in self.recipes if matcher(pattern)(name)), RecipeKind.COMPILED)
 
 
 def in_build_order(packages: Mapping[str, Package]) -> tuple[Package, ...]:

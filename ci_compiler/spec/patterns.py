@@ -5,11 +5,13 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 
 MOST_ALTERNATIVES = 4096
 """Alternatives of braces above which a pattern is refused: `{a,b}` twelve times over."""
 
 
+@cache
 def matcher(pattern: str) -> Callable[[str], bool]:
     """A test of names against `pattern`. Raises ValueError for unbalanced or too many braces."""
     expression = re.compile("|".join(fnmatch.translate(plain) for plain in _alternatives(pattern)))

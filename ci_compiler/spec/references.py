@@ -12,7 +12,8 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
 from ci_compiler.spec.load import Path_
-from ci_compiler.spec.model import Package, Spec, in_build_order
+from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec, in_build_order
+from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.smoke import SmokeTest
 from ci_compiler.spec.values import NAMES, PLACEHOLDER
@@ -28,7 +29,8 @@ def reference_findings(spec: Spec) -> list[Finding]:
         *_check_commands(spec),
         *_check_smoke(spec),
         *_check_axes(spec),
-        *_check_exclusions(spec),
+        *_check_patterns(spec),
+        *_check_listed(spec),
         *_check_pools(spec),
         *_check_publish(spec),
         *_check_alike(spec),
@@ -38,9 +40,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
 def _check_branches(spec: Spec) -> Iterator[Finding]:
     for branch in spec.branches.values():
         path = ("branches", branch.name)
-        yield from _look_up(spec, (*path, "cuda"), spec.hardware.toolkit, branch.cuda)
-        if spec.backend.has_recipes and not branch.nixpkgs:
-            yield spec.finding(path, Code.MISSING_KEY, f"branches.{branch.name} lacks the key 'nixpkgs'")
+        yield from _check_toolkits(spec, branch)
         for key, table in (("versions", branch.versions), ("sources", branch.sources), ("pnames", branch.pnames)):
             for name in table:
                 if name not in spec.packages:
@@ -51,9 +51,49 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
                 message = f"unknown work-around {name!r}{nearest(name, work_arounds())}"
                 yield spec.finding((*path, "work-arounds", index), Code.UNKNOWN_WORK_AROUND, message)
         for package in spec.packages.values():
-            if package.on(branch.name) and package.name not in branch.versions:
+            written = package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE)
+            if (written or package.command) and package.on(branch.name) and package.name not in branch.versions:
                 message = f"branch {branch.name} gives no version of {package.name}"
                 yield spec.finding((*path, "versions"), Code.MISSING_VERSION, message)
+
+
+def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
+    """Each toolkit is known; each pin that compiled recipes use names a nixpkgs commit and known work-arounds."""
+    path: Path_ = ("branches", branch.name)
+    compiled = next((one for one in spec.packages.values() if _compiles_on(one, branch)), None)
+    for index, (cuda, pin) in enumerate(branch.toolkits.items()):
+        entry = _entry(spec, branch, index, cuda)
+        as_key = entry[-1] == cuda
+        yield from _look_up(spec, entry, spec.hardware.toolkit, cuda, key=as_key)
+        if compiled and not pin.nixpkgs:
+            yield _no_nixpkgs(spec, entry, branch, compiled)
+        for name in pin.work_arounds:
+            if name not in {*work_arounds(), *branch.work_arounds}:
+                message = f"unknown work-around {name!r}{nearest(name, work_arounds())}"
+                yield spec.finding((*entry, "work-arounds"), Code.UNKNOWN_WORK_AROUND, message)
+        for name in {*pin.sources, *pin.pnames} - {*spec.packages, *branch.sources, *branch.pnames}:
+            message = f"unknown package {name!r}{nearest(name, spec.packages)}"
+            yield spec.finding(entry, Code.UNKNOWN_PACKAGE, message, key=as_key)
+    if compiled and not branch.nixpkgs and not branch.toolkits:
+        yield _no_nixpkgs(spec, path, branch, compiled)
+
+
+def _entry(spec: Spec, branch: Branch, index: int, cuda: str) -> Path_:
+    """The path of a toolkit in the file, whose `cuda` is one version, a list or a mapping."""
+    value = spec.document.value["branches"][branch.name]["cuda"]
+    root: Path_ = ("branches", branch.name, "cuda")
+    if isinstance(value, str):
+        return root
+    return (*root, index if isinstance(value, list) else cuda)
+
+
+def _compiles_on(package: Package, branch: Branch) -> bool:
+    return package.on(branch.name) and package.repository is None and package.may_be(RecipeKind.COMPILED)
+
+
+def _no_nixpkgs(spec: Spec, path: Path_, branch: Branch, package: Package) -> Finding:
+    message = f"{branch.name} names no nixpkgs commit, which the compiled recipes of {package.name} need"
+    return spec.finding(path, Code.MISSING_KEY, message)
 
 
 def _check_packages(spec: Spec) -> Iterator[Finding]:
@@ -123,43 +163,67 @@ def _check_smoke_test(spec: Spec, path: Path_, test: SmokeTest) -> Iterator[Find
 
 
 def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:
-    """A package of another repository needs a commit and a hash for each of its branches."""
+    """A package of another repository that compiled recipes import needs a commit and a hash for each branch."""
     if package.repository is None:
         return
     path: Path_ = ("packages", package.name, "repository")
+    users = [one for one in spec.packages.values() if package.name in one.needs]
+    yield from _known_branches(spec, (*path, "branches"), package.repository.branches, key=True)
     for key, code, table in (
         ("rev", Code.MISSING_REV, package.repository.rev),
         ("hash", Code.MISSING_HASH, package.repository.hash),
     ):
         yield from _known_branches(spec, (*path, key), table, key=True)
-        for branch in spec.branches:
-            if package.on(branch) and branch not in table:
-                yield spec.finding((*path, key), code, f"no {key} for branch {branch}")
+        for branch in spec.branches.values():
+            imported = package.on(branch.name) and any(_compiles_on(user, branch) for user in users)
+            if imported and branch.name not in table:
+                yield spec.finding((*path, key), code, f"no {key} for branch {branch.name}")
 
 
 def _check_axes(spec: Spec) -> Iterator[Finding]:
-    for system, isas in spec.matrix.isas.items():
-        path: Path_ = ("matrix", "isas", system)
+    for path, matrix, packages in spec.axes:
+        yield from _check_matrix(spec, path, matrix)
+        for branch in spec.branches.values():
+            if not (branch.pythons or matrix.pythons) and any(one.on(branch.name) for one in packages):
+                message = f"no Python version for branch {branch.name}; add `python` here or to the branch"
+                yield spec.finding(path, Code.MISSING_PYTHON, message, key=True)
+    for package in spec.packages.values():
+        if spec.matrix is None and package.matrix is None and not package.system and not package.variants:
+            message = f"{package.name} has no matrix; add a general `matrix`, or its own, or its `system` or `variants`"
+            yield spec.finding(("packages", package.name), Code.MISSING_MATRIX, message, key=True)
+
+
+def _check_matrix(spec: Spec, at: Path_, matrix: Matrix) -> Iterator[Finding]:
+    for system, isas in matrix.isas.items():
+        path: Path_ = (*at, "isas", system)
         if system not in spec.hardware.systems:
             message = f"unknown system {system!r}{nearest(system, spec.hardware.systems)}"
             yield spec.finding(path, Code.UNKNOWN_SYSTEM, message, key=True)
         for index, isa in enumerate(isas):
             yield from _check_isa_of_system(spec, (*path, index), isa, system)
-    for axis in spec.matrix.gpus:
-        root: Path_ = ("matrix", "gpus", axis.name)
-        if axis.name != CPU:
-            yield from _look_up(spec, root, spec.hardware.gpu, axis.name, key=True, extra=CPU)
-        yield from _known_branches(spec, (*root, "branches"), axis.branches)
-        for index, isa in enumerate(axis.isas):
-            yield from _look_up(spec, (*root, "isas", index), spec.hardware.isa, isa)
-        for branch, isas in axis.also.items():
-            path = (*root, "also", branch)
-            yield from _known_branches(spec, path, (branch,), key=True)
-            if axis.branches and branch in spec.branches and branch not in axis.branches:
-                message = f"{axis.name} is not built on {branch}, so `also` adds nothing there"
-                yield spec.finding(path, Code.UNUSED_ALSO, message, key=True)
-            for index, isa in enumerate(isas):
-                yield from _look_up(spec, (*path, index), spec.hardware.isa, isa)
+    for axis in matrix.gpus:
+        yield from _check_gpu(spec, (*at, "gpus", axis.name), axis)
+
+
+def _check_gpu(spec: Spec, root: Path_, axis: GpuAxis) -> Iterator[Finding]:
+    if axis.name != CPU:
+        yield from _look_up(spec, root, spec.hardware.gpu, axis.name, key=True, extra=CPU)
+    yield from _known_branches(spec, (*root, "branches"), axis.branches)
+    toolkits = {cuda for branch in spec.branches.values() for cuda in branch.toolkits}
+    for index, cuda in enumerate(axis.toolkits):
+        if cuda not in toolkits:
+            message = f"no branch builds with CUDA {cuda}{nearest(cuda, toolkits)}"
+            yield spec.finding((*root, "cuda", index), Code.UNKNOWN_TOOLKIT, message)
+    for index, isa in enumerate(axis.isas):
+        yield from _look_up(spec, (*root, "isas", index), spec.hardware.isa, isa)
+    for branch, isas in axis.also.items():
+        path = (*root, "also", branch)
+        yield from _known_branches(spec, path, (branch,), key=True)
+        if axis.branches and branch in spec.branches and branch not in axis.branches:
+            message = f"{axis.name} is not built on {branch}, so `also` adds nothing there"
+            yield spec.finding(path, Code.UNUSED_ALSO, message, key=True)
+        for index, isa in enumerate(isas):
+            yield from _look_up(spec, (*path, index), spec.hardware.isa, isa)
 
 
 def _check_isa_of_system(spec: Spec, path: Path_, isa: str, system: str) -> Iterator[Finding]:
@@ -170,14 +234,42 @@ def _check_isa_of_system(spec: Spec, path: Path_, isa: str, system: str) -> Iter
         yield spec.finding(path, Code.ISA_SYSTEM, message)
 
 
-def _check_exclusions(spec: Spec) -> Iterator[Finding]:
-    for exclusion in spec.matrix.exclude:
-        path: Path_ = ("matrix", "exclude", exclusion.index)
-        yield from _known_branches(spec, (*path, "branches"), exclusion.branches)
-        try:
-            matcher(exclusion.pattern)
-        except (ValueError, re.error) as error:
-            yield spec.finding((*path, "variants"), Code.WRONG_PATTERN, str(error))
+def _check_patterns(spec: Spec) -> Iterator[Finding]:
+    for at, matrix, _ in spec.axes:
+        for exclusion in matrix.exclude:
+            path: Path_ = (*at, "exclude", exclusion.index)
+            yield from _known_branches(spec, (*path, "branches"), exclusion.branches)
+            yield from _check_pattern(spec, (*path, "variants"), exclusion.pattern)
+    for package in spec.packages.values():
+        for pattern, _ in package.recipes:
+            yield from _check_pattern(spec, ("packages", package.name, "recipes", pattern), pattern)
+
+
+def _check_pattern(spec: Spec, path: Path_, pattern: str) -> Iterator[Finding]:
+    try:
+        matcher(pattern)
+    except (ValueError, re.error) as error:
+        yield spec.finding(path, Code.WRONG_PATTERN, str(error))
+
+
+def _check_listed(spec: Spec) -> Iterator[Finding]:
+    """Listed variants name known systems, branches and pools."""
+    pools = {pool.name: pool for pool in spec.pools}
+    for package in spec.packages.values():
+        root: Path_ = ("packages", package.name)
+        if package.system and package.system not in spec.hardware.systems:
+            message = f"unknown system {package.system!r}{nearest(package.system, spec.hardware.systems)}"
+            yield spec.finding((*root, "system"), Code.UNKNOWN_SYSTEM, message)
+        for one in package.variants.values():
+            path = (*root, "variants", one.name)
+            yield from _known_branches(spec, (*path, "branches"), one.branches)
+            if one.system not in spec.hardware.systems:
+                message = f"unknown system {one.system!r}{nearest(one.system, spec.hardware.systems)}"
+                yield spec.finding((*path, "system"), Code.UNKNOWN_SYSTEM, message)
+            if one.pool and one.pool not in pools:
+                yield spec.finding(
+                    (*path, "pool"), Code.UNKNOWN_POOL, f"unknown pool {one.pool!r}{nearest(one.pool, pools)}"
+                )
 
 
 def _check_pools(spec: Spec) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from ci_compiler.hardware import CPU
+from ci_compiler.hardware import ALL, CPU
 from ci_compiler.spec.model import Spec
 
 PLACEHOLDER = re.compile("@([a-z-]+)@")
@@ -50,11 +50,12 @@ class Axes(Protocol):
 
 
 def variant_values(spec: Spec, branch: str, package: str, name: str, axes: Axes) -> dict[str, str]:
-    """The values of the variant `name` of `package` on `branch`. `cuda` and `capability` are '' for a CPU variant."""
-    isa = spec.hardware.isa(axes.isa)
-    capability = "" if axes.gpu == CPU else str(spec.hardware.gpu(axes.gpu).capability)
-    version, jobs = spec.branches[branch].versions[package], str(spec.packages[package].jobs)
-    axis_values = (axes.python, axes.cuda, axes.gpu, capability, isa.name, " ".join(isa.flags), isa.system)
+    """The values of the variant `name` of `package` on `branch`. A value that the variant lacks is ''."""
+    isa = spec.hardware.isas.get(axes.isa)  # none for a listed variant of a system without ISAs
+    flags, system = (" ".join(isa.flags), isa.system) if isa else ("", "")
+    capability = "" if axes.gpu in {CPU, ALL.name} else str(spec.hardware.gpu(axes.gpu).capability)
+    version, jobs = spec.branches[branch].versions.get(package, ""), str(spec.packages[package].jobs)
+    axis_values = (axes.python, axes.cuda, axes.gpu, capability, axes.isa, flags, system)
     return dict(zip(NAMES, (name, package, version, branch, *axis_values, jobs), strict=True))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
@@ -21,8 +21,7 @@ from ci_compiler.spec.model import Spec
 TERRITORIES = (GITHUB, FLOX)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchPlan:
+class BranchPlan(NamedTuple):
     """The change to a branch: paths with their new text (None: removed), on top of the commit `parent`."""
 
     branch: str

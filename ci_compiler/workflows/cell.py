@@ -9,7 +9,8 @@ from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.variant import variant_name
 from ci_compiler.workflows import variant
 from ci_compiler.workflows.common import VARIANT, expression, local
-from ci_compiler.workflows.model import CallJob, Input, OnCall, Workflow
+from ci_compiler.workflows.model import CallJob, Workflow, input_node
+from ci_compiler.workflows.writer import Node
 
 
 def workflow(spec: Spec) -> Workflow:
@@ -17,19 +18,19 @@ def workflow(spec: Spec) -> Workflow:
     packages = [package for package in in_build_order(spec.packages) if package.repository is None]
     return Workflow(
         name="cell",
-        on=[OnCall(inputs=_inputs(spec), secrets=variant.secret_input(spec))],
+        on={"workflow_call": {"inputs": _inputs(spec), "secrets": variant.secret_input(spec)}},
         jobs={package.name: _job(spec, package) for package in packages},
     )
 
 
-def _inputs(spec: Spec) -> dict[str, Input]:
+def _inputs(spec: Spec) -> dict[str, Node]:
     return {
-        "cell": Input(description="What its variants' names end in, behind the package."),
-        "chosen": Input(description="The names of the variants that this run builds, as a JSON list."),
-        "branch": Input(description="The branch that it is built for."),
-        "commit": Input(description="The commit that holds its recipes."),
-        "publish": Input(description="Whether its variants may be published.", type="boolean"),
-        "again": Input(description="Whether even those that show as published are.", type="boolean"),
+        "cell": input_node("What its variants' names end in, after the package."),
+        "chosen": input_node("The names of the variants that this run builds, as a JSON list."),
+        "branch": input_node("The branch that it is built for."),
+        "commit": input_node("The commit that holds its recipes."),
+        "publish": input_node("Whether its variants may be published.", "boolean"),
+        "again": input_node("Whether even those that show as published are.", "boolean"),
         **variant.machine_inputs(spec),
         **variant.neighbour_inputs(spec),
     }

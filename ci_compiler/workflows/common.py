@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.model import RunsOn
-from ci_compiler.stages import Stage
 
 VARIANT = "variant.yml"
 CELL = "cell.yml"
@@ -49,8 +48,3 @@ def runs_on(where: RunsOn) -> str | list[str] | dict[str, str | list[str]]:
     if not where.group:
         return labels
     return {"group": where.group, "labels": labels} if labels else {"group": where.group}
-
-
-def machine_input(stage: Stage) -> str:
-    """The name of the input that states, as JSON for `runs-on`, where `stage` runs: `build-on`."""
-    return f"{stage}-on"

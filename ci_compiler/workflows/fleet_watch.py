@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import expression
-from ci_compiler.workflows.model import READ, Concurrency, Job, OnDispatch, OnSchedule, RunStep, Workflow
-from ci_compiler.workflows.steps import SETUP, checkout
+from ci_compiler.workflows.model import RunStep, Workflow
+from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
 
 ENVIRONMENT = "fleet-watch"
 SECRET = "FLEET_TOKEN"  # noqa: S105  (the secret's name)
@@ -22,17 +22,11 @@ def workflow(spec: Spec) -> Workflow:
         env={"GITHUB_TOKEN": expression(f"secrets.{SECRET}")},
         run="ci-runner coverage --live",
     )
-    job = Job(
-        name="Every label set is served",
-        runs_on=spec.hosted,
-        timeout_minutes=10,
-        permissions=READ,
-        environment=ENVIRONMENT,
-        steps=[checkout(), SETUP, ask],
-    )
+    steps = [checkout(), SETUP, ask]
+    job = hosted_job(spec, "Every label set is served", environment=ENVIRONMENT, steps=steps)
     return Workflow(
         name="fleet watch",
-        on=[OnSchedule(cron="23 */6 * * *"), OnDispatch()],
-        concurrency=Concurrency(group="fleet-watch", cancel_in_progress=True),
+        on={"schedule": [{"cron": "23 */6 * * *"}], "workflow_dispatch": None},
+        concurrency={"group": "fleet-watch", "cancel-in-progress": True},
         jobs={"coverage": job},
     )

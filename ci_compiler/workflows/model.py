@@ -2,7 +2,7 @@
 
 The fields of a class are the keys of its YAML mapping, in the order in which they are written: `_` is written as `-`, a
 `_` at the end is dropped, and a field with the value None is left out. `Part.node` makes the plain nodes that `writer`
-prints.
+prints. What needs no check and no default, such as a trigger or a concurrency group, is a plain node from the start.
 
 What must hold for every workflow holds by construction: its own token may do nothing, each job states its permissions
 and its time limit, each action is pinned, and no script contains an expression.
@@ -12,10 +12,10 @@ https://docs.github.com/actions/reference/workflows-and-actions/workflow-syntax
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.writer import Node, Spaced
@@ -43,116 +43,22 @@ def _keys(kind: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _plain(value: Any) -> Node:
-    """The node of a part or of a collection, which holds either parts or what is plain already."""
-    if isinstance(value, Part):
-        return value.node()
-    if isinstance(value, (dict, Mapping)):
-        return {key: part.node() for key, part in value.items()} if _are_parts(value.values()) else value
-    return [part.node() for part in value] if _are_parts(value) else value
+    """The node of a collection, which holds either parts or what is plain already."""
+    if isinstance(value, Mapping):
+        parts = isinstance(next(iter(value.values()), None), Part)
+        return {key: part.node() for key, part in value.items()} if parts else value
+    return [part.node() for part in value] if isinstance(next(iter(value), None), Part) else value
 
 
-def _are_parts(items: Iterable[Any]) -> bool:
-    return isinstance(next(iter(items), None), Part)
+Permissions = dict[str, str]
+"""What a token may do: "read" or "write" (with a remark that says why) by scope; nothing in any other scope."""
+
+READ: Permissions = {"contents": "read"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Permissions(Part):
-    """What a token may do: for each scope "read", "write" (with a remark that says why), or None for no access."""
-
-    contents: str | None = None
-    pages: str | None = None
-    id_token: str | None = None
-    attestations: str | None = None
-    artifact_metadata: str | None = None
-
-
-READ = Permissions(contents="read")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Concurrency(Part):
-    """A group of runs or jobs of which one at a time is in progress."""
-
-    group: str
-    cancel_in_progress: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Environment(Part):
-    """A deployment environment. GitHub shows `url` with the deployment."""
-
-    name: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Input(Part):
-    """An input of a dispatch or of a called workflow. `options` are those of the type "choice"."""
-
-    description: str
-    type: str = "string"
-    required: bool | None = True
-    default: str | bool | None = None
-    options: Sequence[str] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Secret(Part):
-    """A secret that a called workflow accepts."""
-
-    description: str
-    required: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class OnDispatch(Part):
-    """Run by hand or through the API."""
-
-    event: ClassVar[str] = "workflow_dispatch"
-    inputs: Mapping[str, Input] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class OnPush(Part):
-    """Run by a push to one of the branches that changes a file that one of the patterns matches."""
-
-    event: ClassVar[str] = "push"
-    branches: Sequence[str]
-    paths: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class OnPullRequest(Part):
-    """Run by a pull request into one of the branches."""
-
-    event: ClassVar[str] = "pull_request"
-    branches: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class OnSchedule(Part):
-    """Run at the times that `cron` matches, in UTC."""
-
-    event: ClassVar[str] = "schedule"
-    cron: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class OnCall(Part):
-    """Called by another workflow."""
-
-    event: ClassVar[str] = "workflow_call"
-    inputs: Mapping[str, Input]
-    secrets: Mapping[str, Secret]
-
-
-Trigger = OnDispatch | OnPush | OnPullRequest | OnSchedule | OnCall
-
-
-def _on(trigger: Trigger) -> Node:
-    """The value below the trigger's event: None without options, and a list for schedules."""
-    node = trigger.node()
-    return [node] if isinstance(trigger, OnSchedule) else node or None
+def input_node(description: str, kind: str = "string", *, required: bool = True, **more: Node) -> dict[str, Node]:
+    """An input of a dispatch or of a called workflow, with its type and `more` options of that type."""
+    return {"description": description, "type": kind, "required": required, **more}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -194,6 +100,11 @@ class UsesStep(Step):
             raise ValueError(message)
 
 
+def action_step(name: str, action: str, with_: Mapping[str, Node] | None = None, **more: Any) -> UsesStep:
+    """A step that uses `action` at its pin. `more` are further fields of the step. Raises KeyError without a pin."""
+    return UsesStep(name=name, uses=pinned(action), with_=with_, **more)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Job(Part):
     """A job with steps."""
@@ -206,17 +117,9 @@ class Job(Part):
     permissions: Permissions
     outputs: Mapping[str, str] | None = None
     env: Mapping[str, str] | None = None
-    environment: str | Environment | None = None
-    concurrency: Concurrency | None = None
+    environment: Node = None
+    concurrency: Mapping[str, Node] | None = None
     steps: Sequence[Step]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Strategy(Part):
-    """A job's matrix. `matrix` holds `include`, an expression whose value is the list of legs."""
-
-    fail_fast: bool = False
-    matrix: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -229,7 +132,7 @@ class CallJob(Part):
     name: str
     needs: str | Sequence[str] | None = None
     if_: str | None = None
-    strategy: Strategy | None = None
+    strategy: Mapping[str, Node] | None = None
     uses: str
     permissions: Permissions
     with_: Mapping[str, Node]
@@ -238,34 +141,19 @@ class CallJob(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Workflow(Part):
-    """A workflow file. Its own token may do nothing: each job is granted what it needs."""
+    """A workflow file. Its own token may do nothing: each job is granted what it needs.
+
+    `on` has the triggers with their options, None for a trigger without any.
+    """
 
     name: str
     run_name: str | None = None
-    on: Sequence[Trigger]
-    permissions: Permissions = field(default=Permissions(), init=False)
-    concurrency: Concurrency | None = None
+    on: Mapping[str, Node]
+    permissions: Permissions = field(default_factory=dict, init=False)
+    concurrency: Mapping[str, Node] | None = None
     jobs: Mapping[str, Job | CallJob]
 
     def node(self) -> dict[str, Node]:
-        """The document."""
-        ordered = Part.node(replace(self, on=(), jobs={}))
-        on: Node = {trigger.event: _on(trigger) for trigger in self.on}
-        return ordered | {"on": on, "jobs": Spaced({name: job.node() for name, job in self.jobs.items()})}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Composite(Part):
-    """What a composite action runs."""
-
-    using: str = "composite"
-    steps: Sequence[Step]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Action(Part):
-    """The `action.yml` of a composite action."""
-
-    name: str
-    description: str
-    runs: Composite
+        """The document, with a blank line between its jobs."""
+        made: dict[str, Any] = Part.node(self)
+        return made | {"jobs": Spaced(made["jobs"])}

@@ -7,20 +7,8 @@ from __future__ import annotations
 
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import expression
-from ci_compiler.workflows.model import (
-    READ,
-    Concurrency,
-    Environment,
-    Job,
-    OnDispatch,
-    OnPush,
-    Permissions,
-    RunStep,
-    UsesStep,
-    Workflow,
-)
-from ci_compiler.workflows.pins import pinned
-from ci_compiler.workflows.steps import SETUP, checkout
+from ci_compiler.workflows.model import Job, RunStep, Workflow, action_step
+from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
 from ci_compiler.workflows.writer import Remarked
 
 FILE = "pages.yml"
@@ -37,49 +25,36 @@ def workflow(spec: Spec) -> Workflow:
     branch = next(iter(spec.branches))
     return Workflow(
         name="pages",
-        on=[OnPush(branches=[branch], paths=[".github/**"]), OnDispatch()],
-        concurrency=Concurrency(group="pages", cancel_in_progress=False),
+        on={"push": {"branches": [branch], "paths": [".github/**"]}, "workflow_dispatch": None},
+        concurrency={"group": "pages", "cancel-in-progress": False},
         jobs={"page": _page(spec), "deploy": _deploy(spec)},
     )
 
 
 def _page(spec: Spec) -> Job:
-    return Job(
-        name="Write the page",
-        runs_on=spec.hosted,
-        timeout_minutes=10,
-        permissions=READ,
+    return hosted_job(
+        spec,
+        "Write the page",
         outputs={"artifact": _ARTIFACT},
         steps=[
             checkout(),
             SETUP,
             RunStep(name="Write the page", run=f'ci-compile site {_FOLDER} --repository "$GITHUB_REPOSITORY"'),
-            UsesStep(
-                name="Keep it for Pages",
-                uses=pinned("actions/upload-pages-artifact"),
-                with_={"name": _ARTIFACT, "path": _FOLDER},
-            ),
+            action_step("Keep it for Pages", "actions/upload-pages-artifact", {"name": _ARTIFACT, "path": _FOLDER}),
         ],
     )
 
 
 def _deploy(spec: Spec) -> Job:
-    return Job(
-        name="Deploy",
+    artifact = expression("needs.page.outputs.artifact")
+    return hosted_job(
+        spec,
+        "Deploy",
         needs=["page"],
-        runs_on=spec.hosted,
-        timeout_minutes=10,
-        permissions=Permissions(
-            pages=Remarked("write", "the deployment itself"),
-            id_token=Remarked("write", "proves where it comes from"),
-        ),
-        environment=Environment(name=ENVIRONMENT, url=expression("steps.deploy.outputs.page_url")),
-        steps=[
-            UsesStep(
-                name="Deploy",
-                id="deploy",
-                uses=pinned("actions/deploy-pages"),
-                with_={"artifact_name": expression("needs.page.outputs.artifact")},
-            ),
-        ],
+        permissions={
+            "pages": Remarked("write", "the deployment itself"),
+            "id-token": Remarked("write", "proves where it comes from"),
+        },
+        environment={"name": ENVIRONMENT, "url": expression("steps.deploy.outputs.page_url")},
+        steps=[action_step("Deploy", "actions/deploy-pages", {"artifact_name": artifact}, id="deploy")],
     )

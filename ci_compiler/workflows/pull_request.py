@@ -15,23 +15,14 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import variant
-from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, FORK_GUARD, SELECT, VERDICT, expression, local
-from ci_compiler.workflows.model import (
-    READ,
-    CallJob,
-    Concurrency,
-    Job,
-    OnPullRequest,
-    RunStep,
-    Step,
-    Strategy,
-    UsesStep,
-    Workflow,
-)
-from ci_compiler.workflows.pins import pinned
-from ci_compiler.workflows.steps import SETUP, checkout, select_job, verdict_job
+from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, FORK_GUARD, SELECT, VARIANT, VERDICT, expression, local
+from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
+from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, select_job, verdict_job
+from ci_compiler.workflows.writer import Node
 
-CELLS = "cells"
+CELLS, LISTED = "cells", "listed"
+"""The jobs that build the affected cells, and the affected variants that fit no axis."""
+
 BASE = expression("github.base_ref")
 """The branch that a pull request is to be merged into."""
 
@@ -42,58 +33,65 @@ CHECK = "Pull request verdict"
 def workflow(spec: Spec) -> Workflow:
     """`pull-request.yml`."""
     compare = RunStep(name="Compile and compare", run='ci-compile --check --diff --branch "$BRANCH"')
-    nix = UsesStep(name="Set up Nix", uses=pinned("cachix/install-nix-action"))
+    nix = action_step("Set up Nix", "cachix/install-nix-action")
     audit = RunStep(name="Audit", run='ci-compile audit . --branch "$BRANCH"')
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
     )
+    called = {"matrix": CELLS} | ({LISTED: LISTED} if any(map(spec.lists, spec.packages.values())) else {})
     jobs: dict[str, Job | CallJob] = {
         "compiled": _hosted(spec, "Files are as compiled", [compare]),
         **({"recipes": _hosted(spec, "Recipes are sound", [nix, audit])} if spec.backend.has_recipes else {}),
         "meaning": _hosted(spec, "What the change means", [diff]),
-        SELECT: select_job(spec, "--pull-request", "matrix"),
-        CELLS: _cells(spec),
+        SELECT: select_job(spec, "--pull-request", *called),
+        **{name: _calls(spec, name, output) for output, name in called.items()},
     }
     chosen = expression(f"{FORK_GUARD} && needs.{SELECT}.outputs.chosen || '[]'")
     verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, branch=BASE, publish="false")
     return Workflow(
         name="pull request",
-        on=[OnPullRequest(branches=list(spec.branches))],
-        concurrency=Concurrency(
-            group=f"pull-request-{expression('github.event.pull_request.number')}",
-            cancel_in_progress=True,
-        ),
+        on={"pull_request": {"branches": list(spec.branches)}},
+        concurrency={
+            "group": f"pull-request-{expression('github.event.pull_request.number')}",
+            "cancel-in-progress": True,
+        },
         jobs={**jobs, VERDICT: verdict},
     )
 
 
-def legs(cells: Sequence[tuple[Cell, Route]]) -> list[dict[str, Any]]:
-    """The legs of the matrix of the job `CELLS`: each cell with the machines of its stages."""
-    return [{"cell": cell.suffix, **variant.machines(route)} for cell, route in cells]
+def legs(cells: Sequence[tuple[Cell, Route]], *, listed: bool = False) -> list[dict[str, Any]]:
+    """The legs of the matrix of the job `CELLS`, or of `LISTED`: each cell with the machines of its stages."""
+    key = "name" if listed else "cell"
+    return [{key: cell.suffix, **variant.machines(route)} for cell, route in cells if bool(cell.listed) is listed]
 
 
 def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
-    return Job(
-        name=name,
-        runs_on=spec.hosted,
-        timeout_minutes=30,
-        permissions=READ,
+    return hosted_job(
+        spec,
+        name,
+        minutes=30,
         env={"BASE": expression("github.event.pull_request.base.sha"), "BRANCH": BASE},
         steps=[checkout(history=True), SETUP, *steps],
     )
 
 
-def _cells(spec: Spec) -> CallJob:
+def _calls(spec: Spec, name: str, output: str) -> CallJob:
+    """The job that builds the legs in `output`: cells, or variants that fit no axis."""
+    subject: dict[str, Node] = {"cell": expression("matrix.cell"), "chosen": CHOSEN}
+    if name == LISTED:
+        subject = {"name": expression("matrix.name")}
     return CallJob(
-        name=expression("matrix.cell"),
+        name=expression(f"matrix.{next(iter(subject))}"),
         needs=SELECT,
-        if_=expression(f"needs.{SELECT}.outputs.matrix != '[]' && {FORK_GUARD}"),
-        strategy=Strategy(matrix={"include": expression(f"fromJSON(needs.{SELECT}.outputs.matrix)")}),
-        uses=local(CELL),
+        if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {FORK_GUARD}"),
+        strategy={
+            "fail-fast": False,
+            "matrix": {"include": expression(f"fromJSON(needs.{SELECT}.outputs.{output})")},
+        },
+        uses=local(VARIANT if name == LISTED else CELL),
         permissions=variant.build_permissions(spec),
         with_={
-            "cell": expression("matrix.cell"),
-            "chosen": CHOSEN,
+            **subject,
             "branch": BASE,
             "commit": COMMIT,
             "publish": False,

@@ -12,7 +12,6 @@ from ci_compiler.plan.sharding import FOLDER, Shard
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.workflows import cell, fleet_watch, pages, pull_request, setup_action, shard, variant
 from ci_compiler.workflows.common import CELL, FLEET_WATCH, PULL_REQUEST, SETUP_ACTION, VARIANT
-from ci_compiler.workflows.model import Part
 from ci_compiler.workflows.writer import Node, dump
 
 _ZIZMOR: dict[str, Node] = {"rules": {"self-repository": {"disable": True}}}
@@ -30,15 +29,15 @@ def header(spec: Spec) -> tuple[str, ...]:
 def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
     """The text of every file by its path relative to the repository's root. Raises InputError if one is too large."""
     head = header(spec)
-    compiled: dict[str, Part] = {
-        f"{FOLDER}/{VARIANT}": variant.workflow(spec),
-        f"{FOLDER}/{CELL}": cell.workflow(spec),
-        f"{FOLDER}/{PULL_REQUEST}": pull_request.workflow(spec),
-        f"{FOLDER}/{FLEET_WATCH}": fleet_watch.workflow(spec),
-        f"{FOLDER}/{pages.FILE}": pages.workflow(spec),
+    compiled: dict[str, Mapping[str, Node]] = {
+        f"{FOLDER}/{VARIANT}": variant.workflow(spec).node(),
+        f"{FOLDER}/{CELL}": cell.workflow(spec).node(),
+        f"{FOLDER}/{PULL_REQUEST}": pull_request.workflow(spec).node(),
+        f"{FOLDER}/{FLEET_WATCH}": fleet_watch.workflow(spec).node(),
+        f"{FOLDER}/{pages.FILE}": pages.workflow(spec).node(),
         f"{SETUP_ACTION}/action.yml": setup_action.action(spec),
     }
-    files = {path: dump(one.node(), header=head) for path, one in compiled.items()} | {
+    files = {path: dump(one, header=head) for path, one in compiled.items()} | {
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
         ".github/.gitattributes": "".join(f"# {line}\n" for line in head)
         + "workflows/build-*.yml linguist-generated=true\n",

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows.model import Action, Composite, RunStep, UsesStep
-from ci_compiler.workflows.pins import pinned
+from ci_compiler.workflows.model import RunStep, action_step
+from ci_compiler.workflows.writer import Node
 
 PYTHON = "3.13"
 
 
-def action(spec: Spec) -> Action:
+def action(spec: Spec) -> Mapping[str, Node]:
     """The action's `action.yml`."""
-    return Action(
-        name="Set up ci-compiler",
-        description="Installs ci-compile and ci-runner for the steps that follow.",
-        runs=Composite(
-            steps=[
-                UsesStep(name="Set up Python", uses=pinned("actions/setup-python"), with_={"python-version": PYTHON}),
-                RunStep(  # noqa: S604  (the key of a step)
-                    name="Install",
-                    shell="bash",
-                    env={"REQUIREMENT": spec.toolkit},
-                    run='python -m pip install --quiet --disable-pip-version-check "$REQUIREMENT"',
-                ),
-            ]
-        ),
+    python = action_step("Set up Python", "actions/setup-python", {"python-version": PYTHON})
+    install = RunStep(  # noqa: S604  (the key of a step)
+        name="Install",
+        shell="bash",
+        env={"REQUIREMENT": spec.toolkit},
+        run='python -m pip install --quiet --disable-pip-version-check "$REQUIREMENT"',
     )
+    return {
+        "name": "Set up ci-compiler",
+        "description": "Installs ci-compile and ci-runner for the steps that follow.",
+        "runs": {"using": "composite", "steps": [python.node(), install.node()]},
+    }

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from dataclasses import replace
 
+from ci_compiler.hardware import BASELINE
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.selection import ALL
 from ci_compiler.plan.sharding import Shard, job_id, job_name
 from ci_compiler.plan.sources import path_filters
 from ci_compiler.spec.model import Spec
-from ci_compiler.variant import cell_suffix, recipe_path, variant_name
+from ci_compiler.spec.packages import RecipeKind
+from ci_compiler.variant import RECIPES, recipe_path, variant_name
 from ci_compiler.workflows import variant
-from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VERDICT, expression, local
-from ci_compiler.workflows.model import (
-    CallJob,
-    Concurrency,
-    Input,
-    OnDispatch,
-    OnPush,
-    OnSchedule,
-    Trigger,
-    UsesStep,
-    Workflow,
-)
-from ci_compiler.workflows.pins import pinned
+from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VARIANT, VERDICT, expression, local
+from ci_compiler.workflows.model import CallJob, UsesStep, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import select_job, verdict_job
+from ci_compiler.workflows.writer import Node
 
 _DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 _MAY_PUBLISH = {
@@ -36,7 +29,7 @@ _MAY_PUBLISH = {
 
 def workflow(spec: Spec, shard: Shard) -> Workflow:
     """The workflow of `shard`."""
-    publish = _MAY_PUBLISH[spec.publish.on_push]
+    publish = _MAY_PUBLISH[spec.publish.on_push] if spec.branches[shard.branch].publish else "false"
     cells = _cells(spec, shard, publish)
     verdict = verdict_job(spec, "Verdict", [SELECT, *cells], chosen=CHOSEN, branch=shard.branch, publish=publish)
     head = expression(f"github.event_name == 'push' && github.sha || '{shard.branch}'")
@@ -50,43 +43,50 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     return Workflow(
         name=shard.title,
         run_name=f"{shard.title} ({expression('inputs.variant || github.event_name')})",
-        on=list(_triggers(spec, shard)),
-        concurrency=Concurrency(group="-".join(group), cancel_in_progress=False),
+        on=_triggers(spec, shard),
+        concurrency={"group": "-".join(group), "cancel-in-progress": False},
         jobs={SELECT: select, **cells, VERDICT: verdict},
     )
 
 
-def _triggers(spec: Spec, shard: Shard) -> Iterator[Trigger]:
-    yield OnDispatch(
-        inputs={
-            "variant": Input(description="What to build.", type="choice", default=ALL, options=[ALL, *shard.variants]),
-            "publish": _switch(f"Publish what passes its tests (from {shard.branch} alone)."),
-            "again": _switch("Publish even what shows as published (a changed recipe of the same version)."),
-        }
-    )
-    yield OnPush(branches=[shard.branch], paths=_paths(spec, shard))
+def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
+    inputs: dict[str, Node] = {
+        "variant": input_node("What to build.", "choice", default=ALL, options=[ALL, *shard.variants]),
+    }
+    if spec.branches[shard.branch].publish:
+        inputs["publish"] = _switch(f"Publish what passes its tests (from {shard.branch} alone).")
+        inputs["again"] = _switch("Publish even what shows as published (a changed recipe of the same version).")
+    triggers: dict[str, Node] = {
+        "workflow_dispatch": {"inputs": inputs},
+        "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},
+    }
     if spec.schedule:
         days = ",".join(str(_DAYS[day]) for day in sorted(spec.schedule.days, key=_DAYS.__getitem__))
         minute, hour = _stagger(shard.name)
-        yield OnSchedule(cron=f"{minute} {hour} * * {days}")
+        triggers["schedule"] = [{"cron": f"{minute} {hour} * * {days}"}]
+    return triggers
 
 
-def _switch(description: str) -> Input:
-    return Input(description=description, type="boolean", required=None, default=False)
+def _switch(description: str) -> Node:
+    return {"description": description, "type": "boolean", "default": False}
 
 
 def _paths(spec: Spec, shard: Shard) -> list[str]:
-    """One pattern per package and Python, which matches the recipes of this shard and no others.
+    """The patterns of the recipes of this shard: one per package and Python, and one per name without an ISA.
 
-    Without recipes, the patterns of what its builds read.
+    Recipes that the repository writes itself may also be folders. Without recipes, they are those of what its builds
+    read.
     """
     if not spec.backend.has_recipes:
         return path_filters(spec, dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants))
     found: dict[str, None] = {}
     for cell, _ in shard.cells:
-        suffix = cell_suffix(python=cell.python, cuda=cell.cuda, gpu=cell.gpu, isa="*")
+        any_isa = replace(cell, isa=cell.isa if cell.isa == BASELINE else "*").suffix
         for one in cell.variants:
-            found[recipe_path(variant_name(one.package, suffix))] = None
+            name = cell.listed or variant_name(one.package, any_isa)
+            found[recipe_path(name)] = None
+            if spec.packages[one.package].kind_of(one.name) is RecipeKind.OWN:
+                found[f"{RECIPES}/{name}/**"] = None
     return list(found)
 
 
@@ -101,13 +101,19 @@ def _backend(spec: Spec) -> list[UsesStep]:
     if spec.schedule is None or spec.schedule.build == "all" or not spec.backend.installer:
         return []
     on_schedule = expression("github.event_name == 'schedule'")
-    return [UsesStep(name=f"Set up {spec.backend.title}", if_=on_schedule, uses=pinned(spec.backend.installer))]
+    return [action_step(f"Set up {spec.backend.title}", spec.backend.installer, if_=on_schedule)]
 
 
 def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, CallJob]:
     """The jobs of the cells. A fleet has thousands, so what several share is made once."""
     permissions, secrets = variant.build_permissions(spec), variant.secret_passed(spec)
-    uses, again = local(CELL), expression("inputs.again == true")
+    publishes = spec.branches[shard.branch].publish
+    shared: dict[str, Node] = {
+        "branch": shard.branch,
+        "commit": COMMIT,
+        "publish": publish if publishes else False,
+        "again": expression("inputs.again == true") if publishes else False,
+    }
     routes = {id(route): route for _, route in shard.cells}
     machines = {key: variant.machines(route) for key, route in routes.items()}
     return {
@@ -115,19 +121,18 @@ def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, CallJob]:
             name=job_name(cell),
             needs=SELECT,
             if_=expression(f"contains(fromJSON(needs.{SELECT}.outputs.cells), '{cell.suffix}')"),
-            uses=uses,
+            uses=_CALLED[bool(cell.listed)],
             permissions=permissions,
-            with_={
-                "cell": cell.suffix,
-                "chosen": CHOSEN,
-                "branch": cell.branch,
-                "commit": COMMIT,
-                "publish": publish,
-                "again": again,
-                **machines[id(route)],
-                **variant.neighbours(cell, route),
-            },
+            with_={**_subject(cell), **shared, **machines[id(route)], **variant.neighbours(cell, route)},
             secrets=secrets,
         )
         for cell, route in shard.cells
     }
+
+
+_CALLED = {False: local(CELL), True: local(VARIANT)}
+"""The workflow that builds a cell, by whether the cell is that of a listed variant."""
+
+
+def _subject(cell: Cell) -> dict[str, Node]:
+    return {"name": cell.listed} if cell.listed else {"cell": cell.suffix, "chosen": CHOSEN}

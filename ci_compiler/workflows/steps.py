@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import COMMIT, SETUP_ACTION, expression
-from ci_compiler.workflows.model import READ, Job, RunStep, Step, UsesStep
-from ci_compiler.workflows.pins import pinned
+from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
 from ci_compiler.workflows.writer import Node
 
 RESULTS = "results"
@@ -26,22 +26,25 @@ def checkout(ref: str = "", *, history: bool = False, credentials: bool = False)
     if history:
         options["fetch-depth"] = 0
     options["persist-credentials"] = credentials
-    return UsesStep(name="Check out", uses=pinned("actions/checkout"), with_=options)
+    return action_step("Check out", "actions/checkout", options)
 
 
-def select_job(spec: Spec, arguments: str, output: str, *, ref: str = "", before: Sequence[Step] = ()) -> Job:
+def hosted_job(spec: Spec, name: str, *, minutes: int = 10, permissions: Permissions = READ, **more: Any) -> Job:
+    """A job on a GitHub-hosted machine, which ends after `minutes`. `more` are further fields of the job."""
+    return Job(name=name, runs_on=spec.hosted, timeout_minutes=minutes, permissions=permissions, **more)
+
+
+def select_job(spec: Spec, arguments: str, *outputs: str, ref: str = "", before: Sequence[Step] = ()) -> Job:
     """The job that chooses the variants: checks out `ref` and runs `ci-compile choose` with `arguments`.
 
-    `before` are further steps that the command needs. The outputs are the commit, the chosen variants, and `output`,
-    one of the others that the command writes.
+    `before` are further steps that the command needs. The outputs are the commit, the chosen variants, and `outputs`
+    among the others that the command writes.
     """
     choose = RunStep(name="Choose the variants", id="choose", run=f"ci-compile choose {arguments}")
-    return Job(
-        name="Select",
-        runs_on=spec.hosted,
-        timeout_minutes=10,
-        permissions=READ,
-        outputs={key: expression(f"steps.choose.outputs.{key}") for key in ("commit", "chosen", output)},
+    return hosted_job(
+        spec,
+        "Select",
+        outputs={key: expression(f"steps.choose.outputs.{key}") for key in ("commit", "chosen", *outputs)},
         steps=[checkout(ref, history=True), SETUP, *before, choose],
     )
 
@@ -60,9 +63,7 @@ done
 )
 """A job is skipped if its variants were not chosen; any other result but success is a failure or a cancelled job."""
 
-_DOWNLOAD = UsesStep(
-    name="Fetch what the stages left", uses=pinned("actions/download-artifact"), with_={"pattern": "*", "path": RESULTS}
-)
+_DOWNLOAD = action_step("Fetch what the stages left", "actions/download-artifact", {"pattern": "*", "path": RESULTS})
 
 
 def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, branch: str, publish: str) -> Job:
@@ -76,15 +77,8 @@ def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, bra
         env={"CHOSEN": chosen, "BRANCH": branch, "PUBLISH": publish},
         run=f'ci-compile summary {RESULTS} --chosen "$CHOSEN" --branch "$BRANCH" --publish "$PUBLISH"',
     )
-    return Job(
-        name=name,
-        needs=needs,
-        if_=expression("always()"),
-        runs_on=spec.hosted,
-        timeout_minutes=10,
-        permissions=READ,
-        steps=[_VERDICT, *_BEFORE_TABLE, _always(table)],
-    )
+    steps = [_VERDICT, *_BEFORE_TABLE, _always(table)]
+    return hosted_job(spec, name, needs=needs, if_=expression("always()"), steps=steps)
 
 
 def _always(step: Step) -> Step:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from typing import Any
 
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import is_imported_only, job_title
@@ -20,30 +21,26 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.spec.model import Package, RunsOn, Spec
 from ci_compiler.stages import Stage, StageKind
-from ci_compiler.workflows.common import FORK_GUARD, expression, machine_input, runs_on
+from ci_compiler.workflows.common import FORK_GUARD, expression, runs_on
 from ci_compiler.workflows.model import (
     READ,
-    Concurrency,
-    Input,
     Job,
-    OnCall,
     Permissions,
     RunStep,
-    Secret,
     Step,
     UsesStep,
     Workflow,
+    action_step,
+    input_node,
 )
-from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.steps import checkout
 from ci_compiler.workflows.writer import Node, Remarked
 
-ATTEST = Permissions(
-    contents="read",
-    id_token=Remarked("write", "actions/attest signs with the run's identity"),
-    attestations=Remarked("write", "actions/attest stores what it signed"),
-    artifact_metadata=Remarked("write", "actions/attest records what it is of"),
-)
+ATTEST: Permissions = READ | {
+    "id-token": Remarked("write", "actions/attest signs with the run's identity"),
+    "attestations": Remarked("write", "actions/attest stores what it signed"),
+    "artifact-metadata": Remarked("write", "actions/attest records what it is of"),
+}
 """What actions/attest needs (its README)."""
 
 NAME = expression("inputs.name")
@@ -68,28 +65,28 @@ def workflow(spec: Spec) -> Workflow:
     makers = {StageKind.BUILD: _build, StageKind.TEST: _test, StageKind.PUBLISH: _publish}
     return Workflow(
         name="variant",
-        on=[OnCall(inputs=_inputs(spec), secrets=secret_input(spec))],
+        on={"workflow_call": {"inputs": _inputs(spec), "secrets": secret_input(spec)}},
         jobs={stage.name: makers[stage.kind](spec, stage) for stage in stages_of(spec)},
     )
 
 
-def _inputs(spec: Spec) -> dict[str, Input]:
+def _inputs(spec: Spec) -> dict[str, Node]:
     return {
-        "name": Input(description="The variant, as its recipe is called."),
-        "branch": Input(description="The branch that it is built for."),
-        "commit": Input(description="The commit that holds its recipe."),
-        "publish": Input(description="Whether it may be published.", type="boolean"),
-        "again": Input(description="Whether even what shows as published is.", type="boolean"),
+        "name": input_node("The variant, as its recipe is called."),
+        "branch": input_node("The branch that it is built for."),
+        "commit": input_node("The commit that holds its recipe."),
+        "publish": input_node("Whether it may be published.", "boolean"),
+        "again": input_node("Whether even what shows as published is.", "boolean"),
         **machine_inputs(spec),
         **neighbour_inputs(spec),
         **title_inputs(spec),
     }
 
 
-def title_inputs(spec: Spec) -> dict[str, Input]:
+def title_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that name the jobs of stages that only import some package."""
     return {
-        _title_input(stage): Input(description=f"The name of the job of {stage}.")
+        _title_input(stage): input_node(f"The name of the job of {stage}.")
         for stage in stages_of(spec)
         if any(is_imported_only(spec, package, stage) for package in spec.packages.values())
     }
@@ -105,10 +102,10 @@ def _title_input(stage: Stage) -> str:
     return f"{stage}-name"
 
 
-def neighbour_inputs(spec: Spec) -> dict[str, Input]:
+def neighbour_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that name the other variant of each stage that takes two."""
     return {
-        _neighbour_input(stage): Input(description=f"The other variant that {stage} takes.", required=False)
+        _neighbour_input(stage): input_node(f"The other variant that {stage} takes.", required=False)
         for stage in stages_of(spec)
         if stage.neighbour
     }
@@ -119,21 +116,25 @@ def neighbours(cell: Cell, route: Route) -> dict[str, str]:
     return {_neighbour_input(stage): suffix for stage, suffix in route.beside(cell).items()}
 
 
+def _machine_input(stage: Stage) -> str:
+    return f"{stage}-on"
+
+
 def _neighbour_input(stage: Stage) -> str:
     return f"{stage}-beside"
 
 
-def machine_inputs(spec: Spec) -> dict[str, Input]:
+def machine_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that state where each stage runs; a test that no pool runs is passed none."""
     return {
-        machine_input(stage): Input(description=f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
+        _machine_input(stage): input_node(f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
         for stage in stages_of(spec)
     }
 
 
 def machines(route: Route) -> dict[str, str]:
     """The values of `machine_inputs` for a cell; a stage that no pool runs has none."""
-    return {machine_input(stage): _runs_on_json(pool.runs_on) for stage, pool in route.pools.items()}
+    return {_machine_input(stage): _runs_on_json(pool.runs_on) for stage, pool in route.pools.items()}
 
 
 @lru_cache(maxsize=1024)
@@ -146,13 +147,13 @@ def build_permissions(spec: Spec) -> Permissions:
     return ATTEST if spec.attest else READ
 
 
-def secret_input(spec: Spec) -> dict[str, Secret]:
+def secret_input(spec: Spec) -> dict[str, Node]:
     """The secret that a called workflow accepts from a caller that may publish.
 
     GitHub gives a called workflow's job the secrets of its environment only if the caller passes them by name:
     https://docs.github.com/actions/how-tos/reuse-automations/reuse-workflows
     """
-    return {spec.backend.secret: Secret(description="What publishing needs, of the environment.")}
+    return {spec.backend.secret: {"description": "What publishing needs, of the environment.", "required": False}}
 
 
 def secret_passed(spec: Spec) -> dict[str, str]:
@@ -164,29 +165,17 @@ def secret_passed(spec: Spec) -> dict[str, str]:
     return {name: expression(f"secrets.{name}")}
 
 
-def _job(
-    spec: Spec,
-    stage: Stage,
-    condition: str,
-    steps: list[Step],
-    *,
-    needs: list[str] | None = None,
-    permissions: Permissions = READ,
-    environment: str | None = None,
-    concurrency: Concurrency | None = None,
-) -> Job:
+def _job(spec: Spec, stage: Stage, *conditions: str, permissions: Permissions = READ, **more: Any) -> Job:
+    """The job of `stage`, which runs if the run was not cancelled and `conditions` hold. `more` are further fields."""
     title = _title_input(stage)
     return Job(
         name=expression(f"inputs.{title}") if title in title_inputs(spec) else stage.name,
-        needs=needs,
-        if_=expression(condition),
-        runs_on=expression(f"fromJSON(inputs.{machine_input(stage)})"),
+        if_=expression(" && ".join(["!cancelled()", *conditions])),
+        runs_on=expression(f"fromJSON(inputs.{_machine_input(stage)})"),
         timeout_minutes=spec.timeouts[stage],
         permissions=permissions,
         env={"NAME": NAME, "BRANCH": expression("inputs.branch")},
-        environment=environment,
-        concurrency=concurrency,
-        steps=steps,
+        **more,
     )
 
 
@@ -198,15 +187,14 @@ def _build(spec: Spec, stage: Stage) -> Job:
         _keep("Keep the manifest and the log", "build", "build-output/"),
     ]
     if spec.attest:
-        attested: dict[str, Node] = {"subject-path": MANIFEST}
-        steps.append(UsesStep(name="Attest where it was built", uses=pinned("actions/attest"), with_=attested))
-    return _job(spec, stage, f"!cancelled() && {FORK_GUARD}", steps, permissions=build_permissions(spec))
+        steps.append(action_step("Attest where it was built", "actions/attest", {"subject-path": MANIFEST}))
+    return _job(spec, stage, FORK_GUARD, permissions=build_permissions(spec), steps=steps)
 
 
 def _test(spec: Spec, stage: Stage) -> Job:
     waits = waits_for(spec, stage)
     passed = [_passed(other) for other in waits if other.is_test]
-    condition = " && ".join(["!cancelled()", BUILT, f"inputs.{machine_input(stage)} != ''", FORK_GUARD, *passed])
+    conditions = (BUILT, f"inputs.{_machine_input(stage)} != ''", FORK_GUARD, *passed)
     env = {"BESIDE": expression(f"inputs.{_neighbour_input(stage)}")} if stage.neighbour else None
     beside = ' --beside "$BESIDE"' if stage.neighbour else ""
     steps: list[Step] = [
@@ -221,58 +209,45 @@ def _test(spec: Spec, stage: Stage) -> Job:
         RunStep(name="Test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
         _keep("Keep the report", stage.name, "test-output/"),
     ]
-    return _job(spec, stage, condition, steps, needs=[other.name for other in waits])
+    return _job(spec, stage, *conditions, needs=[other.name for other in waits], steps=steps)
 
 
 def _publish(spec: Spec, stage: Stage) -> Job:
     tests = [test for test in waits_for(spec, stage) if test.is_test]
     events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
     on_branch = "github.ref == format('refs/heads/{0}', inputs.branch)"
-    condition = " && ".join(["!cancelled()", "inputs.publish", events, on_branch, BUILT, *map(_passed, tests)])
     publish = RunStep(
         name="Publish",
-        env={
-            **secret_passed(spec),
-            "COMMIT": expression("inputs.commit"),
-            "AGAIN": expression("inputs.again && 'yes' || ''"),
-        },
+        env=secret_passed(spec)
+        | {"COMMIT": expression("inputs.commit"), "AGAIN": expression("inputs.again && 'yes' || ''")},
         run='ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" '
         f"--manifest {MANIFEST} --out publish-output ${{AGAIN:+--again}}",
     )
-    keep = UsesStep(
-        name="Keep what came of it",
-        uses=pinned("actions/upload-artifact"),
-        with_={"name": f"publish-{NAME}", "path": "publish-output/"},
-    )
+    result: dict[str, Node] = {"name": f"publish-{NAME}", "path": "publish-output/"}
+    keep = action_step("Keep what came of it", "actions/upload-artifact", result)
     return _job(
         spec,
         stage,
-        condition,
-        [checkout(expression("inputs.branch"), history=True, credentials=True), FETCH_MANIFEST, publish, keep],
+        *("inputs.publish", events, on_branch, BUILT, *map(_passed, tests)),
         needs=["build", *(test.name for test in tests)],
         environment=spec.publish.environment,
-        concurrency=Concurrency(group=f"publish-{expression('inputs.branch')}-{NAME}", cancel_in_progress=False),
+        concurrency={"group": f"publish-{expression('inputs.branch')}-{NAME}", "cancel-in-progress": False},
+        steps=[checkout(expression("inputs.branch"), history=True, credentials=True), FETCH_MANIFEST, publish, keep],
     )
 
 
 def _passed(test: Stage) -> str:
     """An expression that is true if `test` succeeded, or was skipped because no pool runs it."""
-    skipped = f"needs.{test}.result == 'skipped' && inputs.{machine_input(test)} == ''"
+    skipped = f"needs.{test}.result == 'skipped' && inputs.{_machine_input(test)} == ''"
     return f"(needs.{test}.result == 'success' || ({skipped}))"
 
 
 def _keep(name: str, stage: str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
-    return UsesStep(
-        name=name,
-        if_=expression("!cancelled()"),
-        uses=pinned("actions/upload-artifact"),
-        with_={"name": f"{stage}-{NAME}", "path": path, "if-no-files-found": "ignore"},
-    )
+    files: dict[str, Node] = {"name": f"{stage}-{NAME}", "path": path, "if-no-files-found": "ignore"}
+    return action_step(name, "actions/upload-artifact", files, if_=expression("!cancelled()"))
 
 
-FETCH_MANIFEST = UsesStep(
-    name="Fetch the manifest",
-    uses=pinned("actions/download-artifact"),
-    with_={"name": f"build-{NAME}", "path": "build-output"},
+FETCH_MANIFEST = action_step(
+    "Fetch the manifest", "actions/download-artifact", {"name": f"build-{NAME}", "path": "build-output"}
 )

@@ -15,7 +15,7 @@ from github.Requester import Requester
 from ci_compiler.adoption.shell_variables import exported, words
 from ci_compiler.errors import InputError
 from ci_compiler.git import head_branch
-from ci_compiler.github.access import Access, Token, access
+from ci_compiler.github.access import Access, access
 from ci_compiler.github.client import Client, Patience
 from ci_compiler.github.inventory import inventory
 from ci_compiler.github.registration import Registrar
@@ -190,7 +190,7 @@ def _connection(data: bytes) -> Any:
 
 
 def _client() -> Client:
-    own = Access(api="https://api.github.com", repository="my-org/build-pytorch", credential=Token(secret=Secret("x")))
+    own = Access(api="https://api.github.com", repository="my-org/build-pytorch", credential=Secret("x"))
     return Client(own, say=str, clock=_Still(), patience=Patience(attempts=2, longest_wait=1e6))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ci_compiler.github.access import Access, Token
+from ci_compiler.github.access import Access
 from ci_compiler.github.client import PATIENT, Client, Patience
 from ci_compiler.secret import Secret
 
@@ -45,5 +45,5 @@ class Talk:
 def talk(github: GitHub, *, token: str = TOKEN, repository: str = REPOSITORY, patience: Patience = PATIENT) -> Talk:
     """A client of `github`."""
     clock, said = Jumping(), []
-    access = Access(api=github.url, repository=repository, credential=Token(secret=Secret(token)))
+    access = Access(api=github.url, repository=repository, credential=Secret(token))
     return Talk(client=Client(access, say=said.append, clock=clock, patience=patience), clock=clock, said=said)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.github.access import API, Access, AppKey, Token, access
+from ci_compiler.github.access import API, Access, AppKey, access
+from ci_compiler.secret import Secret
 
 ORIGIN = '[core]\n\tbare = false\n[remote "origin"]\n\turl = {url}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n'
 HERE = {"GITHUB_TOKEN": "t0ken", "GITHUB_REPOSITORY": "my-org/stack"}
@@ -27,8 +28,8 @@ def said(environment: dict[str, str], root: Path, repository: str = "") -> str:
 
 
 def token(found: Access) -> str:
-    assert isinstance(found.credential, Token)
-    return found.credential.secret.reveal()
+    assert isinstance(found.credential, Secret)
+    return found.credential.reveal()
 
 
 def test_the_environment_comes_first_and_nothing_shows_the_token(tmp_path: Path) -> None:

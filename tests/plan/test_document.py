@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 from ci_compiler import stages
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
-from ci_compiler.plan.document import VERSION, as_json, document, plan_schema
+from ci_compiler.plan.document import VERSION, document, plan_schema
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.stages import CPU_TEST
@@ -37,7 +37,7 @@ def decided(request: pytest.FixtureRequest) -> Plan:
 
 def written(decided: Plan, branch: str | None = None) -> Any:
     """The document as a reader gets it."""
-    return json.loads(json.dumps(as_json(document(decided, branch))))
+    return json.loads(json.dumps(document(decided, branch)))
 
 
 def problems(value: Any) -> list[str]:

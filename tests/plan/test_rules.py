@@ -126,6 +126,7 @@ def test_an_exclusion_takes_variants_only_from_its_branches_and_is_recorded() ->
     assert judged.left_out == (
         LeftOut(
             **usual,
+            cuda="12.9",
             branch="other",
             isa="avx2",
             package="torchvision",
@@ -135,6 +136,7 @@ def test_an_exclusion_takes_variants_only_from_its_branches_and_is_recorded() ->
         *(
             LeftOut(
                 **usual,
+                cuda="12.8",
                 branch="main",
                 isa="avx512",
                 package=package,

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from hypothesis import given, settings
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.runner import PROGRAM
+from ci_compiler.cli.runner import deploy as deploy_command
 from ci_compiler.errors import InputError
 from ci_compiler.files.drift import MARK
-from ci_compiler.runner.deployment import arc, nixos, quadlet, systemd
+from ci_compiler.runner.deployment.kinds import Deployment, deployment
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, PINS, pins
-from ci_compiler.runner.deployment.service import Deployment
+from ci_compiler.runner.deployment.rendering import FOLDER
 from ci_compiler.runner.upstream import upstream
-from ci_compiler.spec.build import bundled_spec
+from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import release
 from ci_compiler.workflows.common import runs_on
@@ -34,14 +36,14 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def arc_of_all(spec: Spec) -> Deployment:
-    return arc.deployment(spec, scale_set_labels=True)
+    return deployment(spec, "arc", scale_set_labels=True)
 
 
 TARGETS: dict[str, Callable[[Spec], Deployment]] = {
     "arc": arc_of_all,
-    "systemd": systemd.deployment,
-    "quadlet": quadlet.deployment,
-    "nixos": nixos.deployment,
+    "systemd": partial(deployment, target="systemd"),
+    "quadlet": partial(deployment, target="quadlet"),
+    "nixos": partial(deployment, target="nixos"),
 }
 
 POOLS: dict[str, Any] = {
@@ -110,10 +112,10 @@ def test_any_spec_has_a_deployment_of_every_kind(document: dict[str, Any]) -> No
     spec = spec_of(document)
     for pool, found in values(spec).items():
         assert set(found) <= set(KNOWN["chart"]), pool
-    assert {name for name in quadlet.deployment(spec).files if name.endswith(".container")} == {
+    assert {name for name in deployment(spec, "quadlet").files if name.endswith(".container")} == {
         f"ci-runner-{pool.name}.container" for pool in spec.pools
     }
-    assert all(f'"{pool.name}" = {{' in nixos.deployment(spec).files[nixos.MODULE] for pool in spec.pools)
+    assert all(f'"{pool.name}" = {{' in deployment(spec, "nixos").files["ci-runner.nix"] for pool in spec.pools)
 
 
 # The Actions Runner Controller.
@@ -130,11 +132,11 @@ def test_a_job_addresses_the_scale_set_by_its_name(spec: Spec) -> None:
 
 
 def test_label_sets_become_scale_sets_only_on_request(spec: Spec) -> None:
-    made = arc.deployment(spec)
+    made = deployment(spec, "arc")
     assert set(made.files) == {"builder.yaml", "install.md"}
     assert [finding.code for finding in made.findings] == ["label-set", "label-set"]
     with pytest.raises(InputError, match=r"no-scale-set .*--scale-set-labels"):
-        arc.deployment(bundled_spec())
+        deployment(bundled_spec(), "arc")
 
 
 def test_the_file_says_that_changed_labels_need_a_new_set(spec: Spec) -> None:
@@ -210,7 +212,7 @@ def test_each_pod_has_its_own_store_with_that_of_the_image(spec: Spec) -> None:
 
 def test_pods_have_no_credential_and_few_rights(spec: Spec) -> None:
     for name, found in values(spec).items():
-        assert found["githubConfigSecret"] == arc.SECRET
+        assert found["githubConfigSecret"] == "ci-runner-github"
         assert pod(found)["automountServiceAccountToken"] is False
         assert pod(found)["securityContext"]["runAsNonRoot"] is True
         assert pod(found)["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
@@ -238,7 +240,7 @@ def test_the_page_installs_the_pinned_chart_once_per_pool(spec: Spec) -> None:
 def machine(tmp_path: Path, spec: Spec) -> Path:
     """A root folder with systemd's units, the compiled ones, and the programs that they start."""
     shutil.copytree("/usr/lib/systemd/system", tmp_path / "usr/lib/systemd/system", symlinks=True)
-    for name, text in systemd.deployment(spec).files.items():
+    for name, text in deployment(spec, "systemd").files.items():
         if not name.endswith(".md"):
             file = tmp_path / "etc/systemd/system" / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -270,7 +272,7 @@ def test_the_controllers_service_is_little_exposed(machine: Path) -> None:
 
 
 def test_the_service_restarts_after_every_exit_code_but_one(spec: Spec) -> None:
-    template = sections(systemd.deployment(spec).files["ci-runner@.service"])
+    template = sections(deployment(spec, "systemd").files["ci-runner@.service"])
     service = template["Service"]
     assert service["Restart"] == ["always"]
     assert service["RestartPreventExitStatus"] == ["7"]
@@ -282,7 +284,7 @@ def test_the_service_restarts_after_every_exit_code_but_one(spec: Spec) -> None:
 
 
 def test_stopping_waits_for_the_longest_job_of_the_pool(spec: Spec) -> None:
-    files = systemd.deployment(spec).files
+    files = deployment(spec, "systemd").files
     for pool, minutes in (("4090", 45), ("grouped", 300)):
         drop_in = sections(files[f"ci-runner@{pool}.service.d/pool.conf"])
         assert int(drop_in["Service"]["TimeoutStopSec"][0]) > minutes * 60
@@ -291,8 +293,8 @@ def test_stopping_waits_for_the_longest_job_of_the_pool(spec: Spec) -> None:
 
 
 def test_a_machine_without_gpus_gets_no_gpu_service() -> None:
-    files = systemd.deployment(spec_of(small(runners={"grouped": POOLS["grouped"]}))).files
-    assert systemd.GPUS not in files
+    files = deployment(spec_of(small(runners={"grouped": POOLS["grouped"]})), "systemd").files
+    assert "ci-runner-gpus.service" not in files
     assert "GPU" not in files["install.md"]
 
 
@@ -312,7 +314,7 @@ def sections(text: str) -> dict[str, dict[str, list[str]]]:
 
 
 def test_quadlets_have_keys_that_podman_knows(spec: Spec) -> None:
-    for name, text in quadlet.deployment(spec).files.items():
+    for name, text in deployment(spec, "quadlet").files.items():
         if name.endswith(".container"):
             unit = sections(text)
             assert set(unit) == {"Unit", "Container", "Service", "Install"}
@@ -320,7 +322,7 @@ def test_quadlets_have_keys_that_podman_knows(spec: Spec) -> None:
 
 
 def test_systemd_accepts_the_rest_of_a_quadlet(machine: Path, spec: Spec) -> None:
-    text = quadlet.deployment(spec).files["ci-runner-4090.container"]
+    text = deployment(spec, "quadlet").files["ci-runner-4090.container"]
     kept = {name: section for name, section in sections(text).items() if name != "Container"}
     kept["Service"]["ExecStart"] = ["/usr/bin/podman run"]
     lines = [
@@ -337,7 +339,7 @@ def test_podmans_generator_accepts_the_quadlets(tmp_path: Path, spec: Spec) -> N
     generator = next((path for path in GENERATORS if path.exists()), None)
     if generator is None:
         pytest.skip("no podman with quadlets (4.4 or later) is installed, and Debian 12 has none")
-    for name, text in quadlet.deployment(spec).files.items():
+    for name, text in deployment(spec, "quadlet").files.items():
         (tmp_path / name).write_text(text, "utf-8")
     done = subprocess.run(
         [generator, "-dryrun", "-user", "-no-kmsg-log"],
@@ -354,7 +356,7 @@ GENERATORS = (Path("/usr/libexec/podman/quadlet"), Path("/usr/lib/podman/quadlet
 
 
 def test_a_quadlets_credential_stays_with_the_controller(spec: Spec) -> None:
-    container = sections(quadlet.deployment(spec).files["ci-runner-4090.container"])["Container"]
+    container = sections(deployment(spec, "quadlet").files["ci-runner-4090.container"])["Container"]
     assert container["Secret"] == ["ci-runner-github,type=env,target=GITHUB_TOKEN"]
     assert container["Exec"] == ["start 4090 --spec /etc/ci-runner/ci-matrix.yaml"]
     assert "%t/podman/podman.sock:/run/podman/podman.sock" in container["Volume"]
@@ -392,8 +394,8 @@ def evaluated(module: Path, pools: str, part: str) -> Any:
 
 @pytest.fixture
 def module(tmp_path: Path, spec: Spec) -> Path:
-    file = tmp_path / nixos.MODULE
-    file.write_text(nixos.deployment(spec).files[nixos.MODULE], "utf-8")
+    file = tmp_path / "ci-runner.nix"
+    file.write_text(deployment(spec, "nixos").files["ci-runner.nix"], "utf-8")
     return file
 
 
@@ -443,7 +445,7 @@ def test_the_runner_may_still_register() -> None:
 
 def test_versions_are_stated_nowhere_else() -> None:
     versions = [pins().chart_version, pins().base.partition("@")[2], *(one.version for one in pins().archives.values())]
-    folders = (REPOSITORY / "runner-images", PINS.parent / "deploy")
+    folders = (REPOSITORY / "runner-images", PINS.parent / "templates")
     texts = [
         file.read_text("utf-8")
         for folder in folders
@@ -510,6 +512,17 @@ def test_a_foreign_file_in_the_way_is_never_overwritten(
     assert deploy("arc", "-o", str(tmp_path / "out"), "--spec", str(matrix)) == 2
     assert "arc/set.yaml: in-the-way" in capsys.readouterr().err
     assert foreign.read_text("utf-8") == "mine: true\n"
+
+
+def test_each_folder_of_templates_is_a_target() -> None:
+    assert {path.name for path in FOLDER.iterdir() if path.is_dir()} == set(deploy_command.TARGETS) == set(TARGETS)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_values_are_not_read_as_templates(target: str) -> None:
+    file = "@prefix@ @if gpus@ @each pool@ @end@.yaml"
+    made = TARGETS[target](parse_spec(json.dumps(small(runners=RUNNERS)).encode(), shown=file))
+    assert all(f" from {file}. " in text.splitlines()[0] for text in made.files.values())
 
 
 def test_wrong_arguments_are_reported(tmp_path: Path, matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:

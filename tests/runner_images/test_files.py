@@ -10,7 +10,7 @@ import pytest
 
 from ci_compiler import __version__
 from ci_compiler.runner.controller.containers import JIT, RUNNER_ENVIRONMENT
-from ci_compiler.runner.deployment import arc
+from ci_compiler.runner.deployment.kinds import USER
 from ci_compiler.runner.deployment.release_pins import pins
 from ci_compiler.runner.doctor.hardware_checks import DRIVER_LINK
 from ci_compiler.spec.build import bundled_spec
@@ -44,7 +44,7 @@ def test_shellcheck_finds_nothing() -> None:
 @pytest.mark.parametrize("file", CONTAINERFILES, ids=lambda file: file.parent.name)
 def test_an_image_ends_as_a_user_without_rights(file: Path) -> None:
     text = re.sub(r"^#.*$", "", file.read_text("utf-8"), flags=re.MULTILINE)
-    assert re.findall(r"^USER (\S+)$", text, re.MULTILINE)[-1] == f"{arc.USER}:{arc.USER}"
+    assert re.findall(r"^USER (\S+)$", text, re.MULTILINE)[-1] == f"{USER}:{USER}"
     assert not re.search(r"sudo|docker|VOLUME|latest", text)
     assert not re.search(r"^ARG \w+=", text, re.MULTILINE), "a pin has no default"
     assert not re.search(r"https?://", text), "addresses come from the pins"

@@ -39,7 +39,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
         [("unknown-package", "unknown package 'nothing'; known are pytorch, torchvision", '"nothing"]')],
     ),
     "a repository's branches": (
-        {"packages": {"pytorch": {"repository": REPOSITORY}, "torchvision": {}}},
+        {"packages": {"pytorch": {"repository": REPOSITORY}, "torchvision": {"needs": ["pytorch"]}}},
         [
             ("unknown-branch", UNKNOWN_BRANCH, '"rev": {"mian"'),
             ("missing-rev", "no rev for branch main", '{"mian": "111'),
@@ -80,12 +80,16 @@ WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
         [
             ("unknown-isa", "unknown ISA 'avx3'", '"avx3", '),
             ("isa-system", "armv9 is an ISA of aarch64-linux, not of x86_64-linux", '"armv9"]'),
-            ("unknown-system", "unknown system 'x'; known are aarch64-linux, x86_64-linux", '"x": ["avx2"]'),
+            (
+                "unknown-system",
+                "unknown system 'x'; known are aarch64-darwin, aarch64-linux, x86_64-linux",
+                '"x": ["avx2"]',
+            ),
         ],
     ),
     "a pool's system": (
         builder(system="x86"),
-        [("unknown-system", "unknown system 'x86'; known are aarch64-linux, x86_64-linux", '"x86"}')],
+        [("unknown-system", "unknown system 'x86'; known are aarch64-darwin, aarch64-linux, x86_64-linux", '"x86"}')],
     ),
     "a pool's ISAs": (
         builder(cpu=["avx2", "armv9", "avx3"]),

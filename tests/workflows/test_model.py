@@ -5,17 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from ci_compiler.workflows.model import (
-    READ,
-    CallJob,
-    Job,
-    OnDispatch,
-    Permissions,
-    RunStep,
-    Step,
-    UsesStep,
-    Workflow,
-)
+from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, UsesStep, Workflow
 from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.writer import Remarked, dump
 
@@ -53,8 +43,10 @@ def test_an_action_is_used_at_its_pin_and_a_local_one_from_its_folder() -> None:
 
 
 def test_a_workflow_grants_nothing_and_its_jobs_what_they_state() -> None:
-    call = CallJob(name="Call", uses="./.github/workflows/other.yml", permissions=Permissions(pages="write"), with_={})
-    made = Workflow(name="w", on=[OnDispatch()], jobs={"one": job(RunStep(name="Go", run="true")), "two": call})
+    call = CallJob(name="Call", uses="./.github/workflows/other.yml", permissions={"pages": "write"}, with_={})
+    made = Workflow(
+        name="w", on={"workflow_dispatch": None}, jobs={"one": job(RunStep(name="Go", run="true")), "two": call}
+    )
     document = yaml.safe_load(dump(made.node()))
     assert document["permissions"] == {}
     assert document["jobs"]["one"]["permissions"] == {"contents": "read"}
@@ -82,7 +74,7 @@ def test_a_remark_on_a_permission_is_written() -> None:
         name=made.name,
         runs_on=made.runs_on,
         timeout_minutes=made.timeout_minutes,
-        permissions=Permissions(pages=Remarked("write", "the deployment")),
+        permissions={"pages": Remarked("write", "the deployment")},
         steps=made.steps,
     )
     assert "pages: write # the deployment\n" in dump(granted.node())

@@ -27,7 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints `commit`, `chosen`, `cells` and `matrix`, also to $GITHUB_OUTPUT; variants left over go to the summary."""
+    """Prints `commit`, `chosen`, `cells`, `matrix` and `listed`, also to $GITHUB_OUTPUT.
+
+    Variants that are left over go to the summary.
+    """
     from ci_compiler.errors import nearest, wrong
     from ci_compiler.git import Git
     from ci_compiler.plan.pipeline import plan
@@ -54,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         "chosen": json.dumps(choice.variants),
         "cells": json.dumps(choice.suffixes),
         "matrix": json.dumps(legs(choice.cells)),
+        "listed": json.dumps(legs(choice.cells, listed=True)),
     }
     _write(outputs)
     _summarise(decided, choice)
@@ -92,7 +96,7 @@ def _affected(git: Git, decided: Plan, base: str, branch: str) -> Sequence[str]:
 
 def _published(decided: Plan, root: Path, branch: str, name: str) -> bool:
     from ci_compiler.errors import InputError, StageError
-    from ci_compiler.runner.jobs.published import is_published
+    from ci_compiler.runner.jobs.publish import is_published
 
     try:
         return is_published(decided.spec, root, branch, name)

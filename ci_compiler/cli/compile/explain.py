@@ -70,14 +70,14 @@ def _explain_variant(arguments: argparse.Namespace) -> int:
 
 
 def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
-    from ci_compiler.plan.document import as_json, route_rows, variant_json
+    from ci_compiler.plan.document import route_row, variant_row
 
     return {
-        **variant_json(spec, one.cell, one.variant),
+        **variant_row(spec, one.cell, one.variant),
         "spec": str(one.selected_by),
-        "workflow": one.workflow,
+        "workflow": one.shard.path,
         "job": one.job,
-        "route": as_json(route_rows(one.route)),
+        "route": route_row(one.route),
         "dispatch": one.dispatch,
     }
 
@@ -88,7 +88,7 @@ def _lines(one: BuiltVariant) -> list[tuple[str, str]]:
         ("version", one.version),
         ("spec", str(one.selected_by)),
         ("recipe", one.recipe),
-        ("workflow", one.workflow),
+        ("workflow", one.shard.path),
         ("job", one.job),
         *((stage.name, where) for stage, where in one.stages()),
         ("dispatch", one.dispatch),

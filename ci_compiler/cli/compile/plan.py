@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the plan, or the schema."""
     from ci_compiler.cli.console import print_findings, print_json, table
-    from ci_compiler.plan.document import as_json, document, plan_schema
+    from ci_compiler.plan.document import document, plan_schema
     from ci_compiler.plan.pipeline import plan
 
     if arguments.schema:
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     branch = filter_of(arguments, "branch", spec.branches)
     decided = plan(spec)
     if arguments.json:
-        print_json(as_json(document(decided, branch)))
+        print_json(document(decided, branch))
         return 0
     print_findings(decided.warnings)
     shards = [shard for shard in decided.shards if branch in {None, shard.branch}]

@@ -63,7 +63,7 @@ def _wishes(spec: Spec, arguments: argparse.Namespace) -> Wishes:
     for option, code, name, known in (
         ("package", Code.UNKNOWN_PACKAGE, package, here),
         ("branch", Code.UNKNOWN_BRANCH, arguments.branch, list(spec.branches)),
-        ("python", Code.UNKNOWN_PYTHON, arguments.python, list(spec.matrix.pythons)),
+        ("python", Code.UNKNOWN_PYTHON, arguments.python, list(spec.pythons)),
     ):
         if name is not None and name not in known:
             raise wrong(f"--{option}", code, f"unknown {option} {name!r}{nearest(name, known)}")

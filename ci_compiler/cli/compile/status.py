@@ -59,10 +59,10 @@ def _shown(shards: Iterable[tuple[LastBuild, ...]], count: int) -> Iterable[tupl
 
 
 def _row(spec: Spec, last: LastBuild) -> dict[str, object]:
-    from ci_compiler.plan.document import variant_json
+    from ci_compiler.plan.document import variant_row
 
     return {
-        **variant_json(spec, last.cell, last.variant),
+        **variant_row(spec, last.cell, last.variant),
         "result": last.result.value,
         "stages": dict(last.stages),
         "started": last.started,

@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Lists the variants; returns 1 if none matches."""
     from ci_compiler.cli.console import note, print_json, table
-    from ci_compiler.plan.document import variant_json
+    from ci_compiler.plan.document import variant_row
     from ci_compiler.plan.rules import judge
 
     spec = spec_of(arguments)
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     judged = judge(spec)
     if arguments.left_out:
         return _left_out(spec, judged, arguments)
-    rows = [variant_json(spec, cell, variant) for cell, variant in _chosen(judged, arguments)]
+    rows = [variant_row(spec, cell, variant) for cell, variant in _chosen(judged, arguments)]
     if arguments.json:
         print_json(rows)
     else:
@@ -65,7 +65,7 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
 
 def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
     from ci_compiler.cli.console import print_json, table
-    from ci_compiler.plan.document import as_json, left_out_row
+    from ci_compiler.plan.document import left_out_row
 
     rows = [
         left_out_row(spec, one)
@@ -73,8 +73,8 @@ def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
         if arguments.branch in {None, one.branch} and arguments.package in {None, "", one.package or arguments.package}
     ]
     if arguments.json:
-        print_json([as_json(row) for row in rows])
+        print_json(rows)
     else:
         headers = ["branch", "gpu", "isa", "python", "package", "reason"]
-        table(headers, ([getattr(row, header) or "all" for header in headers] for row in rows))
+        table(headers, ([row[header] or "all" for header in headers] for row in rows))
     return 0

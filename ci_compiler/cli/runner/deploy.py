@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
 from ci_compiler.codes import Code
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ci_compiler.runner.deployment.service import Deployment
-    from ci_compiler.spec.model import Spec
 
 TARGETS = ("arc", "systemd", "quadlet", "nixos")
 
@@ -39,14 +32,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes the files; with `--check` returns 1 on drift."""
     from ci_compiler.cli.console import print_findings
     from ci_compiler.cli.drift import counts_of, report_drift
+    from ci_compiler.errors import wrong
     from ci_compiler.files.drift import Territory, apply, compare, differences
     from ci_compiler.plan.pipeline import plan
+    from ci_compiler.runner.deployment.kinds import ARC, deployment
 
     spec = spec_of(arguments)
     plan(spec)
-    made = _deployment(spec, arguments)
-    print_findings(made.findings)
     target: str = arguments.target
+    if arguments.scale_set_labels and target != ARC:
+        raise wrong("--scale-set-labels", Code.WRONG_OPTION, f"applies only to arc, not to {target}")
+    made = deployment(spec, target, scale_set_labels=arguments.scale_set_labels)
+    print_findings(made.findings)
     files = {f"{target}/{path}": text for path, text in made.files.items()}
     territories = [Territory(folder=target, patterns=PATTERNS)]
     changes = compare(arguments.output, files, territories)
@@ -60,15 +57,3 @@ def run(arguments: argparse.Namespace) -> int:
     where, counts = (arguments.output / target).as_posix(), counts_of(changes, len(files))
     print(f"{len(files)} files in {where} from {spec.document.file}: {counts}; see install.md there")
     return 0
-
-
-def _deployment(spec: Spec, arguments: argparse.Namespace) -> Deployment:
-    from ci_compiler.errors import wrong
-    from ci_compiler.runner.deployment import arc, nixos, quadlet, systemd
-
-    if arguments.target == arc.TARGET:
-        return arc.deployment(spec, scale_set_labels=arguments.scale_set_labels)
-    if arguments.scale_set_labels:
-        raise wrong("--scale-set-labels", Code.WRONG_OPTION, f"applies only to arc, not to {arguments.target}")
-    made: dict[str, Callable[[Spec], Deployment]] = {one.TARGET: one.deployment for one in (systemd, quadlet, nixos)}
-    return made[arguments.target](spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.where import add_spec, spec_of
@@ -11,7 +11,7 @@ from ci_compiler.codes import Code
 
 if TYPE_CHECKING:
     from ci_compiler.errors import Finding
-    from ci_compiler.runner.doctor.diagnosis import CheckResult
+    from ci_compiler.judgement import Judgement
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,16 +42,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(as_json(work, results))
     else:
-        rows = ([one.check, one.judgement.verdict.value, one.judgement.message] for one in results)
+        rows = ([name, one.verdict.value, one.message] for name, one in results.items())
         table(["check", "verdict", "found"], rows)
     print_findings(_failures(results))
-    return 1 if any(one.failed for one in results) else 0
+    return 1 if any(one.failed for one in results.values()) else 0
 
 
-def _failures(results: tuple[CheckResult, ...]) -> Iterator[Finding]:
+def _failures(results: Mapping[str, Judgement]) -> Iterator[Finding]:
     from ci_compiler.errors import Finding, Place
 
-    for one in results:
+    for name, one in results.items():
         if one.failed:
-            message = f"{one.check}: {one.judgement.message}; to fix it: {one.judgement.fix}"
+            message = f"{name}: {one.message}; to fix it: {one.fix}"
             yield Finding(place=Place(file="this machine"), code=Code.CHECK_FAILED, message=message)

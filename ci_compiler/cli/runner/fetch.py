@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ci_compiler.cli.where import add_spec, root_of, spec_of
 
 if TYPE_CHECKING:
-    from ci_compiler.runner.jobs.secrets import Secrets
+    from ci_compiler.runner.jobs.setting import Secrets
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

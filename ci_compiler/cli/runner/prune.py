@@ -68,13 +68,13 @@ def found(
     stores: bool = False,
 ) -> tuple[Leftover, ...]:
     """Everything that controllers made. Raises GitHubError, or InputError if the engine does not work."""
-    from ci_compiler.clock import SystemClock
+    from ci_compiler.clock import Clock
     from ci_compiler.errors import wrong
     from ci_compiler.runner.controller.containers import EngineError
     from ci_compiler.runner.controller.prune import find
 
     try:
-        now = SystemClock().now()
+        now = Clock().now()
         return find(spec, engine, github, host=host, now=now, everywhere=everywhere, stores=stores)
     except EngineError as error:
         raise wrong("--engine", Code.ENGINE_FAILS, str(error)) from None

@@ -14,7 +14,7 @@ from ci_compiler.codes import Code
 if TYPE_CHECKING:
     from ci_compiler.errors import Finding
     from ci_compiler.runner.jobs.junit import TestResult
-    from ci_compiler.runner.jobs.secrets import Secrets
+    from ci_compiler.runner.jobs.setting import Secrets
     from ci_compiler.runner.jobs.smoke import SmokeSubject
 
 
@@ -61,20 +61,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _subject(arguments: argparse.Namespace, scratch: Path) -> SmokeSubject:
-    from ci_compiler.runner.jobs.expectation import Override
     from ci_compiler.runner.jobs.smoke import of_manifest, of_python
     from ci_compiler.stages import stage_of
 
     spec, stage = spec_of(arguments), stage_of(arguments.stage)
     archs = arguments.expect_archs
-    override = Override(
-        version=arguments.expect_version,
-        cuda=arguments.expect_cuda,
-        architectures=None if archs is None else tuple(archs.replace(",", " ").split()),
-    )
+    expected = {
+        "version": arguments.expect_version,
+        "cuda": arguments.expect_cuda,
+        "architectures": None if archs is None else tuple(archs.replace(",", " ").split()),
+    }
+    given = {name: value for name, value in expected.items() if value is not None}
     if arguments.python is not None:
-        return of_python(spec, arguments.name, arguments.branch, stage, arguments.python, override)
-    return of_manifest(spec, arguments.name, arguments.branch, stage, arguments.manifest, override, scratch=scratch)
+        return of_python(spec, arguments.name, arguments.branch, stage, arguments.python, given)
+    return of_manifest(spec, arguments.name, arguments.branch, stage, arguments.manifest, given, scratch=scratch)
 
 
 def _findings(name: str, failed: list[TestResult]) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ci_compiler.cli.console import print_findings
 from ci_compiler.errors import StageError
 from ci_compiler.process import ending_in_order
-from ci_compiler.runner.jobs.secrets import Secrets, taking_secrets
+from ci_compiler.runner.jobs.setting import Secrets, taking_secrets
 
 
 def reported(work: Callable[[Secrets], int]) -> int:

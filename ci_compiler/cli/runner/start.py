@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from ci_compiler.cli.console import note, print_findings
     from ci_compiler.cli.remote import client_of, engine_of
-    from ci_compiler.clock import SystemClock
+    from ci_compiler.clock import Clock
     from ci_compiler.github.client import AT_ONCE
     from ci_compiler.github.registration import Registrar
     from ci_compiler.runner.controller.loop import Controller
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     with only_one(pool.name):
         work = _work(spec, pool, patient, arguments)
         github = Registrar(client_of(arguments, root_of(arguments), AT_ONCE), organisation=in_organisation)
-        controller = Controller(work, engine, github, SystemClock(), note)
+        controller = Controller(work, engine, github, Clock(), note)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: controller.drain())
         stopped = controller.run()
@@ -84,7 +84,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
     from ci_compiler.cli.remote import this_machine
     from ci_compiler.runner.controller.runner_names import labels_of
     from ci_compiler.runner.controller.slots import RunnerPlan
-    from ci_compiler.runner.deployment.service import longest, most_disk
+    from ci_compiler.runner.limits import longest, most_disk
     from ci_compiler.stages import BUILD, PUBLISH
     from ci_compiler.units import GB
 

@@ -11,7 +11,7 @@ from ci_compiler.documents.site.tables import Rows, Tables
 from ci_compiler.hardware import Hardware, products
 from ci_compiler.hardware.machine import missing_flags
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.plan.document import as_json, axes_row, left_out_row, route_rows
+from ci_compiler.plan.document import axes_row, left_out_row, route_row
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
@@ -40,7 +40,8 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
         "names": products.as_data(),
         "branch_order": list(spec.branches),
         "branches": {
-            name: {"cuda": branch.cuda, "versions": dict(branch.versions)} for name, branch in spec.branches.items()
+            name: {"cuda": list(branch.toolkits), "versions": dict(branch.versions)}
+            for name, branch in spec.branches.items()
         },
         "packages": {
             package.name: {
@@ -52,10 +53,10 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
             for package in in_build_order(spec.packages)
         },
         "pythons": python_order(spec),
-        "axis": [axis.name for axis in spec.matrix.gpus],
+        "axis": list(spec.gpus),
         **_cells(plan),
         "pools": {pool.name: str(pool.runs_on) for pool in spec.pools},
-        "left_out": [as_json(left_out_row(spec, one)) for one in plan.judged.left_out],
+        "left_out": [left_out_row(spec, one) for one in plan.judged.left_out],
         "sentences": {key: reasons.say(key) for key in _SENTENCES},
         **Tables(spec, plan.judged.cells).as_data(),
     }
@@ -94,12 +95,12 @@ def _cells(plan: Plan) -> dict[str, Any]:
     routes, installs = Rows(), Rows()
     cells = [
         {
-            **as_json(axes_row(cell)),
+            **axes_row(cell),
             "packages": [variant.package for variant in cell.variants],
             "driver": needed_driver(plan.spec, cell, None),
             "install": installs.index(_installs(plan.spec, cell, shared)),
             "shard": shards[cell.branch, cell.suffix],
-            "route": routes.index(as_json(route_rows(route))),
+            "route": routes.index(route_row(route)),
             "tested": [stage.name for stage in stages_that_test() if stage in route.pools],
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)

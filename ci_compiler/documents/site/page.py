@@ -52,7 +52,7 @@ def _summary(plan: Plan) -> str:
     spec, cells = plan.spec, plan.judged.cells
     titles = [package.title for package in in_build_order(spec.packages) if package.repository is None]
     gpus = {cell.gpu for cell in cells} - {CPU}
-    toolkits = {spec.branches[cell.branch].cuda for cell in cells}
+    toolkits = {cell.cuda for cell in cells} - {""}
     return (
         f"{_counted(sum(len(cell.variants) for cell in cells), 'variant')} of {reasons.listed(titles)}, each built for "
         f"one of {_counted(len(gpus), 'GPU architecture')} or for the CPU alone, for one of "

@@ -115,7 +115,7 @@ class Tables:
         return {branch: self._by_python(finder, branch) for branch in ("", *self.spec.branches)}
 
     def _by_python(self, finder: Finder, branch: str) -> dict[str, dict[str, list[list[int]]]]:
-        pythons = self.spec.matrix.pythons
+        pythons = self.spec.pythons
         found = {
             python: {workload.value: self._by_machine(finder, branch, python, workload) for workload in Workload}
             for python in ("", *(pythons if len(pythons) > 1 else ()))

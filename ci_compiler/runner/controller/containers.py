@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, nearest, wrong
@@ -54,6 +55,17 @@ _SHORT, _LONG = 120, 3600
 
 class EngineError(Exception):
     """The engine failed; the text is one line."""
+
+
+@contextmanager
+def engine_errors() -> Iterator[None]:
+    """Within it, an OSError or an InputError becomes an EngineError."""
+    try:
+        yield
+    except OSError as error:
+        raise EngineError(f"{error.filename}: {error.strerror}" if error.filename else error.strerror) from None
+    except InputError as error:
+        raise EngineError(str(error)) from None
 
 
 class InstanceStatus(StrEnum):
@@ -175,11 +187,8 @@ class ContainerEngine:
         """Free bytes on the file system of the engine's volumes and containers."""
         template = "{{.Store.VolumePath}}" if self.kind == "podman" else "{{.DockerRootDir}}"
         folder = self._ask(["info", "--format", template])
-        try:
+        with engine_errors():
             return shutil.disk_usage(_existing(Path(folder))).free
-        except OSError as error:
-            message = f"{folder}: {error.strerror}"
-            raise EngineError(message) from None
 
     def collect_garbage(self, order: RunnerOrder) -> None:
         """Runs the garbage collector of Nix on the store of the slot, in a container without network."""
@@ -216,12 +225,29 @@ class ContainerEngine:
 
     def machines(self) -> tuple[RunnerInstance, ...]:
         """The containers with the label of the controller."""
-        return tuple(self._machines())
+        fields = ("json .Name", "json .State.Status", ".State.ExitCode", "json .Config.Labels")
+        return tuple(
+            RunnerInstance(
+                name=name.removeprefix("/"),
+                status=InstanceStatus.ENDED if status in _ENDED else InstanceStatus.RUNNING,
+                exit_code=code if status in _ENDED else 0,
+                registration=int(mark(labels, "registration") or 0),
+                scope=mark(labels, "scope"),
+                pool=mark(labels, "pool"),
+                slot=int(mark(labels, "slot") or 0),
+            )
+            for name, status, code, labels in self._inspected("container", self._names(), fields)
+        )
 
     def volumes(self) -> tuple[StoreVolume, ...]:
         """The volumes with the label of the controller. Raises EngineError."""
         names = self._ask(["volume", "ls", "--quiet", "--filter", f"label={LABEL}"]).split()
-        return tuple(self._volumes(names)) if names else ()
+        return tuple(
+            StoreVolume(
+                name=name, pool=mark(labels, "pool"), slot=int(mark(labels, "slot") or 0), image=mark(labels, "image")
+            )
+            for name, labels in self._inspected("volume", names, ("json .Name", "json .Labels"))
+        )
 
     def remove_volume(self, name: str) -> None:
         """Removes the volume `name`, which no container uses. Raises EngineError."""
@@ -242,35 +268,14 @@ class ContainerEngine:
         lines = [line.strip() for line in (ended.out + ended.err).splitlines() if line.strip()]
         return lines[-1][:300] if lines else ""
 
-    def _machines(self) -> Iterator[RunnerInstance]:
-        names = self._names()
-        if not names:
-            return
-        fields = ("json .Name", "json .State.Status", ".State.ExitCode", "json .Config.Labels")
-        template = "[" + ",".join(f"{{{{{field}}}}}" for field in fields) + "]"
-        for line in self._ask(["container", "inspect", "--format", template, *names]).splitlines():
-            name, status, code, labels = json.loads(line)
-            yield RunnerInstance(
-                name=name.removeprefix("/"),
-                status=InstanceStatus.ENDED if status in _ENDED else InstanceStatus.RUNNING,
-                exit_code=code if status in _ENDED else 0,
-                registration=int(mark(labels, "registration") or 0),
-                scope=mark(labels, "scope"),
-                pool=mark(labels, "pool"),
-                slot=int(mark(labels, "slot") or 0),
-            )
-
     def _names(self) -> list[str]:
         return self._ask(["ps", "--all", "--filter", f"label={LABEL}", "--format", "{{.Names}}"]).split()
 
-    def _volumes(self, names: Sequence[str]) -> Iterator[StoreVolume]:
-        for line in self._ask(
-            ["volume", "inspect", "--format", "[{{json .Name}},{{json .Labels}}]", *names]
-        ).splitlines():
-            name, labels = json.loads(line)
-            yield StoreVolume(
-                name=name, pool=mark(labels, "pool"), slot=int(mark(labels, "slot") or 0), image=mark(labels, "image")
-            )
+    def _inspected(self, kind: str, names: Sequence[str], fields: Iterable[str]) -> list[list[Any]]:
+        """The `fields` of each of `names`, which are objects of a `kind`."""
+        template = "[" + ",".join(f"{{{{{field}}}}}" for field in fields) + "]"
+        said = self._ask([kind, "inspect", "--format", template, *names]) if names else ""
+        return [json.loads(line) for line in said.splitlines()]
 
     def _store(self, order: RunnerOrder) -> list[str]:
         return ["--volume", f"{self._stores[order.pool, order.slot]}:{STORE}"]
@@ -292,20 +297,16 @@ class ContainerEngine:
             return ""
         if ended.status:
             said = (ended.err.strip() or ended.out.strip() or f"exit code {ended.status}").splitlines()[-1]
-            message = f"{self.kind} {' '.join(words[:2])}: {said}"
-            raise EngineError(message)
+            raise EngineError(f"{self.kind} {' '.join(words[:2])}: {said}")
         return ended.out.strip()
 
     def _run(self, words: Sequence[str], jit: Secret | None = None, timeout: int = _SHORT) -> Ended:
         env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
         env |= {JIT: jit.reveal()} if jit else {}
-        try:  # in the caller's group: podman starts processes that must outlive it
+        with engine_errors():  # in the caller's group: podman starts processes that must outlive it
             ended = ask([self._program, *words], seconds=timeout, env=env, secret=jit, group=False)
-        except InputError as error:
-            raise EngineError(str(error)) from None
         if ended.status == PAST_LIMIT:
-            message = f"{self.kind} {' '.join(words[:2])}: no answer in {timeout} s"
-            raise EngineError(message)
+            raise EngineError(f"{self.kind} {' '.join(words[:2])}: no answer in {timeout} s")
         return ended
 
 

@@ -10,11 +10,12 @@ import json
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import InputError, wrong
+from ci_compiler.errors import wrong
 from ci_compiler.process import Background, ask, start
 from ci_compiler.runner.controller.containers import (
     JIT,
@@ -23,6 +24,7 @@ from ci_compiler.runner.controller.containers import (
     InstanceStatus,
     RunnerInstance,
     RunnerOrder,
+    engine_errors,
 )
 from ci_compiler.secret import Secret
 
@@ -42,73 +44,54 @@ PASSED_ON = frozenset({
 })  # fmt: skip
 """The variables of the controller that a job may see."""
 
+_IDENTITY = ("name", "registration", "scope", "pool", "slot")
+"""What the record keeps of a runner's order."""
+
 _COLLECTION = 3600
 """The time limit of a garbage collection, in seconds."""
 
 
 class ProcessEngine:
-    """An `Engine` whose machine is a process. Raises InputError if `folder` holds no runner."""
+    """A `RunnerEngine` whose runner is a process in `folder`. Raises InputError if that holds no runner."""
 
     kind = "process"
 
     def __init__(self, folder: Path, store: Path = Path("/nix/store")) -> None:
-        self._folder = folder.resolve()
+        self.folder = folder.resolve()
+        self._script, self._record = self.folder / "run.sh", self.folder / RECORD
         self._store = store
         self._child: Background | None = None
         if not os.access(self._script, os.X_OK):
             raise wrong(folder, Code.NO_RUNNER, "holds no run.sh; unpack the archive of actions/runner there")
-        if not os.access(self._folder, os.W_OK):
+        if not os.access(self.folder, os.W_OK):
             raise wrong(folder, Code.CANNOT_WRITE, "cannot be written, and a runner writes its configuration there")
-
-    @property
-    def folder(self) -> Path:
-        """The runner's folder."""
-        return self._folder
 
     def prepare(self, _: RunnerOrder) -> None:
         """Removes the files of an earlier runner. Raises EngineError if one still runs there."""
         for machine in self.machines():
             if machine.status is InstanceStatus.RUNNING:
-                message = f"{self._folder}: {machine.name} of the pool {machine.pool} runs here"
-                raise EngineError(message)
+                raise EngineError(f"{self.folder}: {machine.name} of the pool {machine.pool} runs here")
         self._forget()
 
     def room(self) -> int:
         """Free bytes on the file system of the store or, without a store, of the runner's folder."""
-        try:
-            return shutil.disk_usage(self._store if self._store.exists() else self._folder).free
-        except OSError as error:
-            raise EngineError(_line(error)) from None
+        with engine_errors():
+            return shutil.disk_usage(self._store if self._store.exists() else self.folder).free
 
     def collect_garbage(self, _: RunnerOrder) -> None:
         """Runs the garbage collector of Nix. The profiles of the machine keep their generations."""
-        try:
+        with engine_errors():
             ended = ask(["nix-collect-garbage"], seconds=_COLLECTION, env=_passed_on())
-        except InputError as error:
-            raise EngineError(str(error)) from None
         if ended.status:
-            message = f"nix-collect-garbage: {ended.said or 'failed'}"
-            raise EngineError(message)
+            raise EngineError(f"nix-collect-garbage: {ended.said or 'failed'}")
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
         """Starts `run.sh` in a session of its own, so that signals to the controller do not reach it."""
         env = _passed_on() | RUNNER_ENVIRONMENT | {JIT: jit.reveal()}
-        try:
-            self._child = child = start([os.fspath(self._script)], env=env, folder=self._folder)
-            record = {
-                "name": order.name,
-                "registration": order.registration,
-                "scope": order.scope,
-                "pool": order.pool,
-                "slot": order.slot,
-                "pid": child.pid,
-                "born": _born(child.pid),
-            }
-            self._record.write_text(json.dumps(record), "utf-8")
-        except InputError as error:
-            raise EngineError(str(error)) from None
-        except OSError as error:
-            raise EngineError(_line(error)) from None
+        with engine_errors():
+            self._child = child = start([os.fspath(self._script)], env=env, folder=self.folder)
+            record = {field: getattr(order, field) for field in _IDENTITY}
+            self._record.write_text(json.dumps({**record, "pid": child.pid, "born": _born(child.pid)}), "utf-8")
 
     def machines(self) -> tuple[RunnerInstance, ...]:
         """The runner in the record, which this controller or an earlier one started."""
@@ -120,13 +103,9 @@ class ProcessEngine:
         running = code is None if mine else _born(record["pid"]) == record["born"]
         return (
             RunnerInstance(
-                name=record["name"],
                 status=InstanceStatus.RUNNING if running else InstanceStatus.ENDED,
                 exit_code=(code or 0) if mine else 0,
-                registration=record["registration"],
-                scope=record["scope"],
-                pool=record["pool"],
-                slot=record["slot"],
+                **{field: record[field] for field in _IDENTITY},
             ),
         )
 
@@ -147,14 +126,6 @@ class ProcessEngine:
         """Always '': the output goes straight to the standard error of the controller."""
         return ""
 
-    @property
-    def _script(self) -> Path:
-        return self._folder / "run.sh"
-
-    @property
-    def _record(self) -> Path:
-        return self._folder / RECORD
-
     def _read(self) -> dict[str, Any]:
         try:
             found: dict[str, Any] = json.loads(self._record.read_text("utf-8"))
@@ -168,19 +139,13 @@ class ProcessEngine:
     def _signal(self, name: str, number: signal.Signals) -> None:
         record = self._read()
         if record.get("name") == name and _born(record["pid"]) == record["born"]:
-            try:
+            with engine_errors(), suppress(ProcessLookupError):
                 os.killpg(record["pid"], number)
-            except ProcessLookupError:
-                return
-            except OSError as error:
-                raise EngineError(_line(error)) from None
 
     def _forget(self) -> None:
-        try:
+        with engine_errors():
             for name in (*CONFIGURED, RECORD):
-                (self._folder / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise EngineError(_line(error)) from None
+                (self.folder / name).unlink(missing_ok=True)
 
 
 def _passed_on() -> dict[str, str]:
@@ -194,7 +159,3 @@ def _born(pid: int) -> int:
     except OSError:
         return -1
     return -1 if fields[0] == "Z" else int(fields[19])
-
-
-def _line(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)

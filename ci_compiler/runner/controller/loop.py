@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Never
 
 from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
@@ -30,7 +29,7 @@ from ci_compiler.runner.controller.containers import (
 )
 from ci_compiler.runner.controller.observer import Observer
 from ci_compiler.runner.controller.runner_names import RunnerName, read_name
-from ci_compiler.runner.controller.slots import READY, Phase, RunnerPlan, Slot, pause_after
+from ci_compiler.runner.controller.slots import READY, Phase, RunnerPlan, Slot
 from ci_compiler.units import duration, size
 
 POLL = 5.0
@@ -97,7 +96,7 @@ class Controller:
         try:
             instances = [one for one in self._engine.machines() if one.pool == self.work.pool]
         except EngineError as error:
-            self._cannot(Code.ENGINE_FAILS, str(error))
+            raise wrong(self.work.pool, Code.ENGINE_FAILS, str(error)) from None
         free = {slot.number: slot for slot in self.slots}
         for instance in instances:
             if instance.scope in {"", self.work.scope}:
@@ -107,12 +106,8 @@ class Controller:
                 slot.since = self._clock.passed()
                 self._say(f"{instance.name}: taken over from an earlier controller")
             elif instance.status is InstanceStatus.RUNNING:
-                self._cannot(
-                    Code.RUNS_ALREADY, f"{instance.name} runs here for {instance.scope}; wait until it finishes"
-                )
-
-    def _cannot(self, code: Code, message: str) -> Never:
-        raise wrong(self.work.pool, code, message)
+                message = f"{instance.name} runs here for {instance.scope}; wait until it finishes"
+                raise wrong(self.work.pool, Code.RUNS_ALREADY, message)
 
     def step(self) -> None:
         """Looks at everything once, and takes the next step of each slot."""
@@ -201,8 +196,7 @@ class Controller:
         self._say(f"slot {order.slot}: {size(free)} free of {size(self.work.room)}; collecting garbage")
         self._engine.collect_garbage(order)
         if (free := self._engine.room()) < self.work.room:
-            message = f"{size(free)} free and {size(self.work.room)} needed, with no more garbage to collect"
-            raise EngineError(message)
+            raise EngineError(f"{size(free)} free and {size(self.work.room)} needed, with no more garbage to collect")
 
     def _register(self, slot: Slot) -> Registration:
         """Registers a runner. A refusal leaves nothing to clean up; a lasting one at the very first ends the run."""
@@ -236,7 +230,9 @@ class Controller:
                 slot.phase = Phase.CLEANING
         else:
             if runners is not None:
-                self._check(slot, runners.get(slot.registration))
+                slot.look(runners.get(slot.registration), self._clock.passed())
+                if why := slot.stuck(self._clock.passed(), self.work.longest):
+                    self._give_up(slot, why)
             if self._draining and slot.phase is Phase.RUNNING and not slot.kept:
                 self._take_back(slot)
 
@@ -251,11 +247,6 @@ class Controller:
             self._give_up(slot, f"ended with exit code {code}" + (f": {words}" if words else ""))
         else:
             slot.ended_well = True
-
-    def _check(self, slot: Slot, runner: Runner | None) -> None:
-        slot.look(runner, self._clock.passed())
-        if why := slot.stuck(self._clock.passed(), self.work.longest):
-            self._give_up(slot, why)
 
     def _take_back(self, slot: Slot) -> None:
         """Ends an idle runner; GitHub refuses to remove the registration of a busy one."""
@@ -284,12 +275,10 @@ class Controller:
             slot.registration = found.id
         removal = self._github.remove(slot.registration) if slot.registration else Removal.ABSENT
         if removal is Removal.BUSY:
-            message = f"{slot.name}: its container is gone, but GitHub still counts it as busy"
-            raise EngineError(message)
+            raise EngineError(f"{slot.name}: its container is gone, but GitHub still counts it as busy")
         # "Not found" also answers a token that may not remove runners; such a token cannot list them either.
         if removal is Removal.ABSENT and slot.registration and self._github.named(slot.name):
-            message = f"{slot.name}: GitHub lists it but does not find it"
-            raise EngineError(message)
+            raise EngineError(f"{slot.name}: GitHub lists it but does not find it")
         self._free(slot, removal)
 
     def _free(self, slot: Slot, removal: Removal) -> None:
@@ -299,8 +288,7 @@ class Controller:
             self._say(f"{slot.name}: job done after {duration(self._clock.passed() - slot.since)}")
         elif slot.ended_well:
             # run.sh exits with 0 for most of its failures; GitHub forgets only a runner that had its job.
-            slot.next_round = self._clock.passed() + pause_after(slot.failures, self.work.host)
-            slot.failures += 1
+            slot.next_round = self._clock.passed() + slot.failed(self.work.host)
             self._say(f"{slot.name}: ended without a job")
         slot.forget()
 
@@ -308,8 +296,7 @@ class Controller:
 
     def _give_up(self, slot: Slot, why: str) -> None:
         """Cleans up a runner that is of no more use; the next one starts after a pause."""
-        pause = pause_after(slot.failures, self.work.host)
-        slot.failures += 1
+        pause = slot.failed(self.work.host)
         slot.next_round = self._clock.passed() + pause
         slot.phase = Phase.CLEANING
         self._say(f"{slot.name}: {why}; the next one starts in {duration(pause)}")
@@ -317,8 +304,7 @@ class Controller:
     def _failed(self, slot: Slot, error: EngineError | GitHubError) -> None:
         """Handles a failed step of `slot`: cleans up at once what it may have left, tries again after a pause."""
         line, wait = (error.line, error.wait) if isinstance(error, GitHubError) else (str(error), 0.0)
-        pause = max(pause_after(slot.failures, self.work.host), wait)
-        slot.failures += 1
+        pause = slot.failed(self.work.host, wait)
         now = self._clock.passed()
         if slot.phase is Phase.FREE:
             slot.next_round = now + pause

@@ -7,6 +7,7 @@ Neither is asked more often than it can take: the engine after a pause that doub
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from ci_compiler.clock import Clock
 from ci_compiler.github.errors import GitHubError
@@ -19,25 +20,18 @@ CHECK = 120.0
 """Seconds between two listings of the registrations; each takes one of the 5,000 hourly requests of a token."""
 
 
+@dataclass(slots=True)
 class Observer:
-    """Lists runners and registrations; reports on `say` what it cannot list. `seed` tells machines apart."""
+    """Lists runners and registrations; reports what it cannot list. The seed tells machines apart."""
 
-    def __init__(
-        self,
-        instances: Callable[[], Iterable[RunnerInstance]],
-        registrations: Callable[[], Iterable[Runner]],
-        clock: Clock,
-        say: Callable[[str], None],
-        seed: str,
-    ) -> None:
-        self._instances = instances
-        self._registrations = registrations
-        self._clock = clock
-        self._say = say
-        self._seed = seed
-        self._instances_due = 0.0
-        self._registrations_due = 0.0
-        self._failures = 0
+    _instances: Callable[[], Iterable[RunnerInstance]]
+    _registrations: Callable[[], Iterable[Runner]]
+    _clock: Clock
+    _say: Callable[[str], None]
+    _seed: str
+    _instances_due: float = 0.0
+    _registrations_due: float = 0.0
+    _failures: int = 0
 
     def instances(self) -> Mapping[str, RunnerInstance] | None:
         """The containers by name; None if the engine fails, or is not due after a failure."""

@@ -16,10 +16,10 @@ from ci_compiler.github.inventory import Runner
 from ci_compiler.github.registration import Registrar, Removal
 from ci_compiler.runner.controller.containers import (
     ContainerEngine,
-    EngineError,
     InstanceStatus,
     RunnerInstance,
     StoreVolume,
+    engine_errors,
 )
 from ci_compiler.runner.controller.host_runner import WORK, ProcessEngine
 from ci_compiler.runner.controller.runner_names import read_name
@@ -186,13 +186,6 @@ def remove(item: Leftover, engine: ContainerEngine | ProcessEngine | None, githu
         case LeftoverKind.VOLUME if isinstance(engine, ContainerEngine):
             engine.remove_volume(item.name)
         case LeftoverKind.ROOT:
-            _unlink(Path(item.name))
+            with engine_errors():
+                Path(item.name).unlink(missing_ok=True)
     return True
-
-
-def _unlink(link: Path) -> None:
-    try:
-        link.unlink(missing_ok=True)
-    except OSError as error:
-        message = f"{link}: {error.strerror}"
-        raise EngineError(message) from None

@@ -103,6 +103,11 @@ class Slot:
             return f"did not connect to GitHub in {duration(now - self.since)}"
         return ""
 
+    def failed(self, seed: str, least: float = 0.0) -> float:
+        """Counts a failure. Returns the seconds to wait after it, `least` or more."""
+        self.failures += 1
+        return max(pause_after(self.failures - 1, seed), least)
+
     def forget(self) -> None:
         """Resets the slot for its next cycle; the count of its failures stays."""
         fresh = Slot(number=self.number, next_round=self.next_round, failures=self.failures)

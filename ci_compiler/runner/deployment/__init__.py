@@ -1,1 +1,1 @@
-"""Deployment files for the spec's pools, one module per target; each is a pure function from the spec to texts."""
+"""Deployment files for the spec's pools: a folder of templates for each target, rendered by `kinds`."""

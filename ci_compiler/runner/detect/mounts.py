@@ -58,21 +58,20 @@ def sandboxed(trial: str) -> bool:
 
     `trial`: the path of the build folder as the build saw it, then its mountinfo.
     """
-    top, inside = _trial(trial)
-    return any(mount.point == top for mount in inside)
+    return _trial(trial)[1] is not None
 
 
 def build_folder_of(trial: str, host_mounts: Iterable[Mount]) -> str:
     """The build folder of a `trial` as the host sees it; '' if no mount of the host holds it."""
-    top, inside = _trial(trial)
-    own = next((mount for mount in inside if mount.point == top), None)
+    top, own = _trial(trial)
     return top if own is None else _outside(own, host_mounts)
 
 
-def _trial(text: str) -> tuple[str, tuple[Mount, ...]]:
-    """The folder of a trial build as the build saw it, and the mounts that it saw."""
+def _trial(text: str) -> tuple[str, Mount | None]:
+    """The folder of a trial build as the build saw it, and what was mounted there."""
     first, _, rest = text.partition("\n")
-    return first.strip(), mounts(rest)
+    top = first.strip()
+    return top, next((mount for mount in mounts(rest) if mount.point == top), None)
 
 
 def _outside(own: Mount, host_mounts: Iterable[Mount]) -> str:

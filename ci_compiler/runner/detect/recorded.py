@@ -77,7 +77,7 @@ class Recorded:
 def machine(recorded: Recorded, hardware: Hardware) -> Machine:
     """The machine that `recorded` describes."""
     system = f"{_ARCHITECTURES.get(recorded.machine, recorded.machine)}-{recorded.os_name.lower()}"
-    cpu, listed = processors(recorded.cpuinfo), lscpu(recorded.lscpu)
+    cpu, listed = processors(recorded.cpuinfo), fields(recorded.lscpu)
     flags = cpu.flags or frozenset(listed.get("Flags", "").split())
     cores = min([recorded.affinity, *filter(None, map(cpu_limit, recorded.cpu_limits))])
     sizes = [memory_total(recorded.meminfo), *filter(None, map(memory_limit, recorded.memory_limits))]
@@ -119,27 +119,22 @@ class Processors:
 
 def processors(text: str) -> Processors:
     """What /proc/cpuinfo says. A flag that one processor lacks does not count: a process may run on any of them."""
-    first: dict[str, str] = {}
-    flags: frozenset[str] | None = None
-    for line in text.splitlines():
-        key, _, value = (part.strip() for part in line.partition(":"))
-        first.setdefault(key, value)
-        if key in {"flags", "Features"}:
-            own = frozenset(value.split())
-            flags = own if flags is None else flags & own
+    first = fields(text)
     implementer, part = first.get("CPU implementer", ""), first.get("CPU part", "")
     named = f"part {part} of implementer {implementer}" if part and implementer else ""
-    return Processors(model=first.get("model name", ""), part=named, flags=flags or frozenset())
+    flags = [frozenset(found.split()) for found in re.findall(r"^(?:flags|Features)[ \t]*:(.*)$", text, re.MULTILINE)]
+    common = frozenset.intersection(*flags) if flags else frozenset()
+    return Processors(model=first.get("model name", ""), part=named, flags=common)
 
 
-def lscpu(text: str) -> dict[str, str]:
-    """The fields of lscpu's output in English, by name; the first of several with one name."""
-    fields: dict[str, str] = {}
+def fields(text: str) -> dict[str, str]:
+    """The fields of /proc/cpuinfo, or of lscpu's output in English, by name; the first of several with one name."""
+    found: dict[str, str] = {}
     for line in text.splitlines():
         key, colon, value = line.partition(":")
         if colon:
-            fields.setdefault(key.strip(), value.strip())
-    return fields
+            found.setdefault(key.strip(), value.strip())
+    return found
 
 
 def cpu_limit(text: str) -> int:

@@ -68,7 +68,7 @@ def record(*, trial: bool = True) -> Recorded:
         kernel=uname.release,
         os_release=text_of(ROOT / "etc/os-release"),
         cpuinfo=text_of(ROOT / "proc/cpuinfo"),
-        lscpu=_output("lscpu"),
+        lscpu=listed.out if (listed := answer("lscpu")) else "",
         affinity=_usable_processors(),
         cpu_limits=tuple(_cpu_limits()),
         meminfo=text_of(ROOT / "proc/meminfo"),
@@ -155,11 +155,6 @@ def _with_folders(recorded: Recorded) -> Recorded:
     }
     found = (folder(role, path, known) for role, path in paths.items())
     return replace(recorded, folders=tuple(filter(None, found)))
-
-
-def _output(*command: str) -> str:
-    found = answer(*command)
-    return found.out if found else ""
 
 
 def _usable_processors() -> int:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import wraps
 
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.hardware.machine import NOMINAL, NixInstallation, StorageFolder
 from ci_compiler.judgement import Judgement, failed, ok, skipped
-from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence
+from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence, table
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.units import GB, size
 
 _INSTALL = "install Nix, and put it on the PATH of the runner's service"
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+
+
+def _of_nix(judge: Check) -> Check:
+    """The check `judge` of the machine's Nix, skipped for a backend that uses no Nix."""
+
+    @wraps(judge)
+    def judged(work: Assignment, evidence: Evidence) -> Judgement:
+        if work.spec.backend.nix is NixUse.NONE:
+            return skipped(f"{work.spec.backend.title} builds without Nix")
+        return judge(work, evidence)
+
+    return judged
 
 
 def tools(work: Assignment, evidence: Evidence) -> Judgement:
@@ -21,6 +33,7 @@ def tools(work: Assignment, evidence: Evidence) -> Judgement:
     return work.spec.backend.check_tools(evidence.machine, evidence.tools, testing=testing)
 
 
+@_of_nix
 def store_space(work: Assignment, evidence: Evidence) -> Judgement:
     """There is space for the result, or for the closure that a test fetches, in addition to a build's own files."""
     return _space(work, evidence.machine.folder("store"), "the Nix store")
@@ -73,6 +86,7 @@ def memory(work: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"{found}, but {each}", "build on a machine, or in a container, with more memory")
 
 
+@_of_nix
 def sandbox(work: Assignment, evidence: Evidence) -> Judgement:
     """A trivial build succeeds, in the configured sandbox; Nix can fall back to building without one silently."""
     nix = evidence.machine.nix
@@ -103,6 +117,7 @@ def _unbuilt(nix: NixInstallation) -> Judgement:
     return failed(f"a trivial build fails: {nix.problem}", fix)
 
 
+@_of_nix
 def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     """Nix has the system feature that nixpkgs requires for large builds."""
     nix = evidence.machine.nix
@@ -116,23 +131,4 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"system-features lacks big-parallel (it has {' '.join(nix.features) or 'none'})", fix)
 
 
-def _of_nix(judge: Callable[[Assignment, Evidence], Judgement]) -> Callable[[Assignment, Evidence], Judgement]:
-    """The check `judge` of the machine's Nix, skipped for a backend that uses no Nix."""
-
-    def judged(work: Assignment, evidence: Evidence) -> Judgement:
-        if work.spec.backend.nix is NixUse.NONE:
-            return skipped(f"{work.spec.backend.title} builds without Nix")
-        return judge(work, evidence)
-
-    return judged
-
-
-CHECKS = (
-    Check(name="tools", judge=tools),
-    Check(name="store-space", judge=_of_nix(store_space)),
-    Check(name="build-space", judge=build_space),
-    Check(name="build-folder", judge=build_folder),
-    Check(name="memory", judge=memory),
-    Check(name="sandbox", judge=_of_nix(sandbox)),
-    Check(name="big-parallel", judge=_of_nix(big_parallel)),
-)
+CHECKS = table(tools, store_space, build_space, build_folder, memory, sandbox, big_parallel)

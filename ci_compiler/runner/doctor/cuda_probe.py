@@ -26,8 +26,7 @@ def use(path: str) -> list[dict[str, object]]:
         if code:
             text = ctypes.c_char_p()
             driver.cuGetErrorName(code, ctypes.byref(text))
-            message = f"{name} fails with {(text.value or str(code).encode()).decode(errors='replace')}"
-            raise CudaError(message)
+            raise CudaError(f"{name} fails with {(text.value or str(code).encode()).decode(errors='replace')}")
 
     call("cuInit", 0)
     count = ctypes.c_int()

@@ -8,41 +8,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ci_compiler.hardware import Toolkit, Version
+from ci_compiler.hardware import Version
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import Judgement
-from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.runner.detect.recorded import Answer
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssignedVariant:
-    """The variant to work on: its package, a cell that has it, its CUDA toolkit (None: built without CUDA)."""
-
-    name: str
-    package: Package
-    cell: Cell
-    toolkit: Toolkit | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """The work for the machine. No `stage`: any that it can run; no `subject`: any variant of `cells`."""
+    """The work for the machine. No `stage`: any that it can run; no `subject`: any variant of `cells`.
+
+    With a `subject`, `cells` has only a cell of it.
+    """
 
     spec: Spec
     cells: tuple[Cell, ...]
     stage: Stage | None = None
-    subject: AssignedVariant | None = None
+    subject: Variant | None = None
+
+    @property
+    def cell(self) -> Cell:
+        """The cell of the subject."""
+        return self.cells[0]
 
     @property
     def packages(self) -> tuple[Package, ...]:
         """The packages to build: the subject's package, or all packages of the cells."""
-        if self.subject:
-            return (self.subject.package,)
-        held = {variant.package for cell in self.cells for variant in cell.variants}
-        return tuple(package for name, package in self.spec.packages.items() if name in held)
+        variants = [self.subject] if self.subject else [variant for cell in self.cells for variant in cell.variants]
+        return tuple(self.spec.packages[name] for name in {variant.package for variant in variants})
 
     @property
     def disk(self) -> int:
@@ -111,9 +107,10 @@ class Evidence:
     answer: Answer | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """A check: its name, which the stages that need it list, and its function."""
+Check = Callable[[Assignment, Evidence], Judgement]
+"""A check. Its name in the stages is that of its function, with hyphens."""
 
-    name: str
-    judge: Callable[[Assignment, Evidence], Judgement]
+
+def table(*checks: Check) -> dict[str, Check]:
+    """The checks by name, in the given order."""
+    return {check.__name__.replace("_", "-"): check for check in checks}

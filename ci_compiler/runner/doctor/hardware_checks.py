@@ -5,7 +5,7 @@ from __future__ import annotations
 from ci_compiler.hardware import CPU, Toolkit
 from ci_compiler.hardware.machine import GpuDevice, driver_number, lowest_driver, missing_flags
 from ci_compiler.judgement import Judgement, failed, ok, skipped
-from ci_compiler.runner.doctor.evidence import Assignment, Check, CudaAttempt, Evidence
+from ci_compiler.runner.doctor.evidence import Assignment, CudaAttempt, Evidence, table
 
 DRIVER_LINK = "/run/opengl-driver/lib"
 """Where programs of nixpkgs look for the driver (nixpkgs, addDriverRunpath)."""
@@ -18,7 +18,7 @@ def system(work: Assignment, evidence: Evidence) -> Judgement:
     """The variant's system is this machine's."""
     if work.subject is None:
         return skipped(_NO_VARIANT)
-    wanted = work.subject.cell.system
+    wanted = work.cell.system
     if evidence.machine.system == wanted:
         return ok(wanted)
     message = f"{work.subject.name} is of {wanted}, and this machine is {evidence.machine.system}"
@@ -29,8 +29,8 @@ def instructions(work: Assignment, evidence: Evidence) -> Judgement:
     """The CPU has every flag that the variant's instruction set needs."""
     if work.subject is None:
         return skipped(_NO_VARIANT)
-    hardware, isa = work.spec.hardware, work.subject.cell.isa
-    if evidence.machine.system != work.subject.cell.system:
+    hardware, isa = work.spec.hardware, work.cell.isa
+    if evidence.machine.system != work.cell.system:
         return skipped("the machine is of another system")
     missing = missing_flags(hardware, isa, evidence.machine.flags)
     if not missing:
@@ -54,10 +54,10 @@ def cubin(work: Assignment, evidence: Evidence) -> Judgement:
     """At least one GPU runs the variant's machine code."""
     if work.subject is None:
         return skipped(_NO_VARIANT)
-    if work.subject.cell.gpu == CPU:
+    if work.cell.gpu == CPU:
         return skipped(f"{work.subject.name} is built for no GPU")
     able, unable = _able(work, evidence)
-    wanted = work.subject.cell.gpu
+    wanted = work.cell.gpu
     if not able:
         has = ", ".join(map(_title, unable)) or "none"
         row = work.spec.hardware.gpu(wanted)
@@ -111,10 +111,7 @@ def _counts(work: Assignment, one: CudaAttempt) -> bool:
 
 def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[GpuDevice]]:
     """The GPUs that run the tested variants, and those that do not."""
-    hardware, subject = work.spec.hardware, work.subject
-    if subject is not None and subject.cell.gpu == CPU:
-        return [], list(evidence.machine.gpus)
-    wanted = {subject.cell.gpu} if subject else {cell.gpu for cell in work.cells if cell.gpu != CPU}
+    hardware, wanted = work.spec.hardware, {cell.gpu for cell in work.cells if cell.gpu != CPU}
     able = [
         device for device in evidence.machine.gpus if any(device.runs(hardware, hardware.gpu(name)) for name in wanted)
     ]
@@ -124,11 +121,9 @@ def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[G
 def _toolkits(work: Assignment, devices: list[GpuDevice]) -> list[Toolkit]:
     """The CUDA toolkits of the variants that `devices` test, oldest first."""
     hardware = work.spec.hardware
-    if work.subject is not None:
-        return [work.subject.toolkit] if work.subject.toolkit else []
     gpus = {cell.gpu for cell in work.cells if cell.gpu != CPU}
     run = {name for name in gpus if any(device.runs(hardware, hardware.gpu(name)) for device in devices)}
-    versions = {work.spec.branches[cell.branch].cuda for cell in work.cells if cell.gpu in run}
+    versions = {cell.cuda for cell in work.cells if cell.gpu in run}
     return sorted(map(hardware.toolkit, versions), key=lambda one: one.version)
 
 
@@ -136,11 +131,4 @@ def _title(device: GpuDevice) -> str:
     return f"{device.name} ({device.sm}{', MIG' if device.mig else ''})"
 
 
-CHECKS = (
-    Check(name="system", judge=system),
-    Check(name="instructions", judge=instructions),
-    Check(name="gpu", judge=gpu),
-    Check(name="cubin", judge=cubin),
-    Check(name="driver", judge=driver),
-    Check(name="cuda", judge=cuda),
-)
+CHECKS = table(system, instructions, gpu, cubin, driver, cuda)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ci_compiler.backends.protocol import SecretEvidence
 from ci_compiler.clock import TOLERANCE, day_of, minute_of
 from ci_compiler.judgement import Judgement, failed, ok, skipped
-from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence
+from ci_compiler.runner.doctor.evidence import Assignment, Evidence, table
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.stages import BUILD, PUBLISH
 from ci_compiler.units import release
@@ -67,8 +67,4 @@ def _minutes_ahead(work: Assignment) -> int:
     return publishing if work.stage is PUBLISH else work.spec.timeouts[BUILD] + publishing
 
 
-CHECKS = (
-    Check(name="clock", judge=clock),
-    Check(name="runner", judge=runner),
-    Check(name="token", judge=token),
-)
+CHECKS = table(clock, runner, token)

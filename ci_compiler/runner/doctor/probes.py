@@ -96,11 +96,9 @@ def cached_libraries(text: str, name: str, machine: str) -> tuple[str, ...]:
 def _loader_cache() -> str:
     """The loader's cache as text. The folder of ldconfig is often missing from a user's PATH."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-    for folder in path.split(os.pathsep):
-        if Path(folder, "ldconfig").is_file():
-            found = answer(str(Path(folder, "ldconfig")), "-p")
-            return found.out if found else ""
-    return ""
+    program = shutil.which("ldconfig", path=path)
+    found = answer(program, "-p") if program else None
+    return found.out if found else ""
 
 
 # The clock.

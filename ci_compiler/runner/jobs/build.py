@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 
 from ci_compiler.backends.checkout import JobCheckout
-from ci_compiler.backends.job import BuildOrder
+from ci_compiler.backends.job import BuildOrder, NeededVariant
 from ci_compiler.codes import Code
-from ci_compiler.errors import InputError, StageError, wrong
+from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.recipes import nix_text as nix
+from ci_compiler.recipes.render import ARCHIVE
 from ci_compiler.runner.detect.this_machine import this_machine
-from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, write_manifest
-from ci_compiler.runner.jobs.needs import needed
-from ci_compiler.runner.jobs.output import output_folder
-from ci_compiler.runner.jobs.programs import programs_of
-from ci_compiler.runner.jobs.secrets import Secrets
-from ci_compiler.runner.jobs.summary import add_row
-from ci_compiler.runner.jobs.targets import find
-from ci_compiler.spec.model import Spec
+from ci_compiler.runner.jobs.setting import Secrets, output_folder, programs_of
+from ci_compiler.runner.jobs.summary import add_row, reporting
+from ci_compiler.runner.targets import find
+from ci_compiler.spec.model import Repository, Spec
 from ci_compiler.stages import BUILD
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import RECIPES, recipe_path, variant_name
 from ci_compiler.workflows.variant import MANIFEST_FILE
 
 LOG = "build.log"
@@ -35,13 +33,8 @@ def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Se
     """
     built = find(spec, name, branch)
     output_folder(out, (MANIFEST_FILE, LOG))
-    started = datetime.now(UTC)
-    try:
+    with reporting(name, BUILD):
         manifest = _build(spec, root, built, out, secrets)
-    except (StageError, InputError) as error:
-        passed, told = (datetime.now(UTC) - started).total_seconds(), [error.findings[0].message]
-        add_row(name=name, stage=BUILD.name, result="failed", seconds=passed, remarks=told)
-        raise
     write_manifest(manifest, out / MANIFEST_FILE)
     remarks = [f"no {stage}: {reason}" for stage, reason in manifest.untested.items()]
     if not manifest.built:
@@ -53,8 +46,8 @@ def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Se
 
 def _build(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets) -> Manifest:
     commit = _commit(spec, root, built)
-    programs = programs_of(spec, root, secrets, job_seconds(spec.timeouts[BUILD]), built=built, folder=out)
-    order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=needed(spec, built), log=out / LOG)
+    programs = programs_of(spec, root, secrets, spec.timeouts[BUILD], built=built, folder=out)
+    order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=tuple(_needed(spec, built)), log=out / LOG)
     result = programs.build(order)
     machine = this_machine(spec.hardware, trial=False)
     return Manifest(
@@ -63,7 +56,7 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secr
         version=built.version,
         branch=built.cell.branch,
         commit=commit,
-        nixpkgs=spec.branches[built.cell.branch].nixpkgs,
+        nixpkgs=spec.branches[built.cell.branch].pin(built.cell.cuda).nixpkgs,
         backend=spec.backend,
         derivation=result.derivation,
         store_path=result.store_path,
@@ -76,6 +69,23 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secr
         machine=Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores),
         untested={stage.name: reason for stage, reason in built.route.skipped.items() if stage.is_test},
     )
+
+
+def _needed(spec: Spec, built: BuiltVariant) -> Iterator[NeededVariant]:
+    """The variants of the same cell that `built` is built with, also those that another repository builds."""
+    for package in spec.packages[built.variant.package].needs:
+        name, repository = variant_name(package, built.cell.suffix), spec.packages[package].repository
+        expression = _expression(repository, built.cell.branch, recipe_path(name)) if repository else ""
+        yield NeededVariant(name=name, recipe=recipe_path(name), expression=expression)
+
+
+def _expression(repository: Repository, branch: str, file: str) -> str:
+    """The derivation of the recipe `file` of another repository."""
+    archive = {
+        "url": nix.string(ARCHIVE.format(repository=repository.name, rev=repository.rev[branch])),
+        "sha256": nix.string(repository.hash[branch]),
+    }
+    return f"import ((builtins.fetchTarball {nix.attributes(archive)}) + {nix.string(f'/{file}')}) {{ }}"
 
 
 def _commit(spec: Spec, root: Path, built: BuiltVariant) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.lookup import BuiltVariant
@@ -41,20 +42,8 @@ class Expectation:
         return json.dumps(asdict(self))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Override:
-    """Expectations given by the user in place of the spec's; None: as in the spec."""
-
-    version: str | None = None
-    cuda: str | None = None
-    architectures: tuple[str, ...] | None = None
-
-
-AS_THE_SPEC_SAYS = Override()
-
-
-def expectation(spec: Spec, built: BuiltVariant, stage: Stage, override: Override = AS_THE_SPEC_SAYS) -> Expectation:
-    """What `stage` expects when it tests `built`."""
+def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> Expectation:
+    """What `stage` expects when it tests `built`. `given` replaces fields of the result."""
     cell, package = built.cell, spec.packages[built.variant.package]
     rows, declared = checks(), package.smoke.on(gpu=stage.needs_gpu) if package.smoke else None
     row = rows["packages"].get(package.attribute) or rows["other"] | {"module": package.attribute.replace("-", "_")}
@@ -62,10 +51,10 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, override: Overrid
         row = rows["declared"]  # in place of what the tool would check
     gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
     on_gpu = stage.needs_gpu and gpu is not None
-    made = Expectation(
+    wanted = Expectation(
         module=row["module"],
         version=built.version,
-        cuda=spec.branches[cell.branch].cuda if gpu else "",
+        cuda=cell.cuda,
         architectures=(f"sm_{gpu.name.removeprefix('sm')}",) if gpu else (),
         cudnn=gpu is not None and gpu.cudnn,
         dispatch=tuple(rows["dispatch"].get(cell.isa, ())),
@@ -75,5 +64,4 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, override: Overrid
         gpu_numerics=(*row["numerics"], *row["gpu-numerics"]) if on_gpu else (),
         script=declared.python if declared else "",
     )
-    given = {name: value for name, value in asdict(override).items() if value is not None}
-    return replace(made, **given)
+    return replace(wanted, **given)

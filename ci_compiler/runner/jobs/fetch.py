@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ci_compiler.backends.job import BackendPrograms
-from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
-from ci_compiler.runner.jobs.programs import programs_of
+from ci_compiler.runner.jobs.setting import programs_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD, stages
 from ci_compiler.variant import recipe_path
@@ -31,5 +30,5 @@ def fetch_beside(spec: Spec, root: Path, name: str) -> None:
 
 
 def _programs(spec: Spec, root: Path, folder: Path) -> BackendPrograms:
-    seconds = job_seconds(max(spec.timeouts[stage] for stage in stages() if stage is not BUILD))
-    return programs_of(spec, root, {}, seconds, folder=folder)
+    minutes = max(spec.timeouts[stage] for stage in stages() if stage is not BUILD)
+    return programs_of(spec, root, {}, minutes, folder=folder)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ci_compiler.backends import backend_of
 from ci_compiler.backends.protocol import Backend
@@ -25,7 +25,6 @@ from ci_compiler.variant import ATTRIBUTE
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _PIN = re.compile(rf"({_COMMIT.pattern})?")
 
-Value = TypeVar("Value")
 Reader = Callable[[Any], Any]
 
 
@@ -99,7 +98,7 @@ def read_manifest(path: Path) -> Manifest:
     for name in filter(data.__contains__, names):
         try:
             values[name] = readers[name](data[name])
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             problems.append(f"the value of {name!r} is not one that a build writes")
     if problems:
         raise _broken(path, *problems)
@@ -122,50 +121,23 @@ def _broken(path: Path, *problems: str) -> InputError:
     return InputError([Finding(place=place, code=Code.BROKEN_MANIFEST, message=problem) for problem in problems])
 
 
-# Each of these functions reads one value. They raise ValueError, TypeError or KeyError.
+# Readers of one value. They raise ValueError, TypeError, KeyError or AttributeError.
 
 
-def _matching(pattern: re.Pattern[str]) -> Callable[[Any], str]:
-    def read(value: Any) -> str:
-        if not pattern.fullmatch(value):
+def _if(valid: Callable[[Any], object]) -> Reader:
+    """Reads a value that is `valid`."""
+
+    def read(value: Any) -> Any:
+        if not valid(value):
             raise ValueError
-        return str(value)
-
-    return read
-
-
-def _only(kind: type[Value]) -> Callable[[Any], Value]:
-    def read(value: Any) -> Value:
-        if type(value) is not kind:
-            raise TypeError
         return value
 
     return read
 
 
-def _line(value: Any) -> str:
-    if not (isinstance(value, str) and value.isprintable()):
-        raise ValueError
-    return value
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError
-    return value
-
-
-def _seconds(value: Any) -> float:
-    if type(value) not in {int, float} or not 0 <= value < math.inf:
-        raise ValueError
-    return float(value)
-
-
-def _moment(value: Any) -> str:
-    if not (isinstance(value, str) and value.endswith("Z")):
-        raise ValueError
-    datetime.fromisoformat(value)
-    return value
+_line = _if(lambda value: isinstance(value, str) and value.isprintable())
+_count = _if(lambda value: type(value) is int and value >= 0)
+_dict = _if(lambda value: type(value) is dict)
 
 
 def _output_readers(backend: Any) -> dict[str, Reader]:
@@ -174,12 +146,12 @@ def _output_readers(backend: Any) -> dict[str, Reader]:
         forms = backend_of(backend).forms
     except (KeyError, TypeError):
         return dict.fromkeys(("derivation", "store_path", "outputs", "closure"), _unread)
-    path, content = _matching(forms.path), _matching(forms.content)
+    path, content = _if(forms.path.fullmatch), _if(forms.content.fullmatch)
     return {
-        "derivation": _matching(forms.derivation),
+        "derivation": _if(forms.derivation.fullmatch),
         "store_path": path,
-        "outputs": lambda value: tuple(map(path, _only(list)(value))),
-        "closure": lambda value: {path(key): content(digest) for key, digest in _only(dict)(value).items()},
+        "outputs": lambda value: tuple(map(path, _if(lambda paths: type(paths) is list)(value))),
+        "closure": lambda value: {path(key): content(digest) for key, digest in _dict(value).items()},
     }
 
 
@@ -188,28 +160,28 @@ def _unread(_: Any) -> None:
 
 
 def _machine(value: Any) -> Builder:
-    row = _only(dict)(value)
+    row = _dict(value)
     if set(row) != {"system", "cpu", "cores"}:
         raise KeyError
     return Builder(system=_line(row["system"]), cpu=_line(row["cpu"]), cores=_count(row["cores"]))
 
 
 def _untested(value: Any) -> dict[str, str]:
-    return {stage_of(stage).name: _line(reason) for stage, reason in _only(dict)(value).items()}
+    return {stage_of(stage).name: _line(reason) for stage, reason in _dict(value).items()}
 
 
 _READERS: dict[str, Reader] = {
-    "name": _matching(ATTRIBUTE),
-    "package": _matching(ATTRIBUTE),
+    "name": _if(ATTRIBUTE.fullmatch),
+    "package": _if(ATTRIBUTE.fullmatch),
     "version": _line,
     "branch": _line,
-    "commit": _matching(_COMMIT),
-    "nixpkgs": _matching(_PIN),
+    "commit": _if(_COMMIT.fullmatch),
+    "nixpkgs": _if(_PIN.fullmatch),
     "backend": backend_of,
     "closure_size": _count,
-    "started": _moment,
-    "seconds": _seconds,
-    "built": _only(bool),
+    "started": _if(lambda value: value.endswith("Z") and datetime.fromisoformat(value)),
+    "seconds": _if(lambda value: type(value) in {int, float} and 0 <= value < math.inf),
+    "built": _if(lambda value: type(value) is bool),
     "machine": _machine,
     "untested": _untested,
 }

@@ -1,4 +1,4 @@
-"""Publishing a build from its branch, unless it is already published."""
+"""Publishing a build from its branch, unless it is already published; a scheduled run asks that before it builds."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from pathlib import Path
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.job import BackendPrograms
 from ci_compiler.codes import Code
-from ci_compiler.errors import InputError, StageError, failure
-from ci_compiler.runner.jobs.limits import job_seconds
+from ci_compiler.errors import failure
 from ci_compiler.runner.jobs.manifest import Manifest
-from ci_compiler.runner.jobs.output import output_folder
-from ci_compiler.runner.jobs.programs import programs_of
-from ci_compiler.runner.jobs.secrets import Secrets
-from ci_compiler.runner.jobs.summary import add_row
-from ci_compiler.runner.jobs.targets import find
+from ci_compiler.runner.jobs.setting import Secrets, output_folder, programs_of, taking_secrets
+from ci_compiler.runner.jobs.summary import add_row, reporting
+from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import PUBLISH
 from ci_compiler.workflows.variant import PUBLISHED
+
+_LOOK_UP_MINUTES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +49,11 @@ def publish(
     """
     name = manifest.name
     built = find(spec, name, manifest.branch)
-    programs = partial(
-        programs_of, spec, root, secrets, job_seconds(spec.timeouts[PUBLISH]), built=built, folder=folder
-    )
+    programs = partial(programs_of, spec, root, secrets, spec.timeouts[PUBLISH], built=built, folder=folder)
     output_folder(out, (PUBLISHED,))
     start = time.monotonic()
-    try:
+    with reporting(name, PUBLISH):
         outcome = _publish(spec, root, manifest, programs, again=again)
-    except (StageError, InputError) as error:
-        passed, remarks = time.monotonic() - start, [error.findings[0].message]
-        add_row(name=name, stage=PUBLISH.name, result="failed", seconds=passed, remarks=remarks)
-        raise
     result = "published" if outcome.published else "published already"
     passed, size = time.monotonic() - start, manifest.closure_size
     add_row(name=name, stage=PUBLISH.name, result=result, seconds=passed, size=size, remarks=[outcome.result])
@@ -72,7 +65,7 @@ def publish(
 def _publish(
     spec: Spec, root: Path, manifest: Manifest, make: Callable[[], BackendPrograms], *, again: bool
 ) -> Outcome:
-    version = spec.branches[manifest.branch].versions[manifest.package]
+    version = spec.branches[manifest.branch].versions.get(manifest.package, manifest.version)
     if manifest.version != version:
         message = f"was built as version {manifest.version}, and {manifest.branch} is at {version}; build it again"
         raise failure(manifest.name, Code.OTHER_VERSION, message)
@@ -82,3 +75,14 @@ def _publish(
         return Outcome(published=False, result=f"published already: {shown}")
     programs.publish(manifest)
     return Outcome(published=True, result=f"{manifest.version} from {manifest.branch} at {manifest.commit[:12]}")
+
+
+def is_published(spec: Spec, root: Path, branch: str, name: str) -> bool:
+    """Whether the build of `name` on `branch` is published, as far as the spec's backend distinguishes builds.
+
+    `root` is a checkout of the branch. Raises InputError and StageError if the backend cannot be asked.
+    """
+    built = find(spec, name, branch)
+    with taking_secrets() as secrets:
+        programs = programs_of(spec, root, secrets, _LOOK_UP_MINUTES, built=built)
+        return programs.is_published(name, built.version, built.recipe)

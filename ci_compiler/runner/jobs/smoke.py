@@ -14,7 +14,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -32,14 +32,13 @@ from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.doctor.diagnosis import work_of
 from ci_compiler.runner.doctor.evidence import ClockReading, CudaAttempt, Evidence
 from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
-from ci_compiler.runner.jobs.expectation import AS_THE_SPEC_SAYS, Expectation, Override, expectation
+from ci_compiler.runner.jobs.expectation import Expectation, expectation
 from ci_compiler.runner.jobs.junit import TestResult, junit
-from ci_compiler.runner.jobs.limits import job_seconds
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
-from ci_compiler.runner.jobs.output import output_folder
-from ci_compiler.runner.jobs.programs import programs_of
+from ci_compiler.runner.jobs.setting import output_folder, programs_of
 from ci_compiler.runner.jobs.summary import add_row, add_table
-from ci_compiler.runner.jobs.targets import find
+from ci_compiler.runner.limits import job_seconds
+from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.smoke import SmokeTest
 from ci_compiler.spec.values import PLACEHOLDER, variant_values
@@ -72,14 +71,17 @@ _CRASHES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmokeSubject:
-    """What to test: a variant, by a stage, in an interpreter. `store_path` is '' for an interpreter of the user."""
+    """What to test: a variant, by a stage, in an interpreter. `store_path` is '' for an interpreter of the user.
+
+    `given`: expectations of the user in place of the spec's, by the fields of `Expectation`.
+    """
 
     spec: Spec
     built: BuiltVariant
     stage: Stage
     interpreter: Interpreter
+    given: Mapping[str, Any]
     store_path: str = ""
-    override: Override = AS_THE_SPEC_SAYS
 
     @property
     def name(self) -> str:
@@ -89,16 +91,20 @@ class SmokeSubject:
     @property
     def expectation(self) -> Expectation:
         """What the test expects."""
-        wanted = expectation(self.spec, self.built, self.stage, self.override)
-        script = os.fspath(Path(wanted.script).absolute()) if wanted.script else ""
-        return replace(wanted, script=script, paths=self.interpreter.paths, store_path=self.store_path)
+        own = {"paths": self.interpreter.paths, "store_path": self.store_path}
+        wanted = expectation(self.spec, self.built, self.stage, **own, **self.given)
+        return replace(wanted, script=os.fspath(Path(wanted.script).absolute()) if wanted.script else "")
+
+    @property
+    def declared(self) -> SmokeTest | None:
+        """The test that the spec declares for the stage."""
+        smoke = self.spec.packages[self.built.variant.package].smoke
+        return smoke.on(gpu=self.stage.needs_gpu) if smoke else None
 
     @property
     def program(self) -> SmokeTest | None:
         """The declared test that runs a program of the package; None for a test by the interpreter."""
-        smoke = self.spec.packages[self.built.variant.package].smoke
-        declared = smoke.on(gpu=self.stage.needs_gpu) if smoke else None
-        return declared if declared and declared.run else None
+        return self.declared if self.declared and self.declared.run else None
 
     @property
     def values(self) -> dict[str, str]:
@@ -108,7 +114,7 @@ class SmokeSubject:
 
 
 def of_manifest(
-    spec: Spec, name: str, branch: str, stage: Stage, path: Path, override: Override, *, scratch: Path
+    spec: Spec, name: str, branch: str, stage: Stage, path: Path, given: Mapping[str, Any], *, scratch: Path
 ) -> SmokeSubject:
     """The build of the manifest at `path`, in its own interpreter. Raises InputError and StageError.
 
@@ -117,8 +123,7 @@ def of_manifest(
     manifest = read_manifest(path)
     expect(manifest, path, name=name, branch=branch or manifest.branch)
     built = find(spec, name, manifest.branch)
-    seconds = job_seconds(spec.timeouts[stage])
-    programs = programs_of(spec, Path.cwd(), {}, seconds, built=built, folder=path.parent)
+    programs = programs_of(spec, Path.cwd(), {}, spec.timeouts[stage], built=built, folder=path.parent)
     if not programs.closure(manifest):
         message = f"{manifest.store_path} is not in this machine's store; `ci-runner fetch {path}` brings it there"
         raise failure(name, Code.CLOSURE_MISSING, message)
@@ -129,22 +134,22 @@ def of_manifest(
         stage=stage,
         interpreter=interpreter,
         store_path=interpreter.home,
-        override=override,
+        given=given,
     )
     if not interpreter.program and subject.program is None:
         raise failure(interpreter.home, Code.NO_PYTHON_PACKAGE, interpreter.lacks)
     return subject
 
 
-def of_python(spec: Spec, name: str, branch: str, stage: Stage, given: Path, override: Override) -> SmokeSubject:
-    """The package in the interpreter `given`, whoever built it. Raises InputError and StageError."""
-    program = shutil.which(given)
+def of_python(spec: Spec, name: str, branch: str, stage: Stage, python: Path, given: Mapping[str, Any]) -> SmokeSubject:
+    """The package in the interpreter `python`, whoever built it. Raises InputError and StageError."""
+    program = shutil.which(python)
     if program is None:
-        raise failure(str(given), Code.NO_PYTHON, "is not an executable program")
+        raise failure(str(python), Code.NO_PYTHON, "is not an executable program")
     # The link is not resolved: Python finds a virtual environment by the path of the link.
     interpreter = Interpreter(program=os.path.abspath(program))  # noqa: PTH100
     built = find(spec, name, branch)
-    return SmokeSubject(spec=spec, built=built, stage=stage, interpreter=interpreter, override=override)
+    return SmokeSubject(spec=spec, built=built, stage=stage, interpreter=interpreter, given=given)
 
 
 def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
@@ -153,11 +158,7 @@ def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
     start = time.monotonic()
     results, found = hardware(subject)
     if any(result.verdict is CheckVerdict.FAILED for result in results):
-        reason = "this machine cannot run the variant, so it was not imported"
-        results += [
-            TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason)
-            for name in ([DECLARED] if subject.program else planned(subject.expectation))
-        ]
+        results += _skipped(subject, results, "this machine cannot run the variant, so it was not imported")
     elif subject.program:
         results.append(run_program(subject, subject.program, found, out / LOG))
     else:
@@ -192,8 +193,8 @@ def hardware(subject: SmokeSubject) -> tuple[list[TestResult], tuple[CudaAttempt
         clock=ClockReading(now=int(time.time())),
         cuda=tuple(probes.cuda()) if on_gpu and own else (),
     )
-    checks = [check for check in HARDWARE if check.name in subject.stage.checks and (own or check.name != "cuda")]
-    judged = [(check.name, check.judge(work, evidence)) for check in checks]
+    names = [name for name in HARDWARE if name in subject.stage.checks and (own or name != "cuda")]
+    judged = [(name, HARDWARE[name](work, evidence)) for name in names]
     results = [TestResult(check=f"machine-{name}", verdict=one.verdict, message=one.message) for name, one in judged]
     return results, evidence.cuda
 
@@ -245,10 +246,15 @@ def probed(subject: SmokeSubject, found: Sequence[CudaAttempt], log: Path) -> li
     if begun or ended.status != 0:
         message = _crash(subject, ended, begun or "starting", log)
         results.append(TestResult(check=begun or "interpreter", verdict=CheckVerdict.FAILED, message=message))
+    return results + _skipped(subject, results, "not reached, because an earlier check ended the test")
+
+
+def _skipped(subject: SmokeSubject, results: Iterable[TestResult], reason: str) -> list[TestResult]:
+    """A result for each planned check that has none."""
     made = {result.check for result in results}
-    left = [name for name in planned(subject.expectation) if name not in made]
-    reason = "not reached, because an earlier check ended the test"
-    return results + [TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason) for name in left]
+    names = [DECLARED] if subject.program else planned(subject.expectation)
+    left = [name for name in names if name not in made]
+    return [TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason) for name in left]
 
 
 def _row(line: str) -> dict[str, Any] | None:
@@ -277,7 +283,8 @@ def _environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> Iterato
     """The whole environment of the probe, and an empty folder that is its home and working directory."""
     kept = (*_KEPT, *(() if subject.store_path else ("LD_LIBRARY_PATH",)))  # the user's interpreter may need it
     env = {name: os.environ[name] for name in kept if name in os.environ}
-    env |= {f"VARIANT_{name.upper()}": value for name, value in subject.values.items()}
+    if subject.declared:
+        env |= {f"VARIANT_{name.upper()}": value for name, value in subject.values.items()}
     with tempfile.TemporaryDirectory(prefix="ci-runner-smoke-") as empty:
         home, driver = Path(empty, "home"), Path(empty, "driver")
         home.mkdir()

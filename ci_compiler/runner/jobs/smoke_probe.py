@@ -266,21 +266,9 @@ def _distribution_version(module: str) -> str:
         raise WrongError(f"{module} does not state its version") from None
 
 
-CHECKS: dict[str, Callable[[Wanted], str]] = {
-    "version": version,
-    "cuda": cuda,
-    "architectures": architectures,
-    "cudnn": cudnn,
-    "dispatch": dispatch,
-    "extension": extension,
-}
-NUMERICS: dict[str, Callable[[str], str]] = {
-    "matmul": matmul,
-    "convolution": convolution,
-    "nms": nms,
-    "roi-align": roi_align,
-    "resnet": resnet,
-    "resample": resample,
+CHECKS = {check.__name__: check for check in (version, cuda, architectures, cudnn, dispatch, extension)}
+NUMERICS = {
+    check.__name__.replace("_", "-"): check for check in (matmul, convolution, nms, roi_align, resnet, resample)
 }
 
 

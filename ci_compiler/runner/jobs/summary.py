@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from ci_compiler.errors import InputError, StageError
+from ci_compiler.stages import Stage
 from ci_compiler.units import duration, markdown_table, markdown_text
 from ci_compiler.units import size as size_in_words
 
@@ -20,6 +24,18 @@ def add_row(*, name: str, stage: str, result: str, seconds: float, size: int = 0
     add_table(
         HEADERS, [(name, stage, result, duration(seconds), size_in_words(size) if size else "", "; ".join(remarks))]
     )
+
+
+@contextmanager
+def reporting(name: str, stage: Stage) -> Iterator[None]:
+    """Adds a row if `stage` fails for the variant `name`, with the time that it took until then."""
+    start = time.monotonic()
+    try:
+        yield
+    except (StageError, InputError) as error:
+        seconds, remarks = time.monotonic() - start, [error.findings[0].message]
+        add_row(name=name, stage=stage.name, result="failed", seconds=seconds, remarks=remarks)
+        raise
 
 
 def add_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

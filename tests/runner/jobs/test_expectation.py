@@ -10,8 +10,8 @@ from ci_compiler.hardware import tables
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.proof import checks
 from ci_compiler.runner.jobs import smoke_probe as probe
-from ci_compiler.runner.jobs.expectation import Override, expectation
-from ci_compiler.runner.jobs.targets import find
+from ci_compiler.runner.jobs.expectation import expectation
+from ci_compiler.runner.targets import find
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import CPU_TEST, GPU_TEST
 
@@ -67,7 +67,7 @@ def test_an_override_replaces_only_what_it_names() -> None:
     spec = bundled_spec()
     built = find(spec, "pytorch-python313-cuda12_8-sm90-avx512")
     usual = expectation(spec, built, CPU_TEST)
-    changed = expectation(spec, built, CPU_TEST, Override(version="9", cuda=""))
+    changed = expectation(spec, built, CPU_TEST, version="9", cuda="")
     assert (changed.version, changed.cuda, changed.architectures) == ("9", "", usual.architectures)
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ci_compiler.runner.jobs.limits import job_seconds
+from ci_compiler.runner.limits import job_seconds
 from tests.processes import has_ended, number_in, until
 from tests.runner.jobs.world import TORCH, World, recipe
 

@@ -8,7 +8,7 @@ import pytest
 
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.errors import StageError
-from ci_compiler.runner.jobs.published import is_published
+from ci_compiler.runner.jobs.publish import is_published
 from tests.checkers import require
 from tests.specs import small, spec_of
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from ci_compiler.process import ask
-from ci_compiler.runner.jobs.secrets import taking_secrets
+from ci_compiler.runner.jobs.setting import taking_secrets
 
 
 def test_no_program_inherits_a_publishing_secret(monkeypatch: pytest.MonkeyPatch) -> None:

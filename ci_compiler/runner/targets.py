@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
-from ci_compiler.plan.lookup import BuiltVariant, explain
+from ci_compiler.errors import InputError, wrong
+from ci_compiler.plan.lookup import BuiltVariant, Explanation, explain
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.model import Spec
 
@@ -15,11 +15,8 @@ def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
     Raises InputError if the branch does not build it, or if several branches build it and `branch` is ''.
     """
     told = explain(plan(spec), name)
-    if told.unknown:
-        raise wrong("NAME", Code.UNKNOWN_VARIANT, told.unknown)
     if not told.built:
-        reasons = "; ".join(one.reason for one in told.absent)
-        raise wrong("NAME", Code.VARIANT_NOT_BUILT, f"{name} is not built: {reasons}")
+        raise refusal(told)
     found = [one for one in told.built if branch in {"", one.cell.branch}]
     branches = " and ".join(one.cell.branch for one in told.built)
     if not found:
@@ -27,3 +24,11 @@ def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
     if len(found) > 1:
         raise wrong("--branch", Code.WHICH_BRANCH, f"{name} is built on {branches}; name one")
     return found[0]
+
+
+def refusal(told: Explanation) -> InputError:
+    """The error for a name that no branch builds."""
+    if told.unknown:
+        return wrong("NAME", Code.UNKNOWN_VARIANT, told.unknown)
+    reasons = "; ".join(one.reason for one in told.absent)
+    return wrong("NAME", Code.VARIANT_NOT_BUILT, f"{told.name} is not built: {reasons}")

@@ -1,0 +1,161 @@
+"""Deployment files for the spec's pools: which pools a target serves, and the facts that its templates show.
+
+`systemd`, `quadlet` and `nixos` run controllers (`ci-runner start POOL`) on machines with rootless podman. Only the
+controller gets the credential and the engine's socket; the containers of jobs get neither.
+
+`arc` configures the Actions Runner Controller (gha-runner-scale-set) in Kubernetes, one Helm release per pool. There, a
+pool whose `runs-on` is a name is a runner scale set of that name. On request, a pool with labels becomes one too: it is
+named after the pool and gets the labels when it is created. `containerMode` stays unset: jobs run in the pool's own
+image, and the chart then keeps its entry point.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ci_compiler import __version__
+from ci_compiler.codes import Code
+from ci_compiler.errors import ExitCode, Finding, InputError
+from ci_compiler.files.drift import MARK
+from ci_compiler.recipes.nix_text import string
+from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, pins
+from ci_compiler.runner.deployment.rendering import FOLDER, Facts, render, text_of
+from ci_compiler.runner.limits import longest, most_disk
+from ci_compiler.spec.build import BUNDLED_SHOWN
+from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.stages import BUILD
+from ci_compiler.workflows.writer import dump, quoted
+
+ARC = "arc"
+"""The target that serves runner scale sets."""
+
+PREFIX = "/opt/ci-compiler"
+"""Where the toolkit is installed on a machine, as in the images."""
+
+CONFIGURATION = "/etc/ci-runner"
+"""The folder of the controllers' configuration on a machine: spec, repository, credential."""
+
+SPEC = f"{CONFIGURATION}/ci-matrix.yaml"
+"""The path of the spec on a machine."""
+
+STOPPING = 3600
+"""Seconds that a controller gets after the longest job, to remove its container and its registration."""
+
+USER = 1001
+"""The id of the user and the group in the images."""
+
+SHARED_MEMORY = 8
+"""One part in so many of a pod's memory may be shared memory, through which torch's data loaders pass batches."""
+
+RESTART = {"Restart": "always", "RestartSec": "30", "RestartPreventExitStatus": str(ExitCode.RUNNER_DEPRECATED.value)}
+"""run.sh exits with 0 after most failures, so the policy is `always`; a restart cannot fix a version that GitHub no
+longer serves (actions/runner, run-helper.sh)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """The files of a deployment by their path in its folder, and findings about the pools that it leaves out."""
+
+    files: Mapping[str, str]
+    findings: tuple[Finding, ...] = ()
+
+
+def deployment(spec: Spec, target: str, *, scale_set_labels: bool = False) -> Deployment:
+    """The files of `target`, with a warning for each pool that it does not serve. Raises InputError if it serves none.
+
+    `scale_set_labels`: with `arc`, pools with labels become scale sets too.
+    """
+    served = [pool for pool in spec.pools if scale_set_labels or bool(pool.runs_on.scale_set) is (target == ARC)]
+    if not served and target == ARC:
+        message = (
+            "no pool is a runner scale set; give one `runs-on: NAME`, or deploy the label sets with --scale-set-labels"
+        )
+        raise InputError([spec.finding(("runners",), Code.NO_SCALE_SET, message, key=True)])
+    if not served:
+        message = "every pool is a runner scale set; `ci-runner deploy arc` writes their files"
+        raise InputError([spec.finding(("runners",), Code.NO_LABEL_SET, message, key=True)])
+    files = render(target, _facts(spec, target, served), [_pool_facts(spec, pool) for pool in served])
+    left_out = tuple(_left_out(spec, pool, target) for pool in spec.pools if pool not in served)
+    return Deployment(files=dict(files), findings=left_out)
+
+
+def _left_out(spec: Spec, pool: Pool, target: str) -> Finding:
+    path = ("runners", pool.name, "runs-on")
+    if target == ARC:
+        why = "is addressed by labels, so arc leaves it out; give it `runs-on: NAME`, or use --scale-set-labels"
+        return spec.finding(path, Code.LABEL_SET, f"{pool.name} {why}")
+    why = f"is a runner scale set, so {target} leaves it out; `ci-runner deploy arc` writes its files"
+    return spec.finding(path, Code.SCALE_SET, f"{pool.name} {why}", tolerated=True)
+
+
+def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
+    """The facts about the deployment as a whole. `spec-option` is '' for the bundled spec, which needs no copy."""
+    file = spec.document.file
+    settings = RESTART | dict(line.split("=", 1) for line in text_of(FOLDER / "hardening.conf").splitlines())
+    return {
+        "heading": f"{MARK} from {file}. Do not edit: change the spec, then run `ci-runner deploy {target}`.",
+        "example": next(pool.name for pool in pools),
+        "gpus": " ".join(pool.gpu for pool in pools),
+        "labels": " ".join(pool.name for pool in pools if not pool.runs_on.scale_set),
+        "spec": SPEC,
+        "spec-file": shlex.quote(file),
+        "spec-option": "" if file == BUNDLED_SHOWN else f" --spec {SPEC}",
+        "prefix": PREFIX,
+        "configuration": CONFIGURATION,
+        "toolkit": f"ci-compiler=={__version__}",
+        "user": str(USER),
+        "most-disk": str(most_disk(spec)),
+        "longest-stop": str(max(longest(spec, pool) for pool in spec.pools) + STOPPING),
+        "restart": "\n".join(f"{name}={value}" for name, value in RESTART.items()),
+        "service": "\n".join(f"{name}={value}" for name, value in settings.items()),
+        "nix-service": "\n".join(f"{name} = {string(value)};" for name, value in settings.items()),
+        # The image of a controller, as the owner publishes it (registries accept only lower case).
+        "controller-image": pins().controller.format(owner=spec.owner.lower(), version=__version__),
+        "controller-chart": pins().controller_chart,
+        "chart": pins().scale_set_chart,
+        "version": pins().chart_version,
+    }
+
+
+def _pool_facts(spec: Spec, pool: Pool) -> Facts:
+    """The facts about `pool`. Its cores, memory and disk are those of a pod."""
+    runs_on, seconds = pool.runs_on, longest(spec, pool)
+    labels = [] if runs_on.scale_set else list(runs_on.labels)
+    group = f"group {runs_on.group}, " if runs_on.group else ""
+    title = _title(spec, pool)
+    gpu = spec.hardware.gpu(pool.gpu).capability if pool.gpu else ("", "")
+    return {
+        "pool": pool.name,
+        "nix-pool": string(pool.name),
+        "title": title,
+        "nix-title": string(title),
+        "gpu": pool.gpu,
+        "no-gpu": "" if pool.gpu else "true",
+        "nix-gpu": "true" if pool.gpu else "false",
+        "capability-major": str(gpu[0]),
+        "capability-minor": str(gpu[1]),
+        "builds": "true" if BUILD in pool.stages else "",
+        "no-builds": "" if BUILD in pool.stages else "true",
+        "longest": str(seconds),
+        "stop": str(seconds + STOPPING),
+        "unit-stop": str(seconds + STOPPING + 60),
+        "runs-on": runs_on.scale_set or f"{group}[{', '.join(runs_on.labels)}]",
+        "scale-set": quoted(runs_on.scale_set or pool.name),
+        "scale-set-labels": dump({"scaleSetLabels": labels}).rstrip() if labels else "",
+        "group": quoted(runs_on.group) if runs_on.group else "",
+        "count": str(pool.count),
+        "architecture": ARCHITECTURES[pool.system],
+        "image": quoted(pool.image),
+        "cores": str(pool.cores),
+        "memory": str(pool.memory),
+        "shared-memory": str(max(1, pool.memory // SHARED_MEMORY)),
+        "disk": str(pool.disk),
+    }
+
+
+def _title(spec: Spec, pool: Pool) -> str:
+    """A pool on one line: `x86-builder (x86-64: build, cpu-test, publish)`."""
+    has = f"{spec.hardware.systems[pool.system].title}{f', {pool.gpu}' if pool.gpu else ''}"
+    return f"{pool.name} ({has}: {', '.join(map(str, pool.stages))})"

@@ -1,0 +1,101 @@
+# @heading@
+# Controllers of GitHub Actions runners. Each starts containers of its pool's image with rootless podman, one per job.
+# Only the controllers get the credential.
+{ config, lib, ... }:
+
+let
+  cfg = config.services.ci-runner;
+
+  # The spec's pools; `stop`: the seconds in which a running job must end and its container be removed.
+  known = {
+@each pool@
+    @nix-pool@ = { description = @nix-title@; gpu = @nix-gpu@; stop = @stop@; };
+@end@
+  };
+
+  served = lib.filterAttrs (name: count: known ? ${name}) cfg.pools;
+  hasGpu = lib.any (name: known.${name}.gpu) (lib.attrNames served);
+in
+{
+  options.services.ci-runner = {
+    enable = lib.mkEnableOption "controllers of GitHub Actions runners";
+
+    package = lib.mkOption {
+      type = lib.types.package;
+      description = "The package that provides bin/ci-runner.";
+    };
+
+    repository = lib.mkOption {
+      type = lib.types.str;
+      description = "The repository on GitHub.";
+      example = "my-org/build-pytorch";
+    };
+
+    credential = lib.mkOption {
+      type = lib.types.str;
+      description = "A file like gh's hosts.yml, outside the store, with a token that may administer runners.";
+      example = "/run/secrets/hosts.yml";
+    };
+@if spec-option@
+
+    spec = lib.mkOption {
+      type = lib.types.path;
+      description = "The spec that these pools are declared in.";
+      example = lib.literalExpression "./ci-matrix.yaml";
+    };
+@end@
+
+    pools = lib.mkOption {
+      type = lib.types.attrsOf (lib.types.ints.positive);
+      default = { };
+      description = "The pools of this machine, and how many runners of each it runs at a time.";
+      example = lib.literalExpression "{ x86-builder = 1; }";
+    };
+  };
+
+  config = lib.mkIf cfg.enable {
+    assertions = map (name: {
+      assertion = known ? ${name};
+      message = "services.ci-runner.pools: unknown pool ${name}; known are ${toString (lib.attrNames known)}";
+    }) (lib.attrNames cfg.pools);
+
+    virtualisation.podman.enable = true;
+    hardware.nvidia-container-toolkit.enable = lib.mkIf hasGpu true;
+
+    # The user runs podman in a session that lasts beyond logins; the controllers use its socket.
+    users.groups.ci-runner = { };
+    users.users.ci-runner = {
+      isSystemUser = true;
+      group = "ci-runner";
+      home = "/var/lib/ci-runner";
+      createHome = true;
+      linger = true;
+      autoSubUidGidRange = true;
+    };
+    systemd.user.sockets.podman.wantedBy = [ "sockets.target" ];
+
+    systemd.services = lib.mapAttrs' (name: count: lib.nameValuePair "ci-runner-${name}" {
+      description = "GitHub Actions runners of the pool ${known.${name}.description}";
+      wantedBy = [ "multi-user.target" ];
+      wants = [ "network-online.target" ];
+      after = [ "network-online.target" "nvidia-container-toolkit-cdi-generator.service" ];
+      path = [ config.virtualisation.podman.package ];
+      environment.GITHUB_REPOSITORY = cfg.repository;
+      startLimitIntervalSec = 0;
+      script = ''
+        export CONTAINER_HOST=unix:///run/user/$(id --user)/podman/podman.sock
+        export GH_CONFIG_DIR=$CREDENTIALS_DIRECTORY
+        exec ${cfg.package}/bin/ci-runner start ${name} --count ${toString count}@if spec-option@ --spec ${cfg.spec}@end@
+      '';
+      serviceConfig = {
+        User = "ci-runner";
+        WorkingDirectory = "/var/lib/ci-runner";
+        StateDirectory = "ci-runner";
+        LoadCredential = "hosts.yml:${cfg.credential}";
+        KillMode = "mixed";
+        TimeoutStopSec = known.${name}.stop;
+        @nix-service@
+      };
+    }) served;
+  };
+}
