@@ -60,7 +60,8 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
 def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
     """Each toolkit is known; each pin that compiled recipes use names a nixpkgs commit and known work-arounds."""
     path: Path_ = ("branches", branch.name)
-    compiled = next((one for one in spec.packages.values() if _compiles_on(one, branch)), None)
+    packages = spec.packages.values() if spec.backend.has_recipes else ()
+    compiled = next((one for one in packages if _compiles_on(one, branch)), None)
     for index, (cuda, pin) in enumerate(branch.toolkits.items()):
         entry = _entry(spec, branch, index, cuda)
         as_key = entry[-1] == cuda
