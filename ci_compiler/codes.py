@@ -1,4 +1,4 @@
-"""The code of every finding, and which of them are warnings.
+"""The code of every finding, with its severity.
 
 `findings.toml` documents each code; `ci_compiler.register` reads it, and a test compares the two.
 """
@@ -6,12 +6,29 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
+
+
+class Severity(StrEnum):
+    """Whether a finding stops the command (error) or is only printed (warning)."""
+
+    ERROR = "error"
+    WARNING = "warning"
 
 
 class Code(StrEnum):
     """What a finding reports: the word after its place, and the name of its page in the reference."""
 
-    ALLOW_BROKEN_DIFFERS = "allow-broken-differs"
+    severity: Severity
+
+    def __new__(cls, text: str, severity: Severity = Severity.ERROR) -> Self:
+        """The code `text`."""
+        self = str.__new__(cls, text)
+        self._value_ = text
+        self.severity = severity
+        return self
+
+    ALLOW_BROKEN_DIFFERS = "allow-broken-differs", Severity.WARNING
     ANOTHER_TORCH = "another-torch"
     BIG_PARALLEL_MISSING = "big-parallel-missing"
     BRANCH_AHEAD = "branch-ahead"
@@ -33,14 +50,14 @@ class Code(StrEnum):
     DIFFERS_FROM_SPEC = "differs-from-spec"
     DOTTED_NAME = "dotted-name"
     DUPLICATE_NAME = "duplicate-name"
-    DUPLICATE_RECIPE = "duplicate-recipe"
+    DUPLICATE_RECIPE = "duplicate-recipe", Severity.WARNING
     EMPTY_MATRIX = "empty-matrix"
     ENGINE_FAILS = "engine-fails"
     EXCLUDED = "excluded"
     FILE_DIFFERS = "file-differs"
     FOREIGN_REMOTE = "foreign-remote"
     FOREIGN_TORCH = "foreign-torch"
-    FOREIGN_TORCH_DIFFERS = "foreign-torch-differs"
+    FOREIGN_TORCH_DIFFERS = "foreign-torch-differs", Severity.WARNING
     GIT = "git"
     GIT_MISSING = "git-missing"
     GITHUB_CONFLICT = "github-conflict"
@@ -62,9 +79,9 @@ class Code(StrEnum):
     IMPOSSIBLE_MACHINE = "impossible-machine"
     IN_THE_WAY = "in-the-way"
     ISA_SYSTEM = "isa-system"
-    JOBS_DIFFER = "jobs-differ"
-    LABEL_SET = "label-set"
-    LONG_EXCLUSIONS = "long-exclusions"
+    JOBS_DIFFER = "jobs-differ", Severity.WARNING
+    LABEL_SET = "label-set", Severity.WARNING
+    LONG_EXCLUSIONS = "long-exclusions", Severity.WARNING
     MISSING_BRANCH = "missing-branch"
     MISSING_GPU = "missing-gpu"
     MISSING_HASH = "missing-hash"
@@ -80,15 +97,15 @@ class Code(StrEnum):
     NEEDS_MISSING = "needs-missing"
     NEEDS_MISSING_VARIANT = "needs-missing-variant"
     NEEDS_OTHER = "needs-other"
-    NEEDS_TORCH = "needs-torch"
+    NEEDS_TORCH = "needs-torch", Severity.WARNING
     NIX = "nix"
     NIX_FAILED = "nix-failed"
     NIX_MISSING = "nix-missing"
-    NO_CACHE = "no-cache"
+    NO_CACHE = "no-cache", Severity.WARNING
     NO_ENGINE = "no-engine"
     NO_EVENT = "no-event"
     NO_LABEL_SET = "no-label-set"
-    NO_PIN = "no-pin"
+    NO_PIN = "no-pin", Severity.WARNING
     NO_POOL = "no-pool"
     NO_PYTHON = "no-python"
     NO_PYTHON_PACKAGE = "no-python-package"
@@ -97,13 +114,13 @@ class Code(StrEnum):
     NO_RUNNER = "no-runner"
     NO_SCALE_SET = "no-scale-set"
     NO_TOKEN = "no-token"  # noqa: S105  (a code)
-    NO_VERSION = "no-version"
+    NO_VERSION = "no-version", Severity.WARNING
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
     NOTHING_TO_ADOPT = "nothing-to-adopt"
     ONE_OFF = "one-off"
     OTHER_VERSION = "other-version"
-    OVERLAY_LEFT_OUT = "overlay-left-out"
+    OVERLAY_LEFT_OUT = "overlay-left-out", Severity.WARNING
     OVERLAY_MISSING = "overlay-missing"
     PACKAGE_ATTRIBUTE = "package-attribute"
     PNAME_DIFFERS = "pname-differs"
@@ -129,8 +146,8 @@ class Code(StrEnum):
     SECRET_MISSING = "secret-missing"  # noqa: S105  (a code)
     SETUP_FAILED = "setup-failed"
     SHALLOW_CLONE = "shallow-clone"
-    SOURCE_DIFFERS = "source-differs"
-    SOURCE_LEFT_OUT = "source-left-out"
+    SOURCE_DIFFERS = "source-differs", Severity.WARNING
+    SOURCE_LEFT_OUT = "source-left-out", Severity.WARNING
     SPEC_ALIAS = "spec-alias"
     SPEC_CHARACTER = "spec-character"
     SPEC_DUPLICATE_KEY = "spec-duplicate-key"
@@ -177,11 +194,11 @@ class Code(StrEnum):
     UNUSED_BRANCH = "unused-branch"
     UNUSED_EXCLUSION = "unused-exclusion"
     UNUSED_GPU = "unused-gpu"
-    UNUSED_POOL = "unused-pool"
+    UNUSED_POOL = "unused-pool", Severity.WARNING
     VARIANT_NOT_BUILT = "variant-not-built"
-    VERSION_DIFFERS = "version-differs"
+    VERSION_DIFFERS = "version-differs", Severity.WARNING
     WHICH_BRANCH = "which-branch"
-    WORK_AROUND_DIFFERS = "work-around-differs"
+    WORK_AROUND_DIFFERS = "work-around-differs", Severity.WARNING
     WORKFLOW_TOO_LARGE = "workflow-too-large"
     WRONG_ADDRESS = "wrong-address"
     WRONG_COUNT = "wrong-count"
@@ -199,26 +216,3 @@ class Code(StrEnum):
     WRONG_TOKEN = "wrong-token"  # noqa: S105  (a code)
     WRONG_TYPE = "wrong-type"
     WRONG_VALUE = "wrong-value"
-
-
-WARNINGS = frozenset(
-    {
-        Code.ALLOW_BROKEN_DIFFERS,
-        Code.DUPLICATE_RECIPE,
-        Code.FOREIGN_TORCH_DIFFERS,
-        Code.JOBS_DIFFER,
-        Code.LABEL_SET,
-        Code.LONG_EXCLUSIONS,
-        Code.NEEDS_TORCH,
-        Code.NO_CACHE,
-        Code.NO_PIN,
-        Code.NO_VERSION,
-        Code.OVERLAY_LEFT_OUT,
-        Code.SOURCE_DIFFERS,
-        Code.SOURCE_LEFT_OUT,
-        Code.UNUSED_POOL,
-        Code.VERSION_DIFFERS,
-        Code.WORK_AROUND_DIFFERS,
-    }
-)
-"""The codes that never stop a command. All others are errors."""

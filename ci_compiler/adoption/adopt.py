@@ -32,8 +32,8 @@ from ci_compiler.adoption.known_pins import KnownPins, known_pins
 from ci_compiler.adoption.named_recipes import Recipe, named
 from ci_compiler.adoption.packages import foreign, on_branches, packages_of
 from ci_compiler.adoption.spec_text import spec_text
-from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place, Severity
+from ci_compiler.codes import Code, Severity
+from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.hardware import Hardware, tables
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import parse_spec
