@@ -41,6 +41,8 @@ class Code(StrEnum):
     CANNOT_WRITE = "cannot-write"
     CHECK_FAILED = "check-failed"
     CLOSURE_MISSING = "closure-missing"
+    COMMAND_MISSING = "command-missing"
+    COMMAND_UNUSED = "command-unused"
     COMMIT_NOT_ON_BRANCH = "commit-not-on-branch"
     CUDA_IN_CPU_RECIPE = "cuda-in-cpu-recipe"
     CUDA_IN_NAME = "cuda-in-name"
@@ -53,6 +55,7 @@ class Code(StrEnum):
     ENGINE_FAILS = "engine-fails"
     EXCLUDED = "excluded"
     FLAGS_EXCEED_ISA = "flags-exceed-isa"
+    FILE_DIFFERS = "file-differs"
     FOREIGN_REMOTE = "foreign-remote"
     FOREIGN_TORCH = "foreign-torch"
     FOREIGN_TORCH_DIFFERS = "foreign-torch-differs", Severity.WARNING
@@ -143,6 +146,7 @@ class Code(StrEnum):
     SAME_NAME_SAME_VERSION = "same-name-same-version"
     SCALE_SET = "scale-set"
     SECRET_MISSING = "secret-missing"  # noqa: S105  (a code)
+    SETUP_FAILED = "setup-failed"
     SHALLOW_CLONE = "shallow-clone"
     SOURCE_DIFFERS = "source-differs", Severity.WARNING
     SOURCE_LEFT_OUT = "source-left-out", Severity.WARNING
@@ -191,6 +195,7 @@ class Code(StrEnum):
     UNKNOWN_VARIANT = "unknown-variant"
     UNKNOWN_WORK_AROUND = "unknown-work-around"
     UNPROVED_ISA = "unproved-isa"
+    UNSAFE_FILE = "unsafe-file"
     UNUSED_ALSO = "unused-also"
     UNUSED_BRANCH = "unused-branch"
     UNUSED_EXCLUSION = "unused-exclusion"
@@ -213,6 +218,7 @@ class Code(StrEnum):
     WRONG_PIN = "wrong-pin"
     WRONG_PLATFORMS = "wrong-platforms"
     WRONG_REPOSITORY = "wrong-repository"
+    WRONG_TEST = "wrong-test"
     WRONG_TOKEN = "wrong-token"  # noqa: S105  (a code)
     WRONG_TYPE = "wrong-type"
     WRONG_VALUE = "wrong-value"

@@ -19,6 +19,7 @@ from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.proof import Proof
 from ci_compiler.plan.sharding import Shard, job_name
 from ci_compiler.stages import stages
 
@@ -107,7 +108,8 @@ def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: s
     by_name: dict[tuple[str, ...], dict[str, ReportedJob]] = {}
     for job in jobs:
         match job.name.split(" / "):
-            case [cell_title, *package, stage] if stage in _STAGES and len(package) <= 1:
+            case [cell_title, *package, title] if len(package) <= 1:
+                stage = title.removesuffix(f" ({Proof.IMPORTED_ONLY})")
                 by_name.setdefault((cell_title, *package), {})[stage] = job
     for cell, _ in shard.cells:
         for variant in cell.variants:

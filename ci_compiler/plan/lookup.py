@@ -17,7 +17,7 @@ from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_id
 from ci_compiler.spec.model import Branch, Spec
 from ci_compiler.stages import Stage, stages
-from ci_compiler.variant import EXAMPLE, VariantName, recipe_path
+from ci_compiler.variant import EXAMPLE, VariantName
 
 
 class BuiltVariant(NamedTuple):
@@ -52,8 +52,8 @@ class BuiltVariant(NamedTuple):
 
     @property
     def recipe(self) -> str:
-        """The path of its recipe."""
-        return recipe_path(self.variant.name)
+        """The path of its recipe, or of its build script."""
+        return self.spec.packages[self.variant.package].source(self.variant.name)
 
     @property
     def job(self) -> str:

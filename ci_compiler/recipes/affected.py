@@ -15,10 +15,12 @@ from ci_compiler.errors import InputError
 from ci_compiler.git import Git
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import Judged, judge
+from ci_compiler.plan.sources import rebuilt_packages
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.template import paths
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import RECIPES, recipe_name, recipe_path
 
 NOTHING: Mapping[str, str] = {}
@@ -40,10 +42,17 @@ def affected(git: Git, *, base: str, head: str, spec_path: str, spec: Spec, bran
     judged = judge(spec)
     cells = [cell for cell in judged.cells if cell.branch == branch]
     changed = git.changed(base, head)
-    reasons = dict(_by_shared(spec, cells, changed))
-    if changed.keys() & {spec_path, *paths(spec)}:
-        reasons |= _by_spec(git, base, head, spec_path, spec, judged, branch)
-    found = changed_recipes(git, changed, head=head, reasons=reasons, shared=read_by_recipes(spec))
+    if spec.backend.has_recipes:
+        reasons = dict(_by_shared(spec, cells, changed))
+        if changed.keys() & {spec_path, *paths(spec)}:
+            reasons |= _by_spec(git, base, head, spec_path, spec, judged, branch)
+        found = changed_recipes(git, changed, head=head, reasons=reasons, shared=read_by_recipes(spec))
+    else:
+        packages = rebuilt_packages(spec, (path for path in changed if path != spec_path))
+        built = {variant.name: variant.package for cell in cells for variant in cell.variants}
+        found = {name: packages[package] for name, package in built.items() if package in packages}
+        if spec_path in changed:
+            found |= _by_values(git, base, spec_path, spec, cells)
     names = [variant.name for cell in cells for variant in cell.variants]
     return tuple(Affected(name=name, because=found[name]) for name in names if name in found)
 
@@ -136,16 +145,43 @@ def _templates(git: Git, commit: str, spec: Spec) -> dict[str, str]:
     }
 
 
+def _by_values(git: Git, base: str, spec_path: str, spec: Spec, cells: Sequence[Cell]) -> dict[str, str]:
+    """The variants whose values or commands the spec at `base` did not have: name -> what changed."""
+    old = _spec_of_base(git, base, spec_path, spec)
+    branch = cells[0].branch if cells else ""
+    before = _builds(old, [cell for cell in judge(old).cells if cell.branch == branch]) if old else {}
+    return {name: spec_path for name, how in _builds(spec, cells).items() if before.get(name) != how}
+
+
+def _builds(spec: Spec, cells: Iterable[Cell]) -> dict[str, object]:
+    """How each variant of `cells` is built without a recipe: its values and its commands."""
+    return {
+        variant.name: (
+            variant_values(spec, cell.branch, variant.package, variant.name, cell),
+            spec.packages[variant.package].command,
+        )
+        for cell in cells
+        for variant in cell.variants
+    }
+
+
 def _recipes_of_base(git: Git, base: str, spec_path: str, spec: Spec, branch: str) -> Mapping[str, str]:
-    """The recipes of the spec at `base` (of the bundled spec, if it had none); empty if that spec is wrong."""
+    """The recipes of the spec at `base`; empty if that spec is wrong."""
     from ci_compiler.recipes.render import recipes
 
+    old = _spec_of_base(git, base, spec_path, spec)
     try:
-        if spec_path in git.tree(base, spec_path):
-            (data,) = git.blobs([f"{base}:{spec_path}"])
-            old = parse_spec(data, shown=spec.document.file)
-        else:
-            old = bundled_spec()
-        return recipes(old, judge(old), branch, _templates(git, base, old))
+        return recipes(old, judge(old), branch, _templates(git, base, old)) if old else {}
     except InputError:
         return {}
+
+
+def _spec_of_base(git: Git, base: str, spec_path: str, spec: Spec) -> Spec | None:
+    """The spec at `base`, or the bundled one if there is none; None if it is wrong."""
+    try:
+        if spec_path not in git.tree(base, spec_path):
+            return bundled_spec()
+        (data,) = git.blobs([f"{base}:{spec_path}"])
+        return parse_spec(data, shown=spec.document.file)
+    except InputError:
+        return None

@@ -23,6 +23,8 @@ def recipes(spec: Spec, judged: Judged, branch: str, templates: Mapping[str, str
     `templates` are the texts of the spec's templates, by path (`template.paths`). Recipes of the repository's own are
     left out. Raises InputError for a template that is missing, or a placeholder that is unknown.
     """
+    if not spec.backend.has_recipes:
+        return {}
     template.check(spec, templates)
     made: dict[str, str] = {}
     own = False

@@ -126,6 +126,9 @@ def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, st
     yield f"attribute of {name}", package.attribute
     yield f"needs of {name}", ", ".join(package.needs)
     yield f"compile jobs of {name}", str(package.jobs)
+    if package.command:
+        yield f"build script of {name}", package.command.build
+        yield f"files of {name}", ", ".join(package.command.files)
     yield f"pname of {name}", pin.pnames.get(name, name)
     source = pin.sources.get(name)
     yield f"source of {name}", f"{source.repository} {source.tag} {source.hash} {source.submodules}" if source else ""

@@ -9,6 +9,8 @@ from ci_compiler.backends.protocol import InstallRequest
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.spec.model import Spec, in_build_order
+from ci_compiler.spec.placeholders import fill
+from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import VariantName, recipe_path, variant_name
 
 
@@ -19,15 +21,26 @@ def install(spec: Spec, shared: Container[str], *, branch: str, name: str, packa
     """
     versions = spec.branches[branch].versions
     wanted: tuple[tuple[str, str], ...] = ((name, versions.get(package, "") if name in shared else ""),)
-    if parsed := VariantName.parse(name):
+    parsed = VariantName.parse(name)
+    if parsed:
         suffix, held = parsed.suffix, {package, *needs_of(spec, package)}
         wanted = tuple(
             (variant_name(one.name, suffix), versions.get(one.name, "") if suffix in shared else "")
             for one in in_build_order(spec.packages)
             if one.name in held
         )
+    command = spec.packages[package].command
+    values = variant_values(spec, branch, package, name, parsed) if parsed else {}
     request = InstallRequest(
-        owner=spec.owner, branch=branch, name=name, recipe=recipe_path(name), wanted=wanted, cache=spec.cache
+        owner=spec.owner,
+        branch=branch,
+        name=name,
+        recipe=recipe_path(name),
+        wanted=wanted,
+        cache=spec.cache,
+        declared=fill(command.install, variant_values(spec, branch, package, name, parsed))
+        if command and parsed
+        else "",
     )
     return spec.backend.install(request)
 

@@ -16,7 +16,10 @@ from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec, in_build_order
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
+from ci_compiler.spec.placeholders import mentioned
 from ci_compiler.spec.recipe_references import recipe_findings
+from ci_compiler.spec.smoke import SmokeTest
+from ci_compiler.spec.values import NAMES
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import TestPolicy
 
@@ -27,6 +30,8 @@ def reference_findings(spec: Spec) -> list[Finding]:
         *_check_branches(spec),
         *_check_packages(spec),
         *recipe_findings(spec),
+        *_check_commands(spec),
+        *_check_smoke(spec),
         *_check_axes(spec),
         *_check_patterns(spec),
         *_check_listed(spec),
@@ -52,7 +57,7 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
                 yield spec.finding((*path, "work-arounds", index), Code.UNKNOWN_WORK_AROUND, message)
         for package in spec.packages.values():
             written = package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE)
-            if written and package.on(branch.name) and package.name not in branch.versions:
+            if (written or package.command) and package.on(branch.name) and package.name not in branch.versions:
                 message = f"branch {branch.name} gives no version of {package.name}"
                 yield spec.finding((*path, "versions"), Code.MISSING_VERSION, message)
 
@@ -61,7 +66,8 @@ def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
     """Each toolkit is known; each pin that compiled recipes use names a nixpkgs commit and known work-arounds."""
     path: Path_ = ("branches", branch.name)
     known = _known_work_arounds(spec)
-    compiled = next((one for one in spec.packages.values() if _compiles_on(one, branch)), None)
+    packages = spec.packages.values() if spec.backend.has_recipes else ()
+    compiled = next((one for one in packages if _compiles_on(one, branch)), None)
     for index, (cuda, pin) in enumerate(branch.toolkits.items()):
         entry = _entry(spec, branch, index, cuda)
         as_key = entry[-1] == cuda
@@ -115,6 +121,56 @@ def _check_packages(spec: Spec) -> Iterator[Finding]:
     except ValueError as error:
         if all(need in spec.packages for package in spec.packages.values() for need in package.needs):
             yield spec.finding(("packages",), Code.NEEDS_CIRCLE, str(error))
+
+
+def _check_commands(spec: Spec) -> Iterator[Finding]:
+    """With a backend that builds no recipes, each package declares its commands; with another one, none does."""
+    for package in spec.packages.values():
+        path: Path_ = ("packages", package.name)
+        if spec.backend.has_recipes or package.repository:
+            if package.command:
+                message = f"{package.name}: `command` has no effect here; remove it, or set `backend: command`"
+                yield spec.finding((*path, "command"), Code.COMMAND_UNUSED, message, key=True)
+        elif package.command is None:
+            message = f"{package.name} declares no `command`, which the backend {spec.backend} builds and publishes by"
+            yield spec.finding(path, Code.COMMAND_MISSING, message, key=True)
+        else:
+            yield from _placeholders(spec, (*path, "command", "install"), package.command.install)
+
+
+def _placeholders(spec: Spec, path: Path_, text: str) -> Iterator[Finding]:
+    for name in sorted(mentioned(text)):
+        if name not in NAMES:
+            yield spec.finding(path, Code.UNKNOWN_PLACEHOLDER, f"unknown placeholder @{name}@{nearest(name, NAMES)}")
+
+
+def _check_smoke(spec: Spec) -> Iterator[Finding]:
+    """A smoke test says either `python` or `run`, and what it expects is a regular expression."""
+    for package in spec.packages.values():
+        if package.smoke is None:
+            continue
+        path: Path_ = ("packages", package.name, "smoke")
+        tables = {"cpu": package.smoke.cpu, "gpu": package.smoke.gpu}
+        own: dict[Path_, SmokeTest] = {(*path, name): one for name, one in tables.items() if one}
+        if not own or package.smoke.python or package.smoke.run or package.smoke.expect:
+            own[path] = package.smoke
+        for where, test in own.items():
+            yield from _check_smoke_test(spec, where, test)
+
+
+def _check_smoke_test(spec: Spec, path: Path_, test: SmokeTest) -> Iterator[Finding]:
+    shown = ".".join(map(str, path))
+    if bool(test.python) == bool(test.run):
+        how = "says both `python` and `run`; keep one" if test.run else "says neither `python` nor `run`"
+        yield spec.finding(path, Code.WRONG_TEST, f"{shown} {how}")
+    elif test.expect and not test.run:
+        message = f"{shown}: `expect` is about what `run` prints; a `python` file checks its results itself"
+        yield spec.finding((*path, "expect"), Code.WRONG_TEST, message)
+    yield from _placeholders(spec, (*path, "expect"), test.expect)
+    try:
+        re.compile(test.expect)
+    except re.error as error:
+        yield spec.finding((*path, "expect"), Code.WRONG_TEST, f"{shown}.expect is not a regular expression: {error}")
 
 
 def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:

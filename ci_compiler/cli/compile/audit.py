@@ -17,6 +17,9 @@ from ci_compiler.units import counted
 def run(arguments: argparse.Namespace) -> int:
     """Prints the findings, one per line; returns 1 if there are any."""
     spec = spec_of(arguments)
+    if not spec.backend.has_recipes:
+        note(f"the backend {spec.backend} builds no recipes")
+        return 0
     if not arguments.folder.is_dir():
         raise wrong(arguments.folder, Code.RECIPES_MISSING, "the folder does not exist")
     checkout = checkout_around(arguments.folder)

@@ -42,7 +42,7 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> dict[s
     """The recipes of the branch that is checked out, if it has compiled ones (`ci-compile recipes`)."""
     asked = getattr(arguments, "branch", None) is not None
     branch = branch_of(arguments, decided.spec, root) if asked else head_branch(root)
-    if not holds_ours(root, FLOX):
+    if not decided.spec.backend.has_recipes or not holds_ours(root, FLOX):
         return {}
     if branch not in decided.spec.branches:
         what = f"{branch} is not a branch of the spec" if branch else "no branch is checked out"
