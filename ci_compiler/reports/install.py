@@ -38,9 +38,7 @@ def install(spec: Spec, shared: Container[str], *, branch: str, name: str, packa
         recipe=recipe_path(name),
         wanted=wanted,
         cache=spec.cache,
-        declared=fill(command.install, variant_values(spec, branch, package, name, parsed))
-        if command and parsed
-        else "",
+        declared=fill(command.install, values) if command and values else "",
     )
     return spec.backend.install(request)
 
