@@ -53,6 +53,7 @@ class Code(StrEnum):
     DUPLICATE_RECIPE = "duplicate-recipe", Severity.WARNING
     EMPTY_MATRIX = "empty-matrix"
     ENGINE_FAILS = "engine-fails"
+    EVALUATION_DIFFERS = "evaluation-differs"
     EXCLUDED = "excluded"
     FLAGS_EXCEED_ISA = "flags-exceed-isa"
     FILE_DIFFERS = "file-differs"
@@ -73,6 +74,7 @@ class Code(StrEnum):
     GPU_DROPPED_BY_CUDA = "gpu-dropped-by-cuda"
     GPU_HOST = "gpu-host"
     GPU_NEEDS_NEWER_CUDA = "gpu-needs-newer-cuda"
+    GPU_NEEDS_NEWER_TORCH = "gpu-needs-newer-torch"
     GPU_TARGET_NOTATION = "gpu-target-notation"
     GPU_TARGETS = "gpu-targets"
     HISTORY_EMPTY = "history-empty"
@@ -138,6 +140,7 @@ class Code(StrEnum):
     RECIPE_SYNTAX = "recipe-syntax"
     RECIPE_TIMEOUT = "recipe-timeout"
     RECIPES_MISSING = "recipes-missing"
+    RELEASE_MISMATCH = "release-mismatch"
     RESULT_MISSING = "result-missing"
     ROOT_MISSING = "root-missing"
     RUNNER_COUNT = "runner-count"
@@ -203,6 +206,7 @@ class Code(StrEnum):
     UNUSED_POOL = "unused-pool", Severity.WARNING
     VARIANT_NOT_BUILT = "variant-not-built"
     VERSION_DIFFERS = "version-differs", Severity.WARNING
+    VERSION_NOT_OF_PIN = "version-not-of-pin"
     WHICH_BRANCH = "which-branch"
     WORK_AROUND_DIFFERS = "work-around-differs", Severity.WARNING
     WORKFLOW_TOO_LARGE = "workflow-too-large"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,10 @@ class RecipePrograms(ABC):
     def _follow(self, command: Sequence[str], **more: Any) -> Ended:
         """Runs `command` in the checkout and prints its output. `more` are further arguments of `follow`."""
         return follow(command, show, seconds=self.job.seconds, folder=self.job.root, **more)
+
+    def evaluate(self, recipe: str) -> Mapping[str, str]:
+        """The attributes of the recipe's derivation."""
+        return self.store.attributes(self.store.instantiate(self.job.root / recipe))
 
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a recipe, and copies the closure to the cache."""

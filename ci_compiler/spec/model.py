@@ -23,6 +23,7 @@ from ci_compiler.spec.forms import (
     Minutes,
     Owner,
     PackageName,
+    PackageVersion,
     PoolName,
     ScaleSetName,
     Word,
@@ -252,6 +253,12 @@ class Spec:
         "The repository's own work-arounds, which branches list by name as they do the bundled ones.",
         default={},
         examples=[{"no-tests": {"why": "The tests need a GPU.", "cmake": ["-DBUILD_TESTS=OFF"]}}],
+    )
+    releases: Mapping[PackageVersion, Mapping[str, PackageVersion]] = key(
+        "The releases of other packages that belong to a release of torch, by attribute, in addition to the bundled "
+        "table. A value of two numbers stands for all releases of that series.",
+        default={},
+        examples=[{"2.15.0": {"torchvision": "0.30.0", "torchaudio": "2.11"}}],
     )
     matrix: Matrix | None = key("The axes of every package that has none of its own.", default=None, published=False)
     pools: tuple[Pool, ...] = key(

@@ -34,6 +34,7 @@ branches:
     pnames: {pytorch: pytorch210}
     sources:
       pytorch: {repository: pytorch/pytorch, tag: v2.10.0, hash: sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=}
+      torchvision: {repository: pytorch/vision, tag: v0.25.0, hash: sha256-oktJHcT6T4f58pUO+HSBpbyS1ISH3zDlTsXQh6PcMy4=}
     work-arounds: [magma-cuda-13, torch-cccl, torch-find-cuda-toolkit]
 packages:
   pytorch: {attribute: torch, title: PyTorch}

@@ -55,7 +55,8 @@ def one_cell(*, packages: Any = None, cores: int = 32, isas: list[str] | None = 
     isas = isas or ["avx2"]
     builder = {"runs-on": ["self-hosted", "linux", "x64"], "cpu": isas, "cores": cores}
     packages = packages or {"pytorch": {"minutes": {"cpu": 60}}}
-    versions = dict.fromkeys(packages, "1.0")
+    known = {"pytorch": "2.8.0", "torch": "2.8.0", "torchvision": "0.23.0"}
+    versions = {name: known.get(name, "1.0") for name in packages}
     document = small(
         packages=packages,
         matrix={"python": ["3.13"], "isas": {"x86_64-linux": isas}, "gpus": {"cpu": {}}},

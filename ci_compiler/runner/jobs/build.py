@@ -13,6 +13,7 @@ from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.compiled import ARCHIVE
 from ci_compiler.runner.detect.this_machine import this_machine
+from ci_compiler.runner.jobs.evaluated import check_evaluated
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, write_manifest
 from ci_compiler.runner.jobs.setting import Secrets, output_folder, programs_of
 from ci_compiler.runner.jobs.summary import add_row, reporting
@@ -48,6 +49,7 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secr
     commit = _commit(spec, root, built)
     programs = programs_of(spec, root, secrets, spec.timeouts[BUILD], built=built, folder=out)
     order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=tuple(_needed(spec, built)), log=out / LOG)
+    check_evaluated(spec, built, programs.evaluate(built.recipe))
     result = programs.build(order)
     machine = this_machine(spec.hardware, trial=False)
     return Manifest(
