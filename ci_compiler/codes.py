@@ -11,11 +11,9 @@ from enum import StrEnum
 class Code(StrEnum):
     """What a finding reports: the word after its place, and the name of its page in the reference."""
 
-    ALLOW_BROKEN_DIFFERS = "allow-broken-differs"
     ANOTHER_TORCH = "another-torch"
     BIG_PARALLEL_MISSING = "big-parallel-missing"
     BRANCH_AHEAD = "branch-ahead"
-    BRANCH_CUDA = "branch-cuda"
     BROKEN_MANIFEST = "broken-manifest"
     BUILD_FAILED = "build-failed"
     CACHE_MISSING = "cache-missing"
@@ -37,8 +35,6 @@ class Code(StrEnum):
     EXCLUDED = "excluded"
     FLAGS_EXCEED_ISA = "flags-exceed-isa"
     FOREIGN_REMOTE = "foreign-remote"
-    FOREIGN_TORCH = "foreign-torch"
-    FOREIGN_TORCH_DIFFERS = "foreign-torch-differs"
     GIT = "git"
     GIT_MISSING = "git-missing"
     GITHUB_CONFLICT = "github-conflict"
@@ -54,15 +50,12 @@ class Code(StrEnum):
     GPU_HOST = "gpu-host"
     GPU_NEEDS_NEWER_CUDA = "gpu-needs-newer-cuda"
     GPU_TARGET_NOTATION = "gpu-target-notation"
-    GPU_TARGETS = "gpu-targets"
     HISTORY_EMPTY = "history-empty"
     HISTORY_MISSING = "history-missing"
     IMPOSSIBLE_MACHINE = "impossible-machine"
     IN_THE_WAY = "in-the-way"
     ISA_SYSTEM = "isa-system"
-    JOBS_DIFFER = "jobs-differ"
     LABEL_SET = "label-set"
-    LONG_EXCLUSIONS = "long-exclusions"
     MISSING_BRANCH = "missing-branch"
     MISSING_GPU = "missing-gpu"
     MISSING_HASH = "missing-hash"
@@ -78,7 +71,6 @@ class Code(StrEnum):
     NEEDS_MISSING = "needs-missing"
     NEEDS_MISSING_VARIANT = "needs-missing-variant"
     NEEDS_OTHER = "needs-other"
-    NEEDS_TORCH = "needs-torch"
     NIX = "nix"
     NIX_FAILED = "nix-failed"
     NIX_MISSING = "nix-missing"
@@ -86,7 +78,6 @@ class Code(StrEnum):
     NO_ENGINE = "no-engine"
     NO_EVENT = "no-event"
     NO_LABEL_SET = "no-label-set"
-    NO_PIN = "no-pin"
     NO_POOL = "no-pool"
     NO_PYTHON = "no-python"
     NO_PYTHON_PACKAGE = "no-python-package"
@@ -95,15 +86,10 @@ class Code(StrEnum):
     NO_RUNNER = "no-runner"
     NO_SCALE_SET = "no-scale-set"
     NO_TOKEN = "no-token"  # noqa: S105  (a code)
-    NO_VERSION = "no-version"
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
-    NOTHING_TO_ADOPT = "nothing-to-adopt"
-    ONE_OFF = "one-off"
     OTHER_VERSION = "other-version"
-    OVERLAY_LEFT_OUT = "overlay-left-out"
     OVERLAY_MISSING = "overlay-missing"
-    PACKAGE_ATTRIBUTE = "package-attribute"
     PNAME_DIFFERS = "pname-differs"
     POOL_STEALS = "pool-steals"
     PROGRAM_MISSING = "program-missing"
@@ -112,8 +98,10 @@ class Code(StrEnum):
     PUSH_FAILED = "push-failed"
     PYTORCH_ALIAS = "pytorch-alias"
     RECIPE_CHANGED = "recipe-changed"
+    RECIPE_DIFFERS = "recipe-differs"
     RECIPE_EVALUATION = "recipe-evaluation"
     RECIPE_MISSING = "recipe-missing"
+    RECIPE_OPAQUE = "recipe-opaque"
     RECIPE_SYNTAX = "recipe-syntax"
     RECIPE_TIMEOUT = "recipe-timeout"
     RECIPES_MISSING = "recipes-missing"
@@ -126,16 +114,14 @@ class Code(StrEnum):
     SCALE_SET = "scale-set"
     SECRET_MISSING = "secret-missing"  # noqa: S105  (a code)
     SHALLOW_CLONE = "shallow-clone"
-    SOURCE_DIFFERS = "source-differs"
-    SOURCE_LEFT_OUT = "source-left-out"
     SPEC_ALIAS = "spec-alias"
     SPEC_CHARACTER = "spec-character"
     SPEC_DUPLICATE_KEY = "spec-duplicate-key"
     SPEC_EMPTY = "spec-empty"
     SPEC_KEY = "spec-key"
+    SPEC_NOT_UTF8 = "spec-not-utf8"
     SPEC_MERGE = "spec-merge"
     SPEC_MISSING = "spec-missing"
-    SPEC_NOT_UTF8 = "spec-not-utf8"
     SPEC_SYNTAX = "spec-syntax"
     SPEC_TAG = "spec-tag"
     SPEC_TOO_LARGE = "spec-too-large"
@@ -146,12 +132,10 @@ class Code(StrEnum):
     TEST_NEVER_RUNS = "test-never-runs"
     TEXT_NAMES_ANOTHER_GPU = "text-names-another-gpu"
     TOO_MANY_JOBS = "too-many-jobs"
-    TORCH_DIFFERS = "torch-differs"
     TREE_CHANGED = "tree-changed"
     UNKNOWN_BASE = "unknown-base"
     UNKNOWN_BRANCH = "unknown-branch"
     UNKNOWN_CPU = "unknown-cpu"
-    UNKNOWN_CUDA = "unknown-cuda"
     UNKNOWN_ENGINE = "unknown-engine"
     UNKNOWN_EVENT = "unknown-event"
     UNKNOWN_FLAG = "unknown-flag"
@@ -176,9 +160,7 @@ class Code(StrEnum):
     UNUSED_GPU = "unused-gpu"
     UNUSED_POOL = "unused-pool"
     VARIANT_NOT_BUILT = "variant-not-built"
-    VERSION_DIFFERS = "version-differs"
     WHICH_BRANCH = "which-branch"
-    WORK_AROUND_DIFFERS = "work-around-differs"
     WORKFLOW_TOO_LARGE = "workflow-too-large"
     WRONG_ADDRESS = "wrong-address"
     WRONG_COUNT = "wrong-count"
@@ -191,6 +173,7 @@ class Code(StrEnum):
     WRONG_PATTERN = "wrong-pattern"
     WRONG_PIN = "wrong-pin"
     WRONG_PLATFORMS = "wrong-platforms"
+    WRONG_PYTHON = "wrong-python"
     WRONG_REPOSITORY = "wrong-repository"
     WRONG_TOKEN = "wrong-token"  # noqa: S105  (a code)
     WRONG_TYPE = "wrong-type"
@@ -199,22 +182,12 @@ class Code(StrEnum):
 
 WARNINGS = frozenset(
     {
-        Code.ALLOW_BROKEN_DIFFERS,
         Code.DUPLICATE_RECIPE,
-        Code.FOREIGN_TORCH_DIFFERS,
-        Code.JOBS_DIFFER,
         Code.LABEL_SET,
-        Code.LONG_EXCLUSIONS,
-        Code.NEEDS_TORCH,
         Code.NO_CACHE,
-        Code.NO_PIN,
-        Code.NO_VERSION,
-        Code.OVERLAY_LEFT_OUT,
-        Code.SOURCE_DIFFERS,
-        Code.SOURCE_LEFT_OUT,
+        Code.RECIPE_DIFFERS,
+        Code.RECIPE_OPAQUE,
         Code.UNUSED_POOL,
-        Code.VERSION_DIFFERS,
-        Code.WORK_AROUND_DIFFERS,
     }
 )
 """The codes that never stop a command. All others are errors."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
 
-from ci_compiler.files.drift import MARK
+from ci_compiler.files.drift import FLOX, MARK, Territory
 from ci_compiler.hardware import CPU, Gpu, Isa, Toolkit
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.rules import Judged
@@ -69,6 +69,17 @@ def recipes(spec: Spec, judged: Judged, branch: str) -> dict[str, str]:
             else:
                 made[recipe_path(variant.name)] = recipe(spec, cell, variant)
     return {**_attributes_file(spec, made, own=own), **made}
+
+
+def territory(spec: Spec, judged: Judged, branch: str) -> Territory:
+    """The folder of the recipes of `branch`, in which the repository's own recipes are kept."""
+    own = (
+        recipe_path(variant.name)
+        for cell in judged.cells
+        for variant in cell.variants
+        if cell.branch == branch and spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN
+    )
+    return FLOX._replace(kept=frozenset(own))
 
 
 def _attributes_file(spec: Spec, made: Iterable[str], *, own: bool) -> dict[str, str]:

@@ -17,21 +17,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints or writes the spec; returns 1 if a recipe is left out. Raises InputError if none can be adopted."""
-    from ci_compiler.adoption.adopt import adopt
+    """Prints or writes the spec; returns 1 if it does not have exactly the recipes. Raises InputError without any."""
+    from ci_compiler.adoption.adopt import SHOWN, adopt
     from ci_compiler.cli.console import note, print_findings
 
     output: Path | None = arguments.output
     if output is not None:
         _refuse_to_overwrite(output)
-    adopted = adopt(arguments.folders)
+    adopted = adopt(arguments.folders, shown=output.as_posix() if output else SHOWN, progress=note)
     print_findings(adopted.findings)
     if output is None:
         print(adopted.text, end="")
     else:
         _write(output, adopted.text)
-    count, branches = sum(map(len, adopted.names.values())), ", ".join(adopted.names)
-    note(f"{count} of {adopted.read} recipes in {len(adopted.text.splitlines())} lines, for {branches}")
+    for branch, names in adopted.read.items():
+        note(f"{branch}: {len(names & adopted.names[branch])} of {len(names)} recipes")
+    count, lines = sum(map(len, adopted.read.values())), len(adopted.text.splitlines())
+    said = "1 recipe" if count == 1 else f"{count} recipes"
+    note(f"{said} in {lines} lines; equal to what the spec would compile: {adopted.equal}")
     return 0 if adopted.complete else 1
 
 

@@ -63,9 +63,10 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[
         choices = " or ".join(f"--branch {name}" for name in decided.spec.branches)
         note(f"the recipes are left out: {what}; {choices} includes them")
         return (), {}
-    from ci_compiler.recipes.render import recipes
+    from ci_compiler.recipes.render import recipes, territory
 
-    return [FLOX], recipes(decided.spec, decided.judged, branch)
+    own = territory(decided.spec, decided.judged, branch)
+    return [own], recipes(decided.spec, decided.judged, branch)
 
 
 def _summary(
