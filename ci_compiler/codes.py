@@ -1,4 +1,4 @@
-"""The code of every finding, and which of them are warnings.
+"""The code of every finding, with its severity.
 
 `findings.toml` documents each code; `ci_compiler.register` reads it, and a test compares the two.
 """
@@ -6,10 +6,27 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
+
+
+class Severity(StrEnum):
+    """Whether a finding stops the command (error) or is only printed (warning)."""
+
+    ERROR = "error"
+    WARNING = "warning"
 
 
 class Code(StrEnum):
     """What a finding reports: the word after its place, and the name of its page in the reference."""
+
+    severity: Severity
+
+    def __new__(cls, text: str, severity: Severity = Severity.ERROR) -> Self:
+        """The code `text`."""
+        self = str.__new__(cls, text)
+        self._value_ = text
+        self.severity = severity
+        return self
 
     ANOTHER_TORCH = "another-torch"
     BIG_PARALLEL_MISSING = "big-parallel-missing"
@@ -29,7 +46,7 @@ class Code(StrEnum):
     DIFFERS_FROM_SPEC = "differs-from-spec"
     DOTTED_NAME = "dotted-name"
     DUPLICATE_NAME = "duplicate-name"
-    DUPLICATE_RECIPE = "duplicate-recipe"
+    DUPLICATE_RECIPE = "duplicate-recipe", Severity.WARNING
     EMPTY_MATRIX = "empty-matrix"
     ENGINE_FAILS = "engine-fails"
     EXCLUDED = "excluded"
@@ -55,7 +72,7 @@ class Code(StrEnum):
     IMPOSSIBLE_MACHINE = "impossible-machine"
     IN_THE_WAY = "in-the-way"
     ISA_SYSTEM = "isa-system"
-    LABEL_SET = "label-set"
+    LABEL_SET = "label-set", Severity.WARNING
     MISSING_BRANCH = "missing-branch"
     MISSING_GPU = "missing-gpu"
     MISSING_HASH = "missing-hash"
@@ -74,7 +91,7 @@ class Code(StrEnum):
     NIX = "nix"
     NIX_FAILED = "nix-failed"
     NIX_MISSING = "nix-missing"
-    NO_CACHE = "no-cache"
+    NO_CACHE = "no-cache", Severity.WARNING
     NO_ENGINE = "no-engine"
     NO_EVENT = "no-event"
     NO_LABEL_SET = "no-label-set"
@@ -98,10 +115,10 @@ class Code(StrEnum):
     PUSH_FAILED = "push-failed"
     PYTORCH_ALIAS = "pytorch-alias"
     RECIPE_CHANGED = "recipe-changed"
-    RECIPE_DIFFERS = "recipe-differs"
+    RECIPE_DIFFERS = "recipe-differs", Severity.WARNING
     RECIPE_EVALUATION = "recipe-evaluation"
     RECIPE_MISSING = "recipe-missing"
-    RECIPE_OPAQUE = "recipe-opaque"
+    RECIPE_OPAQUE = "recipe-opaque", Severity.WARNING
     RECIPE_SYNTAX = "recipe-syntax"
     RECIPE_TIMEOUT = "recipe-timeout"
     RECIPES_MISSING = "recipes-missing"
@@ -119,12 +136,12 @@ class Code(StrEnum):
     SPEC_DUPLICATE_KEY = "spec-duplicate-key"
     SPEC_EMPTY = "spec-empty"
     SPEC_KEY = "spec-key"
-    SPEC_NOT_UTF8 = "spec-not-utf8"
     SPEC_MERGE = "spec-merge"
     SPEC_MISSING = "spec-missing"
     SPEC_SYNTAX = "spec-syntax"
     SPEC_TAG = "spec-tag"
     SPEC_TOO_LARGE = "spec-too-large"
+    SPEC_NOT_UTF8 = "spec-not-utf8"
     SPEC_UNREADABLE = "spec-unreadable"
     STAGE_MISSING = "stage-missing"
     SYSTEM = "system"
@@ -158,7 +175,7 @@ class Code(StrEnum):
     UNUSED_BRANCH = "unused-branch"
     UNUSED_EXCLUSION = "unused-exclusion"
     UNUSED_GPU = "unused-gpu"
-    UNUSED_POOL = "unused-pool"
+    UNUSED_POOL = "unused-pool", Severity.WARNING
     VARIANT_NOT_BUILT = "variant-not-built"
     WHICH_BRANCH = "which-branch"
     WORKFLOW_TOO_LARGE = "workflow-too-large"
@@ -178,16 +195,3 @@ class Code(StrEnum):
     WRONG_TOKEN = "wrong-token"  # noqa: S105  (a code)
     WRONG_TYPE = "wrong-type"
     WRONG_VALUE = "wrong-value"
-
-
-WARNINGS = frozenset(
-    {
-        Code.DUPLICATE_RECIPE,
-        Code.LABEL_SET,
-        Code.NO_CACHE,
-        Code.RECIPE_DIFFERS,
-        Code.RECIPE_OPAQUE,
-        Code.UNUSED_POOL,
-    }
-)
-"""The codes that never stop a command. All others are errors."""

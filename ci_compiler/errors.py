@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from os import PathLike, fspath
 from typing import Self
 
-from ci_compiler.codes import WARNINGS, Code
+from ci_compiler.codes import Code, Severity
 
 
 class ExitCode(IntEnum):
@@ -35,13 +35,6 @@ class ExitCode(IntEnum):
     """The exit code of actions/runner itself in this case."""
     INTERRUPTED = 130, "interrupted from the keyboard"
     """As in shells: 128 plus the number of SIGINT."""
-
-
-class Severity(StrEnum):
-    """Whether a finding stops the command (error) or is only printed (warning)."""
-
-    ERROR = "error"
-    WARNING = "warning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -70,8 +63,8 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """Warning if the code is one of `WARNINGS` or is tolerated here, else error."""
-        return Severity.WARNING if self.tolerated or self.code in WARNINGS else Severity.ERROR
+        """That of the code; a warning if the finding is tolerated."""
+        return Severity.WARNING if self.tolerated else self.code.severity
 
     def __str__(self) -> str:
         """The line for standard error: `file:line:column: code message`, with control characters escaped."""

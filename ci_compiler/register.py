@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ci_compiler.codes import WARNINGS, Code
-from ci_compiler.errors import Severity
+from ci_compiler.codes import Code
+from ci_compiler.units import markdown_table
 
 TEXTS = Path(__file__).with_name("findings.toml")
 PAGES = "https://github.com/flox-cuda/ci-compiler/blob/main/.github/docs/reference/findings"
@@ -43,11 +43,9 @@ def register() -> Mapping[Code, Entry]:
     import tomllib
 
     tables = tomllib.loads(TEXTS.read_text("utf-8"))
-    return {code: Entry(**{"code": code, "severity": _severity(code), **tables[code]}) for code in map(Code, tables)}
-
-
-def _severity(code: Code) -> str:
-    return (Severity.WARNING if code in WARNINGS else Severity.ERROR).value
+    return {
+        code: Entry(**{"code": code, "severity": code.severity.value, **tables[code]}) for code in map(Code, tables)
+    }
 
 
 def url(code: Code) -> str:
@@ -68,6 +66,6 @@ def page(entry: Entry) -> str:
 
 def index() -> str:
     """The list of all codes as Markdown."""
-    rows = [f"| [`{one.code}`]({one.code}.md) | {one.severity} | {one.meaning} |" for one in register().values()]
+    rows = [(f"[`{one.code}`]({one.code}.md)", one.severity, one.meaning) for one in register().values()]
     head = "What the commands report, by code. `ci-compile explain CODE` prints a code's page."
-    return "\n".join(["# Findings", "", head, "", "| code | severity | meaning |", "|---|---|---|", *rows]) + "\n"
+    return f"# Findings\n\n{head}\n\n{markdown_table(('code', 'severity', 'meaning'), rows)}\n"

@@ -1,4 +1,4 @@
-"""Durations, sizes and Markdown tables, each written one way everywhere, and versions as numbers."""
+"""Durations, sizes, counts and Markdown tables, each written one way everywhere, and versions as numbers."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ def size(count: int) -> str:
 def gigabytes(count: int) -> float:
     """`count` bytes in gigabytes, rounded down to the tenth."""
     return count * 10 // GB / 10
+
+
+def counted(number: int, noun: str, several: str = "") -> str:
+    """`1 variant`, `1,234 variants`; `several` is the plural if it is not `noun` with an s."""
+    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, right: int = 0) -> str:

@@ -28,8 +28,8 @@ from ci_compiler.adoption.known_pins import KnownPins, known_pins
 from ci_compiler.adoption.names import Row, rows_of
 from ci_compiler.adoption.reads import reads_of
 from ci_compiler.adoption.spec_forms import fits
-from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place, Severity
+from ci_compiler.codes import Code, Severity
+from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.drift import marked
 from ci_compiler.hardware import tables
 from ci_compiler.plan.rules import Judged, errors_among, judge
@@ -81,8 +81,8 @@ def names_of(spec: Spec, judged: Judged) -> dict[str, frozenset[str]]:
 def adopt(folders: Sequence[Path], *, shown: str = SHOWN, progress: Callable[[str], None] | None = None) -> Adopted:
     """The spec of the recipes in `folders`, each a checkout of one branch.
 
-    `shown` is the path that the spec will have. `progress` is called with what is being done for `MANY` recipes or more.
-    Raises InputError if a folder has no recipes.
+    `shown` is the path that the spec will have. For `MANY` recipes or more, `progress` is called with what is being
+    done. Raises InputError if a folder has no recipes.
     """
     checkouts = read_checkouts(folders)
     count = sum(len(one.recipes) for one in checkouts)

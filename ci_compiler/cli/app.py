@@ -1,56 +1,94 @@
 """The entry point of both commands: a table of subcommands, each in its own module, imported only when it runs.
 
-The module of a subcommand has `configure(parser)`, which adds its arguments, and `run(arguments) -> int`, which does
-the work and returns the exit code: 0 done, 1 findings or drift, 2 wrong input. Anything else is a bug.
+The module of a subcommand has `run(arguments)`, which does the work and returns the exit code: 0 done, 1 findings or
+drift, 2 wrong input. Anything else is a bug. It raises InputError if the input is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Never, Protocol, cast
+from typing import Any, Never
 
 from ci_compiler import __version__
+from ci_compiler.cli.console import print_findings
 from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, InputError, wrong
 
+COMMANDS = Path(__file__).with_name("commands.json")
+"""The subcommands of both programs with their help, and their options: the keyword arguments of argparse.
 
-class CommandModule(Protocol):
-    """The interface of a subcommand's module."""
+A word in a list of options names one of the `shared` options; `one_of` holds options of which exactly one is given. An
+option that `inherits` may also come before the subcommand. A word as `choices` is a key of `CHOICES`.
+"""
 
-    def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the subcommand's arguments to `parser`."""
+TYPES: Mapping[str, type] = {"path": Path, "int": int, "float": float}
 
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Does the work and returns the exit code. Raises InputError if the input is wrong."""
+CHOICES: Mapping[str, Callable[[], list[str]]] = {
+    "stages": lambda: [stage.name for stage in import_module("ci_compiler.stages").stages()],
+    "test-stages": lambda: [stage.name for stage in import_module("ci_compiler.stages").stages_that_test()],
+    "workloads": lambda: [one.value for one in import_module("ci_compiler.hardware.workloads").Workload],
+}
+"""Choices that other modules know; with `"default": "first"`, the first one is the default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A command: its subcommands with one line of help each, and the default one ('': none)."""
+    """A command: its subcommands, each with its help and options, and the default one ('': none) with its options."""
 
     name: str
     purpose: str
     package: str
-    commands: Mapping[str, str]
-    default: str = ""
+    default: str
+    options: Sequence[Any]
+    commands: Mapping[str, Mapping[str, Any]]
 
-    def module(self, command: str) -> CommandModule:
-        """The module of a subcommand: `status` is `status.py`, `import` would be `import_.py`."""
-        name = command.replace("-", "_")
-        return cast("CommandModule", import_module(f"{self.package}.{name}"))
+    @classmethod
+    def load(cls, name: str) -> Program:
+        """The program called `name`, from `COMMANDS`."""
+        return cls(name=name, **_declared()[name])
 
     def parser(self, command: str, prog: str) -> argparse.ArgumentParser:
         """The parser of one subcommand alone, called `prog`."""
         parser = _Parser(prog=prog)
-        self.module(command).configure(parser)
+        _add(parser, self.options if command == self.default else self.commands[command]["options"])
         return parser
+
+
+@cache
+def _declared() -> Mapping[str, Any]:
+    return json.loads(COMMANDS.read_bytes())  # type: ignore[no-any-return]
+
+
+def _add(parser: argparse.ArgumentParser, options: Iterable[Any]) -> None:
+    """Adds the declared `options` to `parser`."""
+    for word in options:
+        option = _declared()["shared"][word] if isinstance(word, str) else word
+        target = parser.add_mutually_exclusive_group(required=True) if "one_of" in option else parser
+        for one in option.get("one_of", [option]):
+            target.add_argument(*one["flags"].split(), **_keywords(one))
+
+
+def _keywords(option: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of `add_argument` for `option`."""
+    keywords = {key: value for key, value in option.items() if key not in {"flags", "inherits"}}
+    if "type" in option:
+        keywords["type"] = TYPES[option["type"]]
+    if "inherits" in option:
+        keywords["default"] = argparse.SUPPRESS
+    if isinstance(option.get("choices"), str):
+        keywords["choices"] = CHOICES[option["choices"]]()
+        if option.get("default") == "first":
+            keywords["default"] = keywords["choices"][0]
+    return keywords
 
 
 class _Parser(argparse.ArgumentParser):
@@ -84,19 +122,15 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
-        code = program.module(command).run(arguments)
+        code: int = import_module(f"{program.package}.{command}").run(arguments)
         sys.stdout.flush()
     except InputError as error:
-        from ci_compiler.cli.console import print_findings
-
         print_findings(error.findings)
         return 2
     except BrokenPipeError:
         _close_output()
         return 0
     except OSError as error:
-        from ci_compiler.cli.console import print_findings
-
         _close_output()
         print_findings(wrong(str(error.filename or program.name), Code.SYSTEM, error.strerror or str(error)).findings)
         return 2
@@ -112,7 +146,7 @@ def _close_output() -> None:
 
 
 def _parser(program: Program, words: Iterable[str]) -> argparse.ArgumentParser:
-    """The parser; imports only the subcommand that `words` name, or all of them for a completion script."""
+    """The parser, with the options of the subcommand that `words` name, or of all of them for a completion script."""
     named = set(words)
     everything = any(word.startswith("--print-completion") for word in named)
     parser = _Parser(prog=program.name, description=program.purpose)
@@ -124,11 +158,10 @@ def _parser(program: Program, words: Iterable[str]) -> argparse.ArgumentParser:
         metavar="SHELL",
         help="print the completion script for bash, zsh or tcsh",
     )
-    if program.default:
-        program.module(program.default).configure(parser)
+    _add(parser, program.options)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=_Parser)
-    for name, purpose in program.commands.items():
-        sub = commands.add_parser(name, help=purpose, description=purpose)
+    for name, command in program.commands.items():
+        sub = commands.add_parser(name, help=command["help"], description=command["help"])
         if everything or name in named:
-            program.module(name).configure(sub)
+            _add(sub, command["options"])
     return parser

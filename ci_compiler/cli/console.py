@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from ci_compiler.errors import Finding, Severity
+from ci_compiler.codes import Severity
+from ci_compiler.errors import Finding
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -45,6 +48,14 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def print_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, as_json: bool) -> None:
+    """Prints rows: as JSON with all keys, or as a table of `columns`, the headers by key."""
+    if as_json:
+        print_json(rows)
+    else:
+        table(list(columns.values()), ([row[key] for key in columns] for row in rows))
+
+
 def print_markdown(text: str) -> None:
     """Prints Markdown: formatted on a terminal, as it is in a pipe."""
     if sys.stdout.isatty():
@@ -66,3 +77,12 @@ def print_findings(findings: Iterable[Finding]) -> None:
 def note(text: str) -> None:
     """Prints a line for people on standard error, so that a pipe does not carry it."""
     print(text, file=sys.stderr)
+
+
+def append_to(variable: str, text: str) -> bool:
+    """Appends `text` to the file that an environment variable of GitHub Actions names; False if there is none."""
+    path = os.environ.get(variable)
+    if path:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+    return bool(path)

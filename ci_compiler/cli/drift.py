@@ -1,48 +1,59 @@
-"""Reports on changes to compiled files: drift with the command that fixes it, and counts of what was written."""
+"""Compiled files: written with counts of the changes, or checked with the command that fixes drift."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from ci_compiler.cli.console import note
+from ci_compiler.files.drift import ChangeKind, FileChange, Territory, apply, compare, differences
+from ci_compiler.units import counted
 
-if TYPE_CHECKING:
-    from ci_compiler.files.drift import FileChange
+DRIFT = {
+    ChangeKind.ADDED: "is missing",
+    ChangeKind.CHANGED: "is not as compiled",
+    ChangeKind.REMOVED: "is no longer compiled",
+}
 
 
-def report_drift(
-    changes: Sequence[FileChange], arguments: argparse.Namespace, words: Sequence[str] = (), program: str = "ci-compile"
+def write_or_check(
+    arguments: argparse.Namespace,
+    command: Sequence[str],
+    root: Path,
+    files: Mapping[str, str],
+    territories: Sequence[Territory],
+    done: Callable[[str], None],
 ) -> int:
-    """Prints a line for each file that drifted, then the command that fixes them; returns the exit code."""
-    from ci_compiler.files.drift import ChangeKind
+    """Writes `files` to `root` and calls `done` with the counts of the changes: `2 added, 1 removed, 31 unchanged`.
 
-    what = {
-        ChangeKind.ADDED: "is missing",
-        ChangeKind.CHANGED: "is not as compiled",
-        ChangeKind.REMOVED: "is no longer compiled",
-    }
+    With `--diff`, the differences are printed. With `--check`, nothing is written; the files that drifted are printed
+    with `command`, which fixes them, and the result is 1. Raises InputError if a file cannot be written.
+    """
+    changes = compare(root, files, territories)
+    if arguments.diff:
+        for line in differences(changes):
+            print(line)
+    if arguments.check:
+        return _report(changes, arguments, command)
+    apply(root, files, changes, territories)
+    kinds = Counter(change.kind for change in changes)
+    unchanged = len(files) - kinds[ChangeKind.ADDED] - kinds[ChangeKind.CHANGED]
+    counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ChangeKind if kinds[kind])
+    done(f"{counts}, {unchanged} unchanged" if counts else f"all {unchanged} unchanged")
+    return 0
+
+
+def _report(changes: Sequence[FileChange], arguments: argparse.Namespace, command: Sequence[str]) -> int:
     for change in changes:
-        note(f"{change.path}: drift {what[change.kind]}")
+        note(f"{change.path}: drift {DRIFT[change.kind]}")
     if not changes:
         return 0
-    command = [program, *words]
+    words = [*command]
     for option in ("branch", "output", "root", "spec"):
         if (value := getattr(arguments, option, None)) is not None:
-            command += [f"--{option}", str(value)]
-    count = f"{len(changes)} file{'s' if len(changes) > 1 else ''}"
-    note(f"{count} drifted; run `{shlex.join(command)}`")
+            words += [f"--{option}", str(value)]
+    note(f"{counted(len(changes), 'file')} drifted; run `{shlex.join(words)}`")
     return 1
-
-
-def counts_of(changes: Sequence[FileChange], files: int) -> str:
-    """The counts of `changes` among `files` files: `2 added, 1 removed, 31 unchanged`."""
-    from ci_compiler.files.drift import ChangeKind
-
-    kinds = Counter(change.kind for change in changes)
-    unchanged = files - kinds[ChangeKind.ADDED] - kinds[ChangeKind.CHANGED]
-    counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ChangeKind if kinds[kind])
-    return f"{counts}, {unchanged} unchanged" if counts else f"all {unchanged} unchanged"

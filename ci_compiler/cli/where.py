@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
+from ci_compiler.git import head_branch
+from ci_compiler.spec.build import bundled_spec, load_spec
+from ci_compiler.spec.model import Spec
 
 if TYPE_CHECKING:
-    from ci_compiler.spec.model import Spec
+    from ci_compiler.plan.pipeline import Plan
 
 SPEC = Path(".github/ci-matrix.yaml")
 """The path of the spec in a repository."""
@@ -20,43 +23,18 @@ SPEC = Path(".github/ci-matrix.yaml")
 SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
 """The path of the schema, for completion in editors."""
 
-
-def add_root(parser: argparse.ArgumentParser) -> None:
-    """Adds `--root`."""
-    parser.add_argument(
-        "--root", type=Path, metavar="DIR", default=argparse.SUPPRESS, help="the repository (default: this one)"
-    )
-
-
-def add_spec(parser: argparse.ArgumentParser) -> None:
-    """Adds `--root` and `--spec`."""
-    add_root(parser)
-    parser.add_argument(
-        "--spec",
-        type=Path,
-        metavar="FILE",
-        default=argparse.SUPPRESS,
-        help=f"the spec (default: {SPEC} of the repository, or else the bundled torch stack)",
-    )
-
-
-def add_branch(parser: argparse.ArgumentParser) -> None:
-    """Adds `--branch`."""
-    parser.add_argument(
-        "--branch", metavar="B", default=argparse.SUPPRESS, help="the branch (default: the one that is checked out)"
-    )
-
-
-def add_output(parser: argparse.ArgumentParser, folder: str, content: str) -> None:
-    """Adds `--out`, the folder for `content`."""
-    text = f"folder for {content} (default: {folder})"
-    parser.add_argument("--out", type=Path, metavar="DIR", default=Path(folder), help=text)
+UNKNOWN = {
+    "branch": Code.UNKNOWN_BRANCH,
+    "package": Code.UNKNOWN_PACKAGE,
+    "pool": Code.UNKNOWN_POOL,
+    "python": Code.UNKNOWN_PYTHON,
+    "shard": Code.UNKNOWN_SHARD,
+}
+"""The code of an unknown name, by its kind."""
 
 
 def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
     """A branch of the spec: `--branch`, or else the one that is checked out. Raises InputError if it is unknown."""
-    from ci_compiler.git import head_branch
-
     given: str | None = getattr(arguments, "branch", None)
     name = head_branch(root) if given is None else given
     if name in spec.branches:
@@ -69,13 +47,11 @@ def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
     raise wrong("--branch", Code.UNKNOWN_BRANCH, message)
 
 
-def filter_of(arguments: argparse.Namespace, kind: Literal["branch", "package"], known: Iterable[str]) -> str | None:
-    """The value of `--branch` or `--package` where it narrows a list; None for all. Raises InputError if unknown."""
+def filter_of(arguments: argparse.Namespace, kind: str, known: Collection[str], *, option: str = "") -> str | None:
+    """The value of the option called `kind`, or else `option`; None: not given. Raises InputError if it is unknown."""
     name: str | None = getattr(arguments, kind)
-    names = list(known)
-    if name is not None and name not in names:
-        code = Code.UNKNOWN_BRANCH if kind == "branch" else Code.UNKNOWN_PACKAGE
-        raise wrong(f"--{kind}", code, f"unknown {kind} {name!r}{nearest(name, names)}")
+    if name is not None and name not in known:
+        raise wrong(option or f"--{kind}", UNKNOWN[kind], f"unknown {kind} {name!r}{nearest(name, known)}")
     return name
 
 
@@ -97,8 +73,6 @@ def checkout_around(folder: Path) -> Path:
 
 def spec_of(arguments: argparse.Namespace) -> Spec:
     """The spec: `--spec`, or else the repository's, or else the bundled one. Raises InputError."""
-    from ci_compiler.spec.build import bundled_spec, load_spec
-
     root = root_of(arguments)
     given: Path | None = getattr(arguments, "spec", None)
     if given is not None:
@@ -112,6 +86,13 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
     if _compiled_from_own(root):
         raise wrong(SPEC, Code.SPEC_MISSING, "the files here are compiled from it; restore it, or give --spec")
     return bundled_spec()
+
+
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    """The plan of the spec (`spec_of`). Raises InputError."""
+    from ci_compiler.plan.pipeline import plan
+
+    return plan(spec_of(arguments))
 
 
 def _compiled_from_own(root: Path) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING
 
 from ci_compiler.hardware import CPU
@@ -15,9 +17,9 @@ from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
-from ci_compiler.spec.model import Spec, in_build_order
+from ci_compiler.spec.model import Branch, Spec, in_build_order
 from ci_compiler.stages import Stage, TestPolicy, stages, stages_that_test
-from ci_compiler.units import markdown_table, markdown_text
+from ci_compiler.units import counted, markdown_table, markdown_text
 from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.render import header
 
@@ -28,20 +30,33 @@ PATH = ".github/BUILD_MATRIX.md"
 _REPOSITORY = "../../.."
 _NONE = "–"
 
+TEMPLATE = Path(__file__).with_suffix(".md")
+"""The document without its tables."""
+
 
 def text(plan: Plan) -> str:
     """The document."""
-    mark = header(plan.spec)[0].replace("--", "‐‐")
-    blocks = [
-        f"<!-- {mark} -->",
-        "# Build matrix",
-        *_overview(plan),
-        *_choosing(plan),
-        *_matrix(plan),
-        *_tests(plan),
-        *_left_out(plan),
-    ]
-    return "\n\n".join(blocks) + "\n"
+    spec, cells = plan.spec, plan.judged.cells
+    parts = list(zip(cells, plan.routes, strict=True))
+    blocks = {
+        "overview": _overview(plan),
+        "matrix": _matrix(plan),
+        "tests": (block for stage in stages_that_test() for block in _test(spec, stage, parts)),
+        "left_out": _left_out(plan),
+    }
+    return Template(TEMPLATE.read_text("utf-8")).substitute(
+        {name: "\n\n".join(found) for name, found in blocks.items()},
+        mark=header(spec)[0].replace("--", "‐‐"),
+        example=next((cell for cell in cells if cell.gpu != CPU), cells[0]).variants[0].name,
+        recipe=recipe_path("NAME"),
+        gpus=markdown_table(["GPU", "architecture", "products", "hosts", "driver", "built on"], _gpu_rows(plan)),
+        isas=markdown_table(["instruction set", "CPUs", "flags that prove it", "for"], _isa_rows(plan)),
+        pools=markdown_table(
+            ["pool", "machines", "system", "GPU", *(stage.name for stage in stages())],
+            _pool_rows(spec, parts),
+            right=len(stages()),
+        ),
+    )
 
 
 # Markdown.
@@ -59,10 +74,6 @@ def _link(shown: str, target: str) -> str:
     return f"[{shown}]({target})"
 
 
-def _count(number: int, thing: str, several: str = "") -> str:
-    return f"{number:,} {thing if number == 1 else several or f'{thing}s'}"
-
-
 # Branches.
 
 
@@ -74,68 +85,42 @@ def _overview(plan: Plan) -> Iterator[str]:
     spec, cells = plan.spec, plan.judged.cells
     here = [package for package in in_build_order(spec.packages) if package.repository is None]
     yield (
-        f"**{_count(_variants(cells), 'variant')}** of {_codes(package.name for package in here)}: "
-        f"{_count(len(cells), 'cell')} (branch × Python × GPU × instruction set) on "
-        f"{_count(len(spec.branches), 'branch', 'branches')}, built by {_count(len(plan.shards), 'workflow')}."
+        f"**{counted(_variants(cells), 'variant')}** of {_codes(package.name for package in here)}: "
+        f"{counted(len(cells), 'cell')} (branch × Python × GPU × instruction set) on "
+        f"{counted(len(spec.branches), 'branch', 'branches')}, built by {counted(len(plan.shards), 'workflow')}."
     )
     packages = [package.name for package in here]
-    rows = []
-    for name, branch in spec.branches.items():
-        own = [cell for cell in cells if cell.branch == name]
-        pin = (
-            _link(_code(branch.nixpkgs[:7]), f"https://github.com/NixOS/nixpkgs/tree/{branch.nixpkgs}")
-            if branch.nixpkgs
-            else _NONE
-        )
-        versions = [branch.versions.get(package, _NONE) for package in packages]
-        shards = sum(shard.branch == name for shard in plan.shards)
-        cuda, drivers = (
-            ", ".join(branch.toolkits),
-            [spec.hardware.toolkit(one).lowest_driver for one in branch.toolkits],
-        )
-        driver = f"{min(drivers)} or newer" if drivers else _NONE
-        rows.append([_code(name), cuda or _NONE, driver, pin, *versions, len(own), _variants(own), shards])
+    rows = [row for name in spec.branches for row in _branch_rows(plan, name, packages)]
     if len(rows) > 1:
         rows.append(["all", *[""] * (3 + len(packages)), len(cells), _variants(cells), len(plan.shards)])
     headers = ["branch", "CUDA", "driver", "nixpkgs", *packages, "cells", "variants", "workflows"]
     yield markdown_table(headers, rows, right=3)
-    example = next((cell for cell in cells if cell.gpu != CPU), cells[0]).variants[0].name
-    yield (
-        f"A variant is named by its package, Python, CUDA toolkit, GPU and instruction set, as `{example}`. Its recipe "
-        f"is `{recipe_path('NAME')}` on its branch. One for the CPU alone has the same name on every branch, and "
-        "is told apart by its version."
-    )
+
+
+def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[list[object]]:
+    """A row for each toolkit of a branch that has several, and one for what needs none; else one for the branch."""
+    spec, branch = plan.spec, plan.spec.branches[name]
+    several = len(branch.toolkits) > 1
+    for cuda in [*branch.toolkits, ""] if several else [next(iter(branch.toolkits), "")]:
+        own = [one for one in plan.judged.cells if one.branch == name and (one.cuda == cuda or not several)]
+        shards = sum(one.branch == name and (one.cuda == cuda or not several) for one in plan.shards)
+        rev = branch.pin(cuda).nixpkgs
+        pin = _link(_code(rev[:7]), f"https://github.com/NixOS/nixpkgs/tree/{rev}") if rev else _NONE
+        driver = f"{spec.hardware.toolkit(cuda).lowest_driver} or newer" if cuda else _NONE
+        versions = [branch.versions.get(package, _NONE) for package in packages]
+        if own:
+            title = _code(name) if branch.publish else f"{_code(name)}, not published"
+            yield [title, cuda or _NONE, driver, pin, *versions, len(own), _variants(own), shards]
 
 
 # Choosing.
 
 
-def _choosing(plan: Plan) -> Iterator[str]:
-    spec = plan.spec
-    yield "## How to choose"
-    yield (
-        "`ci-compile select` chooses for the machine it runs on, or for another: "
-        '`ci-compile select --gpu "RTX 4090" --cpu "Ryzen 9 7950X" --driver 580`. By hand:'
-    )
-    yield (
-        "1. **GPU**: take its own architecture. Where none is built for it, one of the same major number and a lower "
-        "minor one runs as well (a build for sm80 on sm86)."
-    )
-    yield markdown_table(["GPU", "architecture", "products", "hosts", "driver", "built on"], _gpu_rows(plan))
-    yield (
-        "2. **Branch**: the newest whose CUDA the driver runs (`nvidia-smi` tells the driver, the tables above what "
-        "each branch and GPU needs)."
-    )
-    yield (
-        "3. **Instruction set**: one that the CPU has all flags of (`lscpu` tells them), and for the work at hand: "
-        f"{_code('avx512')} for general work rather than those that serve BF16 or INT8 alone."
-    )
-    used = [isa for isa in spec.hardware.isas.values() if any(cell.isa == isa.name for cell in plan.judged.cells)]
+def _isa_rows(plan: Plan) -> Iterator[list[str]]:
     special = {one.isa: one.words for one in Workload if one.isa}
-    yield markdown_table(
-        ["instruction set", "CPUs", "flags that prove it", "for"],
-        [[_code(isa.name), isa.cpus, _codes(isa.cpuinfo), special.get(isa.name, "general work")] for isa in used],
-    )
+    for isa in plan.spec.hardware.isas.values():
+        if any(cell.isa == isa.name for cell in plan.judged.cells):
+            yield [_code(isa.name), isa.cpus, _codes(isa.cpuinfo), special.get(isa.name, "general work")]
 
 
 def _gpu_rows(plan: Plan) -> Iterator[list[str]]:
@@ -154,33 +139,41 @@ def _gpu_rows(plan: Plan) -> Iterator[list[str]]:
 
 
 def _matrix(plan: Plan) -> Iterator[str]:
-    yield "## Matrix"
-    yield (
-        "A package's name leads to its recipe, a workflow's to its file, and `run` to the page that dispatches it "
-        "(choose the branch there)."
-    )
     for name, branch in plan.spec.branches.items():
         cells = [cell for cell in plan.judged.cells if cell.branch == name]
+        counts = Counter(cell.gpu for cell in cells for _ in cell.variants)
+        toolkits = f"CUDA {', '.join(branch.toolkits)}: " if branch.toolkits else ""
         yield f"### {name}"
         yield (
-            f"CUDA {', '.join(branch.toolkits)}: {_count(_variants(cells), 'variant')} in "
-            f"{_count(len(cells), 'cell')}, by GPU: "
-            + ", ".join(f"{_code(gpu)} {count:,}" for gpu, count in _by_gpu(cells).items())
+            f"{toolkits}{counted(_variants(cells), 'variant')} in {counted(len(cells), 'cell')}, by GPU: "
+            + ", ".join(f"{_code(gpu)} {count:,}" for gpu, count in counts.items())
             + "."
         )
-        for python in plan.spec.pythons:
-            own = [cell for cell in cells if cell.python == python]
-            if own and len(plan.spec.pythons) > 1:
-                yield f"#### Python {python} on {name}"
-            if own:
-                yield _grid(plan, own)
+        for title, own in _sections(plan, branch, cells).items():
+            if title:
+                yield f"#### {title} on {name}"
+            yield _grid(plan, own)
+        if listed := [cell for cell in cells if cell.listed]:
+            yield f"#### Variants of no axis on {name}"
+            yield markdown_table(["variant", "system", "workflow"], _listed_rows(plan, listed))
 
 
-def _by_gpu(cells: Iterable[Cell]) -> Counter[str]:
-    counts: Counter[str] = Counter()
+def _sections(plan: Plan, branch: Branch, cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """The cells of the matrix by what divides a branch's tables: Python and toolkit, each where there are several."""
+    found: dict[str, list[Cell]] = {}
     for cell in cells:
-        counts[cell.gpu] += len(cell.variants)
-    return counts
+        if not cell.listed:
+            python = [f"Python {cell.python}"] if len(plan.spec.pythons) > 1 else []
+            toolkit = [f"CUDA {cell.cuda}" if cell.cuda else "CPU"] if len(branch.toolkits) > 1 else []
+            found.setdefault(", ".join([*python, *toolkit]), []).append(cell)
+    return found
+
+
+def _listed_rows(plan: Plan, cells: Iterable[Cell]) -> Iterator[list[str]]:
+    for cell in cells:
+        recipe = f"{_REPOSITORY}/blob/{cell.branch}/{recipe_path(cell.listed)}"
+        held = [shard for shard in plan.shards if shard.branch == cell.branch and _holds(shard, [cell])]
+        yield [_link(cell.listed, recipe), cell.system, "<br>".join(map(_workflow, held))]
 
 
 def _isas(spec: Spec, cells: Iterable[Cell]) -> list[str]:
@@ -190,21 +183,22 @@ def _isas(spec: Spec, cells: Iterable[Cell]) -> list[str]:
 
 
 def _grid(plan: Plan, cells: Sequence[Cell]) -> str:
-    """The table GPU x ISA for one branch and Python, with the recipes of each cell."""
+    """The table GPU x ISA of cells that differ in nothing else, with the recipes of each."""
     at = {(cell.gpu, cell.isa): cell for cell in cells}
     isas = _isas(plan.spec, cells)
-    branch, python = cells[0].branch, cells[0].python
-    own = [shard for shard in plan.shards if shard.branch == branch]
+    own = [shard for shard in plan.shards if shard.branch == cells[0].branch]
     rows = []
     for gpu in dict.fromkeys(cell.gpu for cell in cells):
-        of_gpu = [shard for shard in own if shard.gpu == gpu and _holds(shard, python)]
+        of_gpu = [cell for cell in cells if cell.gpu == gpu]
         recipes = [_recipes(at[gpu, isa]) if (gpu, isa) in at else _NONE for isa in isas]
-        rows.append([_code(gpu), *recipes, "<br>".join(map(_workflow, of_gpu))])
+        workflows = [_workflow(shard) for shard in own if shard.gpu == gpu and _holds(shard, of_gpu)]
+        rows.append([_code(gpu), *recipes, "<br>".join(workflows)])
     return markdown_table(["GPU", *map(_code, isas), "workflow"], rows)
 
 
-def _holds(shard: Shard, python: str) -> bool:
-    return any(cell.python == python for cell, _ in shard.cells)
+def _holds(shard: Shard, cells: Iterable[Cell]) -> bool:
+    suffixes = {cell.suffix for cell in cells}
+    return any(cell.suffix in suffixes for cell, _ in shard.cells)
 
 
 def _recipes(cell: Cell) -> str:
@@ -219,19 +213,6 @@ def _workflow(shard: Shard) -> str:
 
 
 # Tests.
-
-
-def _tests(plan: Plan) -> Iterator[str]:
-    parts = list(zip(plan.judged.cells, plan.routes, strict=True))
-    yield "## What is tested where"
-    yield markdown_table(
-        ["pool", "machines", "system", "GPU", *(stage.name for stage in stages())],
-        _pool_rows(plan.spec, parts),
-        right=len(stages()),
-    )
-    yield "The numbers are variants. A machine of the pool runs the stage for each of them."
-    for stage in stages_that_test():
-        yield from _test(plan.spec, stage, parts)
 
 
 def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list[object]]:
@@ -251,40 +232,33 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
     if not wanted:
         return
     yield f"### {stage.name}"
+    total = _variants(cell for cell, _ in wanted)
     if spec.tests[stage] is TestPolicy.NEVER:
-        yield f"The spec switches it off: none of {_count(_variants(cell for cell, _ in wanted), 'variant')} is tested."
+        yield f"The spec switches it off: none of {counted(total, 'variant')} is tested."
         return
     tested = [(cell, route) for cell, route in wanted if stage in route.pools]
-    done, total = _variants(cell for cell, _ in tested), _variants(cell for cell, _ in wanted)
-    said = f"{done:,} of {_count(total, 'variant')} {'is' if done == 1 else 'are'} tested"
+    done = _variants(cell for cell, _ in tested)
+    said = f"{done:,} of {counted(total, 'variant')} {'is' if done == 1 else 'are'} tested"
     if of_gpu:
         others = [cell for cell, route in tested if route.pools[stage].gpu != cell.gpu]
         said += ", each on a GPU of its own architecture" if not others and tested else ""
         said += f", {_variants(others):,} of them on another GPU that runs their code" if others else ""
     untested = f"; {_NONE} is what no pool can test (`ci-compile explain NAME` tells why)"
     yield f"{said}{untested if done < total else ''}."
-    yield _gpu_grid(spec, stage, wanted) if of_gpu else _isa_rows(spec, stage, wanted)
+    isas = _isas(spec, [cell for cell, _ in wanted])
+    if of_gpu:
+        gpus = [gpu for gpu in spec.gpus if any(cell.gpu == gpu for cell, _ in wanted)]
+        rows = [[_code(gpu), *(_tester(stage, _of(wanted, isa, gpu)) for isa in isas)] for gpu in gpus]
+        yield markdown_table(["GPU", *map(_code, isas)], rows)
+    else:
+        own = {isa: _of(wanted, isa) for isa in isas}
+        rows = [[_code(isa), _tester(stage, own[isa]), f"{_variants(cell for cell, _ in own[isa]):,}"] for isa in isas]
+        yield markdown_table(["instruction set", "pool", "variants"], rows, right=1)
 
 
-def _gpu_grid(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
-    """The pools that run gpu-test, by GPU and ISA."""
-    isas = _isas(spec, [cell for cell, _ in parts])
-    rows = []
-    for name in spec.gpus:
-        own = [(cell, route) for cell, route in parts if cell.gpu == name]
-        pools = [_tester(stage, [part for part in own if part[0].isa == isa]) for isa in isas]
-        if own:
-            rows.append([_code(name), *pools])
-    return markdown_table(["GPU", *map(_code, isas)], rows)
-
-
-def _isa_rows(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
-    """The pools that run cpu-test, by ISA; the GPU of a cell is irrelevant to them."""
-    rows = []
-    for isa in _isas(spec, [cell for cell, _ in parts]):
-        own = [(cell, route) for cell, route in parts if cell.isa == isa]
-        rows.append([_code(isa), _tester(stage, own), f"{_variants(cell for cell, _ in own):,}"])
-    return markdown_table(["instruction set", "pool", "variants"], rows, right=1)
+def _of(parts: Iterable[tuple[Cell, Route]], isa: str, gpu: str = "") -> list[tuple[Cell, Route]]:
+    """The parts with `isa` and, if it is given, `gpu`."""
+    return [part for part in parts if part[0].isa == isa and gpu in {"", part[0].gpu}]
 
 
 def _tester(stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
@@ -301,10 +275,9 @@ def _tester(stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
 
 def _left_out(plan: Plan) -> Iterator[str]:
     spec = plan.spec
-    yield "## What is left out"
-    groups: dict[tuple[str, str, str, str, str], list[str]] = {}
+    groups: dict[tuple[str, ...], dict[str, None]] = {}
     for one in plan.judged.left_out:
-        groups.setdefault((one.gpu, one.branch, one.python, one.package, one.reason), []).append(one.isa)
+        groups.setdefault((one.gpu, one.branch, one.python, one.package, one.reason), {})[one.isa] = None
     if groups:
         yield "What the spec selects and the fleet does not hold (`ci-compile variants --left-out` lists each):"
         yield markdown_table(

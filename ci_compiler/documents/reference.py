@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ci_compiler.errors import ExitCode
 from ci_compiler.files.drift import MARK
@@ -16,33 +16,13 @@ from ci_compiler.register import index, page, register
 from ci_compiler.spec.schema import schema
 from ci_compiler.units import markdown_table
 
+if TYPE_CHECKING:
+    from ci_compiler.cli.app import Program
+
 NOTE = f"<!-- {MARK}'s own code: `python -m ci_compiler.cli.reference .github/docs/reference`. Do not edit. -->"
 
 
-class CommandLine(Protocol):
-    """A command with subcommands, for the reference."""
-
-    @property
-    def name(self) -> str:
-        """The command's name."""
-
-    @property
-    def purpose(self) -> str:
-        """What the command is for, in one sentence."""
-
-    @property
-    def default(self) -> str:
-        """The subcommand that runs when none is named; '' for none."""
-
-    @property
-    def commands(self) -> Mapping[str, str]:
-        """The subcommands, each with one line of help."""
-
-    def parser(self, command: str, prog: str) -> argparse.ArgumentParser:
-        """The parser of a single subcommand, with the program name `prog`."""
-
-
-def pages(programs: Iterable[CommandLine]) -> dict[str, str]:
+def pages(programs: Iterable[Program]) -> dict[str, str]:
     """The pages, by their path in the reference folder."""
     findings = {f"findings/{code}.md": page(entry) for code, entry in register().items()}
     texts = {"findings/README.md": index(), **findings}
@@ -50,39 +30,28 @@ def pages(programs: Iterable[CommandLine]) -> dict[str, str]:
     return {"commands.md": commands(programs), "spec.md": spec(), **made}
 
 
-def commands(programs: Iterable[CommandLine]) -> str:
+def commands(programs: Iterable[Program]) -> str:
     """The commands with their subcommands and options."""
     parts = [NOTE, "", "# Commands", ""]
     for program in programs:
         parts += [f"## {program.name}", "", program.purpose, ""]
         if program.default:
             parts += list(_usage(program, program.default, program.name))
-        for name, purpose in program.commands.items():
+        for name, command in program.commands.items():
+            purpose: str = command["help"]
             parts += [f"### {program.name} {name}", "", f"{purpose[0].upper()}{purpose[1:]}.", ""]
             parts += list(_usage(program, name, f"{program.name} {name}"))
-    codes = [
-        "## Exit codes",
-        "",
-        markdown_table(("code", "meaning"), [(code.value, code.meaning) for code in ExitCode]),
-    ]
-    return "\n".join([*parts, *codes]) + "\n"
+    codes = markdown_table(("code", "meaning"), [(code.value, code.meaning) for code in ExitCode])
+    return "\n".join([*parts, "## Exit codes", "", codes]) + "\n"
 
 
-def _usage(program: CommandLine, command: str, name: str) -> Iterator[str]:
+def _usage(program: Program, command: str, name: str) -> Iterator[str]:
     parser = program.parser(command, name)
-    yield "```"
-    yield _one_width(parser.format_usage().removeprefix("usage: ").rstrip())
-    yield "```"
-    yield ""
+    usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+    yield f"```\n{usage}\n```\n"  # on one line, whatever the width of the terminal
     rows = [row for action in parser._actions for row in _row(action)]  # noqa: SLF001  (argparse has no other way)
     if rows:
-        yield markdown_table(("option", "does"), rows)
-        yield ""
-
-
-def _one_width(usage: str) -> str:
-    """The usage on one line, independent of the terminal's width."""
-    return " ".join(usage.split())
+        yield f"{markdown_table(('option', 'does'), rows)}\n"
 
 
 def _row(action: argparse.Action) -> Iterator[tuple[str, str]]:
@@ -92,7 +61,10 @@ def _row(action: argparse.Action) -> Iterator[tuple[str, str]]:
     choices = f"{{{','.join(map(str, action.choices))}}}" if action.choices else metavar
     names = ", ".join(action.option_strings) or choices
     value = "" if action.nargs == 0 or not action.option_strings else f" {choices}"
-    yield f"`{names}{value}`", str(action.help)
+    yield (
+        f"`{names}{value}`",
+        str(action.help) % {"default": action.default, "choices": ", ".join(map(str, action.choices or ()))},
+    )
 
 
 def spec(root: Mapping[str, Any] | None = None) -> str:
@@ -114,14 +86,11 @@ def _object(root: Mapping[str, Any], rule: Mapping[str, Any], path: str, level: 
         if inner := _inner(root, sub):
             nested.append((f"{path}.{key}".removeprefix(".") + inner[0], inner[1]))
     if rows:
-        yield markdown_table(("key", "is", "default"), rows)
-        yield ""
+        yield f"{markdown_table(('key', 'is', 'default'), rows)}\n"
     for name, sub in nested:
-        yield f"{'#' * min(level, 4)} `{name}`"
-        yield ""
+        yield f"{'#' * min(level, 4)} `{name}`\n"
         if description := sub.get("description"):
-            yield str(description)
-            yield ""
+            yield f"{description}\n"
         yield from _object(root, sub, name, level + 1)
 
 

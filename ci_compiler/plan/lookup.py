@@ -27,8 +27,28 @@ class BuiltVariant(NamedTuple):
     cell: Cell
     route: Route
     shard: Shard
-    version: str
-    selected_by: Place
+    spec: Spec
+
+    @property
+    def version(self) -> str:
+        """The package's version on the branch; '' if the spec does not state it."""
+        return self.spec.branches[self.cell.branch].versions.get(self.variant.package, "")
+
+    @property
+    def selected_by(self) -> Place:
+        """The most specific place in the spec that selects it: an ISA listed under the GPU, else the GPU."""
+        spec, cell = self.spec, self.cell
+        if cell.listed:
+            return spec.place("packages", self.variant.package, "variants", cell.listed, key=True)
+        path, matrix = spec.axes_of(self.variant.package)
+        axis = next(axis for axis in matrix.gpus if axis.name == cell.gpu)
+        root = (*path, "gpus", cell.gpu)
+        if cell.isa in axis.isas:
+            return spec.place(*root, "isas", axis.isas.index(cell.isa))
+        also = axis.also.get(cell.branch, ())
+        if cell.isa in also:
+            return spec.place(*root, "also", cell.branch, also.index(cell.isa))
+        return spec.place(*root, key=True)
 
     @property
     def recipe(self) -> str:
@@ -73,7 +93,7 @@ class Explanation(NamedTuple):
 
 def explain(plan: Plan, name: str) -> Explanation:
     """What the plan says about the variant `name`."""
-    if built := tuple(_built(plan, name)):
+    if built := tuple(built_variants(plan, name)):
         return Explanation(name=name, built=built)
     wanted = VariantName.parse(name)
     if wanted is None:
@@ -85,34 +105,13 @@ def explain(plan: Plan, name: str) -> Explanation:
     return Explanation(name=name, absent=tuple(_absent(plan, wanted)))
 
 
-def _built(plan: Plan, name: str) -> Iterator[BuiltVariant]:
+def built_variants(plan: Plan, name: str = "") -> Iterator[BuiltVariant]:
+    """The variants of the plan, by shard, cell and package; with `name`, those on each branch that has it."""
     for shard in plan.shards:
         for cell, route in shard.cells:
             for variant in cell.variants:
-                if variant.name == name:
-                    yield BuiltVariant(
-                        variant=variant,
-                        cell=cell,
-                        route=route,
-                        shard=shard,
-                        version=plan.spec.branches[cell.branch].versions.get(variant.package, ""),
-                        selected_by=_selected_by(plan.spec, cell, variant),
-                    )
-
-
-def _selected_by(spec: Spec, cell: Cell, variant: Variant) -> Place:
-    """The most specific place in the spec that selects `variant`: an ISA listed under the GPU, else the GPU."""
-    if cell.listed:
-        return spec.place("packages", variant.package, "variants", cell.listed, key=True)
-    path, matrix = spec.axes_of(variant.package)
-    axis = next(axis for axis in matrix.gpus if axis.name == cell.gpu)
-    root = (*path, "gpus", cell.gpu)
-    if cell.isa in axis.isas:
-        return spec.place(*root, "isas", axis.isas.index(cell.isa))
-    also = axis.also.get(cell.branch, ())
-    if cell.isa in also:
-        return spec.place(*root, "also", cell.branch, also.index(cell.isa))
-    return spec.place(*root, key=True)
+                if name in {"", variant.name}:
+                    yield BuiltVariant(variant=variant, cell=cell, route=route, shard=shard, spec=plan.spec)
 
 
 def _unknown(spec: Spec, wanted: VariantName) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
-from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, Severity
+from ci_compiler.codes import Code, Severity
+from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit
 from ci_compiler.plan.matrix import Candidate, Cell, Variant, candidates, cells_of, listed_cells
 from ci_compiler.spec.load import Path_

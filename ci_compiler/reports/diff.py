@@ -13,10 +13,9 @@ from typing import Any
 
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import jobs_of, needs_of
+from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard
 from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.schema import with_defaults
@@ -27,16 +26,6 @@ Key = tuple[str, str]
 
 NOT_RUN = ""
 """Stands for the pool of a stage that no pool runs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantStanding:
-    """A variant in a plan: its cell, the route of the cell, its shard."""
-
-    variant: Variant
-    cell: Cell
-    route: Route
-    shard: Shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +83,8 @@ class PlanDifference:
 
     def __bool__(self) -> bool:
         """Whether anything changes."""
-        parts = (self.added, self.removed, self.rebuilt, self.rerouted, self.resharded, self.settings)
-        return any(parts) or bool(self.warnings_new or self.warnings_gone)
+        variants = (self.added, self.removed, self.rebuilt, self.rerouted, self.resharded)
+        return any((*variants, self.warnings_new, self.warnings_gone, self.settings))
 
 
 def build_inputs(plan: Plan, cell: Cell, variant: Variant) -> dict[str, str]:
@@ -138,7 +127,7 @@ def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, st
 
 def diff(before: Plan, after: Plan) -> PlanDifference:
     """What changes from `before` to `after`."""
-    old, new = _standings(before), _standings(after)
+    old, new = ({(one.cell.branch, one.variant.name): one for one in built_variants(plan)} for plan in (before, after))
     both = [key for key in new if key in old]
     reasons = {key: reason for key in both if (reason := _reasons(before, after, old[key], new[key]))}
     built = {key for key in new if key not in old} | set(reasons)
@@ -158,7 +147,7 @@ def diff(before: Plan, after: Plan) -> PlanDifference:
         resharded={names: tuple(variants) for names, variants in resharded.items()},
         warnings_new=tuple(text for text in warns if text not in warned),
         warnings_gone=tuple(text for text in warned if text not in warns),
-        settings=tuple(_settings((), _values(before.spec), _values(after.spec))),
+        settings=tuple(_settings((), *(with_defaults(plan.spec.document.value) for plan in (before, after)))),
         costs=tuple(
             Cost(
                 pool=pool.name,
@@ -173,15 +162,6 @@ def diff(before: Plan, after: Plan) -> PlanDifference:
     )
 
 
-def _standings(plan: Plan) -> dict[Key, VariantStanding]:
-    return {
-        (cell.branch, variant.name): VariantStanding(variant=variant, cell=cell, route=route, shard=shard)
-        for shard in plan.shards
-        for cell, route in shard.cells
-        for variant in cell.variants
-    }
-
-
 def _warnings(plan: Plan) -> list[str]:
     return list(dict.fromkeys(f"{finding.code} {finding.message}" for finding in plan.warnings))
 
@@ -189,7 +169,7 @@ def _warnings(plan: Plan) -> list[str]:
 # Rebuilt and rerouted.
 
 
-def _reasons(before: Plan, after: Plan, old: VariantStanding, new: VariantStanding) -> tuple[str, ...]:
+def _reasons(before: Plan, after: Plan, old: BuiltVariant, new: BuiltVariant) -> tuple[str, ...]:
     """The build inputs that differ, each in words; () for none.
 
     Inputs that only one side has belong to a needed package that was added or removed, which `needs of` already shows.
@@ -210,7 +190,7 @@ def _from_to(before: str, after: str) -> str:
 
 
 def _rerouted(
-    both: Sequence[Key], old: Mapping[Key, VariantStanding], new: Mapping[Key, VariantStanding]
+    both: Sequence[Key], old: Mapping[Key, BuiltVariant], new: Mapping[Key, BuiltVariant]
 ) -> Iterator[Rerouted]:
     moved: dict[tuple[Stage, str, str], dict[Key, tuple[str, ...]]] = {}
     for key in both:
@@ -229,7 +209,7 @@ def _rerouted(
 _AXES = ("gpu", "package", "isa", "python", "system")
 
 
-def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, VariantStanding]) -> Iterator[ChangeGroup]:
+def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, BuiltVariant]) -> Iterator[ChangeGroup]:
     """`changed`, variants with their reasons, grouped by branch and reasons; `known` are all variants of the plan."""
     by_cause: dict[tuple[str, tuple[str, ...]], list[Key]] = {}
     for key, reasons in changed.items():
@@ -244,7 +224,7 @@ def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, VariantS
 
 
 def _scope(
-    keys: Sequence[Key], every: Sequence[Key], known: Mapping[Key, VariantStanding]
+    keys: Sequence[Key], every: Sequence[Key], known: Mapping[Key, BuiltVariant]
 ) -> tuple[tuple[str, ...], bool]:
     """The fewest values of one axis, else of two axes together, that `keys` fill, out of `every` variant of the branch.
 
@@ -263,7 +243,7 @@ def _scope(
     return tuple(dict.fromkeys(_value(known[key], ("gpu",)) for key in keys)), False
 
 
-def _value(standing: VariantStanding, axes: Sequence[str]) -> str:
+def _value(standing: BuiltVariant, axes: Sequence[str]) -> str:
     """The values of `axes`, in words: `sm90`, `Python 3.13`, `sm90 avx2`."""
     cell = standing.cell
     values = {
@@ -277,10 +257,6 @@ def _value(standing: VariantStanding, axes: Sequence[str]) -> str:
 
 
 # Values of the spec.
-
-
-def _values(spec: Spec) -> Any:
-    return with_defaults(spec.document.value)
 
 
 def _settings(path: tuple[str, ...], before: Any, after: Any) -> Iterator[tuple[str, str, str]]:

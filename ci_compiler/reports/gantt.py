@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
+from string import Template
 
 from ci_compiler.reports.forecast import HOSTED_SECONDS, Forecast, PoolForecast, pool_table
 from ci_compiler.stages import BUILD, stages
 from ci_compiler.units import duration, machine_hours
 
-STYLE = Path(__file__).with_suffix(".css")
+PAGE = Path(__file__).with_suffix(".html")
+STYLE = PAGE.with_suffix(".css")
 
 _HUES = 8
 _STEPS = (600, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600, 48 * 3600, 168 * 3600)
@@ -26,36 +28,21 @@ def gantt(forecast: Forecast) -> str:
     """The whole page."""
     packages = list(dict.fromkeys(job.variant.package for job in forecast.jobs))
     hues = {package: index % _HUES for index, package in enumerate(packages)}
-    title = f"A full build of {forecast.variants:,} variants"
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-            f"<title>{title}</title>",
-            f"<style>\n{STYLE.read_text('utf-8')}{''.join(_hue_rules(hues))}</style>",
-            "</head>",
-            "<body>",
-            f"<h1>{title}: {duration(forecast.end)}</h1>",
-            "<p>All shards dispatched at once, jobs handed out as GitHub does: longest ready first.</p>",
-            *_facts(forecast),
-            *_legend(hues),
-            *_chart(forecast, hues),
-            *_table(forecast),
-            *_path(forecast),
-            "</body>",
-            "</html>",
-            "",
-        ]
+    rules = (f".hue-{hue} {{ fill: var(--hue-{hue}); background: var(--hue-{hue}); }}\n" for hue in set(hues.values()))
+    parts = {
+        "facts": _facts(forecast),
+        "legend": _legend(hues),
+        "chart": _chart(forecast, hues),
+        "pools": _table(forecast),
+        "path": _path(forecast),
+    }
+    return Template(PAGE.read_text("utf-8")).substitute(
+        {name: "\n".join(lines) for name, lines in parts.items()},
+        title=f"A full build of {forecast.variants:,} variants",
+        end=duration(forecast.end),
+        critical=duration(sum(job.seconds for job in forecast.path)),
+        style=STYLE.read_text("utf-8") + "".join(sorted(rules)),
     )
-
-
-def _hue_rules(hues: dict[str, int]) -> Iterator[str]:
-    for hue in sorted(set(hues.values())):
-        yield f".hue-{hue} {{ fill: var(--hue-{hue}); background: var(--hue-{hue}); }}\n"
 
 
 def _facts(forecast: Forecast) -> Iterator[str]:
@@ -78,31 +65,20 @@ def _facts(forecast: Forecast) -> Iterator[str]:
         together = duration(sum(wave.seconds for wave in forecast.waves))
         remark = f"at once, {forecast.overdue:,} jobs would queue for longer than GitHub allows"
         facts.append((f"in {len(forecast.waves):,} waves", together, remark))
-    yield '<dl class="facts">'
     for name, value, remark in facts:
         yield f"<div><dt>{name}</dt><dd>{escape(value)}<small>{escape(remark)}</small></dd></div>"
-    yield "</dl>"
 
 
 def _legend(hues: dict[str, int]) -> Iterator[str]:
-    yield '<fieldset class="zoom" aria-label="Zoom">'
-    for times in (1, 4, 16):
-        checked = " checked" if times == 1 else ""
-        yield f'<label><input type="radio" name="zoom" id="zoom-{times}"{checked}> {times}×</label>'
-    yield "</fieldset>"
-    yield '<div class="legend">'
     for package, hue in hues.items():
         yield f'<span><i class="hue-{hue}"></i>{escape(package)}</span>'
     for stage in stages():
         apart = ' class="apart"' if stage is BUILD else ""
         yield f'<span{apart}><i class="stage {stage}"></i>{stage}</span>'
-    yield '<span class="apart"><i class="bound"></i>lower bound</span>'
-    yield "</div>"
 
 
 def _chart(forecast: Forecast, hues: dict[str, int]) -> Iterator[str]:
-    lanes = dict(_bars(forecast, hues))
-    yield '<div class="chart" tabindex="0" role="group" aria-label="Machines over time"><div class="lanes">'
+    lanes = _bars(forecast, hues)
     yield from _axis(forecast)
     for one in forecast.pools:
         busiest = " busiest" if one.pool.name == forecast.bound.pool else ""
@@ -111,7 +87,6 @@ def _chart(forecast: Forecast, hues: dict[str, int]) -> Iterator[str]:
         yield f"<small>{machines}, {one.busy:.0%}&nbsp;busy</small></div>"
         yield from _lanes(forecast, one, lanes[one.pool.name])
     yield from _axis(forecast)
-    yield "</div></div>"
 
 
 def _lanes(forecast: Forecast, one: PoolForecast, bars: list[str]) -> Iterator[str]:
@@ -131,7 +106,7 @@ def _lanes(forecast: Forecast, one: PoolForecast, bars: list[str]) -> Iterator[s
     yield "</svg>"
 
 
-def _bars(forecast: Forecast, hues: dict[str, int]) -> Iterator[tuple[str, list[str]]]:
+def _bars(forecast: Forecast, hues: dict[str, int]) -> dict[str, list[str]]:
     """The bars of each pool."""
     bars: dict[str, list[str]] = {one.pool.name: [] for one in forecast.pools}
     schedule = forecast.schedule
@@ -143,13 +118,12 @@ def _bars(forecast: Forecast, hues: dict[str, int]) -> Iterator[tuple[str, list[
             f'width="{job.seconds}" height=".84"><title>'
             f"{escape(job.variant.name)} on {escape(job.cell.branch)}\n{job.stage}, {when}</title></rect>"
         )
-    yield from bars.items()
+    return bars
 
 
 def _axis(forecast: Forecast) -> Iterator[str]:
-    ticks = _ticks(forecast.end)
     yield '<div class="pool"></div><div class="axis">'
-    for tick in ticks:
+    for tick in _ticks(forecast.end):
         last = ' class="last"' if tick > 0.97 * forecast.end else ""
         said = duration(tick) if tick else "0"
         yield f'<span{last} style="left:{100 * tick / forecast.end:.3f}%">{said}</span>'
@@ -163,17 +137,13 @@ def _ticks(end: int) -> list[int]:
 
 def _table(forecast: Forecast) -> Iterator[str]:
     headers, rows = pool_table(forecast)
-    yield '<h2>Pools</h2><div class="wide"><table><thead><tr>'
     yield "".join(f'<th scope="col">{header}</th>' for header in headers)
     yield "</tr></thead><tbody>"
     for row in rows:
         yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
-    yield "</tbody></table></div>"
 
 
 def _path(forecast: Forecast) -> Iterator[str]:
-    yield f"<h2>Critical path: {duration(sum(job.seconds for job in forecast.path))}</h2><ol>"
     for job in forecast.path:
         said = f"{job.variant.name} {job.stage} on {job.pool}, {duration(job.seconds)}"
         yield f"<li>{escape(said)}</li>"
-    yield "</ol>"

@@ -39,23 +39,14 @@ def read_history(folder: Path) -> History:
             branch, name, seconds = _read(path)
             if seconds is not None:
                 found.setdefault((branch, name), []).append(seconds)
-        except _BrokenError as error:
-            findings.append(error.finding)
+        except InputError as error:
+            findings += error.findings
     if not paths:
         message = f"no {NAME} in it or below; builds leave them in their artifacts"
-        findings.append(Finding(place=Place(file=str(folder)), code=Code.HISTORY_EMPTY, message=message))
+        findings += wrong(folder, Code.HISTORY_EMPTY, message).findings
     if findings:
         raise InputError(findings)
     return History(seconds={key: round(median(times)) for key, times in sorted(found.items())}, manifests=len(paths))
-
-
-class _BrokenError(Exception):
-    """A file is not a valid manifest."""
-
-    def __init__(self, path: Path, message: str, line: int = 0, column: int = 0) -> None:
-        place = Place(file=str(path), line=line, column=column)
-        self.finding = Finding(place=place, code=Code.BROKEN_MANIFEST, message=message)
-        super().__init__(message)
 
 
 def _manifests(folder: Path) -> Iterator[Path]:
@@ -66,21 +57,26 @@ def _manifests(folder: Path) -> Iterator[Path]:
 
 
 def _read(path: Path) -> tuple[str, str, float | None]:
-    """The branch, the name and the seconds of a build (None if the store already had it). Raises _BrokenError."""
+    """The branch, the name and the seconds of a build (None if the store already had it). Raises InputError."""
     try:
         content: Any = json.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise _BrokenError(path, f"cannot be read: {error.strerror}") from None
+        raise _broken(path, f"cannot be read: {error.strerror}") from None
     except json.JSONDecodeError as error:
-        raise _BrokenError(path, f"not JSON: {error.msg}", error.lineno, error.colno) from None
+        raise _broken(path, f"not JSON: {error.msg}", error.lineno, error.colno) from None
     except (ValueError, RecursionError):
-        raise _BrokenError(path, "not JSON") from None
+        raise _broken(path, "not JSON") from None
     if not isinstance(content, dict):
-        raise _BrokenError(path, "not the manifest of a build: not a mapping")
+        raise _broken(path, "not the manifest of a build: not a mapping")
     branch, name, seconds = (content.get(key) for key in ("branch", "name", "seconds"))
     for key, value in (("branch", branch), ("name", name)):
         if not isinstance(value, str):
-            raise _BrokenError(path, f"not the manifest of a build: {key!r} is not text")
+            raise _broken(path, f"not the manifest of a build: {key!r} is not text")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
-        raise _BrokenError(path, "not the manifest of a build: 'seconds' is not a number of seconds")
+        raise _broken(path, "not the manifest of a build: 'seconds' is not a number of seconds")
     return str(branch), str(name), None if content.get("built") is False else float(seconds)
+
+
+def _broken(path: Path, message: str, line: int = 0, column: int = 0) -> InputError:
+    place = Place(file=str(path), line=line, column=column)
+    return InputError([Finding(place=place, code=Code.BROKEN_MANIFEST, message=message)])

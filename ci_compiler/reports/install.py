@@ -24,9 +24,11 @@ def install(spec: Spec, shared: Container[str], *, branch: str, name: str, packa
         raise ValueError(message)
     suffix = parsed.suffix
     versions = spec.branches[branch].versions
+    held = {package, *needs_of(spec, package)}
     wanted = tuple(
-        (variant_name(needed, suffix), versions[needed] if suffix in shared else "")
-        for needed in _with_needs(spec, package)
+        (variant_name(one.name, suffix), versions[one.name] if suffix in shared else "")
+        for one in in_build_order(spec.packages)
+        if one.name in held
     )
     request = InstallRequest(
         owner=spec.owner, branch=branch, name=name, recipe=recipe_path(name), wanted=wanted, cache=spec.cache
@@ -40,9 +42,3 @@ def shared_suffixes(cells: Iterable[Cell]) -> set[str]:
     for cell in cells:
         branches[cell.suffix].add(cell.branch)
     return {suffix for suffix, names in branches.items() if len(names) > 1}
-
-
-def _with_needs(spec: Spec, package: str) -> list[str]:
-    """`package` and all packages that it needs, in build order."""
-    wanted = {package, *needs_of(spec, package)}
-    return [one.name for one in in_build_order(spec.packages) if one.name in wanted]

@@ -71,24 +71,24 @@ def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, wor
         major, minor = (0, 0) if offer.gpu == CPU else spec.hardware.gpu(offer.gpu).capability
         return offer.gpu == CPU, -major, -minor, branches[offer.branch], isas[offer.isa], pythons[offer.python]
 
-    held = ((cell, variant.name) for cell in cells for variant in cell.variants if variant.package == package)
-    return sorted((_offer(spec, cell, name, package, gpu) for cell, name in held), key=rank)
-
-
-def _offer(spec: Spec, cell: Cell, name: str, package: str, gpu: Gpu | None) -> Offer:
-    branch = spec.branches[cell.branch]
-    return Offer(
-        name=name,
-        package=package,
-        version=branch.versions.get(package, ""),
-        branch=cell.branch,
-        cuda=cell.cuda,
-        python=cell.python,
-        gpu=cell.gpu,
-        isa=cell.isa,
-        system=cell.system,
-        driver=needed_driver(spec, cell, gpu),
+    found = (
+        Offer(
+            name=variant.name,
+            package=package,
+            version=spec.branches[cell.branch].versions.get(package, ""),
+            branch=cell.branch,
+            cuda=cell.cuda,
+            python=cell.python,
+            gpu=cell.gpu,
+            isa=cell.isa,
+            system=cell.system,
+            driver=needed_driver(spec, cell, gpu),
+        )
+        for cell in cells
+        for variant in cell.variants
+        if variant.package == package
     )
+    return sorted(found, key=rank)
 
 
 def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
-from ci_compiler.hardware import CPU, Gpu
+from ci_compiler.hardware import CPU
 from ci_compiler.hardware.machine import GpuDevice, Machine, driver_number
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
@@ -148,13 +148,10 @@ class Finder:
         self._cells = tuple(cells)
         self._newest = next(iter(branch_order(spec, package)), "")
         self._isas = cache(lambda workload: isa_order(spec.hardware, workload))
-        self.ranked = cache(self._ranked)
+        # every offer, best first, with the drivers that they need on `gpu`
+        self.ranked = cache(lambda gpu, workload: offers(spec, self._cells, package, gpu, workload))
         self.fitting = cache(self._fitting)
         self._wanted = cache(lambda wishes: list(filter(wishes.allow, self.ranked(None, Workload.GENERAL))))
-
-    def _ranked(self, gpu: Gpu | None, workload: Workload) -> list[Offer]:
-        """Every offer, best first, with the drivers that they need on `gpu`."""
-        return offers(self.spec, self._cells, self.package, gpu, workload)
 
     def _fitting(self, profile: Profile, workload: Workload) -> list[Offer]:
         """The offers that the machine runs with a driver that is new enough, best first."""

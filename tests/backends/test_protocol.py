@@ -26,7 +26,7 @@ ALLOWED = {
         "cli/compile/recipes.py adoption/audit.py adoption/evaluator.py adoption/named_recipes.py"
     ),
     "a pull request's recipes are evaluated by Nix, whatever builds them": "workflows/pull_request.py",
-    "an owner is an organisation on FloxHub": ("spec/model.py adoption/spec_text.py cli/compile/init.py"),
+    "an owner is an organisation on FloxHub": ("spec/model.py adoption/spec_text.py"),
     "a machine shows what is installed on it": (
         "hardware/machine.py runner/detect/recorded.py runner/detect/this_machine.py cli/runner/detect.py"
     ),

@@ -233,7 +233,7 @@ def test_without_options_it_is_this_machine(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Machine(system="aarch64-linux", isas=("armv8_2", "armv9"), cpu="mine")
-    monkeypatch.setattr("ci_compiler.runner.detect.this_machine.this_machine", lambda *_, **__: here)
+    monkeypatch.setattr("ci_compiler.cli.compile.select.this_machine", lambda *_, **__: here)
     code, out, _ = command(capsys, monkeypatch, "--json")
     assert code == 0
     assert json.loads(out)["best"]["name"] == "pytorch-python313-cpu-armv9"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.cli.app import run
-from ci_compiler.cli.remote import this_machine
 from ci_compiler.cli.runner import PROGRAM
+from ci_compiler.cli.runner.engines import this_machine
 from ci_compiler.github.inventory import Runner
 from ci_compiler.runner.controller.containers import InstanceStatus, RunnerInstance, StoreVolume
 from ci_compiler.runner.controller.host_runner import RECORD

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from ci_compiler.cli.where import SPEC, add_branch, add_spec, branch_of, root_of, spec_of
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the two revisions."""
-    parser.add_argument("--base", required=True, metavar="REV", help="the commit before the change")
-    parser.add_argument("--head", default="HEAD", metavar="REV", help="the commit with the change (default: HEAD)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_branch(parser)
-    add_spec(parser)
+from ci_compiler.cli.console import print_json
+from ci_compiler.cli.where import SPEC, branch_of, root_of, spec_of
+from ci_compiler.git import Git
+from ci_compiler.recipes.affected import affected
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the names, one per line."""
-    from ci_compiler.cli.console import print_json
-    from ci_compiler.git import Git
-    from ci_compiler.recipes.affected import affected
-
     root, spec = root_of(arguments), spec_of(arguments)
     branch = branch_of(arguments, spec, root)
     git = Git(root)

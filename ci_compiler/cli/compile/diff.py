@@ -5,22 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ci_compiler.cli.where import SPEC, add_spec, root_of, spec_of
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the base."""
-    parser.add_argument("base", metavar="BASE", help="a git revision, or a spec file")
-    add_spec(parser)
+from ci_compiler.cli.where import SPEC, root_of, spec_of
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.reports.diff import diff
+from ci_compiler.reports.diff_markdown import markdown
+from ci_compiler.spec.revision import base_spec
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compares the spec with that of the base. Raises InputError if either is wrong or the base has none."""
-    from ci_compiler.plan.pipeline import plan
-    from ci_compiler.reports.diff import diff
-    from ci_compiler.reports.diff_markdown import markdown
-    from ci_compiler.spec.revision import base_spec
-
     after = plan(spec_of(arguments))
     root, given = root_of(arguments), getattr(arguments, "spec", None)
     within = _within(given, root) if given is not None else None

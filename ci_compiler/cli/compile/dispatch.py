@@ -5,37 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from ci_compiler.cli.where import add_spec, root_of, spec_of
-
-if TYPE_CHECKING:
-    from ci_compiler.github.client import Client
-    from ci_compiler.github.dispatch import Progress, Started
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the names and what to do with them."""
-    from ci_compiler.cli.remote import add_repository
-
-    parser.add_argument("names", nargs="+", metavar="NAME", help="a variant's name")
-    parser.add_argument("--branch", metavar="B", help="the branch (default: every branch that has the variant)")
-    parser.add_argument("--publish", action="store_true", help="publish what passes its tests")
-    parser.add_argument("--again", action="store_true", help="with --publish: even if it is already published")
-    parser.add_argument("--wait", action="store_true", help="follow the runs; exit 1 if one fails")
-    add_repository(parser)
-    add_spec(parser)
+from ci_compiler.cli.console import note
+from ci_compiler.cli.remote import client_of
+from ci_compiler.cli.where import plan_of, root_of
+from ci_compiler.github.dispatch import SUCCESS, Progress, Started, follow, start, targets
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the URL of each run; with `--wait`, returns 1 if one does not succeed."""
-    from ci_compiler.cli.console import note
-    from ci_compiler.cli.remote import client_of
-    from ci_compiler.github.dispatch import SUCCESS, start, targets
-    from ci_compiler.plan.pipeline import plan
-
-    wanted = targets(plan(spec_of(arguments)), arguments.names, arguments.branch)
+    wanted = targets(plan_of(arguments), arguments.names, arguments.branch)
     client = client_of(arguments, root_of(arguments))
     for name in dict.fromkeys(arguments.names):
         branches = [target.cell.branch for target in wanted if target.variant.name == name]
@@ -47,26 +27,16 @@ def run(arguments: argparse.Namespace) -> int:
         started.append(one)
     if not arguments.wait:
         return 0
-    ended = _follow(client, started)
+    looks = follow(client, started)
+    ended = deque(_bars(looks) if sys.stderr.isatty() else _lines(looks), maxlen=1).pop()
     for progress in ended:
         if progress.conclusion != SUCCESS:
             note(f"{progress}; {progress.started.url}")
     return 0 if all(progress.conclusion == SUCCESS for progress in ended) else 1
 
 
-def _follow(client: Client, started: Sequence[Started]) -> tuple[Progress, ...]:
-    """Follows the runs to their end, with progress bars on a terminal or lines in a pipe, on standard error."""
-    from ci_compiler.github.dispatch import follow
-
-    looks = follow(client, started)
-    shown = _bars(looks) if sys.stderr.isatty() else _lines(looks)
-    return deque(shown, maxlen=1).pop()
-
-
 def _lines(looks: Iterable[tuple[Progress, ...]]) -> Iterator[tuple[Progress, ...]]:
     """Passes the states on, and prints the line of a run whenever it changes."""
-    from ci_compiler.cli.console import note
-
     said: dict[int, str] = {}
     for look in looks:
         for progress in look:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.cli.console import print_json, print_markdown
 from ci_compiler.codes import Code
+from ci_compiler.errors import nearest, wrong
+from ci_compiler.register import page, register, url
 
 if TYPE_CHECKING:
     from ci_compiler.plan.lookup import BuiltVariant
     from ci_compiler.spec.model import Spec
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the name."""
-    parser.add_argument("name", metavar="NAME", help="a variant's name, or the code of a finding")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -25,40 +21,29 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises InputError for a name that is neither.
     """
-    if arguments.name in set(Code):
-        return _explain_code(Code(arguments.name), as_json=arguments.json)
-    return _explain_variant(arguments)
-
-
-def _explain_code(code: Code, *, as_json: bool) -> int:
-    from dataclasses import asdict
-
-    from ci_compiler.cli.console import print_json, print_markdown
-    from ci_compiler.register import page, register, url
-
-    entry = register()[code]
-    if as_json:
+    if arguments.name not in set(Code):
+        return _explain_variant(arguments)
+    entry = register()[Code(arguments.name)]
+    if arguments.json:
         shown = {key: value for key, value in asdict(entry).items() if value and key != "tested"}
-        print_json(shown | {"url": url(code)})
+        print_json(shown | {"url": url(entry.code)})
     else:
         print_markdown(page(entry))
     return 0
 
 
 def _explain_variant(arguments: argparse.Namespace) -> int:
-    from ci_compiler.cli.console import print_json
-    from ci_compiler.errors import nearest, wrong
+    from ci_compiler.cli.where import plan_of
     from ci_compiler.plan.lookup import explain
-    from ci_compiler.plan.pipeline import plan
 
-    spec = spec_of(arguments)
-    found = explain(plan(spec), arguments.name)
+    plan = plan_of(arguments)
+    found = explain(plan, arguments.name)
     if found.unknown:
         near = nearest(arguments.name, Code, label="did you mean the finding", only_near=True)
         raise wrong("NAME", Code.UNKNOWN_VARIANT, found.unknown + near)
     if arguments.json:
         absent = [{"reason": one.reason, "place": str(one.place)} for one in found.absent]
-        print_json({"name": found.name, "built": [_as_json(spec, one) for one in found.built], "absent": absent})
+        print_json({"name": found.name, "built": [_as_json(plan.spec, one) for one in found.built], "absent": absent})
     else:
         for index, one in enumerate(found.built):
             print("\n" * bool(index) + found.name)

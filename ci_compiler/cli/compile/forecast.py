@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ci_compiler.cli.where import add_spec, spec_of
-
-if TYPE_CHECKING:
-    from ci_compiler.plan.job_graph import PlannedJob
-    from ci_compiler.reports.forecast import Forecast, PoolForecast
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the source of build times and the kinds of output."""
-    parser.add_argument(
-        "--history", type=Path, metavar="DIR", help="manifests of builds, whose times replace the spec's minutes"
-    )
-    parser.add_argument("--no-publish", action="store_true", help="assume that nothing is published")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a chart of the machines over time")
-    add_spec(parser)
+from ci_compiler.cli.console import print_json, table
+from ci_compiler.cli.where import plan_of
+from ci_compiler.files.atomic import cannot_write
+from ci_compiler.plan.limits import limit
+from ci_compiler.reports.forecast import NO_HISTORY, Forecast, forecast, pool_table
+from ci_compiler.reports.history import read_history
+from ci_compiler.units import duration, machine_hours
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the forecast. Raises InputError if the history cannot be read or the chart cannot be written."""
-    from ci_compiler.cli.console import print_json
-    from ci_compiler.plan.pipeline import plan
-    from ci_compiler.reports.forecast import NO_HISTORY, forecast
-    from ci_compiler.reports.history import read_history
-
-    decided = plan(spec_of(arguments))
+    decided = plan_of(arguments)
     history = read_history(arguments.history) if arguments.history is not None else NO_HISTORY
     found = forecast(decided, history=history, publish=not arguments.no_publish)
     if arguments.html is not None:
-        _write_chart(arguments.html, found)
+        from ci_compiler.reports.gantt import gantt
+
+        try:
+            arguments.html.write_text(gantt(found), "utf-8", newline="\n")
+        except OSError as error:
+            raise cannot_write(arguments.html, error) from error
     if arguments.json:
         print_json(_as_json(found))
     else:
@@ -44,21 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write_chart(path: Path, found: Forecast) -> None:
-    from ci_compiler.files.atomic import cannot_write
-    from ci_compiler.reports.gantt import gantt
-
-    try:
-        path.write_text(gantt(found), "utf-8", newline="\n")
-    except OSError as error:
-        raise cannot_write(path, error) from error
-
-
 def _print(found: Forecast, manifests: int) -> None:
-    from ci_compiler.cli.console import table
-    from ci_compiler.reports.forecast import pool_table
-    from ci_compiler.units import machine_hours
-
     source = "the spec's minutes"
     if manifests:
         source = f"{manifests:,} manifests for {found.measured:,} variants, the spec's minutes for the others"
@@ -72,9 +48,6 @@ def _print(found: Forecast, manifests: int) -> None:
 
 
 def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
-    from ci_compiler.plan.limits import limit
-    from ci_compiler.units import duration, machine_hours
-
     yield "full build", f"{duration(found.end)}, all shards dispatched at once"
     if found.overdue:
         hours = limit("queued-hours").limit
@@ -103,7 +76,21 @@ def _as_json(found: Forecast) -> dict[str, Any]:
         "measured": found.measured,
         "jobs": len(found.jobs),
         "seconds": found.seconds,
-        "pools": [_pool_json(one) for one in found.pools],
+        "pools": [
+            {
+                "name": one.pool.name,
+                "machines": one.pool.count,
+                "jobs": one.jobs,
+                "seconds": one.seconds,
+                "busy": round(one.busy, 4),
+                "lower_bound": one.bound,
+                "build_disk_gb": one.build_disk,
+                "disk_peak_gb": one.disk_peak,
+                "disk_gb": one.pool.disk,
+                "one_more_saves": one.one_more,
+            }
+            for one in found.pools
+        ],
         "full_build": {
             "as_written": found.end,
             "better_order": found.better_end,
@@ -120,31 +107,15 @@ def _as_json(found: Forecast) -> dict[str, Any]:
             "cells": [cell.suffix for cell in found.pull_request.cells],
             "seconds": found.pull_request.seconds,
         },
-        "critical_path": [_job_json(job) for job in found.path],
+        "critical_path": [
+            {
+                "variant": job.variant.name,
+                "branch": job.cell.branch,
+                "stage": job.stage.name,
+                "pool": job.pool,
+                "seconds": job.seconds,
+            }
+            for job in found.path
+        ],
         "every_package_builds_its_needs": {"seconds": found.alone_seconds, "full_build": found.alone_end},
-    }
-
-
-def _pool_json(one: PoolForecast) -> dict[str, Any]:
-    return {
-        "name": one.pool.name,
-        "machines": one.pool.count,
-        "jobs": one.jobs,
-        "seconds": one.seconds,
-        "busy": round(one.busy, 4),
-        "lower_bound": one.bound,
-        "build_disk_gb": one.build_disk,
-        "disk_peak_gb": one.disk_peak,
-        "disk_gb": one.pool.disk,
-        "one_more_saves": one.one_more,
-    }
-
-
-def _job_json(job: PlannedJob) -> dict[str, Any]:
-    return {
-        "variant": job.variant.name,
-        "branch": job.cell.branch,
-        "stage": job.stage.name,
-        "pool": job.pool,
-        "seconds": job.seconds,
     }

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, add_root, root_of
+from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of
 from ci_compiler.codes import Code
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the owner."""
-    parser.add_argument("--owner", metavar="OWNER", help="the FloxHub organisation to publish to")
-    add_root(parser)
+from ci_compiler.errors import wrong
+from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.files.drift import obstacle
+from ci_compiler.spec.build import FIRST, parse_spec
+from ci_compiler.spec.schema import schema_text
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the spec and its schema. Raises InputError if a spec exists already or the owner is not a valid name."""
-    from ci_compiler.errors import wrong
-    from ci_compiler.files.atomic import cannot_write, write_file
-    from ci_compiler.files.drift import obstacle
-    from ci_compiler.spec.build import FIRST, parse_spec
-    from ci_compiler.spec.schema import schema_text
-
     root = root_of(arguments)
     if (root / SPEC).exists() or (root / SPEC).is_symlink():
         raise wrong(SPEC.as_posix(), Code.IN_THE_WAY, "exists already; edit it, or move it away first")

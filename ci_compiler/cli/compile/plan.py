@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from ci_compiler.cli.where import add_spec, filter_of, spec_of
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the kinds of output and the branch."""
-    parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of `--json`, and read no spec")
-    parser.add_argument("--branch", metavar="B", help="only this branch")
-    add_spec(parser)
+from ci_compiler.cli.console import print_findings, print_json, table
+from ci_compiler.cli.where import filter_of, spec_of
+from ci_compiler.plan.document import document, plan_schema
+from ci_compiler.plan.pipeline import plan
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the plan, or the schema."""
-    from ci_compiler.cli.console import print_findings, print_json, table
-    from ci_compiler.plan.document import document, plan_schema
-    from ci_compiler.plan.pipeline import plan
-
     if arguments.schema:
         print_json(plan_schema())
         return 0

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-
-def configure(_: argparse.ArgumentParser) -> None:
-    """Adds nothing."""
+from ci_compiler.spec.schema import schema_text
 
 
 def run(_: argparse.Namespace) -> int:
     """Prints the schema."""
-    from ci_compiler.spec.schema import schema_text
-
     print(schema_text(), end="")
     return 0

@@ -6,33 +6,22 @@ import argparse
 import re
 from pathlib import Path
 
-from ci_compiler.cli.where import add_spec, spec_of
+from ci_compiler.cli.where import plan_of
 from ci_compiler.codes import Code
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the folder and the repository."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder that the page is written to")
-    parser.add_argument(
-        "--repository", metavar="OWNER/NAME", default="", help="the GitHub repository that its links lead to"
-    )
-    add_spec(parser)
+from ci_compiler.documents.site.page import NAME, page
+from ci_compiler.errors import wrong
+from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.files.drift import FOREIGN, is_ours
+from ci_compiler.units import size
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes `DIR/index.html`. Raises InputError if a foreign file is in the way or the file cannot be written."""
-    from ci_compiler.documents.site.page import NAME, page
-    from ci_compiler.errors import wrong
-    from ci_compiler.files.atomic import cannot_write, write_file
-    from ci_compiler.files.drift import FOREIGN, is_ours
-    from ci_compiler.plan.pipeline import plan
-    from ci_compiler.units import size
-
     repository: str = arguments.repository
     if repository and not re.fullmatch(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+", repository):
         message = f"{repository!r} is not a GitHub repository such as my-org/build-pytorch"
         raise wrong("--repository", Code.WRONG_REPOSITORY, message)
-    text = page(plan(spec_of(arguments)), repository)
+    text = page(plan_of(arguments), repository)
     file: Path = arguments.folder / NAME
     if file.is_symlink() or (file.exists() and not is_ours(file)):
         raise wrong(file, Code.IN_THE_WAY, FOREIGN)

@@ -5,28 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from pathlib import Path
 
-from ci_compiler.cli.where import add_branch, add_spec, branch_of, root_of, spec_of
+from ci_compiler.cli.console import append_to
+from ci_compiler.cli.where import branch_of, plan_of, root_of
 from ci_compiler.codes import Code
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the folder of artifacts, and what the run was asked to do."""
-    parser.add_argument("results", type=Path, metavar="DIR", help="the artifacts of the run, one folder each")
-    parser.add_argument("--chosen", default="[]", metavar="JSON", help="the variants of the run, as a JSON list")
-    parser.add_argument("--publish", default="", metavar="BOOL", help="`true` if publishing was requested")
-    add_branch(parser)
-    add_spec(parser)
+from ci_compiler.errors import wrong
+from ci_compiler.reports.summary import SummarisedRun, table
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Appends the table to $GITHUB_STEP_SUMMARY, or prints it."""
-    from ci_compiler.errors import wrong
-    from ci_compiler.plan.pipeline import plan
-    from ci_compiler.reports.summary import SummarisedRun, table
-
-    decided = plan(spec_of(arguments))
+    decided = plan_of(arguments)
     try:
         chosen = json.loads(arguments.chosen or "[]")
     except ValueError:
@@ -40,9 +29,6 @@ def run(arguments: argparse.Namespace) -> int:
     )
     branch = branch_of(arguments, decided.spec, root_of(arguments)) if chosen else ""
     text = table(decided, summarised, branch, chosen, arguments.results)
-    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(text)
-    else:
+    if not append_to("GITHUB_STEP_SUMMARY", text):
         print(text, end="")
     return 0

@@ -5,36 +5,22 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, add_spec, root_of, spec_of
-
-if TYPE_CHECKING:
-    from ci_compiler.git import Git
-    from ci_compiler.plan.rules import Judged
-    from ci_compiler.spec.model import Spec
-    from ci_compiler.sync.branches import BranchPlan
+from ci_compiler.cli.console import note, print_findings, table
+from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of, spec_of
+from ci_compiler.git import Git
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.rules import Judged
+from ci_compiler.recipes.render import recipes, territory
+from ci_compiler.spec.model import Spec
+from ci_compiler.sync.branches import BranchPlan, check_push, heads_of, plan_branch, summary, write
+from ci_compiler.sync.compiled import compile_files
 
 REMOTE = "origin"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds `--dry-run`, `--push` and `--adopt`."""
-    parser.add_argument("--dry-run", action="store_true", help="print the plan for each branch and write nothing")
-    parser.add_argument("--push", action="store_true", help=f"push the branches to {REMOTE}, all of them or none")
-    parser.add_argument("--adopt", action="store_true", help="take over recipes that ci-compile did not write")
-    add_spec(parser)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Brings every branch up to date."""
-    from ci_compiler.cli.console import note, print_findings, table
-    from ci_compiler.git import Git
-    from ci_compiler.plan.pipeline import plan
-    from ci_compiler.recipes.render import recipes, territory
-    from ci_compiler.sync.branches import check_push, heads_of, plan_branch, summary, write
-    from ci_compiler.sync.compiled import compile_files
-
     root, spec = root_of(arguments), spec_of(arguments)
     decided = plan(spec)
     print_findings(decided.warnings)
@@ -78,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _taken(git: Git, plan: BranchPlan, judged: Judged) -> list[str]:
     """How the recipes that `plan` takes over differ from the compiled ones."""
-    from ci_compiler.adoption.taking import differing
+    from ci_compiler.adoption.taking import differing  # only `--adopt` needs it
     from ci_compiler.variant import RECIPES
 
     tree = git.tree(plan.parent, RECIPES)

@@ -4,34 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_spec, filter_of, spec_of
+from ci_compiler.cli.console import note, print_json, print_rows, table
+from ci_compiler.cli.where import filter_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-
-if TYPE_CHECKING:
-    from ci_compiler.plan.matrix import Cell, Variant
-    from ci_compiler.plan.rules import Judged
-    from ci_compiler.spec.model import Spec
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the patterns and filters."""
-    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="names, with the wildcards * ? [] and {a,b}")
-    parser.add_argument("--branch", help="only this branch")
-    parser.add_argument("--package", help="only this package")
-    parser.add_argument("--left-out", action="store_true", help="selected combinations that cannot be built, and why")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_spec(parser)
+from ci_compiler.plan.document import left_out_row, variant_row
+from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.rules import Judged, judge
+from ci_compiler.spec.model import Spec
+from ci_compiler.spec.patterns import matcher_of_any
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Lists the variants; returns 1 if none matches."""
-    from ci_compiler.cli.console import note, print_json, table
-    from ci_compiler.plan.document import variant_row
-    from ci_compiler.plan.rules import judge
-
     spec = spec_of(arguments)
     filter_of(arguments, "branch", spec.branches)
     filter_of(arguments, "package", spec.packages)
@@ -39,19 +25,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.left_out:
         return _left_out(spec, judged, arguments)
     rows = [variant_row(spec, cell, variant) for cell, variant in _chosen(judged, arguments)]
-    if arguments.json:
-        print_json(rows)
-    else:
-        keys = ["name", "branch", "version", "system"]
-        table(["variant", *keys[1:]], ([row[key] for key in keys] for row in rows))
+    columns = {"name": "variant", "branch": "branch", "version": "version", "system": "system"}
+    print_rows(rows, columns, as_json=arguments.json)
     if not rows:
         note("no variant matches")
     return 0 if rows else 1
 
 
 def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cell, Variant]]:
-    from ci_compiler.spec.patterns import matcher_of_any
-
     try:
         matches = matcher_of_any(arguments.patterns or ["*"])
     except ValueError as error:
@@ -64,9 +45,6 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
 
 
 def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
-    from ci_compiler.cli.console import print_json, table
-    from ci_compiler.plan.document import left_out_row
-
     rows = [
         left_out_row(spec, one)
         for one in judged.left_out

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ci_compiler.cli.where import add_spec, root_of, spec_of
-
-if TYPE_CHECKING:
-    from ci_compiler.runner.coverage import LabelSet, Served
+from ci_compiler.cli.console import note, print_rows
+from ci_compiler.cli.remote import client_of
+from ci_compiler.cli.where import plan_of, root_of
+from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served, cover, label_sets
+from ci_compiler.units import duration
 
 PATIENCE = 60.0
 """Seconds to wait before a second look at GitHub: between two jobs, a just-in-time runner is not registered."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds `--live` and the repository."""
-    from ci_compiler.cli.remote import add_repository
-
-    parser.add_argument("--live", action="store_true", help="ask GitHub which runners are registered now")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_repository(parser)
-    add_spec(parser)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Prints one verdict per label set; returns 1 if jobs would wait, as its runners are missing or offline."""
-    from ci_compiler.cli.console import note, print_json, table
-    from ci_compiler.plan.pipeline import plan
-    from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, cover, label_sets
-
-    asked = label_sets(plan(spec_of(arguments)))
+    asked = label_sets(plan_of(arguments))
     served = _live(arguments, asked) if arguments.live else cover(asked, None)
-    if arguments.json:
-        print_json([_as_json(one) for one in served])
-    else:
-        live = ["online", "busy", "offline"] if arguments.live else []
-        headers = ["labels", "pool", "verdict", "machines", *live, "jobs"]
-        table(headers, [[_as_json(one)[header] for header in headers] for one in served])
+    live = ["online", "busy", "offline"] if arguments.live else []
+    columns = ["labels", "pool", "verdict", "machines", *live, "jobs"]
+    print_rows([_as_json(one) for one in served], {name: name for name in columns}, as_json=arguments.json)
     unserved = [one for one in served if one.verdict in UNSERVED]
     for one in unserved:
         who = "no runner serves" if one.verdict is CoverageVerdict.NOBODY else "no runner is online for"
@@ -47,11 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
     """Raises GitHubError, also for the organisation's runners if only they could serve a label set."""
-    from ci_compiler.cli.console import note
-    from ci_compiler.cli.remote import client_of
     from ci_compiler.github.inventory import inventory
-    from ci_compiler.runner.coverage import UNSERVED, cover
-    from ci_compiler.units import duration
 
     client = client_of(arguments, root_of(arguments))
     seen = inventory(client)

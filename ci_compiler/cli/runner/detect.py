@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ci_compiler.hardware.machine import Machine, NixInstallation
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds `--json`."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
+from ci_compiler.cli.console import note, print_json, table
+from ci_compiler.hardware import tables
+from ci_compiler.hardware.machine import Machine, NixInstallation, as_json
+from ci_compiler.runner.detect.this_machine import this_machine
+from ci_compiler.units import size
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints what the machine is; problems go to standard error, and `doctor` judges them."""
-    from ci_compiler.cli.console import note, print_json, table
-    from ci_compiler.hardware import tables
-    from ci_compiler.hardware.machine import as_json
-    from ci_compiler.runner.detect.this_machine import this_machine
-
     machine = this_machine(tables())
     if arguments.json:
         print_json(as_json(machine))
@@ -33,8 +25,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(machine: Machine) -> Iterator[tuple[str, str]]:
-    from ci_compiler.units import size
-
     yield "system", machine.system
     yield "os", f"{machine.os or 'unknown'}, kernel {machine.kernel}"
     yield "cpu", f"{machine.cpu or 'unknown'}{f' ({machine.virtual} guest)' if machine.virtual else ''}"

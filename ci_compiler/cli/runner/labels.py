@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_spec, spec_of
-
-if TYPE_CHECKING:
-    from ci_compiler.hardware.machine import PoolFit
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds `--json` and the spec."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_spec(parser)
+from ci_compiler.cli.console import note, print_json, table
+from ci_compiler.cli.where import spec_of
+from ci_compiler.hardware.machine import PoolFit, fit, fit_as_json
+from ci_compiler.runner.detect.this_machine import this_machine
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Lists every pool with its labels, or with what is missing; returns 1 if the machine fits none."""
-    from ci_compiler.cli.console import note, print_json, table
-    from ci_compiler.hardware.machine import fit, fit_as_json
-    from ci_compiler.runner.detect.this_machine import this_machine
-
     spec = spec_of(arguments)
     machine = this_machine(spec.hardware)
     fits = [fit(spec.hardware, machine, pool) for pool in spec.pools]

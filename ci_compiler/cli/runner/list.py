@@ -3,47 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_spec, root_of, spec_of
+from ci_compiler.cli.console import print_rows
+from ci_compiler.cli.runner.prune import find
 
-if TYPE_CHECKING:
-    from ci_compiler.runner.controller.prune import Leftover
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the engine, the repository and the output."""
-    from ci_compiler.cli.remote import add_engine, add_repository
-
-    parser.add_argument("--here", action="store_true", help="only what is on this machine, without asking GitHub")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_engine(parser)
-    add_repository(parser)
-    add_spec(parser)
+COLUMNS = {"kind": "kind", "name": "name", "pool": "pool", "state": "state", "left_over": "left over"}
+"""What JSON and the table show of an item, with the headers of the table."""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints registrations, containers, stores and garbage collector roots, and why one is left over."""
-    from ci_compiler.cli.console import print_json, table
-    from ci_compiler.cli.remote import client_of, engine_if_any, registrars_of, this_machine
-    from ci_compiler.cli.runner.prune import found
-
-    spec, engine = spec_of(arguments), engine_if_any(arguments)
-    github = {} if arguments.here else registrars_of(client_of(arguments, root_of(arguments)), spec)
-    items = found(spec, engine, github, host=this_machine())
-    if arguments.json:
-        print_json([as_json(item) for item in items])
-    else:
-        table(["kind", "name", "pool", "state", "left over"], [list(as_json(item).values()) for item in items])
+    _, _, items = find(arguments, ask=not arguments.here)
+    rows = [{key: str(getattr(item, key)) for key in COLUMNS} for item in items]
+    print_rows(rows, COLUMNS, as_json=arguments.json)
     return 0
-
-
-def as_json(item: Leftover) -> dict[str, str]:
-    """An item as JSON and the table show it."""
-    return {
-        "kind": item.kind.value,
-        "name": item.name,
-        "pool": item.pool,
-        "state": item.state,
-        "left_over": item.left_over,
-    }

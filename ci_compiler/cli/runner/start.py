@@ -10,31 +10,26 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ci_compiler.cli.where import add_spec, root_of, spec_of
+from ci_compiler.cli.console import note, print_findings
+from ci_compiler.cli.remote import client_of
+from ci_compiler.cli.runner.engines import engine_of, this_machine
+from ci_compiler.cli.where import filter_of, root_of, spec_of
+from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
-from ci_compiler.errors import ExitCode, nearest, wrong
-
-if TYPE_CHECKING:
-    from ci_compiler.github.registration import Registrar
-    from ci_compiler.runner.controller.slots import RunnerPlan
-    from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.errors import ExitCode, wrong
+from ci_compiler.github.client import AT_ONCE
+from ci_compiler.github.registration import Registrar
+from ci_compiler.runner.controller.loop import Controller
+from ci_compiler.runner.controller.runner_names import labels_of
+from ci_compiler.runner.controller.slots import RunnerPlan
+from ci_compiler.runner.limits import longest, most_disk
+from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.stages import BUILD, PUBLISH
+from ci_compiler.units import GB
 
 SLACK = 1800.0
 """Seconds that a job may take to end after the timeout of its stage."""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the pool and how to run it."""
-    from ci_compiler.cli.remote import add_engine, add_repository
-
-    parser.add_argument("pool", metavar="POOL", help="a pool of the spec")
-    parser.add_argument("--count", type=int, default=1, metavar="N", help="runners at a time (default: 1)")
-    parser.add_argument("--organisation", action="store_true", help="register in the organisation, not the repository")
-    add_engine(parser)
-    add_repository(parser)
-    add_spec(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,13 +37,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     The runner itself exits with 7 then, and the deployed units do not restart after it.
     """
-    from ci_compiler.cli.console import note, print_findings
-    from ci_compiler.cli.remote import client_of, engine_of
-    from ci_compiler.clock import Clock
-    from ci_compiler.github.client import AT_ONCE
-    from ci_compiler.github.registration import Registrar
-    from ci_compiler.runner.controller.loop import Controller
-
     spec = spec_of(arguments)
     pool = _pool(spec, arguments)
     engine = engine_of(arguments)
@@ -67,9 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _pool(spec: Spec, arguments: argparse.Namespace) -> Pool:
     pools = {pool.name: pool for pool in spec.pools}
-    pool = pools.get(arguments.pool)
-    if pool is None:
-        raise wrong("POOL", Code.UNKNOWN_POOL, f"unknown pool {arguments.pool!r}{nearest(arguments.pool, pools)}")
+    filter_of(arguments, "pool", pools, option="POOL")
+    pool = pools[arguments.pool]
     if pool.runs_on.scale_set:
         raise wrong(
             "POOL", Code.SCALE_SET, f"{pool.name} is a runner scale set; `ci-runner deploy arc` writes its files"
@@ -81,13 +68,6 @@ def _pool(spec: Spec, arguments: argparse.Namespace) -> Pool:
 
 
 def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespace) -> RunnerPlan:
-    from ci_compiler.cli.remote import this_machine
-    from ci_compiler.runner.controller.runner_names import labels_of
-    from ci_compiler.runner.controller.slots import RunnerPlan
-    from ci_compiler.runner.limits import longest, most_disk
-    from ci_compiler.stages import BUILD, PUBLISH
-    from ci_compiler.units import GB
-
     return RunnerPlan(
         pool=pool.name,
         scope=github.scope,

@@ -18,6 +18,7 @@ from ci_compiler.hardware import CPU
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.reports import reasons
 from ci_compiler.spec.model import in_build_order
+from ci_compiler.units import counted
 from ci_compiler.workflows.render import header
 
 NAME = "index.html"
@@ -54,15 +55,11 @@ def _summary(plan: Plan) -> str:
     gpus = {cell.gpu for cell in cells} - {CPU}
     toolkits = {cell.cuda for cell in cells} - {""}
     return (
-        f"{_counted(sum(len(cell.variants) for cell in cells), 'variant')} of {reasons.listed(titles)}, each built for "
-        f"one of {_counted(len(gpus), 'GPU architecture')} or for the CPU alone, for one of "
-        f"{_counted(len({cell.isa for cell in cells}), 'instruction set')}, and with one of "
-        f"{_counted(len(toolkits), 'CUDA toolkit')}. This page says which of them is yours."
+        f"{counted(sum(len(cell.variants) for cell in cells), 'variant')} of {reasons.listed(titles)}, each built for "
+        f"one of {counted(len(gpus), 'GPU architecture')} or for the CPU alone, for one of "
+        f"{counted(len({cell.isa for cell in cells}), 'instruction set')}, and with one of "
+        f"{counted(len(toolkits), 'CUDA toolkit')}. This page says which of them is yours."
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _script() -> str:
