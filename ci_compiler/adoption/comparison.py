@@ -74,7 +74,7 @@ def causes(pairs: Sequence[Pair]) -> tuple[int, list[Cause]]:
     found: dict[tuple[str, str], dict[int, list[Difference]]] = {}
     for index, pair in enumerate(pairs):
         if pair.here.drv_path != pair.there.drv_path:
-            for one in differences(pair.here, pair.there):
+            for one in list(differences(pair.here, pair.there)) or [_inner(pair.here, pair.there)]:
                 found.setdefault((pair.package, one.group), {}).setdefault(index, []).append(one)
     equal = sum(pair.count for pair in pairs if pair.here.drv_path == pair.there.drv_path)
     return equal, [
@@ -161,6 +161,14 @@ def differences(here: Evaluation, there: Evaluation) -> Iterator[Difference]:
     yield from _of_group("exports", _exports(here), _exports(there))
     yield from _of_group("phases", _phases(here), _phases(there))
     yield from _of_group("meta", _meta(here), _meta(there))
+
+
+def _inner(here: Evaluation, there: Evaluation) -> Difference:
+    """The difference of derivations that are alike themselves: in what they are built with."""
+    what, one, other = "derivation", here, there
+    if here.torch and there.torch:
+        what, one, other = "torch", here.torch, there.torch
+    return Difference(group="inputs", what=what, here=one.drv_path, there=other.drv_path)
 
 
 def _of_group(group: str, here: Mapping[str, object], there: Mapping[str, object]) -> Iterator[Difference]:

@@ -1,7 +1,7 @@
 """What recipes evaluate to, as facts of a spec: versions, pins, and what recipes need of one another.
 
-One recipe of each kind (branch, package, toolkit, kind of GPU) is evaluated; the others of its kind are taken to be
-alike. A recipe that cannot be evaluated here is opaque: its facts stay open, and it is adopted all the same.
+Of a large fleet, one recipe of each kind (branch, package, toolkit, kind of GPU) is evaluated; the others of its kind
+are taken to be alike. A recipe that cannot be evaluated here is opaque: its facts stay open, and it is adopted all the same.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.schema import schema
 from ci_compiler.variant import package_of
 
-MOST_EVALUATED = 120
-"""The recipes that are evaluated at most: each takes some hundredths of a second."""
+ALL_EVALUATED, MOST_EVALUATED = 150, 150
+"""The most recipes of a fleet whose recipes are all evaluated, and the most that are evaluated of any other."""
 
 _PIN = re.compile(r"[0-9a-f]{40}")
 _VERSION = re.compile(r"([A-Za-z][A-Za-z -]*?)[ v]+(\d+\.\d+\.\d+)(?![\w.+])")
@@ -70,7 +70,7 @@ def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: H
     """The facts about `rows`."""
     kinds: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        kinds.setdefault(row.kind, []).append(row)
+        kinds.setdefault((*row.kind, row.name) if len(rows) <= ALL_EVALUATED else row.kind, []).append(row)
     sample = {row.path: row for row in [alike[0] for alike in kinds.values()][:MOST_EVALUATED]}
     found, opaque = evaluate_all(checkouts, {path: row.package for path, row in sample.items()}, hardware)
     known = [(row, found[path]) for path, row in sample.items() if path in found]

@@ -11,7 +11,7 @@ from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, name_of
 from ci_compiler.adoption.spec_yaml import scalar
 from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.errors import InputError, wrong
 from ci_compiler.plan.rules import Judged
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
@@ -44,19 +44,26 @@ def matching(spec: Spec, judged: Judged, pattern: str) -> dict[str, dict[str, st
 
 
 def edited(text: str, spec: Spec, packages: Iterable[str], pattern: str) -> str:
-    """The spec's text, in which the recipes of `packages` that `pattern` matches are compiled; all else as it was."""
+    """The spec's text, in which the recipes of `packages` that `pattern` matches are compiled; all else as it was.
+
+    Raises InputError where the spec has the pattern already.
+    """
     lines = text.splitlines(keepends=True)
     places = [(package, spec.place("packages", package, "recipes")) for package in packages]
     for package, place in sorted(places, key=lambda one: (one[1].line, one[1].column), reverse=True):
+        value = spec.document.value["packages"][package]["recipes"]
+        if pattern in value and not isinstance(value, str):
+            message = f"`recipes` of {package} has the pattern {pattern!r} already; change it there"
+            raise InputError([spec.finding(("packages", package, "recipes"), Code.WRONG_PATTERN, message)])
         line, column = place.line - 1, place.column - 1
         before, after = lines[line][:column], lines[line][column:]
         entry = f"{scalar(pattern)}: {RecipeKind.COMPILED}"
-        if after.startswith("{"):
+        if isinstance(value, str):
+            given = next(one for one in (f'"{value}"', f"'{value}'", value) if after.startswith(one))
+            made = str(RecipeKind.COMPILED) if pattern == "*" else f'{{{entry}, "*": {value}}}'
+            lines[line] = f"{before}{made}{after[len(given) :]}"
+        elif after.startswith("{"):
             lines[line] = f"{before}{{{entry}, {after[1:].lstrip()}"
-        elif isinstance(spec.document.value["packages"][package]["recipes"], str):
-            own = RecipeKind.OWN.value
-            quoted = next(one for one in (f'"{own}"', f"'{own}'", own) if after.startswith(one))
-            lines[line] = f'{before}{{{entry}, "*": {own}}}{after[len(quoted) :]}'
         else:
             lines.insert(line, f"{' ' * column}{entry}\n")
     return "".join(lines)
