@@ -1,7 +1,7 @@
 """What recipes evaluate to, as facts of a spec: versions, pins, and what recipes need of one another.
 
-Of a large fleet, one recipe of each kind (branch, package, toolkit, kind of GPU) is evaluated; the others of its kind
-are taken to be alike. A recipe that cannot be evaluated here is opaque: its facts stay open, and it is adopted all the same.
+Of a large fleet, one recipe of each kind (branch, package, toolkit, kind of GPU) is evaluated; the others are taken to
+be like it. A recipe that cannot be evaluated here is opaque: its facts stay open, and it is adopted all the same.
 """
 
 from __future__ import annotations
