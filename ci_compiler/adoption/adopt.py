@@ -199,12 +199,18 @@ def _exact(fleet: Fleet, compiled: frozenset[str], shown: str) -> tuple[str, Spe
     """The spec's text, the spec and its variants: exactly those that the fleet has recipes of.
 
     Variants that the patterns for exclusions leave in are excluded by name; recipes that the axes do not give back are
-    listed by name.
+    listed by name, as are all of them where the axes are wrong.
     """
     extra: dict[str, list[Key]] = {}
-    for _ in range(_ROUNDS):
+    for attempt in range(_ROUNDS):
         text = str(spec_text(fleet, compiled, extra))
-        spec, judged = _judged(text, shown)
+        try:
+            spec, judged = _judged(text, shown)
+        except InputError:
+            if attempt:
+                raise
+            fleet = replace(fleet, rows=[replace(row, listed=True) for row in fleet.rows])
+            continue
         names = names_of(spec, judged)
         wanted = {branch: {row.name for row in fleet.rows if row.branch == branch} for branch in fleet.branches}
         if all(names[branch] == wanted[branch] for branch in wanted):
@@ -213,19 +219,18 @@ def _exact(fleet: Fleet, compiled: frozenset[str], shown: str) -> tuple[str, Spe
         fleet = replace(
             fleet, rows=[replace(row, listed=True) if (row.branch, row.name) in lost else row for row in fleet.rows]
         )
-        for branch, all_ in wanted.items():
-            for name in sorted(names[branch] - all_):
-                if said := VariantName.parse(name):
-                    key = Key(
-                        branch=branch,
-                        package=said.package,
-                        python=said.python,
-                        cuda=said.cuda,
-                        gpu=said.gpu,
-                        isa=said.isa,
-                    )
-                    extra.setdefault(said.package, []).append(key)
+        for key in (_key(branch, name) for branch, all_ in wanted.items() for name in sorted(names[branch] - all_)):
+            extra.setdefault(key.package, []).append(key)
     return text, spec, judged
+
+
+def _key(branch: str, name: str) -> Key:
+    """The place of the variant `name` on the axes."""
+    said = VariantName.parse(name)
+    if said is None:
+        message = f"{name} is on the axes, and its name is not a variant's"
+        raise RuntimeError(message)
+    return Key(branch=branch, package=said.package, python=said.python, cuda=said.cuda, gpu=said.gpu, isa=said.isa)
 
 
 def _judged(text: str, shown: str) -> tuple[Spec, Judged]:

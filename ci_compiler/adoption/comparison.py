@@ -24,6 +24,9 @@ from ci_compiler.plan.rules import Judged
 from ci_compiler.recipes.render import recipe
 from ci_compiler.spec.model import Spec
 
+MOST_PACKAGES = 10
+"""The packages from which on findings tell no packages apart."""
+
 _SECONDS = 20.0
 _NAME_OR_NUMBER = re.compile(r"/\S+|'[^']*'|\b[0-9a-f]{32,}\b|\d+")
 _INPUTS = ("buildInputs", "nativeBuildInputs", "propagatedBuildInputs", "depsBuildBuild", "patches")
@@ -71,11 +74,13 @@ class Cause:
 
 def causes(pairs: Sequence[Pair]) -> tuple[int, list[Cause]]:
     """How many recipes are equal to the compiled ones, and what makes the others differ, by package and group."""
+    packages = {pair.package for pair in pairs}
     found: dict[tuple[str, str], dict[int, list[Difference]]] = {}
     for index, pair in enumerate(pairs):
         if pair.here.drv_path != pair.there.drv_path:
             for one in list(differences(pair.here, pair.there)) or [_inner(pair.here, pair.there)]:
-                found.setdefault((pair.package, one.group), {}).setdefault(index, []).append(one)
+                package = pair.package if len(packages) <= MOST_PACKAGES else f"{len(packages)} packages"
+                found.setdefault((package, one.group), {}).setdefault(index, []).append(one)
     equal = sum(pair.count for pair in pairs if pair.here.drv_path == pair.there.drv_path)
     return equal, [
         Cause(
@@ -138,11 +143,13 @@ def compiled_evaluations(spec: Spec, judged: Judged, rows: Iterable[Row]) -> dic
         paths: dict[Path, tuple[str, str]] = {}
         for row in rows:
             found = cells.get((row.branch, row.name))
-            if found is None or row.listed or not spec.branches[row.branch].pin(row.cuda).nixpkgs:
+            versions = spec.branches[row.branch].versions.keys()
+            needs = spec.packages[row.package].needs
+            if found is None or row.listed or not versions >= {row.package, *needs}:
                 continue
             path = Path(folder) / row.branch.replace("/", "-") / f"{row.name}.nix"
             path.parent.mkdir(exist_ok=True)
-            for need in (one for one in found[0].variants if one.package != row.package):
+            for need in (one for one in found[0].variants if one.package in needs):
                 (path.parent / f"{need.name}.nix").write_text(recipe(spec, found[0], need), "utf-8")
             path.write_text(recipe(spec, *found), "utf-8")
             paths[path] = (row.branch, row.name)

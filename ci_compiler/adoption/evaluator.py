@@ -30,16 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = [
-    "EvaluatedSource",
-    "Evaluation",
-    "Fetch",
-    "Overlaid",
-    "Patch",
-    "evaluate",
-    "find_recipes",
-    "name_of",
-    "parse",
-]
+    "EvaluatedSource", "Evaluation", "Fetch", "Overlaid", "Patch", "evaluate", "find_recipes", "name_of", "parse",
+]  # fmt: skip
 
 _STANDIN = Path(__file__).resolve().parent / "standin"
 _TAG = "ci-compiler-event"

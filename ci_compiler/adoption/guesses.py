@@ -1,7 +1,7 @@
 """Hardware that recipes name and the tables lack, declared with what the names and the recipes' texts tell.
 
 What neither tells is taken from the nearest known row: a newer toolkit's drivers are those of the newest older one. An
-ISA is declared if the recipes state flags for it; a known ISA is declared anew if most of its recipes state flags that
+ISA is declared if the recipes state flags for it; a known ISA is refined if most of its recipes state flags that
 turn on more than its own.
 """
 

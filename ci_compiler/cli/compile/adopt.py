@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         except OSError as error:
             raise cannot_write(output, error) from error
     for branch, names in adopted.read.items():
-        note(f"{branch}: {len(names & adopted.names[branch])} of {counted(len(names), 'recipe')}")
+        note(f"{branch}: {len(names & adopted.names[branch]):,} of {counted(len(names), 'recipe')}")
     count, lines = sum(map(len, adopted.read.values())), len(adopted.text.splitlines())
     note(f"{counted(count, 'recipe')} in {lines} lines; equal to what the spec would compile: {adopted.equal}")
     return 0 if adopted.complete else 1
