@@ -13,6 +13,7 @@ let
     config = {
       allowUnfree = true;
       cudaSupport = true;
+      cudaCapabilities = [ gpuArchSM ];
     };
     overlays = [
       # CUDA 12.8 in place of nixpkgs' default.

@@ -7,6 +7,7 @@ one finding, at its place, whose code says what kind of error it is.
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,8 +24,10 @@ from ci_compiler.errors import Finding, Place, nearest
 from ci_compiler.hardware import CPU, Gpu, Isa
 from ci_compiler.hardware.features import UnknownFlagError, declaration, features, least, refined
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.rules import RULES, Judged, judge
-from ci_compiler.recipes.render import recipes
+from ci_compiler.plan.rules import RULES, judge
+from ci_compiler.recipes.affected import read_by_recipes
+from ci_compiler.recipes.capabilities import capabilities_of
+from ci_compiler.recipes.render import NO_TEMPLATES, recipes
 from ci_compiler.spec.model import Branch, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.variant import VariantName
@@ -45,11 +48,14 @@ class Audit:
     wanted: Mapping[str, Evaluation]
 
 
-def audit(root: Path, spec: Spec, branch: str, *, timeout: float = 120.0) -> tuple[Finding, ...]:
+def audit(
+    root: Path, spec: Spec, branch: str, *, timeout: float = 120.0, templates: Mapping[str, str] = NO_TEMPLATES
+) -> tuple[Finding, ...]:
     """Everything wrong with the recipes under `root` as those of `branch`, by file and line.
 
-    Compiled recipes are compared with what the spec compiles to; the repository's own only with their names. `timeout`
-    is in seconds, for all evaluations together. Raises InputError where there are no recipes or no Nix.
+    Compiled recipes are compared with what the spec compiles to; the repository's own only with their names.
+    `templates` are the texts of the spec's templates, by path. `timeout` is in seconds, for all evaluations together.
+    Raises InputError where there are no recipes or no Nix.
     """
     paths = find_recipes(root)
     judged = judge(spec)
@@ -61,7 +67,7 @@ def audit(root: Path, spec: Spec, branch: str, *, timeout: float = 120.0) -> tup
         spec=spec,
         branch=spec.branches[branch],
         cells=cells,
-        wanted=_wanted(spec, judged, branch, timeout),
+        wanted=_wanted(root, spec, recipes(spec, judged, branch, templates), timeout),
     )
     done = {one.path for one in found}
     lacking = [path for path in dict.fromkeys(paths) if path not in done]
@@ -95,15 +101,21 @@ def _of_compiled(this: Audit, name: str, one: Evaluation, others: Mapping[str, E
     return mine
 
 
-def _wanted(spec: Spec, judged: Judged, branch: str, timeout: float) -> dict[str, Evaluation]:
-    """The evaluations of the recipes that the spec compiles to, by name."""
+def _wanted(root: Path, spec: Spec, compiled: Mapping[str, str], timeout: float) -> dict[str, Evaluation]:
+    """The evaluations of the recipes that the spec compiles to, by name, with the files of `root` that they read."""
     with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
-        texts = {Path(path).name: text for path, text in recipes(spec, judged, branch).items() if path.endswith(".nix")}
-        if not texts:
-            return {}
-        for name, text in texts.items():
-            (Path(folder) / name).write_text(text, "utf-8")
-        found, _ = evaluate(Path(folder), [Path(folder) / name for name in texts], timeout=timeout)
+        scratch = Path(folder)
+        for path in read_by_recipes(spec):
+            (scratch / path).parent.mkdir(parents=True, exist_ok=True)
+            if (root / path).is_dir():
+                shutil.copytree(root / path, scratch / path, dirs_exist_ok=True)
+            elif (root / path).is_file():
+                shutil.copy(root / path, scratch / path)
+        paths = [path for path in compiled if path.endswith(".nix")]
+        for path in paths:
+            (scratch / path).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / path).write_text(compiled[path], "utf-8")
+        found, _ = evaluate(scratch, [scratch / path for path in paths], timeout=timeout) if paths else ((), ())
     return {name_of(one.path): one for one in found}
 
 
@@ -165,7 +177,9 @@ def _gpus(this: Audit, one: Evaluation) -> list[Gpu]:
 
 
 def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluation]) -> Iterator[Finding]:
-    cell, want = this.cells[name], this.wanted[name]
+    cell, want = this.cells[name], this.wanted.get(name)
+    if want is None:  # a recipe of the repository's own: there is nothing to compare it with
+        return
     if one.pname != want.pname:
         yield _at(one, "pname", Code.PNAME_DIFFERS, f"pname is {one.pname!r}; the recipe of {name} has {want.pname!r}")
     yield from _check_nixpkgs(this, one, want)
@@ -174,7 +188,7 @@ def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluat
     for part, whose in ((one, ""), (own_torch, "its torch: ")):
         if part is None:
             continue
-        if "big-parallel" not in part.required_system_features:
+        if "big-parallel" not in part.required_system_features and "big-parallel" in want.required_system_features:
             message = f'{whose}requiredSystemFeatures lacks "big-parallel"'
             yield _at(part, "requiredSystemFeatures", Code.BIG_PARALLEL_MISSING, message)
         if part.attribute.endswith(".pytorch"):
@@ -202,7 +216,7 @@ def _check_nixpkgs(this: Audit, one: Evaluation, want: Evaluation) -> Iterator[F
 
 
 def _check_hardware(this: Audit, cell: Cell, one: Evaluation, want: Evaluation) -> Iterator[Finding]:
-    if one.platforms != (cell.system,):
+    if one.platforms != want.platforms:
         shown = ", ".join(one.platforms) or "none"
         yield _at(
             one, "meta.platforms", Code.WRONG_PLATFORMS, f"meta.platforms is {shown}, but it is built for {cell.system}"
@@ -224,7 +238,8 @@ def _check_hardware(this: Audit, cell: Cell, one: Evaluation, want: Evaluation) 
 
 def _check_targets(this: Audit, cell: Cell, one: Evaluation) -> Iterator[Finding]:
     wrong = [target for target in one.gpu_targets if not _NOTATION.fullmatch(target)]
-    want = str(this.spec.hardware.gpu(cell.gpu).capability)
+    capabilities = capabilities_of(this.spec.hardware, cell)
+    want = ", ".join(capabilities)
     if not one.cuda_support:
         yield _at(one, "override.cudaSupport", Code.CUDA_OFF, "CUDA is turned off, but the recipe is for a GPU")
     elif wrong:
@@ -232,7 +247,7 @@ def _check_targets(this: Audit, cell: Cell, one: Evaluation) -> Iterator[Finding
         yield _at(one, "override.gpuTargets", Code.GPU_TARGET_NOTATION, message)
     elif impossible := list(_impossible(this, one)):
         yield from impossible
-    elif one.gpu_targets != (want,):
+    elif one.gpu_targets != capabilities:
         message = f"gpuTargets is {', '.join(one.gpu_targets) or 'not set'}, and {cell.gpu} is {want}"
         yield _at(one, "override.gpuTargets", Code.WRONG_GPU, message)
 

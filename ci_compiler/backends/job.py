@@ -4,17 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from ci_compiler.backends.protocol import BinaryCache
+from ci_compiler.codes import Code
+from ci_compiler.errors import failure
+from ci_compiler.process import PAST_LIMIT, Ended
 from ci_compiler.secret import Secret
+from ci_compiler.units import duration
+
+show = partial(print, flush=True)
+"""Prints a line of a program's output at once."""
+
+
+class DeclaredCommands(Protocol):
+    """The commands that the spec declares for a package that is built without recipes."""
+
+    @property
+    def build(self) -> str:
+        """The path of the build script, from the root of the repository."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Patterns of the files that the script makes."""
+
+    @property
+    def setup(self) -> str:
+        """The command that installs the files for a test; '' for `pip install` of the wheels among them."""
+
+    @property
+    def publish(self) -> str:
+        """The command that publishes the files."""
+
+    @property
+    def published(self) -> str:
+        """The command that succeeds if the version is published already; '' for none."""
 
 
 class JobContext(NamedTuple):
     """Where a job runs a backend's programs: the root of the checkout, the spec's owner and cache, and the secrets.
 
-    `secrets` has the publishing secrets that the job was given, by name. `seconds` limits each program.
+    `secrets` has the publishing secrets that the job was given, by name. `seconds` limits each program. `folder` is the
+    folder of the manifest, in which a backend that `uses_artifacts` keeps what it builds. `values` are those of the
+    job's variant by name (`spec.values`), and `commands` what the spec declares for its package.
     """
 
     root: Path
@@ -22,6 +57,21 @@ class JobContext(NamedTuple):
     cache: BinaryCache | None
     secrets: Mapping[str, Secret]
     seconds: float
+    folder: Path = Path()
+    values: Mapping[str, str] = MappingProxyType({})
+    commands: DeclaredCommands | None = None
+
+
+class Interpreter(NamedTuple):
+    """A Python interpreter, folders to add to its import path, and the folder that the package must come from.
+
+    `program` is '' if the package is not for Python; `lacks` says why.
+    """
+
+    program: str
+    paths: tuple[str, ...] = ()
+    home: str = ""
+    lacks: str = ""
 
 
 class NeededVariant(NamedTuple):
@@ -36,7 +86,7 @@ class NeededVariant(NamedTuple):
 
 
 class BuildOrder(NamedTuple):
-    """A variant to build: its name, the path of its recipe, what it needs, and the file for the log."""
+    """A variant to build: its name, the path of its recipe or build script, what it needs, and the file for the log."""
 
     name: str
     recipe: str
@@ -112,6 +162,9 @@ class BackendPrograms(Protocol):
     def closure(self, build: BuildRecord) -> tuple[str, ...]:
         """The paths that a build needs on this machine, its own last; () if it has not been fetched."""
 
+    def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:
+        """The interpreter to test a build with, which has been fetched; `scratch` is an empty folder for it."""
+
     def is_published(self, name: str, version: str, recipe: str) -> bool:
         """Whether `version` of the variant `name`, or what the recipe in the checkout evaluates to, is published."""
 
@@ -120,3 +173,12 @@ class BackendPrograms(Protocol):
 
     def publish(self, build: BuildRecord) -> None:
         """Publishes a build."""
+
+
+def check_built(order: BuildOrder, ended: Ended) -> None:
+    """Raises StageError with the end of the log if the build of `order` failed."""
+    if ended.status == 0:
+        return
+    how = "took too long and was ended" if ended.status == PAST_LIMIT else f"ended with status {ended.status}"
+    message = f"the build {how} after {duration(ended.seconds)}; the end of {order.log}:"
+    raise failure(order.name, Code.BUILD_FAILED, message, tail=ended.out.splitlines())

@@ -10,25 +10,29 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.backends.job import BuildOrder, BuildRecord, BuildResult, JobContext
+from ci_compiler.backends.job import (
+    BuildOrder,
+    BuildRecord,
+    BuildResult,
+    Interpreter,
+    JobContext,
+    check_built,
+    show,
+)
 from ci_compiler.backends.nix import CACHE_KEY
+from ci_compiler.backends.nix_python import interpreter_of
 from ci_compiler.backends.nix_store import PROFILE, Store
 from ci_compiler.backends.protocol import BinaryCache, Tool
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure, wrong
-from ci_compiler.process import PAST_LIMIT, Ended, find_program, follow
+from ci_compiler.process import Ended, find_program, follow
 from ci_compiler.secret import Secret
-from ci_compiler.units import duration
 
 LINK = "result-{name}"
 """The link that a build leaves in the repository's root."""
-
-_show = partial(print, flush=True)
-"""Prints a line of a program's output at once."""
 
 
 class RecipePrograms(ABC):
@@ -49,7 +53,7 @@ class RecipePrograms(ABC):
 
     def _follow(self, command: Sequence[str], **more: Any) -> Ended:
         """Runs `command` in the checkout and prints its output. `more` are further arguments of `follow`."""
-        return follow(command, _show, seconds=self.job.seconds, folder=self.job.root, **more)
+        return follow(command, show, seconds=self.job.seconds, folder=self.job.root, **more)
 
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a recipe, and copies the closure to the cache."""
@@ -95,6 +99,10 @@ class RecipePrograms(ABC):
     def closure(self, build: BuildRecord) -> tuple[str, ...]:
         """The closure of a build's output, its references first; () if the store lacks it."""
         return () if self.store.lacks([build.store_path]) else self.store.closure(build.store_path)
+
+    def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:  # noqa: ARG002
+        """The Python of the build's closure."""
+        return interpreter_of(build.store_path, self.closure(build))
 
     def hold(self, build: BuildRecord, paths: tuple[str, ...]) -> bool:
         """Makes the store hold `paths` of a build. Returns False if it already did; raises StageError if it cannot.
@@ -161,10 +169,7 @@ class RecipePrograms(ABC):
         """Runs the build. Raises StageError with the end of its log."""
         self._link(order.name).unlink(missing_ok=True)
         ended = self._realise(program, order)
-        if ended.status != 0:
-            how = "took too long and was ended" if ended.status == PAST_LIMIT else f"ended with status {ended.status}"
-            message = f"the build {how} after {duration(ended.seconds)}; the end of {order.log}:"
-            raise failure(order.name, Code.BUILD_FAILED, message, tail=ended.out.splitlines())
+        check_built(order, ended)
         return ended
 
     def _result(self, name: str) -> str:

@@ -92,7 +92,7 @@ class InstallRequest(NamedTuple):
     """What a user wants to install: a variant of `branch`, by its name and the path of its recipe.
 
     `wanted` are the names of the variants to install, each with a version or '', in build order: what the variant needs
-    comes before the variant.
+    comes before the variant. `declared` is the command that the spec declares for it, '' if it declares none.
     """
 
     owner: str
@@ -101,17 +101,20 @@ class InstallRequest(NamedTuple):
     recipe: str
     wanted: tuple[tuple[str, str], ...]
     cache: BinaryCache | None
+    declared: str = ""
 
 
 class Backend(ABC):
     """A backend: facts, and functions of plain values.
 
     `name` is its name in specs, `title` its name in sentences, and `summary` says in a few words what builds and what
-    publishes. `tools` are the programs that a stage needs on PATH. `secret` is the name of the publishing secret.
-    `installer` is the action that installs the tools on a hosted machine, which has a pin in `workflows/pins.json`; ''
-    if they need no installation. `nix` is the Nix that it builds with. `publishes_into_cache`: it publishes into the
-    spec's binary cache. `reads_loader_cache`: what it builds finds libcuda in the loader's cache as well. `forms` are
-    the forms of its outputs in a manifest.
+    publishes. `tools` are the programs that a stage needs on PATH. `secret` is the name of the publishing secret, and
+    `secret_required` says whether publishing fails without it. `has_recipes`: it builds Nix recipes, which are compiled
+    or kept in the repository; the others build what the spec's `command` declares. `uses_artifacts`: what it builds
+    travels to other machines with the manifest, as an artifact of the run. `installer` is the action that installs the
+    tools on a hosted machine, which has a pin in `workflows/pins.json`; '' if they need no installation. `nix` is the
+    Nix that it builds with. `publishes_into_cache`: it publishes into the spec's binary cache. `reads_loader_cache`:
+    what it builds finds libcuda in the loader's cache as well. `forms` are the forms of its outputs in a manifest.
     """
 
     name: str
@@ -119,6 +122,9 @@ class Backend(ABC):
     summary: str
     tools: tuple[Tool, ...]
     secret: str
+    secret_required: bool = True
+    has_recipes: bool = True
+    uses_artifacts: bool = False
     installer: str = ""
     nix: NixUse = NixUse.NONE
     publishes_into_cache: bool = False

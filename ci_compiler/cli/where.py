@@ -25,6 +25,7 @@ SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
 
 UNKNOWN = {
     "branch": Code.UNKNOWN_BRANCH,
+    "cuda": Code.UNKNOWN_TOOLKIT,
     "package": Code.UNKNOWN_PACKAGE,
     "pool": Code.UNKNOWN_POOL,
     "python": Code.UNKNOWN_PYTHON,
@@ -86,6 +87,21 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
     if _compiled_from_own(root):
         raise wrong(SPEC, Code.SPEC_MISSING, "the files here are compiled from it; restore it, or give --spec")
     return bundled_spec()
+
+
+def templates_of(root: Path, spec: Spec) -> dict[str, str]:
+    """The texts of the spec's templates that the repository at `root` has, by path. Raises InputError."""
+    from ci_compiler.recipes.template import paths
+
+    found = {}
+    for path in paths(spec):
+        try:
+            found[path] = (root / path).read_text("utf-8")
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            raise wrong(path, Code.TEMPLATE_MISSING, f"cannot be read as UTF-8 text: {error}") from error
+    return found
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan:

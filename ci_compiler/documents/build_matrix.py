@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from ci_compiler.hardware import CPU
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.proof import Proof, is_imported_only
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.spec.model import Branch, Spec, in_build_order
-from ci_compiler.stages import Stage, TestPolicy, stages, stages_that_test
+from ci_compiler.stages import PUBLISH, Stage, TestPolicy, stages, stages_that_test
 from ci_compiler.units import counted, markdown_table, markdown_text
 from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.render import header
@@ -48,7 +49,8 @@ def text(plan: Plan) -> str:
         {name: "\n\n".join(found) for name, found in blocks.items()},
         mark=header(spec)[0].replace("--", "‐‐"),
         example=next((cell for cell in cells if cell.gpu != CPU), cells[0]).variants[0].name,
-        recipe=recipe_path("NAME"),
+        sources=" ".join(_sources(spec)),
+        source="recipe" if spec.backend.has_recipes else "build script",
         gpus=markdown_table(["GPU", "architecture", "products", "hosts", "driver", "built on"], _gpu_rows(plan)),
         isas=markdown_table(["instruction set", "CPUs", "flags that prove it", "for"], _isa_rows(plan)),
         pools=markdown_table(
@@ -75,6 +77,16 @@ def _link(shown: str, target: str) -> str:
 
 
 # Branches.
+
+
+def _sources(spec: Spec) -> Iterator[str]:
+    """What builds the variants, and how a user installs them: recipes, or the commands of each package."""
+    if spec.backend.has_recipes:
+        yield f"Its recipe is `{recipe_path('NAME')}` on its branch."
+    for package in spec.packages.values():
+        if package.command:
+            script, line = _code(package.command.build), _code(package.command.install)
+            yield f"{_code(package.name)} is built by {script} and installed by {line}."
 
 
 def _variants(cells: Iterable[Cell]) -> int:
@@ -190,7 +202,7 @@ def _grid(plan: Plan, cells: Sequence[Cell]) -> str:
     rows = []
     for gpu in dict.fromkeys(cell.gpu for cell in cells):
         of_gpu = [cell for cell in cells if cell.gpu == gpu]
-        recipes = [_recipes(at[gpu, isa]) if (gpu, isa) in at else _NONE for isa in isas]
+        recipes = [_recipes(plan, at[gpu, isa]) if (gpu, isa) in at else _NONE for isa in isas]
         workflows = [_workflow(shard) for shard in own if shard.gpu == gpu and _holds(shard, of_gpu)]
         rows.append([_code(gpu), *recipes, "<br>".join(workflows)])
     return markdown_table(["GPU", *map(_code, isas), "workflow"], rows)
@@ -201,9 +213,12 @@ def _holds(shard: Shard, cells: Iterable[Cell]) -> bool:
     return any(cell.suffix in suffixes for cell, _ in shard.cells)
 
 
-def _recipes(cell: Cell) -> str:
+def _recipes(plan: Plan, cell: Cell) -> str:
     root = f"{_REPOSITORY}/blob/{cell.branch}"
-    return "<br>".join(_link(variant.package, f"{root}/{recipe_path(variant.name)}") for variant in cell.variants)
+    return "<br>".join(
+        _link(variant.package, f"{root}/{plan.spec.packages[variant.package].source(variant.name)}")
+        for variant in cell.variants
+    )
 
 
 def _workflow(shard: Shard) -> str:
@@ -245,6 +260,7 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
         said += f", {_variants(others):,} of them on another GPU that runs their code" if others else ""
     untested = f"; {_NONE} is what no pool can test (`ci-compile explain NAME` tells why)"
     yield f"{said}{untested if done < total else ''}."
+    yield from _imported_only(spec, stage)
     isas = _isas(spec, [cell for cell, _ in wanted])
     if of_gpu:
         gpus = [gpu for gpu in spec.gpus if any(cell.gpu == gpu for cell, _ in wanted)]
@@ -254,6 +270,20 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
         own = {isa: _of(wanted, isa) for isa in isas}
         rows = [[_code(isa), _tester(stage, own[isa]), f"{_variants(cell for cell, _ in own[isa]):,}"] for isa in isas]
         yield markdown_table(["instruction set", "pool", "variants"], rows, right=1)
+
+
+def _imported_only(spec: Spec, stage: Stage) -> Iterator[str]:
+    """Which packages a test only imports, and what publishing them therefore means."""
+    names = [package.name for package in spec.packages.values() if is_imported_only(spec, package, stage)]
+    if names:
+        are = "are" if len(names) > 1 else "is"
+        yield (
+            f"{_codes(names)} {are} **{Proof.IMPORTED_ONLY}**: the spec declares no `smoke` test, so the stage proves "
+            f"no more than that {'they' if len(names) > 1 else 'it'} can be imported in the right version."
+        )
+    published = [package.name for package in spec.packages.values() if is_imported_only(spec, package, PUBLISH)]
+    if names and published and stage in spec.publish.after:
+        yield f"Publishing {_codes(published)} waits for tests that prove no more than this."
 
 
 def _of(parts: Iterable[tuple[Cell, Route]], isa: str, gpu: str = "") -> list[tuple[Cell, Route]]:
@@ -289,7 +319,8 @@ def _left_out(plan: Plan) -> Iterator[str]:
         )
     else:
         yield "Nothing that the spec selects."
-    others = [gpu for gpu in spec.hardware.gpus.values() if gpu.name not in spec.gpus]
+    selected = spec.gpus
+    others = [gpu for gpu in spec.hardware.gpus.values() if gpu.name not in selected]
     if others:
         names = ", ".join(f"{_code(gpu.name)} ({gpu.summary})" for gpu in others)
         yield f"GPUs that are known and that the spec does not select: {names}."

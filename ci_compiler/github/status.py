@@ -19,6 +19,7 @@ from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.proof import Proof
 from ci_compiler.plan.sharding import Shard, job_name
 from ci_compiler.stages import stages
 
@@ -104,14 +105,15 @@ def _jobs(client: Client, run: WorkflowRun) -> list[ReportedJob]:
 
 def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: str) -> Iterator[LastBuild]:
     """The results of the variants that a run of `shard` with `jobs` selected."""
-    by_name: dict[tuple[str, str], dict[str, ReportedJob]] = {}
+    by_name: dict[tuple[str, ...], dict[str, ReportedJob]] = {}
     for job in jobs:
         match job.name.split(" / "):
-            case [cell_title, package, stage] if stage in _STAGES:
-                by_name.setdefault((cell_title, package), {})[stage] = job
+            case [cell_title, *package, title] if len(package) <= 1:
+                stage = title.removesuffix(f" ({Proof.IMPORTED_ONLY})")
+                by_name.setdefault((cell_title, *package), {})[stage] = job
     for cell, _ in shard.cells:
         for variant in cell.variants:
-            ran = by_name.get((job_name(cell), variant.package), {})
+            ran = by_name.get((cell.listed,) if cell.listed else (job_name(cell), variant.package), {})
             ran = {stage: job for stage, job in ran.items() if job.conclusion != SKIPPED}
             if ran:
                 stages = {stage: job.conclusion or job.status for stage, job in ran.items()}
@@ -131,15 +133,22 @@ def _result(ran: Iterable[ReportedJob]) -> BuildResult:
 
 
 def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:
-    """The headers and rows of a table: one row per branch and GPU (and Python, of several), one column per ISA."""
+    """The headers and rows of a table: one row per branch and GPU, one column per ISA.
+
+    Python and toolkit divide the rows where there are several. A variant that fits no axis has a row of its own.
+    """
     isas = list(dict.fromkeys(cell.isa for cell in plan.judged.cells))
-    pythons = len(plan.spec.pythons) > 1
+    several = {
+        "cuda": any(len(branch.toolkits) > 1 for branch in plan.spec.branches.values()),
+        "python": len(plan.spec.pythons) > 1,
+    }
+    axes = [axis for axis, divides in several.items() if divides]
     rows: dict[tuple[str, ...], dict[str, list[BuildResult]]] = {}
     for last in lasts:
         cell = last.cell
-        key = (cell.branch, cell.gpu, *((cell.python,) if pythons else ()))
+        key = (cell.branch, cell.listed or cell.gpu, *(getattr(cell, axis) for axis in axes))
         rows.setdefault(key, {}).setdefault(cell.isa, []).append(last.result)
-    headers = ["branch", "gpu", *(("python",) if pythons else ()), *isas]
+    headers = ["branch", "gpu", *axes, *isas]
     return headers, [[*key, *(in_words(row.get(isa, ())) for isa in isas)] for key, row in rows.items()]
 
 

@@ -109,6 +109,8 @@ def cpu(hardware: Hardware, text: str) -> Cpu:
     Raises UnknownHardwareError for an unknown name, ValueError for instruction sets of two systems.
     """
     wanted = text.strip()
+    if found := _cpu_names().find(wanted):
+        return cpus(hardware)[found]
     words = re.split(r"[,\s]+", wanted.lower())
     if any(word in hardware.isas or word in hardware.aliases for word in words):
         systems = {hardware.isa(word).system for word in words}
@@ -117,10 +119,7 @@ def cpu(hardware: Hardware, text: str) -> Cpu:
             raise ValueError(message)
         system = systems.pop()
         return Cpu(name=wanted, system=system, isas=_in_order(hardware, words, system))
-    found = _cpu_names().find(wanted)
-    if found is None:
-        raise UnknownHardwareError("CPU", wanted, _cpu_names().nearest(wanted, hardware.isas))
-    return cpus(hardware)[found]
+    raise UnknownHardwareError("CPU", wanted, _cpu_names().nearest(wanted, hardware.isas))
 
 
 def cpu_of(hardware: Hardware, gpu: GpuDevice) -> Cpu | None:

@@ -20,7 +20,7 @@ from ci_compiler.plan.sharding import Shard, job_name, waits_for
 from ci_compiler.register import url
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage, StageKind, TestPolicy, stages
-from ci_compiler.variant import recipe_path, variant_name
+from ci_compiler.variant import variant_name
 
 VERSION = 1
 """The version of the document's format."""
@@ -147,6 +147,6 @@ def _variant(spec: Spec, cell: Cell, variant: Variant) -> Row:
         "variant",
         variant,
         version=spec.branches[cell.branch].versions.get(variant.package, ""),
-        recipe=recipe_path(variant.name),
+        recipe=package.source(variant.name),
         needs=() if cell.listed else tuple(variant_name(need, cell.suffix) for need in package.needs),
     )

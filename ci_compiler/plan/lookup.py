@@ -17,7 +17,7 @@ from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_id
 from ci_compiler.spec.model import Branch, Spec
 from ci_compiler.stages import Stage, stages
-from ci_compiler.variant import EXAMPLE, VariantName, recipe_path
+from ci_compiler.variant import EXAMPLE, VariantName
 
 
 class BuiltVariant(NamedTuple):
@@ -52,13 +52,13 @@ class BuiltVariant(NamedTuple):
 
     @property
     def recipe(self) -> str:
-        """The path of its recipe."""
-        return recipe_path(self.variant.name)
+        """The path of its recipe, or of its build script."""
+        return self.spec.packages[self.variant.package].source(self.variant.name)
 
     @property
     def job(self) -> str:
         """The job of its cell in that file, and its own job in `cell.yml`."""
-        return f"{job_id(self.cell)} / {self.variant.package}"
+        return job_id(self.cell) if self.cell.listed else f"{job_id(self.cell)} / {self.variant.package}"
 
     @property
     def dispatch(self) -> str:
@@ -127,9 +127,8 @@ def _unknown(spec: Spec, wanted: VariantName) -> str:
             spec.hardware.gpu(wanted.gpu)
     except UnknownHardwareError as error:
         return str(error)
-    toolkits = {cuda for branch in spec.branches.values() for cuda in branch.toolkits}
-    if wanted.cuda not in {"", *toolkits}:
-        return f"no branch builds with CUDA {wanted.cuda}{nearest(wanted.cuda, toolkits)}"
+    if wanted.cuda not in {"", *spec.toolkits}:
+        return f"no branch builds with CUDA {wanted.cuda}{nearest(wanted.cuda, spec.toolkits)}"
     return ""
 
 

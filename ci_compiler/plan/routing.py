@@ -174,7 +174,7 @@ def _serves(machines: RunsOn, job: RunsOn) -> bool:
 
 def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
     """Findings about stages that need a binary cache if the spec has none."""
-    if spec.cache is not None:
+    if spec.cache is not None or spec.backend.uses_artifacts:
         return
     if spec.backend.publishes_into_cache:
         message = f"backend {spec.backend} publishes into a binary cache: without a `cache` publishing fails"

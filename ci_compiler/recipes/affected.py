@@ -1,22 +1,29 @@
 """The variants that a change rebuilds: changed recipes, recipes that import them, and those that the spec changes.
 
 Recipes are self-contained, so a changed file is a changed variant. A recipe that names another file (its torch, a
-shared builder) changes with it. Paths are found among the Nix tokens of a file; nothing is evaluated.
+shared builder) changes with it, and so do all recipes of a package that declares a changed file as shared. Paths are
+found among the Nix tokens of a file; nothing is evaluated.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import Judged, judge
+from ci_compiler.plan.sources import rebuilt_packages
 from ci_compiler.recipes.identifiers import mentions
+from ci_compiler.recipes.template import paths
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.model import Spec
-from ci_compiler.variant import RECIPES, recipe_name
+from ci_compiler.spec.values import variant_values
+from ci_compiler.variant import RECIPES, recipe_name, recipe_path
+
+NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,29 +40,67 @@ def affected(git: Git, *, base: str, head: str, spec_path: str, spec: Spec, bran
     `spec` is the spec at `head`, `spec_path` its place in the repository. Raises InputError for an unknown revision.
     """
     judged = judge(spec)
-    reasons = changed_recipes(git, base=base, head=head)
-    if spec_path in git.changed(base, head):
-        reasons = _by_spec(git, base, spec_path, spec, judged, branch) | reasons
-    names = [variant.name for cell in judged.cells if cell.branch == branch for variant in cell.variants]
-    return tuple(Affected(name=name, because=reasons[name]) for name in names if name in reasons)
-
-
-def changed_recipes(git: Git, *, base: str, head: str) -> dict[str, str]:
-    """The recipes at `head` that differ from `base`, or name a file that does: name -> the path that changed."""
+    cells = [cell for cell in judged.cells if cell.branch == branch]
     changed = git.changed(base, head)
-    if not changed:
+    if spec.backend.has_recipes:
+        reasons = dict(_by_shared(spec, cells, changed))
+        if changed.keys() & {spec_path, *paths(spec)}:
+            reasons |= _by_spec(git, base, head, spec_path, spec, judged, branch)
+        found = changed_recipes(git, changed, head=head, reasons=reasons, shared=read_by_recipes(spec))
+    else:
+        packages = rebuilt_packages(spec, (path for path in changed if path != spec_path))
+        built = {variant.name: variant.package for cell in cells for variant in cell.variants}
+        found = {name: packages[package] for name, package in built.items() if package in packages}
+        if spec_path in changed:
+            found |= _by_values(git, base, spec_path, spec, cells)
+    names = [variant.name for cell in cells for variant in cell.variants]
+    return tuple(Affected(name=name, because=found[name]) for name in names if name in found)
+
+
+def read_by_recipes(spec: Spec) -> tuple[str, ...]:
+    """The files and folders that recipes read and the spec declares, as paths from the repository's root."""
+    return tuple(
+        dict.fromkeys(path for package in spec.packages.values() for path in (*package.shared, *package.overlays))
+    )
+
+
+def changed_recipes(
+    git: Git,
+    changed: Iterable[str],
+    *,
+    head: str,
+    reasons: Mapping[str, str] = NOTHING,
+    shared: Sequence[str] = (),
+) -> dict[str, str]:
+    """The recipes at `head` that are among the `changed` paths, or name a file that is: name -> the path that changed.
+
+    `reasons` gives the cause for further recipes, by path. Files in `shared` may be named on the way.
+    """
+    because = {**reasons, **{path: path for path in changed}}
+    if not because:
         return {}
-    tree = git.tree(head, RECIPES)
+    tree = git.tree(head, RECIPES, *shared)
     files = [path for path in tree if path.endswith(".nix")]
     texts = dict(zip(files, git.blobs([tree[path] for path in files]), strict=True))
     uses = {path: named_paths(path, text.decode(errors="replace")) for path, text in texts.items()}
-    reasons = {path: path for path in changed}
     grew = True
     while grew:
-        found = {path: why for path in files if path not in reasons and (why := _reason(uses[path], reasons))}
-        reasons |= found
+        found = {path: why for path in files if path not in because and (why := _reason(uses[path], because))}
+        because |= found
         grew = bool(found)
-    return {name: reasons[path] for path in files if path in reasons and (name := recipe_name(path))}
+    return {name: because[path] for path in files if path in because and (name := recipe_name(path))}
+
+
+def _by_shared(spec: Spec, cells: Iterable[Cell], changed: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The recipe of each variant whose package declares a changed path as shared, with that path."""
+    why = {
+        package.name: _reason((*package.shared, *package.overlays), {path: path for path in changed})
+        for package in spec.packages.values()
+    }
+    for cell in cells:
+        for variant in cell.variants:
+            if why[variant.package]:
+                yield recipe_path(variant.name), why[variant.package]
 
 
 def named_paths(path: str, text: str) -> frozenset[str]:
@@ -76,25 +121,67 @@ def _reason(uses: Iterable[str], reasons: Mapping[str, str]) -> str:
     return ""
 
 
-def _by_spec(git: Git, base: str, spec_path: str, spec: Spec, judged: Judged, branch: str) -> dict[str, str]:
-    """The variants whose recipe the spec at `base` compiled to another text or not at all."""
+def _by_spec(git: Git, base: str, head: str, spec_path: str, spec: Spec, judged: Judged, branch: str) -> dict[str, str]:
+    """The recipes that the spec or a template at `base` made to another text or not at all: path -> what changed."""
     from ci_compiler.recipes.render import recipes
 
-    now = recipes(spec, judged, branch)
+    now = recipes(spec, judged, branch, _templates(git, head, spec))
     before = _recipes_of_base(git, base, spec_path, spec, branch)
-    return {recipe_name(path): spec_path for path, text in now.items() if before.get(path) != text}
+    same_spec = spec_path not in git.changed(base, head)
+    because = {
+        recipe_path(variant.name): spec.packages[variant.package].template
+        for cell in judged.cells
+        for variant in cell.variants
+        if same_spec
+    }
+    return {path: because.get(path) or spec_path for path, text in now.items() if before.get(path) != text}
+
+
+def _templates(git: Git, commit: str, spec: Spec) -> dict[str, str]:
+    """The texts of the spec's templates at `commit`, by path; those that it has."""
+    tree = git.tree(commit, *paths(spec)) if paths(spec) else {}
+    return {
+        path: data.decode(errors="replace") for path, data in zip(tree, git.blobs(list(tree.values())), strict=True)
+    }
+
+
+def _by_values(git: Git, base: str, spec_path: str, spec: Spec, cells: Sequence[Cell]) -> dict[str, str]:
+    """The variants whose values or commands the spec at `base` did not have: name -> what changed."""
+    old = _spec_of_base(git, base, spec_path, spec)
+    branch = cells[0].branch if cells else ""
+    before = _builds(old, [cell for cell in judge(old).cells if cell.branch == branch]) if old else {}
+    return {name: spec_path for name, how in _builds(spec, cells).items() if before.get(name) != how}
+
+
+def _builds(spec: Spec, cells: Iterable[Cell]) -> dict[str, object]:
+    """How each variant of `cells` is built without a recipe: its values and its commands."""
+    return {
+        variant.name: (
+            variant_values(spec, cell.branch, variant.package, variant.name, cell),
+            spec.packages[variant.package].command,
+        )
+        for cell in cells
+        for variant in cell.variants
+    }
 
 
 def _recipes_of_base(git: Git, base: str, spec_path: str, spec: Spec, branch: str) -> Mapping[str, str]:
-    """The recipes of the spec at `base` (of the bundled spec, if it had none); empty if that spec is wrong."""
+    """The recipes of the spec at `base`; empty if that spec is wrong."""
     from ci_compiler.recipes.render import recipes
 
+    old = _spec_of_base(git, base, spec_path, spec)
     try:
-        if spec_path in git.tree(base, spec_path):
-            (data,) = git.blobs([f"{base}:{spec_path}"])
-            old = parse_spec(data, shown=spec.document.file)
-        else:
-            old = bundled_spec()
-        return recipes(old, judge(old), branch)
+        return recipes(old, judge(old), branch, _templates(git, base, old)) if old else {}
     except InputError:
         return {}
+
+
+def _spec_of_base(git: Git, base: str, spec_path: str, spec: Spec) -> Spec | None:
+    """The spec at `base`, or the bundled one if there is none; None if it is wrong."""
+    try:
+        if spec_path not in git.tree(base, spec_path):
+            return bundled_spec()
+        (data,) = git.blobs([f"{base}:{spec_path}"])
+        return parse_spec(data, shown=spec.document.file)
+    except InputError:
+        return None

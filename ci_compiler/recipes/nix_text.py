@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 WIDTH = 80
 """The longest list that is written on one line, in columns."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*")
+_LINE = re.compile(r"^(?=[^\n])", re.MULTILINE)
 _KEYWORDS = frozenset({"assert", "else", "if", "in", "inherit", "let", "or", "rec", "then", "with"})
 
 
@@ -30,10 +31,28 @@ def comment(text: str) -> str:
 
 def words(items: Sequence[str]) -> str:
     """A list of strings, on one line or one line per entry."""
+    return listed(list(map(string, items)))
+
+
+def value(item: object, text: Callable[[str], str] = string) -> str:
+    """A JSON value as a Nix expression; `text` makes the expression of a text."""
+    if isinstance(item, str):
+        return text(item)
+    if item is None or isinstance(item, bool):
+        return "null" if item is None else str(item).lower()
+    if isinstance(item, Mapping):
+        return attributes({key: value(one, text) for key, one in item.items()})
+    if isinstance(item, Sequence):
+        return listed([value(one, text) for one in item])
+    return str(item) if item >= 0 else f"({item})"  # type: ignore[operator]
+
+
+def listed(items: Sequence[str]) -> str:
+    """A list of Nix expressions, on one line or one line per entry."""
     if not items:
         return "[ ]"
-    line = f"[ {' '.join(map(string, items))} ]"
-    return line if len(line) <= WIDTH else block("[", map(string, items), "]")
+    line = f"[ {' '.join(items)} ]"
+    return line if len(line) <= WIDTH and "\n" not in line else block("[", items, "]")
 
 
 def attributes(values: Mapping[str, str]) -> str:
@@ -53,7 +72,7 @@ def block(head: str, entries: Iterable[str], tail: str) -> str:
 
 def indent(text: str) -> str:
     """`text` with every line that is not empty indented by two."""
-    return "\n".join(f"  {line}" if line else line for line in text.split("\n"))
+    return _LINE.sub("  ", text)
 
 
 def lines(texts: Iterable[str]) -> str:

@@ -1,26 +1,25 @@
 """The named pieces that recipes are composed of: what differs between branches, GPUs and ISAs.
 
-Their table is in `ci_compiler.spec.work_arounds`, because the spec names some of them.
+The bundled ones are in `ci_compiler.spec.work_arounds`, because the spec names some of them; the spec may add its own.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.work_arounds import FOLDER, table
-
-_WORD = re.compile(r"@([a-z-]+)@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
     """What decides which pieces a recipe has; `cuda` is True for a GPU build, `cudnn` if cuDNN supports the GPU."""
 
-    attribute: str
+    package: str
+    preset: str
     isa: str
     cuda: bool
     cudnn: bool
@@ -48,22 +47,19 @@ class Piece:
         return bool(self.when.get("work-around"))
 
     def applies(self, traits: Traits) -> bool:
-        """Whether a recipe with `traits` has it."""
+        """Whether a recipe with `traits` has it: each condition names the value, or a list of values, of a trait."""
         found = {
-            "attribute": traits.attribute,
+            "package": traits.package,
+            "preset": traits.preset,
             "isa": traits.isa,
             "cuda": traits.cuda,
             "cudnn": traits.cudnn,
             "source": traits.source,
             "work-around": self.name in traits.work_arounds,
         }
-        for key, value in self.when.items():
-            if key == "attribute-not":
-                if traits.attribute == value:
-                    return False
-            elif found[key] != value:
-                return False
-        return True
+        return all(
+            found[key] in value if isinstance(value, list) else found[key] == value for key, value in self.when.items()
+        )
 
 
 @cache
@@ -72,14 +68,34 @@ def pieces() -> tuple[Piece, ...]:
     return tuple(_piece(name, row) for name, row in table().items())
 
 
-def fill(text: str, values: Mapping[str, str]) -> str:
-    """`text` with each `@word@` replaced by its value, indented as `text` is. Raises KeyError for an unknown word."""
+def pieces_of(traits: Traits, own: Mapping[str, WorkAround]) -> tuple[Piece, ...]:
+    """The pieces of a recipe with `traits`: the bundled ones, then the spec's `own`."""
+    bundled = _bundled(traits)
+    return (*bundled, *(piece for piece in map(_own, own.values()) if piece.applies(traits))) if own else bundled
 
-    def value(match: re.Match[str]) -> str:
-        line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-        return values[match[1]].replace("\n", "\n" + line[: len(line) - len(line.lstrip())])
 
-    return _WORD.sub(value, text)
+@cache
+def _bundled(traits: Traits) -> tuple[Piece, ...]:
+    return tuple(piece for piece in pieces() if piece.applies(traits))
+
+
+def _own(one: WorkAround) -> Piece:
+    when: dict[str, Any] = {"work-around": True}
+    if one.packages:
+        when["package"] = list(one.packages)
+    if one.build:
+        when["cuda"] = one.build == "gpu"
+    return Piece(
+        name=one.name,
+        why=one.why,
+        when=when,
+        overlay=one.overlay.rstrip("\n"),
+        cmake=one.cmake,
+        exports=one.exports,
+        post_patch=one.post_patch.rstrip("\n"),
+        pre_configure=one.pre_configure.rstrip("\n"),
+        pre_build=one.pre_build,
+    )
 
 
 def _piece(name: str, row: Mapping[str, Any]) -> Piece:

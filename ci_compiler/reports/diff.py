@@ -6,8 +6,9 @@ derivation changes (`build_inputs`), in its own package or in a package that it 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -16,13 +17,18 @@ from ci_compiler.plan.job_graph import jobs_of, needs_of
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.recipes.capabilities import variants_with_capabilities
 from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.schema import with_defaults
 from ci_compiler.stages import Stage, stages
+from ci_compiler.variant import variant_name
 
 Key = tuple[str, str]
 """A variant's branch and name."""
+
+CAPABILITIES = "config.cudaCapabilities, so its CUDA libraries are rebuilt too"
+"""The input that also rebuilds the CUDA libraries that a variant is linked with."""
 
 NOT_RUN = ""
 """Stands for the pool of a stage that no pool runs."""
@@ -106,8 +112,10 @@ def build_inputs(plan: Plan, cell: Cell, variant: Variant) -> dict[str, str]:
         inputs["CUDA"] = cell.cuda
         inputs["CUDA package set"] = hardware.toolkit(cell.cuda).attribute
         inputs[f"target of {cell.gpu}"] = f"{gpu.capability} {'with' if gpu.cudnn else 'without'} cuDNN"
+        inputs[CAPABILITIES] = str(gpu.capability) if variant in variants_with_capabilities(spec, cell) else ""
     for name in (variant.package, *needs_of(spec, variant.package)):
         inputs |= _package_inputs(spec, cell, name)
+        inputs |= _recipe_inputs(spec, cell, name)
     return inputs
 
 
@@ -118,11 +126,31 @@ def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, st
     yield f"attribute of {name}", package.attribute
     yield f"needs of {name}", ", ".join(package.needs)
     yield f"compile jobs of {name}", str(package.jobs)
+    if package.command:
+        yield f"build script of {name}", package.command.build
+        yield f"files of {name}", ", ".join(package.command.files)
     yield f"pname of {name}", pin.pnames.get(name, name)
     source = pin.sources.get(name)
     yield f"source of {name}", f"{source.repository} {source.tag} {source.hash} {source.submodules}" if source else ""
     elsewhere = package.repository
     yield f"repository of {name}", f"{elsewhere.name} {elsewhere.rev.get(branch.name, '')}" if elsewhere else ""
+
+
+def _recipe_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str]]:
+    """What the spec says of the recipe of package `name` in `cell`."""
+    package = spec.packages[name]
+    override = package.overrides["cpu" if cell.gpu == CPU else "gpu"]
+    yield f"recipes of {name}", package.kind_of(variant_name(name, cell.suffix))
+    yield f"template of {name}", package.template
+    yield f"preset of {name}", package.preset
+    yield f"package set of {name}", f"{package.set}, {package.at}"
+    yield f"overlays of {name}", ", ".join(package.overlays)
+    for key in ("arguments", "environment", "inputs", "attributes", "cmake_flags", "build_flags"):
+        yield f"{key.replace('_', '-')} of {name}", json.dumps(getattr(override, key))
+    for one in spec.work_arounds.values():
+        listed = spec.branches[cell.branch].pin(cell.cuda).work_arounds
+        used = one.name in listed and (not one.packages or name in one.packages)
+        yield f"work-around {one.name} of {name}", json.dumps(asdict(one)) if used else ""
 
 
 def diff(before: Plan, after: Plan) -> PlanDifference:

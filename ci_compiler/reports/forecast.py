@@ -16,6 +16,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import most_cells, within_limit
 from ci_compiler.plan.simulation import LowerBound, QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
+from ci_compiler.recipes.capabilities import variants_with_capabilities
 from ci_compiler.reports.history import History
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD
@@ -74,7 +75,9 @@ class Forecast:
     `measured`: variants whose build is recorded. `better_end`: the end with the jobs in `better_order`. `longest_end`:
     the end with a scheduler that starts the longest job first. `overdue`: queued jobs that GitHub cancels if all shards
     are dispatched at once; in `waves` there are none. `shards`: the duration of a run of each shard alone.
-    `alone_seconds`, `alone_end`: the work and the end if each package built all packages that it needs itself.
+    `capabilities`: the variants whose recipes set `config.cudaCapabilities`, by GPU; their builds also build the CUDA
+    libraries that they are linked with, which the times leave out. `alone_seconds`, `alone_end`: the work and the end
+    if each package built all packages that it needs itself.
     """
 
     variants: int
@@ -90,6 +93,7 @@ class Forecast:
     waves: tuple[Wave, ...]
     shards: Mapping[str, int]
     pull_request: PullRequest
+    capabilities: Mapping[str, int]
     alone_seconds: int
     alone_end: int
 
@@ -131,6 +135,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         waves=tuple(_waves([by_shard[shard.name] for shard in better], machines)),
         shards={name: end_of(own, machines) for name, own in by_shard.items()},
         pull_request=max(_pull_requests(plan, history, machines), key=lambda one: one.seconds),
+        capabilities=Counter(cell.gpu for cell in plan.judged.cells for _ in variants_with_capabilities(spec, cell)),
         alone_seconds=sum(job.seconds for job in again),
         alone_end=end_of(again, machines),
     )

@@ -20,16 +20,18 @@ from ci_compiler.spec.model import Spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What the user asks for. An empty `branch` or `python` means any."""
+    """What the user asks for. An empty `branch`, `python` or `cuda` means any."""
 
     package: str
     workload: Workload = Workload.GENERAL
     branch: str = ""
     python: str = ""
+    cuda: str = ""
 
     def allow(self, offer: Offer) -> bool:
-        """Whether `offer` has the branch and the Python that are asked for."""
-        return self.branch in {"", offer.branch} and self.python in {"", offer.python}
+        """Whether `offer` has what is asked for; a CPU-only variant serves every toolkit."""
+        same = self.branch in {"", offer.branch} and self.python in {"", offer.python}
+        return same and (offer.gpu == CPU or self.cuda in {"", offer.cuda})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,9 @@ def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, wor
 
     def rank(offer: Offer) -> tuple[object, ...]:
         major, minor = (0, 0) if offer.gpu == CPU else spec.hardware.gpu(offer.gpu).capability
-        return offer.gpu == CPU, -major, -minor, branches[offer.branch], isas[offer.isa], pythons[offer.python]
+        first, second = spec.hardware.toolkit(offer.cuda).version if offer.cuda else (0, 0)
+        toolkit = -first, -second, branches[offer.branch]
+        return offer.gpu == CPU, -major, -minor, *toolkit, isas[offer.isa], pythons.get(offer.python, 0)
 
     found = (
         Offer(
@@ -86,7 +90,7 @@ def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, wor
         )
         for cell in cells
         for variant in cell.variants
-        if variant.package == package
+        if variant.package == package and cell.listed in {"", package}
     )
     return sorted(found, key=rank)
 

@@ -130,8 +130,8 @@ def alternative(hardware: Hardware, axis: str, best: Offer, other: Offer) -> str
         return say("other-cpu" if other.gpu == CPU else "other-gpu")
     if axis == "branch":
         return say("other-version" if other.gpu == CPU else "other-branch")
-    if axis == "python":
-        return say("other-python")
+    if axis in {"python", "cuda"}:
+        return say(f"other-{axis}")
     workload = next((one for one in Workload if one.isa == other.isa), None)
     if workload:
         return say("other-workload", workload=workload.words)

@@ -21,8 +21,11 @@ from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, isa_order, offers
 from ci_compiler.spec.model import Spec
 
-_AXES = ("python", "isa", "branch", "gpu")
+_AXES = ("python", "isa", "cuda", "branch", "gpu")
 """The axes in which variants of a package differ; alternatives are listed in the order of these axes."""
+
+_FREE = ("branch", "gpu")
+"""The axes along which the toolkit changes too: another branch has others, and a CPU-only variant has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +104,7 @@ def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) 
     profile = Profile(system=machine.system, isas=machine.isas, gpu=gpu, has_gpu=device is not None)
     finder = Finder(spec, cells, wishes.package)
     step, later = finder.answer(profile, wishes).at(driver)
-    anywhere, _ = finder.answer(profile, replace(wishes, branch="", python="")).at(driver)
+    anywhere, _ = finder.answer(profile, replace(wishes, branch="", python="", cuda="")).at(driver)
     best, facts = step.best, _facts(device, driver, wishes)
     several = [reasons.say("strongest")] if best and len({one.sm for one in machine.gpus}) > 1 else []
     fitting = [one for one in finder.fitting(profile, wishes.workload) if not driver or one.driver <= driver]
@@ -147,6 +150,8 @@ class Finder:
         self.spec, self.hardware, self.package = spec, spec.hardware, package
         self._cells = tuple(cells)
         self._newest = next(iter(branch_order(spec, package)), "")
+        toolkits = spec.branches[self._newest].toolkits if self._newest else ()
+        self._newest_cuda = max(toolkits, key=lambda cuda: spec.hardware.toolkit(cuda).version, default="")
         self._isas = cache(lambda workload: isa_order(spec.hardware, workload))
         # every offer, best first, with the drivers that they need on `gpu`
         self.ranked = cache(lambda gpu, workload: offers(spec, self._cells, package, gpu, workload))
@@ -191,7 +196,7 @@ class Finder:
         self, profile: Profile, wishes: Wishes, best: Offer | None, later: Offer | None, *, known: bool
     ) -> Iterator[str]:
         if best:
-            newest = best.branch == self._newest
+            newest = best.branch == self._newest and best.cuda in {"", self._newest_cuda}
             wanted = min(profile.isas, key=self._isas(wishes.workload).index)
             yield from reasons.why(profile, wishes, best, newest=newest, later=later, known=known)
             yield reasons.why_isa(self.hardware, profile, wishes.workload, best.isa, wanted)
@@ -217,7 +222,7 @@ class Finder:
             for axis in _AXES:
                 row = alike[_all_but(axis, best)]
                 for other in row if axis == "isa" else row[row.index(best) :]:
-                    if other != best:
+                    if other != best and _comparable(axis, best, other):
                         yield Noted(offer=other, note=reasons.alternative(self.hardware, axis, best, other))
 
         return {best: list(others(best)) for best in ranked}
@@ -234,5 +239,13 @@ def _bests(fitting: Sequence[Offer]) -> Iterator[tuple[int, Offer | None]]:
 
 
 def _all_but(axis: str, offer: Offer) -> tuple[str, ...]:
-    """The values that `offer` shares with offers that differ from it only in `axis`."""
-    return axis, *(getattr(offer, other) for other in _AXES if other != axis), offer.system
+    """The values that `offer` shares with offers that differ from it only in `axis`, and perhaps in the toolkit."""
+    free = {axis, "cuda"} if axis in _FREE else {axis}
+    return axis, *(getattr(offer, other) for other in _AXES if other not in free), offer.system
+
+
+def _comparable(axis: str, best: Offer, other: Offer) -> bool:
+    """Whether the toolkits of two offers that share the rest differ only because `axis` does."""
+    if axis == "branch":
+        return other.branch != best.branch
+    return axis != "gpu" or CPU in {best.gpu, other.gpu} or other.cuda == best.cuda

@@ -10,6 +10,7 @@ from typing import Any
 
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.proof import Proof, is_imported_only
 from ci_compiler.plan.selection import RunSelection
 from ci_compiler.stages import BUILD, PUBLISH, stages, stages_that_test
 from ci_compiler.units import duration, markdown_table, markdown_text, size
@@ -62,7 +63,9 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
         elif not manifest:
             cells[stage] = "not reached"
         else:
-            cells[stage] = "passed" if result.get("passed") else "**failed**"
+            only = is_imported_only(plan.spec, plan.spec.packages[built.variant.package], stage)
+            passed = f"passed ({Proof.IMPORTED_ONLY})" if only else "passed"
+            cells[stage] = passed if result.get("passed") else "**failed**"
     published = _read(results / f"publish-{name}" / PUBLISHED)
     failed = any(cell in {"**failed**", "not reached"} for cell in cells.values())
     return [

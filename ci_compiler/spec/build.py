@@ -17,6 +17,7 @@ from ci_compiler.spec.hardware import HardwareRows, merged
 from ci_compiler.spec.load import Document, parse_document, read_document
 from ci_compiler.spec.model import Branch, Package, Pool, Spec
 from ci_compiler.spec.packages import Pin
+from ci_compiler.spec.presets import BUILDS, override_of, preset_of, presets
 from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
 from ci_compiler.spec.validate import schema_findings
@@ -88,7 +89,10 @@ def _refined(own: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _complete_package(package: Package) -> Package:
-    return replace(package, attribute=package.attribute or package.name, title=package.title or package.name)
+    attribute = package.attribute or package.name
+    preset = preset_of(package.preset, attribute)
+    whole = replace(package, attribute=attribute, preset=preset, title=package.title or package.name)
+    return replace(whole, overrides={kind: override_of(whole, kind) for kind in BUILDS if preset in presets()})
 
 
 def _complete_pool(pool: Pool, spec: Spec) -> Pool:

@@ -3,7 +3,7 @@
 A `title` completes the sentence "… is not …" in messages about a wrong value.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from ci_compiler.spec.declare import form
 
@@ -107,6 +107,92 @@ VariantPattern = Annotated[
         title="a pattern of variant names (as pytorch-*-sm{90,100}-*)",
         pattern=r"^[A-Za-z0-9_*?{},!\[\]-]+$",
         maxLength=200,
+    ),
+]
+
+FilePath = Annotated[
+    str,
+    form(
+        "file-path",
+        title="a path from the repository's root (letters, digits and . _ + - between slashes, no ..)",
+        pattern=r"^(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*$",
+        maxLength=200,
+    ),
+]
+
+_TEXT = {"type": "string", "maxLength": 2000, "pattern": r"^[^\x00-\x1f\x7f]*$"}
+_VARIABLE = {
+    "pattern": "^[A-Za-z_][A-Za-z0-9_]{0,99}$",
+    "title": "the name of a variable (letters, digits and _)",
+}
+_ATTRIBUTE = {
+    "pattern": "^[A-Za-z_][A-Za-z0-9_'-]{0,99}$",
+    "title": "a Nix name (letters, digits, _ and -)",
+}
+_SCALAR = {"type": ["string", "integer"], "title": "text or a whole number"}
+_FLAGS = {"type": "array", "items": _TEXT}
+_PACKAGES = {
+    "type": "array",
+    "items": {
+        "type": "string",
+        "title": "a package of nixpkgs (attributes with dots between them)",
+        "pattern": r"^[A-Za-z_@][A-Za-z0-9_@'-]*(\.[A-Za-z_@][A-Za-z0-9_@'-]*)*$",
+    },
+}
+_OWN_KEY = (
+    "cmakeFlags", "meta", "ninjaFlags", "passthru", "patches", "pname", "postPatch", "preBuild", "preConfigure", "src",
+    "version",
+)  # fmt: skip
+
+
+def _table(item: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a table of items, with sub-tables of the same form for GPU and for CPU builds."""
+    rows = {"type": "object", "propertyNames": names, "additionalProperties": item}
+    return {**rows, "properties": {"gpu": rows, "cpu": rows}}
+
+
+RecipeArguments = Annotated[Any, form("recipe-arguments", **_table({}, _ATTRIBUTE))]
+
+RecipeEnvironment = Annotated[Any, form("recipe-environment", **_table(_SCALAR, _VARIABLE))]
+
+RecipeFlags = Annotated[
+    Any,
+    form(
+        "recipe-flags",
+        title="a list of flags, or {gpu: FLAGS, cpu: FLAGS}",
+        anyOf=[
+            _FLAGS,
+            {"type": "object", "additionalProperties": False, "properties": {"gpu": _FLAGS, "cpu": _FLAGS}},
+        ],
+    ),
+]
+
+RecipeInputs = Annotated[
+    Any,
+    form(
+        "recipe-inputs",
+        **_table(
+            _PACKAGES,
+            {
+                "pattern": "^(gpu|cpu|[A-Za-z]*([bB]uild|[cC]heck)Inputs|dependencies|build-system)$",
+                "title": "an attribute that lists inputs (buildInputs, nativeBuildInputs, dependencies …)",
+            },
+        ),
+    ),
+]
+
+RecipeAttributes = Annotated[
+    Any,
+    form(
+        "recipe-attributes",
+        **_table(
+            {},
+            {
+                **_ATTRIBUTE,
+                "not": {"enum": list(_OWN_KEY)},
+                "title": f"a further attribute of the derivation (other keys make {', '.join(_OWN_KEY)})",
+            },
+        ),
     ),
 ]
 

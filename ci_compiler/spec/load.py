@@ -1,8 +1,9 @@
 """Reading a spec's text: YAML to plain values, with the line and column of every key and value.
 
-ruamel.yaml's composer returns a tree of nodes with their positions. This module turns it into dicts, lists and scalars.
-It rejects what a spec does not need: tags, merge keys, duplicate keys, aliases that expand to a huge tree. The file is
-untrusted, so each rejection is a finding with its place.
+PyYAML's composer returns a tree of nodes with their positions: libyaml's, since one in Python takes a hundred times as
+long. Its resolver knows YAML 1.1, so plain scalars are resolved here, by YAML 1.2's core schema. This module rejects
+what a spec does not need: tags, merge keys, duplicate keys, aliases that expand to a huge tree. The file is untrusted,
+so each rejection is a finding with its place.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Never
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.reader import ReaderError
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
@@ -25,11 +27,15 @@ Path_ = tuple[str | int, ...]
 
 LARGEST_FILE = 1_000_000
 LARGEST_TREE = 50_000
-"""The most bytes, and nodes with aliases expanded, that a spec may have; the bundled one has 3 kB and 300 nodes."""
+DEEPEST = 50
+"""The most bytes, nodes with aliases expanded, and levels of a spec; the bundled one has 3 kB, 300 nodes, 6 levels."""
+
+_OF_LINES = {("work-arounds", key) for key in ("overlay", "post-patch", "pre-configure")}
+"""The first and last key of the values that may have several lines."""
 
 _CORE = "tag:yaml.org,2002:"
 _DIRECTIVE = re.compile(r"(?:^|(?<=[\r\x85\u2028\u2029\ufeff]))%\w*", re.MULTILINE)
-"""A line that is a directive in YAML, such as `%YAML 1.1`; ruamel fails on some of them."""
+"""A line that is a directive in YAML, such as `%YAML 1.1`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,27 +94,47 @@ def parse_document(data: bytes, *, shown: str) -> Document:
     return Document(file=shown, value=value, values=builder.values, keys=builder.keys, typed=builder.typed)
 
 
+class _Loader(yaml.CBaseLoader):
+    """libyaml's parser with YAML 1.2's core schema (https://yaml.org/spec/1.2.2/#103-core-schema)."""
+
+
+for _tag, _plain in {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
+    "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+    "merge": r"<<",
+}.items():
+    _Loader.add_implicit_resolver(_CORE + _tag, re.compile(f"^(?:{_plain})$"), None)
+
+
 def _compose(text: str, shown: str) -> Node | None:
-    yaml = YAML(typ="safe", pure=True)
+    # libyaml takes quadratic time for nested brackets, and its composer a stack frame for each level.
+    if max(accumulate((char in "[{") - (char in "]}") for char in text), default=0) > DEEPEST:
+        _refuse(Place(file=shown), Code.SPEC_SYNTAX, "nested deeper than any spec is")
     try:
-        node: Node | None = yaml.compose(text)
-    except MarkedYAMLError as error:
+        if _depth(text) > DEEPEST:
+            _refuse(Place(file=shown), Code.SPEC_SYNTAX, "nested deeper than any spec is")
+        node: Node | None = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file=shown, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=shown)
         problem = (error.problem or error.context or "cannot be parsed").strip()
-        if "'\\t'" in problem:
+        if "cannot start any token" in problem and "\t" in text.splitlines()[place.line - 1]:
             problem = "a tab; YAML is indented with spaces"
         _refuse(place, Code.SPEC_SYNTAX, f"not YAML: {problem}")
-    except YAMLError as error:
-        position = getattr(error, "position", 0)
-        before = text[:position]
-        place = Place(file=shown, line=before.count("\n") + 1, column=position - before.rfind("\n"))
-        _refuse(place, Code.SPEC_SYNTAX, f"not YAML: {str(error).splitlines()[0]}")
-    except RecursionError:
-        _refuse(Place(file=shown), Code.SPEC_SYNTAX, "nested deeper than any spec is")
-    except ValueError as error:
-        _refuse(Place(file=shown), Code.SPEC_SYNTAX, f"not YAML: {error}")
+    except ReaderError as error:
+        before = text.encode()[: error.position].decode(errors="replace")
+        place = Place(file=shown, line=before.count("\n") + 1, column=len(before) - before.rfind("\n"))
+        _refuse(place, Code.SPEC_SYNTAX, f"not YAML: {error.reason}")
     return node
+
+
+def _depth(text: str) -> int:
+    """How deep the collections in `text` are nested. Raises yaml.YAMLError."""
+    starts, ends = (yaml.MappingStartEvent, yaml.SequenceStartEvent), (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+    events = yaml.parse(text, Loader=_Loader)
+    return max(accumulate(isinstance(event, starts) - isinstance(event, ends) for event in events), default=0)
 
 
 class _Tree:
@@ -168,7 +194,7 @@ class _Builder:
         return result
 
     def _scalar(self, node: ScalarNode, path: Path_) -> str | int | float | bool | None:
-        text = self._text(node)
+        text = self._text(node, lines=len(path) == 3 and path[::2] in _OF_LINES)
         match str(node.tag).removeprefix(_CORE):
             case "str" | "timestamp":
                 return text
@@ -182,10 +208,14 @@ class _Builder:
             case _:
                 return _refuse(_place(self.shown, node), Code.SPEC_TAG, f"the tag {node.tag} means nothing in a spec")
 
-    def _text(self, node: ScalarNode) -> str:
-        """The scalar's text. Line breaks and invisible characters are rejected: they could only mislead a reader."""
+    def _text(self, node: ScalarNode, *, lines: bool = False) -> str:
+        """The scalar's text. Invisible characters are rejected, and so are line breaks unless `lines`.
+
+        They could only mislead a reader.
+        """
         text: str = node.value
-        if odd := next((char for char in text if not char.isprintable()), None):
+        allowed = "\n" if lines else ""
+        if odd := next((char for char in text if not char.isprintable() and char not in allowed), None):
             name = odd.encode("unicode_escape").decode()
             _refuse(_place(self.shown, node), Code.SPEC_CHARACTER, f"holds the invisible character {name}; take it out")
         return text

@@ -29,7 +29,8 @@ from ci_compiler.spec.forms import (
 )
 from ci_compiler.spec.hardware import HardwareRows
 from ci_compiler.spec.load import Document, Path_
-from ci_compiler.spec.packages import Branch, Package, Repository, Source, in_build_order
+from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source, in_build_order
+from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.stages import Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
 
 __all__ = [
@@ -42,11 +43,13 @@ __all__ = [
     "Pool",
     "Publish",
     "PullRequest",
+    "RecipeKind",
     "Repository",
     "RunsOn",
     "Schedule",
     "Source",
     "Spec",
+    "WorkAround",
     "in_build_order",
 ]
 
@@ -245,6 +248,11 @@ class Spec:
         minProperties=1,
         examples=[{"pytorch": {"attribute": "torch"}, "torchvision": {"needs": ["pytorch"]}}],
     )
+    work_arounds: Mapping[Word, WorkAround] = key(
+        "The repository's own work-arounds, which branches list by name as they do the bundled ones.",
+        default={},
+        examples=[{"no-tests": {"why": "The tests need a GPU.", "cmake": ["-DBUILD_TESTS=OFF"]}}],
+    )
     matrix: Matrix | None = key("The axes of every package that has none of its own.", default=None, published=False)
     pools: tuple[Pool, ...] = key(
         "The pools of machines, by name. A job goes to the least scarce pool that has what its stage needs.",
@@ -323,6 +331,11 @@ class Spec:
             *(python for branch in self.branches.values() for python in branch.pythons),
         }
         return tuple(sorted(named, key=lambda python: int(python.removeprefix("3."))))
+
+    @property
+    def toolkits(self) -> tuple[str, ...]:
+        """Every CUDA toolkit that a branch builds with, in the spec's order."""
+        return tuple(dict.fromkeys(cuda for branch in self.branches.values() for cuda in branch.toolkits))
 
     @property
     def gpus(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from ci_compiler.spec.axes import Matrix
+from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import (
     BranchName,
@@ -22,6 +23,9 @@ from ci_compiler.spec.forms import (
     Word,
 )
 from ci_compiler.spec.patterns import matcher
+from ci_compiler.spec.recipe_keys import RecipeKeys
+from ci_compiler.spec.smoke import Smoke
+from ci_compiler.variant import recipe_path
 
 
 @declared()
@@ -181,12 +185,12 @@ class ListedVariant:
 
 
 @declared()
-class Package:
+class Package(RecipeKeys):
     """A package: what it is in nixpkgs, what it is built with, what a build takes."""
 
     name: str
     attribute: str = key(
-        "Attribute in nixpkgs' Python package set; the package's own name, if not given.",
+        "Attribute in nixpkgs' package set; the package's own name, if not given.",
         title="a Nix attribute name (letters, digits, _ and -)",
         pattern="^[A-Za-z_][A-Za-z0-9_-]{0,99}$",
         examples=["torch"],
@@ -247,10 +251,16 @@ class Package:
     )
     disk: int = key("Disk that a build takes, in GB.", title="gigabytes", minimum=1, maximum=100000, default=10)
     memory: int = key("Memory that a build takes, in GB.", title="gigabytes", minimum=1, maximum=100000, default=8)
+    command: Command | None = key(default=None, published=False)
+    smoke: Smoke | None = key(default=None, published=False)
 
     def on(self, branch: str) -> bool:
         """Whether `branch` has the package."""
         return not self.branches or branch in self.branches
+
+    def source(self, name: str) -> str:
+        """The path of the file that builds the variant `name`: its recipe, or the package's build script."""
+        return self.command.build if self.command else recipe_path(name)
 
     def listed(self, branch: str) -> tuple[ListedVariant, ...]:
         """Its variants on `branch` that fit no axis."""
@@ -261,7 +271,7 @@ class Package:
         """Whether a variant in its matrix can have a recipe of `kind`."""
         kinds = {one for _, one in self.recipes}
         everything = any(pattern == "*" for pattern, _ in self.recipes)
-        return not self.system and (kind in kinds or (kind is RecipeKind.COMPILED and not everything))
+        return not (self.system or self.command) and (kind in kinds or (kind is RecipeKind.COMPILED and not everything))
 
     def kind_of(self, name: str) -> RecipeKind:
         """Where the recipe of its variant `name` comes from."""

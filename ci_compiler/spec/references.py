@@ -16,6 +16,10 @@ from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec, in_build_order
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
+from ci_compiler.spec.placeholders import mentioned
+from ci_compiler.spec.recipe_references import recipe_findings
+from ci_compiler.spec.smoke import SmokeTest
+from ci_compiler.spec.values import NAMES
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import TestPolicy
 
@@ -25,6 +29,9 @@ def reference_findings(spec: Spec) -> list[Finding]:
     return [
         *_check_branches(spec),
         *_check_packages(spec),
+        *recipe_findings(spec),
+        *_check_commands(spec),
+        *_check_smoke(spec),
         *_check_axes(spec),
         *_check_patterns(spec),
         *_check_listed(spec),
@@ -43,13 +50,14 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
                 if name not in spec.packages:
                     message = f"unknown package {name!r}{nearest(name, spec.packages)}"
                     yield spec.finding((*path, key, name), Code.UNKNOWN_PACKAGE, message, key=True)
+        known = _known_work_arounds(spec)
         for index, name in enumerate(branch.work_arounds):
-            if name not in work_arounds():
-                message = f"unknown work-around {name!r}{nearest(name, work_arounds())}"
+            if name not in known:
+                message = f"unknown work-around {name!r}{nearest(name, known)}"
                 yield spec.finding((*path, "work-arounds", index), Code.UNKNOWN_WORK_AROUND, message)
         for package in spec.packages.values():
             written = package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE)
-            if written and package.on(branch.name) and package.name not in branch.versions:
+            if (written or package.command) and package.on(branch.name) and package.name not in branch.versions:
                 message = f"branch {branch.name} gives no version of {package.name}"
                 yield spec.finding((*path, "versions"), Code.MISSING_VERSION, message)
 
@@ -57,7 +65,9 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
 def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
     """Each toolkit is known; each pin that compiled recipes use names a nixpkgs commit and known work-arounds."""
     path: Path_ = ("branches", branch.name)
-    compiled = next((one for one in spec.packages.values() if _compiles_on(one, branch)), None)
+    known = _known_work_arounds(spec)
+    packages = spec.packages.values() if spec.backend.has_recipes else ()
+    compiled = next((one for one in packages if _compiles_on(one, branch)), None)
     for index, (cuda, pin) in enumerate(branch.toolkits.items()):
         entry = _entry(spec, branch, index, cuda)
         as_key = entry[-1] == cuda
@@ -65,14 +75,18 @@ def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
         if compiled and not pin.nixpkgs:
             yield _no_nixpkgs(spec, entry, branch, compiled)
         for name in pin.work_arounds:
-            if name not in {*work_arounds(), *branch.work_arounds}:
-                message = f"unknown work-around {name!r}{nearest(name, work_arounds())}"
+            if name not in {*known, *branch.work_arounds}:
+                message = f"unknown work-around {name!r}{nearest(name, known)}"
                 yield spec.finding((*entry, "work-arounds"), Code.UNKNOWN_WORK_AROUND, message)
         for name in {*pin.sources, *pin.pnames} - {*spec.packages, *branch.sources, *branch.pnames}:
             message = f"unknown package {name!r}{nearest(name, spec.packages)}"
             yield spec.finding(entry, Code.UNKNOWN_PACKAGE, message, key=as_key)
     if compiled and not branch.nixpkgs and not branch.toolkits:
         yield _no_nixpkgs(spec, path, branch, compiled)
+
+
+def _known_work_arounds(spec: Spec) -> tuple[str, ...]:
+    return (*work_arounds(), *spec.work_arounds)
 
 
 def _entry(spec: Spec, branch: Branch, index: int, cuda: str) -> Path_:
@@ -107,6 +121,56 @@ def _check_packages(spec: Spec) -> Iterator[Finding]:
     except ValueError as error:
         if all(need in spec.packages for package in spec.packages.values() for need in package.needs):
             yield spec.finding(("packages",), Code.NEEDS_CIRCLE, str(error))
+
+
+def _check_commands(spec: Spec) -> Iterator[Finding]:
+    """With a backend that builds no recipes, each package declares its commands; with another one, none does."""
+    for package in spec.packages.values():
+        path: Path_ = ("packages", package.name)
+        if spec.backend.has_recipes or package.repository:
+            if package.command:
+                message = f"{package.name}: `command` has no effect here; remove it, or set `backend: command`"
+                yield spec.finding((*path, "command"), Code.COMMAND_UNUSED, message, key=True)
+        elif package.command is None:
+            message = f"{package.name} declares no `command`, which the backend {spec.backend} builds and publishes by"
+            yield spec.finding(path, Code.COMMAND_MISSING, message, key=True)
+        else:
+            yield from _placeholders(spec, (*path, "command", "install"), package.command.install)
+
+
+def _placeholders(spec: Spec, path: Path_, text: str) -> Iterator[Finding]:
+    for name in sorted(mentioned(text)):
+        if name not in NAMES:
+            yield spec.finding(path, Code.UNKNOWN_PLACEHOLDER, f"unknown placeholder @{name}@{nearest(name, NAMES)}")
+
+
+def _check_smoke(spec: Spec) -> Iterator[Finding]:
+    """A smoke test says either `python` or `run`, and what it expects is a regular expression."""
+    for package in spec.packages.values():
+        if package.smoke is None:
+            continue
+        path: Path_ = ("packages", package.name, "smoke")
+        tables = {"cpu": package.smoke.cpu, "gpu": package.smoke.gpu}
+        own: dict[Path_, SmokeTest] = {(*path, name): one for name, one in tables.items() if one}
+        if not own or package.smoke.python or package.smoke.run or package.smoke.expect:
+            own[path] = package.smoke
+        for where, test in own.items():
+            yield from _check_smoke_test(spec, where, test)
+
+
+def _check_smoke_test(spec: Spec, path: Path_, test: SmokeTest) -> Iterator[Finding]:
+    shown = ".".join(map(str, path))
+    if bool(test.python) == bool(test.run):
+        how = "says both `python` and `run`; keep one" if test.run else "says neither `python` nor `run`"
+        yield spec.finding(path, Code.WRONG_TEST, f"{shown} {how}")
+    elif test.expect and not test.run:
+        message = f"{shown}: `expect` is about what `run` prints; a `python` file checks its results itself"
+        yield spec.finding((*path, "expect"), Code.WRONG_TEST, message)
+    yield from _placeholders(spec, (*path, "expect"), test.expect)
+    try:
+        re.compile(test.expect)
+    except re.error as error:
+        yield spec.finding((*path, "expect"), Code.WRONG_TEST, f"{shown}.expect is not a regular expression: {error}")
 
 
 def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:
@@ -156,10 +220,9 @@ def _check_gpu(spec: Spec, root: Path_, axis: GpuAxis) -> Iterator[Finding]:
     if axis.name != CPU:
         yield from _look_up(spec, root, spec.hardware.gpu, axis.name, key=True, extra=CPU)
     yield from _known_branches(spec, (*root, "branches"), axis.branches)
-    toolkits = {cuda for branch in spec.branches.values() for cuda in branch.toolkits}
     for index, cuda in enumerate(axis.toolkits):
-        if cuda not in toolkits:
-            message = f"no branch builds with CUDA {cuda}{nearest(cuda, toolkits)}"
+        if cuda not in spec.toolkits:
+            message = f"no branch builds with CUDA {cuda}{nearest(cuda, spec.toolkits)}"
             yield spec.finding((*root, "cuda", index), Code.UNKNOWN_TOOLKIT, message)
     for index, isa in enumerate(axis.isas):
         yield from _look_up(spec, (*root, "isas", index), spec.hardware.isa, isa)

@@ -56,9 +56,9 @@ def _rule(kind: Any, definitions: dict[str, Rule]) -> Rule:
         return {"enum": [row.name for row in TABLES[kind]()]}
     if is_dataclass(kind):
         return _defined(form_of(kind).name, _object(kind, definitions), definitions)
-    if issubclass(kind, Enum):
+    if isinstance(kind, type) and issubclass(kind, Enum):
         return {"enum": [member.value for member in kind]}
-    return {"type": _TYPES[kind]}
+    return {} if kind is Any else {"type": _TYPES[kind]}
 
 
 def _generic(origin: Any, arguments: tuple[Any, ...], definitions: dict[str, Rule]) -> Rule:

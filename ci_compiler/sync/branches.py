@@ -42,7 +42,9 @@ def plan_branch(
     remains an error.
     """
     territories = (GITHUB, recipes)
-    tree = git.tree(parent, *sorted({territory.folder.split("/")[0] for territory in territories}))
+    folders = {territory.folder.split("/")[0] for territory in territories}
+    elsewhere = {path for path in files if path.split("/")[0] not in folders}
+    tree = git.tree(parent, *sorted(folders | elsewhere))
     watched = [path for path in tree if path in files or any(one.may_hold(path) for one in territories)]
     texts = dict(zip(watched, git.blobs([tree[path] for path in watched]), strict=True))
     changes: dict[str, str | None] = {}

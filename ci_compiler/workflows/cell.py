@@ -52,6 +52,7 @@ def _job(spec: Spec, package: Package) -> CallJob:
         permissions=variant.build_permissions(spec),
         with_={"name": variant_name(package.name, expression("inputs.cell"))}
         | {key: expression(f"inputs.{key}") for key in passed}
-        | {key: variant_name(package.name, expression(f"inputs.{key}")) for key in variant.neighbour_inputs(spec)},
+        | {key: variant_name(package.name, expression(f"inputs.{key}")) for key in variant.neighbour_inputs(spec)}
+        | variant.titles(spec, package),
         secrets=variant.secret_passed(spec),
     )

@@ -41,7 +41,7 @@ def workflow(spec: Spec) -> Workflow:
     called = {"matrix": CELLS} | ({LISTED: LISTED} if any(map(spec.lists, spec.packages.values())) else {})
     jobs: dict[str, Job | CallJob] = {
         "compiled": _hosted(spec, "Files are as compiled", [compare]),
-        "recipes": _hosted(spec, "Recipes are sound", [nix, audit]),
+        **({"recipes": _hosted(spec, "Recipes are sound", [nix, audit])} if spec.backend.has_recipes else {}),
         "meaning": _hosted(spec, "What the change means", [diff]),
         SELECT: select_job(spec, "--pull-request", *called),
         **{name: _calls(spec, name, output) for output, name in called.items()},

@@ -9,6 +9,7 @@ from ci_compiler.hardware import BASELINE
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.selection import ALL
 from ci_compiler.plan.sharding import Shard, job_id, job_name
+from ci_compiler.plan.sources import path_filters
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
@@ -73,9 +74,13 @@ def _switch(description: str) -> Node:
 def _paths(spec: Spec, shard: Shard) -> list[str]:
     """The patterns of the recipes of this shard: one per package and Python, and one per name without an ISA.
 
-    Recipes that the repository writes itself may also be folders.
+    Recipes that the repository writes itself may also be folders. Then what the packages' recipes read: a path matches
+    the file, and with `/**` what is in the folder. Without recipes, the patterns are those of what its builds read.
     """
+    if not spec.backend.has_recipes:
+        return path_filters(spec, dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants))
     found: dict[str, None] = {}
+    packages: dict[str, None] = {}
     for cell, _ in shard.cells:
         any_isa = replace(cell, isa=cell.isa if cell.isa == BASELINE else "*").suffix
         for one in cell.variants:
@@ -83,6 +88,10 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
             found[recipe_path(name)] = None
             if spec.packages[one.package].kind_of(one.name) is RecipeKind.OWN:
                 found[f"{RECIPES}/{name}/**"] = None
+            packages[one.package] = None
+    for package in map(spec.packages.__getitem__, packages):
+        found |= {pattern: None for path in package.shared for pattern in (path, f"{path}/**")}
+        found |= dict.fromkeys(package.overlays)
     return list(found)
 
 

@@ -16,9 +16,10 @@ from functools import lru_cache
 from typing import Any
 
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import stages_of, waits_for
-from ci_compiler.spec.model import RunsOn, Spec
+from ci_compiler.spec.model import Package, RunsOn, Spec
 from ci_compiler.stages import Stage, StageKind
 from ci_compiler.workflows.common import FORK_GUARD, expression, runs_on
 from ci_compiler.workflows.model import (
@@ -78,7 +79,27 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "again": input_node("Whether even what shows as published is.", "boolean"),
         **machine_inputs(spec),
         **neighbour_inputs(spec),
+        **title_inputs(spec),
     }
+
+
+def title_inputs(spec: Spec) -> dict[str, Node]:
+    """The inputs that name the jobs of stages that only import some package."""
+    return {
+        _title_input(stage): input_node(f"The name of the job of {stage}.")
+        for stage in stages_of(spec)
+        if any(is_imported_only(spec, package, stage) for package in spec.packages.values())
+    }
+
+
+def titles(spec: Spec, package: Package) -> dict[str, str]:
+    """The values of `title_inputs` for `package`."""
+    named = {_title_input(stage): job_title(spec, package, stage) for stage in stages_of(spec)}
+    return {name: named[name] for name in title_inputs(spec)}
+
+
+def _title_input(stage: Stage) -> str:
+    return f"{stage}-name"
 
 
 def neighbour_inputs(spec: Spec) -> dict[str, Node]:
@@ -146,8 +167,9 @@ def secret_passed(spec: Spec) -> dict[str, str]:
 
 def _job(spec: Spec, stage: Stage, *conditions: str, permissions: Permissions = READ, **more: Any) -> Job:
     """The job of `stage`, which runs if the run was not cancelled and `conditions` hold. `more` are further fields."""
+    title = _title_input(stage)
     return Job(
-        name=stage.name,
+        name=expression(f"inputs.{title}") if title in title_inputs(spec) else stage.name,
         if_=expression(" && ".join(["!cancelled()", *conditions])),
         runs_on=expression(f"fromJSON(inputs.{_machine_input(stage)})"),
         timeout_minutes=spec.timeouts[stage],
@@ -179,7 +201,11 @@ def _test(spec: Spec, stage: Stage) -> Job:
         checkout(expression("inputs.commit")),
         FETCH_MANIFEST,
         RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"'),
-        RunStep(name="Fetch the closure", env=env, run=f"ci-runner fetch {MANIFEST}{beside}"),
+        RunStep(
+            name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
+            env=env,
+            run=f"ci-runner fetch {MANIFEST}{beside}",
+        ),
         RunStep(name="Test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
         _keep("Keep the report", stage.name, "test-output/"),
     ]

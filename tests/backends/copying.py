@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ci_compiler import backends
-from ci_compiler.backends.job import BackendPrograms, BuildOrder, BuildRecord, BuildResult, JobContext
+from ci_compiler.backends.job import BackendPrograms, BuildOrder, BuildRecord, BuildResult, Interpreter, JobContext
 from ci_compiler.backends.protocol import Backend, InstallRequest, OutputForms, SecretEvidence, Tool
 from ci_compiler.judgement import Judgement, failed, ok
 
@@ -72,6 +72,9 @@ class CopyPrograms:
 
     def closure(self, build: BuildRecord) -> tuple[str, ...]:
         return build.outputs
+
+    def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:  # noqa: ARG002
+        return Interpreter(program=sys.executable, home=build.store_path)
 
     def is_published(self, name: str, version: str, recipe: str) -> bool:  # noqa: ARG002
         return (self.depot / f"{name}@{version}").exists()

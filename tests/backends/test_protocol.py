@@ -99,7 +99,7 @@ def test_it_is_compiled(checkout: Checkout) -> None:
 
 def test_the_schema_offers_it(checkout: Checkout) -> None:
     schema = json.loads(checkout.command("ci-compile", "schema").stdout)
-    assert schema["properties"]["backend"]["enum"] == ["flox", "nix", "copy"]
+    assert schema["properties"]["backend"]["enum"] == ["flox", "nix", "command", "copy"]
     assert "or `copy` (cp, cp)" in schema["properties"]["backend"]["description"]
 
 

@@ -1,7 +1,7 @@
 """Reads act's log: which jobs ran and how they ended, their steps, and what they wrote into the run's summary.
 
 The log identifies a job by its path of callers (`engine/variant/build`), which is the same for the same job of another
-cell. The journal of the machines shows which variant a job was for.
+cell. What a job's name says about its proof is left out. The journal of the machines shows which variant a job was for.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _lines(text: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _path(line: Mapping[str, Any]) -> str:
-    return str(line["job"]).strip()
+    return str(line["job"]).strip().removesuffix(" (imported only)")
 
 
 def _begins_job(line: Mapping[str, Any]) -> bool:

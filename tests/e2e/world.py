@@ -82,13 +82,16 @@ class World:
         for folder in (self.machines, self.cache, self.hosted, root / "home", root / "tmp"):
             folder.mkdir(parents=True)
         self._make_hosted()
+        self._make_stores()
+        self._make_repository()
+
+    # Making it.
+
+    def _make_stores(self) -> None:
         for machine in MACHINES:
             self.on(machine, require("nix-store"), "--init")
         self._make_key()
         self._make_nixpkgs()
-        self._make_repository()
-
-    # Making it.
 
     def _make_key(self) -> None:
         files = [self.root / "key.sec", self.root / "key.pub"]
@@ -138,11 +141,15 @@ class World:
         options = ("-shared", "-fPIC", "-nostdlib", "-ffreestanding", "-o", folder / "libcuda.so.1")
         self._run(require("cc"), *options, HERE / "stack/libcuda.c")
 
-    def _make_repository(self) -> None:
+    def _make_origin(self) -> None:
+        """The repository, without a commit, and its clone."""
         self.git("init", "--quiet", "--bare", "--initial-branch=main", self.origin, at=self.root)
         self.git("config", "uploadpack.allowAnySHA1InWant", "true", at=self.origin)  # as GitHub does
         self.git("clone", "--quiet", self.origin, self.clone, at=self.root)
         self.git("checkout", "--quiet", "-b", "main")
+
+    def _make_repository(self) -> None:
+        self._make_origin()
         shutil.copytree(HERE / "stack/flox", self.clone / ".flox")
         (self.clone / ".github").mkdir()
         self.write_spec()
@@ -208,6 +215,10 @@ class World:
 
     # Running in it.
 
+    def _nix(self) -> str:
+        """The folder of Nix' programs on the machines that have them."""
+        return str(Path(require("nix-build")).parent)
+
     @cached_property
     def environment(self) -> dict[str, str]:
         """The environment of every process of the world; only PATH comes from the tests' own environment."""
@@ -221,7 +232,7 @@ class World:
             "NIX_CONFIG": "sandbox = false\nbuild-users-group =\nsubstituters =",
             "FLOX_STANDIN_CATALOG": str(self.catalog),
             "E2E_FLOX": str(STANDIN_FLOX) if self.backend == "flox" else "",
-            "E2E_NIX": str(Path(require("nix-build")).parent),
+            "E2E_NIX": self._nix(),
             "E2E_APART": "1" if self.apart else "0",
             "E2E_BIN": str(HERE / "bin"),
             "E2E_MACHINES": str(self.machines),
@@ -372,8 +383,11 @@ class World:
     def _secret_file(self, folder: Path) -> Path:
         """The secrets of GitHub's environment `release`. act has no environments and gives them to every caller."""
         file = folder / "secrets"
-        file.write_text(f"NIX_CACHE_SIGNING_KEY={self.key}\nFLOX_FLOXHUB_TOKEN={self.token}\n", "utf-8")
+        file.write_text("".join(f"{name}={value}\n" for name, value in self._secrets().items()), "utf-8")
         return file
+
+    def _secrets(self) -> dict[str, str]:
+        return {"NIX_CACHE_SIGNING_KEY": self.key, "FLOX_FLOXHUB_TOKEN": self.token}
 
     def _tree(self, folder: Path, commit: str) -> Path:
         """A checkout of `commit` for act, which reads the workflows, the commit and the repository's name from it."""

@@ -84,7 +84,7 @@ def test_errors_for_unknown_gpus_name_the_nearest(text: str, said: str) -> None:
     ("text", "said"),
     [
         ("Skylake", "did you mean Skylake-"),  # the client's has no AVX-512, the server's has
-        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "known are arm64, armv8_2, armv9, avx"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "known are apple, arm64, armv8_2, armv9, avx"),
         ("armv8.2", "unknown ISA 'armv8.2'; did you mean armv8_2?"),
         ("avx2,sve", "unknown ISA 'sve'"),
         ("", "unknown CPU ''"),

@@ -101,6 +101,39 @@ def test_a_shared_builder_and_a_patch_folder_affect_their_users(
     assert affected(repository, capsys) == {X90: "patches/a.patch", V90: "patches/a.patch"}
 
 
+def test_what_a_package_declares_as_shared_affects_all_its_variants(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = SPEC.replace("torchvision: {", "torchvision: {shared: [nix, flags.txt], ")
+    assert shared != SPEC
+    repository.write(".github/ci-matrix.yaml", shared)
+    repository.write("nix/deep/a.nix", "{ }\n")
+    repository.write("flags.txt", "-O2\n")
+    repository.commit()
+    for path in ("nix/deep/a.nix", "flags.txt"):
+        repository.append(path)
+        repository.commit()
+        found = affected(repository, capsys)
+        assert set(found.values()) == {path}
+        assert len(found) == 7
+        assert {V90, VCPU} <= found.keys()
+
+
+def test_a_changed_template_affects_the_variants_that_are_rendered_from_it(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = "recipes: {'*-cpu-*': template}, template: nix/torch.nix"
+    repository.write(".github/ci-matrix.yaml", SPEC.replace("attribute: torch", f"attribute: torch, {kinds}"))
+    repository.write("nix/torch.nix", '{ }: import ./lib/torch.nix "@name@"\n')
+    assert repository.ci("recipes") == 0
+    repository.commit()
+    repository.append("nix/torch.nix")
+    repository.commit()
+    found = affected(repository, capsys)
+    assert {found[CPU], found[VCPU]} == {"nix/torch.nix"}
+    assert X90 not in found
+
+
 def test_no_change_or_an_unused_file_affects_nothing(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:

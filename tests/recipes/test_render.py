@@ -83,7 +83,7 @@ def test_each_recipe_evaluates_to_what_the_matrix_says(evaluated: dict[str, dict
                 assert "cudaPackages" not in one.overlaid
                 assert one.passthru["blasProvider"] == "openblas"
             else:
-                check_gpu(spec, one, cell.gpu, branch.cuda)
+                check_gpu(spec, one, cell.gpu, cell.cuda)
 
 
 def check_gpu(spec: Spec, one: Evaluation, gpu: str, cuda: str) -> None:

@@ -82,8 +82,16 @@ def both(tail: str) -> str:
          ["all of `main`: 8 rebuilt (`version of pytorch 2.8.0 → 2.8.1`)"]),
         (put("0.23.1", "branches", "main", "versions", "torchvision"),
          ["`torchvision` on `main`: 4 rebuilt (`version of torchvision 0.23.0 → 0.23.1`)"]),
-        (put("torch-bin", "packages", "pytorch", "attribute"),
+        (put({"attribute": "torch-bin", "preset": "torch"}, "packages", "pytorch"),
          ["all of `main`: 8 rebuilt (`attribute of pytorch torch → torch-bin`)"]),
+        (put(True, "packages", "pytorch", "capabilities"),
+         [("`pytorch-python313-cuda12_8-sm90-avx2`, `pytorch-python313-cuda12_8-sm90-avx512` on `main`: 2 rebuilt "
+          "(`config.cudaCapabilities, so its CUDA libraries are rebuilt too`)")]),
+        (put({"gpu": {"USE_X": "1"}}, "packages", "torchvision", "environment"),
+         [("`torchvision-python313-cuda12_8-sm90-avx2`, `torchvision-python313-cuda12_8-sm90-avx512` on `main`: "
+          "2 rebuilt (`environment of torchvision`)")]),
+        (put({"cudaSupport": True}, "packages", "torchvision", "arguments"),
+         ["`torchvision` on `main`: 4 rebuilt (`arguments of torchvision`)"]),
         (put(16, "packages", "torchvision", "jobs"),
          ["`torchvision` on `main`: 4 rebuilt (`compile jobs of torchvision 32 → 16`)"]),
         (put({"pytorch": "pytorch28"}, "branches", "main", "pnames"),

@@ -15,9 +15,8 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from ci_compiler.cli.app import run
+from ci_compiler.cli.app import COMMANDS, run
 from ci_compiler.cli.runner import PROGRAM
-from ci_compiler.cli.runner import deploy as deploy_command
 from ci_compiler.errors import InputError
 from ci_compiler.files.drift import MARK
 from ci_compiler.runner.deployment.kinds import Deployment, deployment
@@ -106,16 +105,25 @@ def test_scale_sets_are_left_to_kubernetes(target: str, spec: Spec) -> None:
         TARGETS[target](spec_of(small(runners={"builder": POOLS["builder"]})))
 
 
+def test_a_pool_of_macs_is_left_out() -> None:
+    macs = {"runs-on": ["self-hosted", "macOS", "arm64"]}
+    builder = {"runs-on": ["self-hosted", "linux", "x64"], "cpu": ["avx512"]}
+    made = deployment(spec_of(small(runners={"builder": builder, "macs": macs})), "systemd")
+    assert [finding.code for finding in made.findings] == ["no-containers"]
+    assert not any("macs" in name for name in made.files)
+
+
 @settings(max_examples=20, deadline=None)
 @given(documents())
 def test_any_spec_has_a_deployment_of_every_kind(document: dict[str, Any]) -> None:
     spec = spec_of(document)
     for pool, found in values(spec).items():
         assert set(found) <= set(KNOWN["chart"]), pool
+    linux = [pool.name for pool in spec.pools if pool.system.endswith("-linux")]
     assert {name for name in deployment(spec, "quadlet").files if name.endswith(".container")} == {
-        f"ci-runner-{pool.name}.container" for pool in spec.pools
+        f"ci-runner-{name}.container" for name in linux
     }
-    assert all(f'"{pool.name}" = {{' in deployment(spec, "nixos").files["ci-runner.nix"] for pool in spec.pools)
+    assert all(f'"{name}" = {{' in deployment(spec, "nixos").files["ci-runner.nix"] for name in linux)
 
 
 # The Actions Runner Controller.
@@ -515,7 +523,9 @@ def test_a_foreign_file_in_the_way_is_never_overwritten(
 
 
 def test_each_folder_of_templates_is_a_target() -> None:
-    assert {path.name for path in FOLDER.iterdir() if path.is_dir()} == set(deploy_command.TARGETS) == set(TARGETS)
+    command = json.loads(COMMANDS.read_bytes())["ci-runner"]["commands"]["deploy"]
+    (choices,) = (one["choices"] for one in command["options"] if "choices" in one)
+    assert {path.name for path in FOLDER.iterdir() if path.is_dir()} == set(choices) == set(TARGETS)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
@@ -69,6 +70,25 @@ def test_each_branch_gets_its_recipes_the_workflows_and_the_spec_in_one_commit(
     assert repository.ci("sync") == 0
     assert heads(repository) == after
     assert "every branch is up to date" in capsys.readouterr().out
+
+
+def test_a_template_and_an_overlay_are_carried_with_the_recipes(repository: Repository) -> None:
+    template, overlay = "nix/torch.nix", "nix/overlay.nix"
+    torch = "{attribute: torch, recipes: {'*-cpu-*': template}, template: nix/torch.nix, overlays: [nix/overlay.nix]}"
+    spec = yaml.safe_dump(yaml.safe_load(SPEC) | {"packages": {"pytorch": yaml.safe_load(torch), "torchvision": {}}})
+    repository.write(".github/ci-matrix.yaml", spec)
+    repository.write(template, '{ }: import ./lib/torch.nix "@version@"\n')
+    repository.write(overlay, "final: prev: { }\n")
+    assert repository.ci("sync") == 0
+    for branch, version in (("main", "2.8.0"), ("cuda-13_0", "2.10.0")):
+        assert shown(repository, branch, template).endswith('"@version@"')
+        assert shown(repository, branch, overlay) == "final: prev: { }"
+        assert f'import ./lib/torch.nix "{version}"' in shown(repository, branch, f"{PKGS}/{CPU}.nix")
+    after = heads(repository)
+    assert repository.ci("sync") == 0
+    assert heads(repository) == after
+    repository.git("checkout", "-qf", "main")
+    assert repository.ci("--check") == 0
 
 
 def test_a_check_on_a_synced_branch_finds_no_drift(repository: Repository) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings, table
 from ci_compiler.cli.drift import write_or_check
-from ci_compiler.cli.where import branch_of, plan_of, root_of
+from ci_compiler.cli.where import branch_of, plan_of, root_of, templates_of
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
 from ci_compiler.git import head_branch
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.sync.compiled import compile_files
-from ci_compiler.units import counted, size
+from ci_compiler.units import size
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     def done(counts: str) -> None:
         _table(decided, files)
         where = root if root != Path.cwd() else Path()
-        kept = f", {counted(len(recipes) - 1, 'recipe')} and their .gitattributes" if recipes else ""
+        kept = f", {len(recipes) - 1} recipes and their .gitattributes" if recipes else ""
         source = decided.spec.document.file
         print(f"{len(files)} files under {(where / '.github').as_posix()}{kept} from {source}: {counts}")
         if left := len(decided.judged.left_out):
@@ -42,7 +42,7 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[
     """The recipes of the branch that is checked out, and their folder; empty if it has no compiled ones."""
     asked = getattr(arguments, "branch", None) is not None
     branch = branch_of(arguments, decided.spec, root) if asked else head_branch(root)
-    if not holds_ours(root, FLOX):
+    if not decided.spec.backend.has_recipes or not holds_ours(root, FLOX):
         return {}, []
     if branch not in decided.spec.branches:
         what = f"{branch} is not a branch of the spec" if branch else "no branch is checked out"
@@ -52,7 +52,7 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[
     from ci_compiler.recipes.render import recipes, territory
 
     own = territory(decided.spec, decided.judged, branch)
-    return recipes(decided.spec, decided.judged, branch), [own]
+    return recipes(decided.spec, decided.judged, branch, templates_of(root, decided.spec)), [own]
 
 
 def _table(decided: Plan, files: Mapping[str, str]) -> None:

@@ -63,6 +63,10 @@ def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
     yield "one shard", f"up to {duration(found.shards[slowest])} ({slowest})"
     one = found.pull_request
     yield "pull request", f"up to {duration(one.seconds)} ({len(one.cells)} cells of {one.branch})"
+    if found.capabilities:
+        gpus = ", ".join(found.capabilities)
+        count = f"{sum(found.capabilities.values()):,} variants"
+        yield "CUDA libraries", f"built again for {gpus}, because {count} set config.cudaCapabilities; not in the times"
     saved = f"{machine_hours(found.alone_seconds - found.seconds)} machine-hours"
     yield "shared builds", f"save {saved} and {duration(found.alone_end - found.end)} of a full build"
     yield "critical path", duration(sum(job.seconds for job in found.path))
@@ -107,6 +111,7 @@ def _as_json(found: Forecast) -> dict[str, Any]:
             "cells": [cell.suffix for cell in found.pull_request.cells],
             "seconds": found.pull_request.seconds,
         },
+        "cuda_capabilities": dict(found.capabilities),
         "critical_path": [
             {
                 "variant": job.variant.name,

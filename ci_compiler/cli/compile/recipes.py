@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ci_compiler.cli.console import note
 from ci_compiler.cli.drift import write_or_check
-from ci_compiler.cli.where import SPEC, branch_of, root_of, spec_of
+from ci_compiler.cli.where import SPEC, branch_of, root_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.files.atomic import change_folder, write_file
@@ -24,12 +24,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes the recipes; with `--check` returns 1 on drift."""
     spec, root = spec_of(arguments), root_of(arguments)
     branch = branch_of(arguments, spec, root)
+    if not spec.backend.has_recipes:
+        print(f"the backend {spec.backend} builds no recipes")
+        return 0
     judged = judge(spec)
     if errors := errors_among(judged.findings):
         raise InputError(errors)
     if arguments.adopt is not None:
         return _adopt(arguments, spec, judged, root, branch)
-    files = recipes(spec, judged, branch)
+    files = recipes(spec, judged, branch, templates_of(root, spec))
     place = territory(spec, judged, branch)
     if arguments.output is not None:
         output = arguments.output.resolve()
@@ -61,7 +64,7 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
     after = parse_spec(text.encode(), shown=spec.document.file)
     if errors := errors_among((decided := judge(after)).findings):
         raise InputError(errors)
-    made, mine = recipes(after, decided, branch), found.get(branch, {})
+    made, mine = recipes(after, decided, branch, templates_of(root, after)), found.get(branch, {})
     taken = {recipe_path(name): made[recipe_path(name)] for name in mine}
     if taken:
         there = [path for path in (root / RECIPES).rglob("*") if path.is_file()]

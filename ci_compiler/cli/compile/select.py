@@ -27,6 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
         package=filter_of(arguments, "package", here) or here[0],
         branch=filter_of(arguments, "branch", spec.branches) or "",
         python=filter_of(arguments, "python", spec.pythons) or "",
+        cuda=filter_of(arguments, "cuda", spec.toolkits) or "",
         workload=Workload(arguments.workload),
     )
     machine = _machine(spec, arguments)

@@ -22,7 +22,13 @@ def run(arguments: argparse.Namespace) -> int:
     decided = plan(spec)
     client = client_of(arguments, root_of(arguments))
     shards = sum(branch in {None, shard.branch} for shard in decided.shards)
-    lasts = [last for shard in _shown(status(client, decided, branch), shards) for last in shard]
+    cuda = filter_of(arguments, "cuda", spec.toolkits)
+    lasts = [
+        last
+        for shard in _shown(status(client, decided, branch), shards)
+        for last in shard
+        if cuda in {None, last.cell.cuda}
+    ]
     if arguments.json:
         print_json(
             [

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings, table
-from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of, spec_of
+from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of, spec_of, templates_of
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import Judged
@@ -25,13 +25,14 @@ def run(arguments: argparse.Namespace) -> int:
     decided = plan(spec)
     print_findings(decided.warnings)
     git = Git(root)
-    common = {**compile_files(decided), **_carried(root, spec)}
+    templates = templates_of(root, spec)
+    common = {**compile_files(decided), **_carried(root, spec), **templates}
     plans = tuple(
         plan_branch(
             git,
             branch,
             head,
-            {**common, **recipes(spec, decided.judged, branch)},
+            {**common, **recipes(spec, decided.judged, branch, templates)},
             territory(spec, decided.judged, branch),
             adopt=arguments.adopt,
         )
@@ -83,8 +84,8 @@ def _told(lines: list[str]) -> list[str]:
 
 
 def _carried(root: Path, spec: Spec) -> dict[str, str]:
-    """The repository's own spec and its schema, which are the same on every branch."""
-    if spec.document.file != SPEC.as_posix():
-        return {}
-    files = (path for path in (SPEC, SCHEMA_BESIDE) if (root / path).is_file())
+    """The repository's own spec, its schema and its overlays, which are the same on every branch."""
+    overlays = {Path(path): None for package in spec.packages.values() for path in package.overlays}
+    own = (SPEC, SCHEMA_BESIDE) if spec.document.file == SPEC.as_posix() else ()
+    files = (path for path in (*own, *overlays) if (root / path).is_file())
     return {path.as_posix(): (root / path).read_text("utf-8") for path in files}

@@ -21,6 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     spec = spec_of(arguments)
     filter_of(arguments, "branch", spec.branches)
     filter_of(arguments, "package", spec.packages)
+    filter_of(arguments, "cuda", spec.toolkits)
     judged = judge(spec)
     if arguments.left_out:
         return _left_out(spec, judged, arguments)
@@ -38,7 +39,7 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
     except ValueError as error:
         raise wrong("PATTERN", Code.WRONG_PATTERN, str(error)) from None
     for cell in judged.cells:
-        if arguments.branch in {None, cell.branch}:
+        if arguments.branch in {None, cell.branch} and arguments.cuda in {None, cell.cuda}:
             for variant in cell.variants:
                 if arguments.package in {None, variant.package} and matches(variant.name):
                     yield cell, variant
@@ -48,11 +49,13 @@ def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
     rows = [
         left_out_row(spec, one)
         for one in judged.left_out
-        if arguments.branch in {None, one.branch} and arguments.package in {None, "", one.package or arguments.package}
+        if arguments.branch in {None, one.branch}
+        and arguments.cuda in {None, one.cuda}
+        and arguments.package in {None, "", one.package or arguments.package}
     ]
     if arguments.json:
         print_json(rows)
     else:
-        headers = ["branch", "gpu", "isa", "python", "package", "reason"]
+        headers = ["branch", "cuda", "gpu", "isa", "python", "package", "reason"]
         table(headers, ([row[header] or "all" for header in headers] for row in rows))
     return 0

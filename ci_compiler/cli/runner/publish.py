@@ -18,6 +18,6 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     manifest = read_manifest(path)
     asked = {"name": arguments.name, "branch": arguments.branch, "commit": arguments.commit}
     expect(manifest, path, **asked, backend=spec.backend)
-    outcome = publish(spec, root, manifest, arguments.out, secrets, again=arguments.again)
+    outcome = publish(spec, root, manifest, arguments.out, secrets, again=arguments.again, folder=path.parent)
     print(f"{arguments.name}: {outcome.result}")
     return 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ci_compiler.cli.console import print_findings, table
 from ci_compiler.cli.runner.stage import reported
@@ -18,7 +20,8 @@ from ci_compiler.stages import stage_of
 @reported
 def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Prints every check; one that failed is also a finding on standard error. Returns 1 if any failed."""
-    results = smoke(_subject(arguments), arguments.out)
+    with TemporaryDirectory(prefix="ci-runner-test-") as scratch:
+        results = smoke(_subject(arguments, Path(scratch)), arguments.out)
     table(["check", "result", "found"], ([one.check, one.verdict.value, one.message] for one in results))
     failed = [one for one in results if one.verdict is CheckVerdict.FAILED]
     place = Place(file=arguments.name)
@@ -26,7 +29,7 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     return 1 if failed else 0
 
 
-def _subject(arguments: argparse.Namespace) -> SmokeSubject:
+def _subject(arguments: argparse.Namespace, scratch: Path) -> SmokeSubject:
     spec, stage = spec_of(arguments), stage_of(arguments.stage)
     archs = arguments.expect_archs
     expected = {
@@ -37,4 +40,4 @@ def _subject(arguments: argparse.Namespace) -> SmokeSubject:
     given = {name: value for name, value in expected.items() if value is not None}
     if arguments.python is not None:
         return of_python(spec, arguments.name, arguments.branch, stage, arguments.python, given)
-    return of_manifest(spec, arguments.name, arguments.branch, stage, arguments.manifest, given)
+    return of_manifest(spec, arguments.name, arguments.branch, stage, arguments.manifest, given, scratch=scratch)

@@ -44,7 +44,7 @@ export function openCell(cell) {
   const offers = cell.packages.map((name) => offerOf(data, data.cells.indexOf(cell), name));
   const gpu = data.gpus[cell.gpu];
   const facts = [
-    ["Branch", `${cell.branch}, CUDA ${data.branches[cell.branch].cuda}`],
+    ["Branch", cell.branch + (cell.cuda ? `, CUDA ${cell.cuda}` : "")],
     ["GPU", gpu ? `${gpu.architecture}: ${gpu.summary}` : "none"],
     ["CPU", `${data.isas[cell.isa].title}: ${data.isas[cell.isa].cpus}`],
     ["Driver", cell.driver ? `${cell.driver} or newer` : "none needed"],
@@ -66,7 +66,7 @@ export function openCell(cell) {
       make("h3", { text: "Built and tested by" }),
       table(
         null,
-        data.stages.flatMap((stage) => stageRow(cell, stage)),
+        data.stages.flatMap((stage) => stageRow(cell, stage, offers)),
       ),
     ),
     make(
@@ -86,16 +86,23 @@ export function openCell(cell) {
 }
 
 function packageRow(offer) {
-  const recipe = `${data.recipes}/${offer.name}.nix`;
+  const { script } = data.packages[offer.package];
+  const recipe = script ?? `${data.recipes}/${offer.name}.nix`;
   return [
-    link(`${offer.name}.nix`, `blob/${offer.branch}/${recipe}`),
+    link(script ?? `${offer.name}.nix`, `blob/${offer.branch}/${recipe}`),
     offer.version,
     copying(installOf(data, offer).join("\n")),
   ];
 }
 
-function stageRow(cell, stage) {
+function stageRow(cell, stage, offers) {
   const where = data.routes[cell.route][stage];
   if (!where) return [];
-  return [[stage, where.skipped ? `not run: ${where.skipped}` : `${where} (${data.pools[where]})`]];
+  const only = offers.map((offer) => offer.package).filter((name) => importedOnly(name, stage));
+  const note = only.length ? `; imported only: ${only.join(", ")}` : "";
+  return [[stage, where.skipped ? `not run: ${where.skipped}` : `${where} (${data.pools[where]})${note}`]];
+}
+
+function importedOnly(name, stage) {
+  return (data.packages[name].imported_only ?? []).includes(stage);
 }

@@ -14,11 +14,12 @@ from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.document import axes_row, left_out_row, route_row
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.proof import is_imported_only
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import needed_driver, python_order
-from ci_compiler.spec.model import Spec, in_build_order
+from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.stages import stages, stages_that_test
 from ci_compiler.variant import RECIPES
 
@@ -43,7 +44,12 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
             for name, branch in spec.branches.items()
         },
         "packages": {
-            package.name: {"title": package.title, "here": package.repository is None}
+            package.name: {
+                "title": package.title,
+                "here": package.repository is None,
+                **({"script": package.command.build} if package.command else {}),
+                **({"imported_only": only} if (only := _imported_only(spec, package)) else {}),
+            }
             for package in in_build_order(spec.packages)
         },
         "pythons": python_order(spec),
@@ -54,6 +60,11 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
         "sentences": {key: reasons.say(key) for key in _SENTENCES},
         **Tables(spec, plan.judged.cells).as_data(),
     }
+
+
+def _imported_only(spec: Spec, package: Package) -> list[str]:
+    """The stages that prove of `package` only that it can be imported."""
+    return [stage.name for stage in stages() if is_imported_only(spec, package, stage)]
 
 
 def _hardware(hardware: Hardware) -> dict[str, Any]:

@@ -41,20 +41,20 @@ function stepsOf(data, machine, { package: package_, branch, python, workload })
 
 /** A variant: `package_` of the cell with the number `at`. */
 export function offerOf(data, at, package_) {
-  const { branch, python, gpu, isa, suffix, driver } = data.cells[at];
-  const { cuda, versions } = data.branches[branch];
-  const name = `${package_}-${suffix}`;
+  const { branch, python, cuda, gpu, isa, system, suffix, listed, driver } = data.cells[at];
+  const { versions } = data.branches[branch];
+  const name = listed || `${package_}-${suffix}`;
   return {
     at,
     name,
     package: package_,
-    version: versions[package_],
+    version: versions[package_] ?? "",
     branch,
     cuda,
     python,
     gpu,
     isa,
-    system: data.isas[isa].system,
+    system,
     driver,
   };
 }

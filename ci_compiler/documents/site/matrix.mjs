@@ -16,19 +16,31 @@ const REACH = { full: "tested", part: "tested on a CPU only", none: "not tested"
 export function drawGrids() {
   buttons.length = 0;
   const isas = Object.keys(data.isas).filter((isa) => data.cells.some((cell) => cell.isa === isa));
-  byId("grids").replaceChildren(...data.branch_order.map((branch) => panel(branch, isas)));
+  byId("grids").replaceChildren(...data.branch_order.flatMap((branch) => panels(branch, isas)));
 }
 
-function panel(branch, isas) {
-  const cells = data.cells.filter((cell) => cell.branch === branch && cell.python === pythonShown());
-  const out = data.left_out.filter((one) => one.branch === branch && ["", pythonShown()].includes(one.python));
+/** The panel of a branch, or one for each toolkit of a branch that has several, and one for what needs none. */
+function panels(branch, isas) {
+  const { cuda } = data.branches[branch];
+  if (cuda.length < 2) return [panel(branch, isas, cuda, () => true)];
+  return [...cuda, ""].map((toolkit) => panel(branch, isas, [toolkit], (one) => one.cuda === toolkit));
+}
+
+function panel(branch, isas, toolkits, here) {
+  const own = (one) => one.branch === branch && here(one);
+  const cells = data.cells.filter((cell) => own(cell) && (cell.listed || cell.python === pythonShown()));
+  const out = data.left_out.filter((one) => own(one) && ["", pythonShown()].includes(one.python));
   const variants = cells.reduce((sum, cell) => sum + cell.packages.length, 0);
-  const at = new Map([...out, ...cells].map((one) => [`${one.gpu} ${one.isa}`, one]));
-  const { cuda, versions } = data.branches[branch];
-  const about = `CUDA ${cuda} · ${Object.entries(versions)
-    .map((pair) => pair.join(" "))
-    .join(" · ")}`;
-  const body = data.axis.map((gpu) => row(gpu, isas, (isa) => at.get(`${gpu} ${isa}`)));
+  const at = new Map([...out, ...cells.filter((cell) => !cell.listed)].map((one) => [`${one.gpu} ${one.isa}`, one]));
+  const about = [
+    ...toolkits.map((toolkit) => (toolkit ? `CUDA ${toolkit}` : "CPU")),
+    ...Object.entries(data.branches[branch].versions).map((pair) => pair.join(" ")),
+  ].join(" · ");
+  const listed = cells.filter((cell) => cell.listed);
+  const body = [
+    ...data.axis.map((gpu) => row(gpu, isas, (isa) => at.get(`${gpu} ${isa}`))),
+    ...listed.map((cell) => row(cell.listed, isas, (isa) => (isa === cell.isa ? cell : undefined))),
+  ];
   const table = make(
     "table",
     { class: "grid", role: "grid", "aria-label": `Variants on ${branch}` },
@@ -92,7 +104,7 @@ function wordsOf(cell) {
   const words = [
     cell.suffix,
     cell.branch,
-    data.branches[cell.branch].cuda,
+    cell.cuda,
     cell.gpu,
     summary,
     architecture,

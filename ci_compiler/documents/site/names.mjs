@@ -39,6 +39,8 @@ export function gpuOf(data, text) {
 /** The CPU that `text` names: a model, a family, or its instruction sets. Throws UnknownName. */
 export function cpuOf(data, text) {
   const wanted = text.trim();
+  const found = find(data.names.cpu, wanted);
+  if (found !== undefined) return { name: found, ...data.names.cpus[found] };
   const words = wanted.toLowerCase().split(/[,\s]+/);
   const known = (word) => Object.hasOwn(data.isas, word);
   if (words.some((word) => known(word) || Object.hasOwn(data.aliases, word))) {
@@ -52,10 +54,7 @@ export function cpuOf(data, text) {
     if (systems.length > 1) throw new UnknownName(`${wanted}: a CPU has instruction sets of one system`, words);
     return { name: wanted, system: systems[0], isas: withIncluded(data, words), note: "" };
   }
-  const found = find(data.names.cpu, wanted);
-  if (found === undefined)
-    throw new UnknownName(`No CPU called ${wanted} is known`, nearest(data.names.cpu, wanted, Object.keys(data.isas)));
-  return { name: found, ...data.names.cpus[found] };
+  throw new UnknownName(`No CPU called ${wanted} is known`, nearest(data.names.cpu, wanted, Object.keys(data.isas)));
 }
 
 /** The CPU that a GPU always comes with; null if there are several. */

@@ -42,7 +42,7 @@ class Tables:
 
     def __init__(self, spec: Spec, cells: Sequence[Cell]) -> None:
         self.spec, self.cells = spec, cells
-        self._at = {(cell.branch, cell.suffix): at for at, cell in enumerate(cells)}
+        self._at = {(cell.branch, one.name): at for at, cell in enumerate(cells) for one in cell.variants}
         self._drivers, self._answers, self._steps, self._said = Rows(), Rows(), Rows(), Rows()
         gpus = sorted(spec.hardware.gpus.values(), key=lambda gpu: gpu.capability)
         built = {cell.gpu for cell in cells} - {CPU}
@@ -151,7 +151,7 @@ class Tables:
         }
 
     def _cell(self, offer: Offer) -> int:
-        return self._at[offer.branch, offer.name.removeprefix(f"{offer.package}-")]
+        return self._at[offer.branch, offer.name]
 
 
 def _cpus(hardware: Hardware) -> Iterator[tuple[str, tuple[str, ...]]]:

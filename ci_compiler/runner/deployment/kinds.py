@@ -67,7 +67,8 @@ def deployment(spec: Spec, target: str, *, scale_set_labels: bool = False) -> De
 
     `scale_set_labels`: with `arc`, pools with labels become scale sets too.
     """
-    served = [pool for pool in spec.pools if scale_set_labels or bool(pool.runs_on.scale_set) is (target == ARC)]
+    pools = [pool for pool in spec.pools if pool.system in ARCHITECTURES]
+    served = [pool for pool in pools if scale_set_labels or bool(pool.runs_on.scale_set) is (target == ARC)]
     if not served and target == ARC:
         message = (
             "no pool is a runner scale set; give one `runs-on: NAME`, or deploy the label sets with --scale-set-labels"
@@ -83,6 +84,11 @@ def deployment(spec: Spec, target: str, *, scale_set_labels: bool = False) -> De
 
 def _left_out(spec: Spec, pool: Pool, target: str) -> Finding:
     path = ("runners", pool.name, "runs-on")
+    if pool.system not in ARCHITECTURES:
+        message = (
+            f"{pool.name} has {pool.system} machines, which run no containers; install actions/runner there by hand"
+        )
+        return spec.finding(("runners", pool.name), Code.NO_CONTAINERS, message, key=True)
     if target == ARC:
         why = "is addressed by labels, so arc leaves it out; give it `runs-on: NAME`, or use --scale-set-labels"
         return spec.finding(path, Code.LABEL_SET, f"{pool.name} {why}")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ci_compiler.recipes.work_arounds import fill
+from ci_compiler.spec.placeholders import fill
 
 Facts = Mapping[str, str]
 """What templates may show, by name."""

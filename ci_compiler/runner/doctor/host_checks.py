@@ -43,6 +43,8 @@ def token(work: Assignment, evidence: Evidence) -> Judgement:
     spec, name = work.spec, work.spec.backend.secret
     if not evidence.secret:
         if work.stage is PUBLISH:
+            if not spec.backend.secret_required:
+                return skipped(f"{name} is not set; publishing runs without a secret")
             fix = f"put it into the secret {name} of GitHub's environment {spec.publish.environment}"
             return failed(f"{name} is not set", fix)
         return skipped(f"{name} is not set; only the publish stage gets it")

@@ -11,7 +11,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.recipes import nix_text as nix
-from ci_compiler.recipes.render import ARCHIVE
+from ci_compiler.recipes.compiled import ARCHIVE
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, write_manifest
 from ci_compiler.runner.jobs.setting import Secrets, output_folder, programs_of
@@ -34,7 +34,7 @@ def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Se
     built = find(spec, name, branch)
     output_folder(out, (MANIFEST_FILE, LOG))
     with reporting(name, BUILD):
-        manifest = _build(spec, root, built, out / LOG, secrets)
+        manifest = _build(spec, root, built, out, secrets)
     write_manifest(manifest, out / MANIFEST_FILE)
     remarks = [f"no {stage}: {reason}" for stage, reason in manifest.untested.items()]
     if not manifest.built:
@@ -44,10 +44,10 @@ def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Se
     return manifest
 
 
-def _build(spec: Spec, root: Path, built: BuiltVariant, log: Path, secrets: Secrets) -> Manifest:
-    commit = _commit(root, built)
-    programs = programs_of(spec, root, secrets, spec.timeouts[BUILD])
-    order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=tuple(_needed(spec, built)), log=log)
+def _build(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets) -> Manifest:
+    commit = _commit(spec, root, built)
+    programs = programs_of(spec, root, secrets, spec.timeouts[BUILD], built=built, folder=out)
+    order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=tuple(_needed(spec, built)), log=out / LOG)
     result = programs.build(order)
     machine = this_machine(spec.hardware, trial=False)
     return Manifest(
@@ -88,13 +88,17 @@ def _expression(repository: Repository, branch: str, file: str) -> str:
     return f"import ((builtins.fetchTarball {nix.attributes(archive)}) + {nix.string(f'/{file}')}) {{ }}"
 
 
-def _commit(root: Path, built: BuiltVariant) -> str:
-    """The commit that has the recipe. Raises InputError if the recipe is missing or differs from the commit."""
+def _commit(spec: Spec, root: Path, built: BuiltVariant) -> str:
+    """The commit that is built. Raises InputError if the recipe or script is missing, or differs from the commit.
+
+    A script may read every file of the checkout, so that none may differ, except those that git does not track.
+    """
     if not (root / built.recipe).is_file():
-        message = f"there is no such recipe; `ci-compile recipes --branch {built.cell.branch}` writes it"
+        writes = f"there is no such recipe; `ci-compile recipes --branch {built.cell.branch}` writes it"
+        message = writes if spec.backend.has_recipes else "there is no such build script; `command.build` declares it"
         raise wrong(built.recipe, Code.RECIPE_MISSING, message)
     checkout = JobCheckout(root)
-    if changed := checkout.changed(RECIPES):
+    if changed := checkout.changed(*([RECIPES] if spec.backend.has_recipes else [])):
         more = f", and so do {len(changed) - 1} other files" if len(changed) > 1 else ""
         message = f"differs from the commit that is checked out{more}; a build needs a commit: commit it first"
         raise wrong(changed[0], Code.RECIPE_CHANGED, message)

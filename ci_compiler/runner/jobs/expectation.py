@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.plan.proof import checks
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
 
@@ -21,7 +20,8 @@ class Expectation:
 
     `cuda` is the version of a toolkit, and `architectures` are in PyTorch's form (`sm_90`); '' and () for a CPU-only
     build. `dispatch` lists the levels that PyTorch may choose (() for unknown). `capability` is that of the GPU to test
-    on (() for none). `paths` are added to the import path. The module must be in `store_path`, unless that is ''.
+    on (() for none). `script` is a Python file to run; `module` is then ''. `paths` are added to the import path. The
+    module must be in `store_path`, unless that is ''.
     """
 
     module: str
@@ -34,6 +34,7 @@ class Expectation:
     checks: tuple[str, ...]
     numerics: tuple[str, ...]
     gpu_numerics: tuple[str, ...]
+    script: str = ""
     paths: tuple[str, ...] = ()
     store_path: str = ""
 
@@ -45,8 +46,10 @@ class Expectation:
 def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> Expectation:
     """What `stage` expects when it tests `built`. `given` replaces fields of the result."""
     cell, package = built.cell, spec.packages[built.variant.package]
-    rows = _table()
+    rows, declared = checks(), package.smoke.on(gpu=stage.needs_gpu) if package.smoke else None
     row = rows["packages"].get(package.attribute) or rows["other"] | {"module": package.attribute.replace("-", "_")}
+    if declared:
+        row = rows["declared"]  # in place of what the tool would check
     gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
     on_gpu = stage.needs_gpu and gpu is not None
     wanted = Expectation(
@@ -60,18 +63,13 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> 
         checks=tuple(row["checks"]),
         numerics=tuple(row["numerics"]),
         gpu_numerics=(*row["numerics"], *row["gpu-numerics"]) if on_gpu else (),
+        script=declared.python if declared else "",
     )
     return replace(wanted, **given)
 
 
 def _dispatch(hardware: Hardware, isa: str) -> tuple[str, ...]:
     """The levels that PyTorch may choose in a build for `isa`: those of the largest ISA in the table that it runs."""
-    levels: Mapping[str, list[str]] = _table()["dispatch"]
+    levels: Mapping[str, list[str]] = checks()["dispatch"]
     known = [name for name in hardware.runs([isa] if isa else []) if name in levels]
     return tuple(levels[max(known, key=lambda name: (len(hardware.runs([name])), name))]) if known else ()
-
-
-@cache
-def _table() -> Mapping[str, Any]:
-    table: dict[str, Any] = json.loads(Path(__file__).with_name("checks.json").read_bytes())
-    return table

@@ -18,7 +18,7 @@ def fetch(spec: Spec, root: Path, path: Path) -> tuple[Manifest, bool]:
     Raises InputError if the file is not a manifest, and StageError if the closure is not available.
     """
     manifest = read_manifest(path)
-    return manifest, _programs(spec, root).fetch(manifest)
+    return manifest, _programs(spec, root, path.parent).fetch(manifest)
 
 
 def fetch_beside(spec: Spec, root: Path, name: str) -> None:
@@ -26,8 +26,9 @@ def fetch_beside(spec: Spec, root: Path, name: str) -> None:
 
     Raises StageError if it is not available.
     """
-    _programs(spec, root).fetch_recipe(name, recipe_path(name))
+    _programs(spec, root, Path()).fetch_recipe(name, recipe_path(name))
 
 
-def _programs(spec: Spec, root: Path) -> BackendPrograms:
-    return programs_of(spec, root, {}, max(spec.timeouts[stage] for stage in stages() if stage is not BUILD))
+def _programs(spec: Spec, root: Path, folder: Path) -> BackendPrograms:
+    minutes = max(spec.timeouts[stage] for stage in stages() if stage is not BUILD)
+    return programs_of(spec, root, {}, minutes, folder=folder)

@@ -23,6 +23,7 @@ from ci_compiler.stages import stage_of
 from ci_compiler.variant import ATTRIBUTE
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_PIN = re.compile(rf"({_COMMIT.pattern})?")
 
 Reader = Callable[[Any], Any]
 
@@ -38,7 +39,9 @@ class Builder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A build: its source (`commit` has the recipe, `nixpkgs` is the pinned revision), its result, when and where.
+    """A build: its source, its result, when and where.
+
+    `commit` has the recipe, and `nixpkgs` is the pinned revision ('' for none).
 
     `store_path` is the output to install, `outputs` are all outputs. `closure` has the hash of each path's content, and
     `closure_size` is in bytes. `started` is UTC as ISO 8601, and `seconds` is the duration of the build. `built` is
@@ -173,7 +176,7 @@ _READERS: dict[str, Reader] = {
     "version": _line,
     "branch": _line,
     "commit": _if(_COMMIT.fullmatch),
-    "nixpkgs": _if(_COMMIT.fullmatch),
+    "nixpkgs": _if(_PIN.fullmatch),
     "backend": backend_of,
     "closure_size": _count,
     "started": _if(lambda value: value.endswith("Z") and datetime.fromisoformat(value)),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ci_compiler.backends.checkout import JobCheckout
+from ci_compiler.backends.job import BackendPrograms
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.runner.jobs.manifest import Manifest
@@ -29,17 +32,28 @@ class Outcome:
     result: str
 
 
-def publish(spec: Spec, root: Path, manifest: Manifest, out: Path, secrets: Secrets, *, again: bool = False) -> Outcome:
+def publish(
+    spec: Spec,
+    root: Path,
+    manifest: Manifest,
+    out: Path,
+    secrets: Secrets,
+    *,
+    again: bool = False,
+    folder: Path = Path(),
+) -> Outcome:
     """Publishes the build of `manifest` from the checkout at `root`, and writes the outcome to `out`.
 
-    A build that is already published is skipped, unless `again` is set. Raises InputError and StageError.
+    A build that is already published is skipped, unless `again` is set. `folder` is the manifest's. Raises InputError
+    and StageError.
     """
     name = manifest.name
-    find(spec, name, manifest.branch)
+    built = find(spec, name, manifest.branch)
+    programs = partial(programs_of, spec, root, secrets, spec.timeouts[PUBLISH], built=built, folder=folder)
     output_folder(out, (PUBLISHED,))
     start = time.monotonic()
     with reporting(name, PUBLISH):
-        outcome = _publish(spec, root, manifest, secrets, again=again)
+        outcome = _publish(spec, root, manifest, programs, again=again)
     result = "published" if outcome.published else "published already"
     passed, size = time.monotonic() - start, manifest.closure_size
     add_row(name=name, stage=PUBLISH.name, result=result, seconds=passed, size=size, remarks=[outcome.result])
@@ -48,13 +62,15 @@ def publish(spec: Spec, root: Path, manifest: Manifest, out: Path, secrets: Secr
     return outcome
 
 
-def _publish(spec: Spec, root: Path, manifest: Manifest, secrets: Secrets, *, again: bool) -> Outcome:
+def _publish(
+    spec: Spec, root: Path, manifest: Manifest, make: Callable[[], BackendPrograms], *, again: bool
+) -> Outcome:
     version = spec.branches[manifest.branch].versions.get(manifest.package, manifest.version)
     if manifest.version != version:
         message = f"was built as version {manifest.version}, and {manifest.branch} is at {version}; build it again"
         raise failure(manifest.name, Code.OTHER_VERSION, message)
     JobCheckout(root).require(manifest.branch, manifest.commit)
-    programs = programs_of(spec, root, secrets, spec.timeouts[PUBLISH])
+    programs = make()
     if not again and (shown := programs.published(manifest)):
         return Outcome(published=False, result=f"published already: {shown}")
     programs.publish(manifest)
@@ -68,5 +84,5 @@ def is_published(spec: Spec, root: Path, branch: str, name: str) -> bool:
     """
     built = find(spec, name, branch)
     with taking_secrets() as secrets:
-        programs = programs_of(spec, root, secrets, _LOOK_UP_MINUTES)
+        programs = programs_of(spec, root, secrets, _LOOK_UP_MINUTES, built=built)
         return programs.is_published(name, built.version, built.recipe)

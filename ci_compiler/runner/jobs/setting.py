@@ -11,9 +11,11 @@ from ci_compiler.backends import backends
 from ci_compiler.backends.job import BackendPrograms, JobContext
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.limits import job_seconds
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.values import variant_values
 
 Secrets = Mapping[str, Secret]
 """The publishing secrets that the environment has, by name."""
@@ -30,10 +32,34 @@ def taking_secrets() -> Iterator[Secrets]:
         os.environ.update(before)
 
 
-def programs_of(spec: Spec, root: Path, secrets: Secrets, minutes: int) -> BackendPrograms:
-    """The programs of the spec's backend in the checkout at `root`, for a job of `minutes`. Raises InputError."""
-    context = JobContext(root=root, owner=spec.owner, cache=spec.cache, secrets=secrets, seconds=job_seconds(minutes))
+def programs_of(
+    spec: Spec,
+    root: Path,
+    secrets: Secrets,
+    minutes: int,
+    *,
+    built: BuiltVariant | None = None,
+    folder: Path = Path(),
+) -> BackendPrograms:
+    """The programs of the spec's backend in the checkout at `root`, for a job of `minutes`. Raises InputError.
+
+    `built` is the variant that they work on, None where only its manifest matters. `folder` is the manifest's.
+    """
+    context = JobContext(
+        root=root,
+        owner=spec.owner,
+        cache=spec.cache,
+        secrets=secrets,
+        seconds=job_seconds(minutes),
+        folder=folder,
+        values=_values(spec, built) if built else {},
+        commands=spec.packages[built.variant.package].command if built else None,
+    )
     return spec.backend.programs(context)
+
+
+def _values(spec: Spec, built: BuiltVariant) -> dict[str, str]:
+    return variant_values(spec, built.cell.branch, built.variant.package, built.variant.name, built.cell)
 
 
 def output_folder(folder: Path, stale: Iterable[str]) -> None:

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.backends.job import Interpreter
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.plan.proof import Proof, proof_of
 from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.doctor import probes
@@ -29,7 +33,6 @@ from ci_compiler.runner.doctor.diagnosis import work_of
 from ci_compiler.runner.doctor.evidence import ClockReading, CudaAttempt, Evidence
 from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
 from ci_compiler.runner.jobs.expectation import Expectation, expectation
-from ci_compiler.runner.jobs.interpreter import Interpreter, interpreter_of
 from ci_compiler.runner.jobs.junit import TestResult, junit
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.setting import output_folder, programs_of
@@ -37,9 +40,15 @@ from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.limits import job_seconds
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.placeholders import fill
+from ci_compiler.spec.smoke import SmokeTest
+from ci_compiler.spec.values import variant_values
 from ci_compiler.stages import Stage
 from ci_compiler.units import duration
 from ci_compiler.workflows.variant import RESULT
+
+DECLARED = "smoke"
+"""The name of the check that the spec declares."""
 
 PROBE = Path(__file__).with_name("smoke_probe.py")
 JUNIT, LOG = "junit.xml", "probe.log"
@@ -84,27 +93,53 @@ class SmokeSubject:
     def expectation(self) -> Expectation:
         """What the test expects."""
         own = {"paths": self.interpreter.paths, "store_path": self.store_path}
-        return expectation(self.spec, self.built, self.stage, **own, **self.given)
+        wanted = expectation(self.spec, self.built, self.stage, **own, **self.given)
+        return replace(wanted, script=os.fspath(Path(wanted.script).absolute()) if wanted.script else "")
+
+    @property
+    def declared(self) -> SmokeTest | None:
+        """The test that the spec declares for the stage."""
+        smoke = self.spec.packages[self.built.variant.package].smoke
+        return smoke.on(gpu=self.stage.needs_gpu) if smoke else None
+
+    @property
+    def program(self) -> SmokeTest | None:
+        """The declared test that runs a program of the package; None for a test by the interpreter."""
+        return self.declared if self.declared and self.declared.run else None
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The values of the variant by name."""
+        variant, cell = self.built.variant, self.built.cell
+        return variant_values(self.spec, cell.branch, variant.package, variant.name, cell)
 
 
-def of_manifest(spec: Spec, name: str, branch: str, stage: Stage, path: Path, given: Mapping[str, Any]) -> SmokeSubject:
-    """The build of the manifest at `path`, in its own interpreter. Raises InputError and StageError."""
+def of_manifest(
+    spec: Spec, name: str, branch: str, stage: Stage, path: Path, given: Mapping[str, Any], *, scratch: Path
+) -> SmokeSubject:
+    """The build of the manifest at `path`, in its own interpreter. Raises InputError and StageError.
+
+    `scratch` is an empty folder for what the interpreter needs; it must outlive the test.
+    """
     manifest = read_manifest(path)
     expect(manifest, path, name=name, branch=branch or manifest.branch)
     built = find(spec, name, manifest.branch)
-    closure = programs_of(spec, Path.cwd(), {}, spec.timeouts[stage]).closure(manifest)
-    if not closure:
+    programs = programs_of(spec, Path.cwd(), {}, spec.timeouts[stage], built=built, folder=path.parent)
+    if not programs.closure(manifest):
         message = f"{manifest.store_path} is not in this machine's store; `ci-runner fetch {path}` brings it there"
         raise failure(name, Code.CLOSURE_MISSING, message)
-    interpreter = interpreter_of(manifest.store_path, closure)
-    return SmokeSubject(
+    interpreter = programs.interpreter(manifest, scratch)
+    subject = SmokeSubject(
         spec=spec,
         built=built,
         stage=stage,
         interpreter=interpreter,
-        store_path=manifest.store_path,
+        store_path=interpreter.home,
         given=given,
     )
+    if not interpreter.program and subject.program is None:
+        raise failure(interpreter.home, Code.NO_PYTHON_PACKAGE, interpreter.lacks)
+    return subject
 
 
 def of_python(spec: Spec, name: str, branch: str, stage: Stage, python: Path, given: Mapping[str, Any]) -> SmokeSubject:
@@ -125,6 +160,8 @@ def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
     results, found = hardware(subject)
     if any(result.verdict is CheckVerdict.FAILED for result in results):
         results += _skipped(subject, results, "this machine cannot run the variant, so it was not imported")
+    elif subject.program:
+        results.append(run_program(subject, subject.program, found, out / LOG))
     else:
         results += probed(subject, found, out / LOG)
     made = tuple(results)
@@ -134,12 +171,15 @@ def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
 
 def planned(wanted: Expectation) -> Iterator[str]:
     """The names of the checks that the probe runs, in its order."""
-    yield "import"
+    if wanted.module:
+        yield "import"
     yield from wanted.checks
     yield from (f"{name}-cpu" for name in wanted.numerics)
     if wanted.capability:
         yield "gpu"
     yield from (f"{name}-gpu" for name in wanted.gpu_numerics)
+    if wanted.script:
+        yield DECLARED
 
 
 # Before the import.
@@ -158,6 +198,31 @@ def hardware(subject: SmokeSubject) -> tuple[list[TestResult], tuple[CudaAttempt
     judged = [(name, HARDWARE[name](work, evidence)) for name in names]
     results = [TestResult(check=f"machine-{name}", verdict=one.verdict, message=one.message) for name, one in judged]
     return results, evidence.cuda
+
+
+# The declared program.
+
+
+def run_program(subject: SmokeSubject, declared: SmokeTest, found: Sequence[CudaAttempt], log: Path) -> TestResult:
+    """The result of a program of the package: its status, and whether what it printed is as expected."""
+    program, *arguments = shlex.split(declared.run)
+    home = Path(subject.store_path) if subject.store_path else Path(subject.interpreter.program).parents[1]
+    if not (home / program).is_file():
+        return TestResult(check=DECLARED, verdict=CheckVerdict.FAILED, message=f"the package has no {program}")
+    with _environment(subject, found) as (env, folder):
+        command = [os.fspath(home / program), *arguments]
+        ended = ask(command, seconds=job_seconds(subject.spec.timeouts[subject.stage]), env=env, folder=folder)
+    log.write_text(ended.out + ended.err, "utf-8")
+    if ended.status != 0:
+        message = _crash(subject, ended, program, log)
+        return TestResult(check=DECLARED, verdict=CheckVerdict.FAILED, message=message, seconds=ended.seconds)
+    expected = fill(declared.expect, {name: re.escape(value) for name, value in subject.values.items()})
+    answer = re.search(expected, ended.out + ended.err, re.MULTILINE)
+    verdict = CheckVerdict.OK if answer else CheckVerdict.FAILED
+    message = (
+        f"{declared.run}: {answer[0] or 'status 0'}" if answer else f"{declared.run} printed nothing like {expected}"
+    )
+    return TestResult(check=DECLARED, verdict=verdict, message=" ".join(message.split()), seconds=ended.seconds)
 
 
 # The probe.
@@ -188,7 +253,8 @@ def probed(subject: SmokeSubject, found: Sequence[CudaAttempt], log: Path) -> li
 def _skipped(subject: SmokeSubject, results: Iterable[TestResult], reason: str) -> list[TestResult]:
     """A result for each planned check that has none."""
     made = {result.check for result in results}
-    left = [name for name in planned(subject.expectation) if name not in made]
+    names = [DECLARED] if subject.program else planned(subject.expectation)
+    left = [name for name in names if name not in made]
     return [TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason) for name in left]
 
 
@@ -205,7 +271,8 @@ def _crash(subject: SmokeSubject, ended: Ended, at: str, log: Path) -> str:
     if ended.status == PAST_LIMIT:
         return f"{at} did not end within {duration(ended.seconds)} and was terminated"
     if ended.status >= 0:
-        return f"the interpreter ended with status {ended.status} during {at}: {ended.said or 'it printed nothing'}"
+        what = "the program" if subject.program else "the interpreter"
+        return f"{what} ended with status {ended.status} during {at}: {ended.said or 'it printed nothing'}"
     number = -ended.status
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     known = {int(one): text for one, text in _CRASHES.items()}.get(number, "{log} may say more")
@@ -217,6 +284,8 @@ def _environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> Iterato
     """The whole environment of the probe, and an empty folder that is its home and working directory."""
     kept = (*_KEPT, *(() if subject.store_path else ("LD_LIBRARY_PATH",)))  # the user's interpreter may need it
     env = {name: os.environ[name] for name in kept if name in os.environ}
+    if subject.declared:
+        env |= {f"VARIANT_{name.upper()}": value for name, value in subject.values.items()}
     with tempfile.TemporaryDirectory(prefix="ci-runner-smoke-") as empty:
         home, driver = Path(empty, "home"), Path(empty, "driver")
         home.mkdir()
@@ -247,11 +316,13 @@ def _link_driver(found: Sequence[CudaAttempt], folder: Path) -> bool:
 
 def _report(subject: SmokeSubject, results: tuple[TestResult, ...], out: Path, seconds: float) -> None:
     stage, failed = subject.stage.name, [one for one in results if one.verdict is CheckVerdict.FAILED]
+    proof = proof_of(subject.spec.packages[subject.built.variant.package], subject.stage)
     content = {
         "name": subject.name,
         "branch": subject.built.cell.branch,
         "stage": stage,
         "passed": not failed,
+        "proof": proof.value,
         "seconds": round(seconds, 1),
         "store_path": subject.store_path,
         "python": subject.interpreter.program,
@@ -260,5 +331,6 @@ def _report(subject: SmokeSubject, results: tuple[TestResult, ...], out: Path, s
     (out / RESULT).write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", "utf-8")
     (out / JUNIT).write_text(junit(subject.name, stage, results), "utf-8")
     remarks = [f"{one.check}: {one.message}" for one in failed]
-    add_row(name=subject.name, stage=stage, result="failed" if failed else "passed", seconds=seconds, remarks=remarks)
+    passed = f"passed ({proof.value})" if proof is Proof.IMPORTED_ONLY else "passed"
+    add_row(name=subject.name, stage=stage, result="failed" if failed else passed, seconds=seconds, remarks=remarks)
     add_table(("check", "result", "found"), ((one.check, one.verdict.value, one.message) for one in results))

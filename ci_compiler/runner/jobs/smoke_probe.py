@@ -24,11 +24,13 @@ import importlib.metadata
 import json
 import math
 import os
+import runpy
 import site
 import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, TextIO
 
 SHAPE = (131, 257, 67)
@@ -117,6 +119,17 @@ def extension(wanted: Wanted) -> str:
     number = int(_torch().ops.torchvision._cuda_version())  # noqa: SLF001
     found = f"{number // 1000}.{number % 1000 // 10}" if number > 0 else "no CUDA"
     return f"operators built with {_same(found, wanted['cuda'] or 'no CUDA')}"
+
+
+def script(path: str) -> str:
+    """The declared Python file ends without an error."""
+    sys.argv = [path]
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        if end.code not in {None, 0}:
+            raise WrongError(f"{Path(path).name} ended with {end.code}") from None
+    return f"{Path(path).name} ended without an error"
 
 
 def gpu(wanted: Wanted) -> int:
@@ -269,7 +282,7 @@ class Probe:
     def run(self) -> None:
         """Runs all checks, in the order of `smoke.planned`."""
         wanted = self.wanted
-        if not self.check("import", partial(imported, wanted)):
+        if wanted["module"] and not self.check("import", partial(imported, wanted)):
             return
         for name in wanted["checks"]:
             self.check(name, partial(CHECKS[name], wanted))
@@ -279,6 +292,8 @@ class Probe:
             self.check("gpu", self.choose_gpu)
         for name in wanted["gpu_numerics"]:
             self.check(f"{name}-gpu", partial(self.on_gpu, name))
+        if wanted["script"]:
+            self.check("smoke", partial(script, wanted["script"]))
 
     def choose_gpu(self) -> str:
         """Chooses the GPU to test on."""

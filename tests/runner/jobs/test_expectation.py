@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from ci_compiler.hardware import tables
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.runner.jobs import expectation as module
+from ci_compiler.plan.proof import checks
 from ci_compiler.runner.jobs import smoke_probe as probe
 from ci_compiler.runner.jobs.expectation import expectation
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import CPU_TEST, GPU_TEST
 
-TABLE = json.loads(Path(module.__file__).with_name("checks.json").read_text("utf-8"))
+TABLE = checks()
 
 
 def test_every_check_of_the_table_is_one_of_the_probes() -> None:

@@ -43,7 +43,7 @@ WRONG: dict[str, list[Any]] = {
     "version": [2.8, "a\nb"],
     "branch": [None, "\x1b[0m"],
     "commit": ["main", "C" * 40, "c" * 39],
-    "nixpkgs": [""],
+    "nixpkgs": ["main"],
     "backend": ["guix", None],
     "derivation": ["--delete", "store/x.drv"],
     "store_path": ["--all", "/etc/passwd", f"{PATH} --all", f"{PATH}/../x", "/nix/store/e-x", [PATH]],

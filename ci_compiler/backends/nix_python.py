@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ci_compiler.backends.job import Interpreter
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 
@@ -14,24 +14,16 @@ _PROPAGATED = "nix-support/propagated-build-inputs"
 """Where nixpkgs records the packages that a package needs at run time (nixpkgs manual, propagatedBuildInputs)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interpreter:
-    """A Python interpreter, and folders to add to its import path."""
-
-    program: str
-    paths: tuple[str, ...] = ()
-
-
 def interpreter_of(path: str, closure: Sequence[str]) -> Interpreter:
     """The interpreter for the package at `path`: its own Python, with what it propagates and the rest of `closure`.
 
     Propagated packages come first. The rest of the closure is searched as well, because a package with several outputs
-    may record its propagated packages in an output that is not in the closure. Raises StageError if `path` is not a
-    Python package.
+    may record its propagated packages in an output that is not in the closure. Raises StageError for a
+    Python package without an interpreter.
     """
     own = sorted(Path(path).glob("lib/python3.*/site-packages"))
     if not own:
-        raise failure(path, Code.NO_PYTHON_PACKAGE, "has no lib/python3.X/site-packages to import from")
+        return Interpreter(program="", home=path, lacks="has no lib/python3.X/site-packages to import from")
     inside, name = own[0].relative_to(path), own[0].parent.name
     paths = tuple(dict.fromkeys((*propagated(path), *reversed(closure))))
     programs = (Path(one, "bin", name) for one in paths)
@@ -39,7 +31,9 @@ def interpreter_of(path: str, closure: Sequence[str]) -> Interpreter:
     if program is None:
         raise failure(path, Code.NO_PYTHON, f"has no {name} in its closure")
     folders = (Path(one) / inside for one in paths)
-    return Interpreter(program=str(program), paths=tuple(str(folder) for folder in folders if folder.is_dir()))
+    return Interpreter(
+        program=str(program), paths=tuple(str(folder) for folder in folders if folder.is_dir()), home=path
+    )
 
 
 def propagated(path: str) -> Sequence[str]:

@@ -1,0 +1,49 @@
+"""The backend `command`: the repository's own build script, and a declared command that publishes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ci_compiler.backends.protocol import Backend, InstallRequest, OutputForms, SecretEvidence, Tool
+from ci_compiler.judgement import Judgement, ok
+
+if TYPE_CHECKING:
+    from ci_compiler.backends.job import BackendPrograms, JobContext
+
+BASH = Tool(name="bash", install="install bash")
+
+SCRIPT = r"(?!.*(?:^|/)\.{1,2}(?:/|$))[A-Za-z0-9._][A-Za-z0-9._/-]{0,199}"
+"""The path of a script in the repository."""
+
+FILE = r"files/[A-Za-z0-9][A-Za-z0-9._+-]{0,199}"
+"""The path of a built file from the folder of the manifest."""
+
+
+class Command(Backend):
+    """Commands that the spec declares. The files that they make travel as an artifact."""
+
+    name = "command"
+    title = "Command"
+    summary = "the build script and the publishing command of each package"
+    tools = (BASH,)
+    secret = "PUBLISH_TOKEN"  # noqa: S105  (its name)
+    secret_required = False
+    has_recipes = False
+    uses_artifacts = True
+    reads_loader_cache = True
+    forms = OutputForms(derivation=re.compile(SCRIPT), path=re.compile(FILE), content=re.compile("sha256:[0-9a-f]{64}"))
+
+    def check_secret(self, evidence: SecretEvidence) -> Judgement:  # noqa: ARG002
+        """Accepts any secret: only the publishing command knows its form."""
+        return ok(f"{self.secret} is set; only the publishing command knows whether it is valid")
+
+    def install(self, request: InstallRequest) -> tuple[str, ...]:
+        """The declared command, which installs what the variant needs as well."""
+        return (request.declared,) if request.declared else ()
+
+    def programs(self, job: JobContext) -> BackendPrograms:
+        """The declared commands in a job."""
+        from ci_compiler.backends.command_programs import CommandPrograms
+
+        return CommandPrograms(job, self.secret)

@@ -1,0 +1,125 @@
+"""The files that a build script makes: collected after the build, verified before each use.
+
+A script can leave anything in the checkout. Only regular files inside it are taken, by their content: a symbolic link
+could lead to a secret of the machine, and a strange name could become an option of a command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from ci_compiler.backends.command import FILE
+from ci_compiler.codes import Code
+from ci_compiler.errors import failure
+
+FOLDER = "files"
+"""Where the files are, from the folder of the manifest."""
+
+_CHUNK = 1 << 20
+
+State = tuple[int, int, int]
+"""What changes when a file is written: its inode, its size and its time of modification."""
+
+
+def matching(root: Path, patterns: Iterable[str]) -> dict[str, dict[Path, State]]:
+    """The paths below `root` that match each of `patterns`, with their states. Links are not followed."""
+    return {pattern: {path: _state(path) for path in sorted(root.glob(pattern))} for pattern in patterns}
+
+
+def _state(path: Path) -> State:
+    found = path.lstat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def collect(
+    name: str, root: Path, patterns: Iterable[str], before: Mapping[str, Mapping[Path, State]], folder: Path
+) -> dict[str, str]:
+    """Copies what the build of `name` wrote to `folder`/files; returns the hash of each file by its path there.
+
+    `before` is what matched the patterns before the build. Raises StageError if a pattern matches nothing that the
+    build wrote, and for a match that cannot be taken.
+    """
+    target = folder / FOLDER
+    _clear(target)
+    hashes: dict[str, str] = {}
+    for pattern, found in matching(root, patterns).items():
+        written = [path for path, state in found.items() if before.get(pattern, {}).get(path) != state]
+        if not written:
+            message = f"the build succeeded, but wrote no file that matches {pattern}"
+            raise failure(name, Code.RESULT_MISSING, message)
+        for path in written:
+            hashes |= _take(name, root, path, target, hashes)
+    return hashes
+
+
+def _clear(target: Path) -> None:
+    if target.is_symlink():
+        target.unlink()
+    elif target.exists():
+        shutil.rmtree(target)
+    target.mkdir(parents=True)
+
+
+def _take(name: str, root: Path, path: Path, target: Path, taken: Mapping[str, str]) -> dict[str, str]:
+    """Copies one file; returns its hash by its path. A file that two patterns match is taken once."""
+    shown, relative = path.relative_to(root).as_posix(), f"{FOLDER}/{path.name}"
+    if path.parent.resolve() != root.resolve() / path.parent.relative_to(root):
+        raise failure(name, Code.UNSAFE_FILE, f"{shown} is reached through a symbolic link; declare where it leads to")
+    if not re.fullmatch(FILE, relative):
+        message = f"{shown!r} has an unsuitable name; a file's name has letters, digits and . _ + -, no dot in front"
+        raise failure(name, Code.UNSAFE_FILE, message)
+    copy = target / path.name
+    try:
+        digest = _copy(path, copy)
+    except OSError:
+        raise failure(name, Code.UNSAFE_FILE, f"{shown} is not a regular file; declare a pattern of files") from None
+    if taken.get(relative, digest) != digest:
+        raise failure(name, Code.UNSAFE_FILE, f"{shown}: another file is also called {path.name}; rename one")
+    return {relative: digest}
+
+
+def _copy(source: Path, target: Path) -> str:
+    """Copies the regular file `source`, and returns the hash of what was copied. Raises OSError for anything else."""
+    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:  # noqa: PTH123  (a descriptor)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError
+        digest = hashlib.sha256()
+        with target.open("wb") as copy:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+                copy.write(chunk)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def verify(name: str, folder: Path, hashes: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files in `folder`, whose hashes by path are `hashes`.
+
+    Raises StageError for a file that is missing or has another content, and for one that has no hash.
+    """
+    for path, digest in hashes.items():
+        if (found := _digest(folder / path)) != digest:
+            how = "is another file than the one that was built" if found else "is missing, or is not a regular file"
+            raise failure(name, Code.FILE_DIFFERS, f"{folder / path} {how}; fetch the artifact of the build again")
+    known = {folder / path for path in hashes}
+    if extra := next((path for path in sorted(_held(folder / FOLDER)) if path not in known), None):
+        raise failure(name, Code.FILE_DIFFERS, f"{extra} is not in the manifest; fetch the artifact of the build again")
+    return tuple(sorted(known))
+
+
+def _held(folder: Path) -> Iterator[Path]:
+    return folder.iterdir() if folder.is_dir() else iter(())
+
+
+def _digest(path: Path) -> str:
+    """The hash of the regular file at `path`; '' if there is none."""
+    try:
+        return _copy(path, Path(os.devnull)) if not path.parent.is_symlink() else ""
+    except OSError:
+        return ""

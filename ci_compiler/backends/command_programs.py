@@ -1,0 +1,144 @@
+"""The declared commands in a job: the build script, the setup of a test, and publishing.
+
+Each gets the variant's values in its environment, as `VARIANT_` and the value's name in capitals, and runs in the root
+of the repository. The setup of a test and publishing also get `VARIANT_FILES`, the folder of the files. Only the
+commands about publishing get the publishing secret.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ci_compiler.backends.command import BASH
+from ci_compiler.backends.command_files import FOLDER, collect, matching, verify
+from ci_compiler.backends.job import (
+    BuildOrder,
+    BuildRecord,
+    BuildResult,
+    DeclaredCommands,
+    Interpreter,
+    JobContext,
+    check_built,
+    show,
+)
+from ci_compiler.codes import Code
+from ci_compiler.errors import failure, wrong
+from ci_compiler.process import Ended, find_program, follow
+from ci_compiler.secret import Secret
+from ci_compiler.units import duration
+
+_PIP = "python -m pip --disable-pip-version-check install --no-input "
+
+
+class CommandPrograms:
+    """The commands of one package; `secret` is the name of the publishing secret."""
+
+    def __init__(self, job: JobContext, secret: str) -> None:
+        self.job = job
+        self._secret = secret
+
+    def build(self, order: BuildOrder) -> BuildResult:
+        """Runs the build script, and copies the declared files to the folder of the manifest."""
+        commands, root = self._commands(), self.job.root
+        before = matching(root, commands.files)
+        started = datetime.now(UTC)
+        script = [os.fspath(root / commands.build)]
+        ended = follow(script, show, seconds=self.job.seconds, log=order.log, env=self._environment(), folder=root)
+        check_built(order, ended)
+        hashes = collect(order.name, root, commands.files, before, self.job.folder)
+        return BuildResult(
+            derivation=commands.build,
+            store_path=next(iter(hashes)),
+            outputs=tuple(hashes),
+            closure_size=sum((self.job.folder / path).stat().st_size for path in hashes),
+            closure=hashes,
+            started=started,
+            seconds=ended.seconds,
+            built=True,
+        )
+
+    def fetch(self, build: BuildRecord) -> bool:
+        """Verifies the files, which came with the manifest."""
+        verify(build.name, self.job.folder, build.closure)
+        return False
+
+    def fetch_recipe(self, name: str, recipe: str) -> None:  # noqa: ARG002
+        """Raises StageError: only what this run built is available."""
+        raise failure(name, Code.CLOSURE_MISSING, "the backend command fetches no variant but the one under test")
+
+    def closure(self, build: BuildRecord) -> tuple[str, ...]:
+        """The files."""
+        return tuple(map(str, verify(build.name, self.job.folder, build.closure)))
+
+    def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:
+        """A virtual environment of the variant's Python with the files installed; only the files if none is Python's.
+
+        The declared `setup` installs them, or pip does, if there are wheels among them.
+        """
+        files = verify(build.name, self.job.folder, build.closure)
+        wheels = [str(path) for path in files if path.suffix == ".whl"]
+        line = self._commands().setup or (_PIP + shlex.join(wheels) if wheels else "")
+        if not line:
+            lacks = "has no wheel, and the package declares no `setup` that installs its files"
+            return Interpreter(program="", home=self._files(), lacks=lacks)
+        python = find_program(f"python{self.job.values['python'] or '3'}", install="install it, with its module venv")
+        home = scratch / "environment"
+        self._set_up(build.name, [python, "-m", "venv", os.fspath(home)], self._environment())
+        path = os.pathsep.join((os.fspath(home / "bin"), os.environ.get("PATH", os.defpath)))
+        env = self._environment(VIRTUAL_ENV=os.fspath(home), PATH=path, VARIANT_FILES=self._files())
+        self._set_up(build.name, self._shell(line), env)
+        return Interpreter(program=os.fspath(home / "bin" / "python"), home=os.fspath(home))
+
+    def is_published(self, name: str, version: str, recipe: str) -> bool:  # noqa: ARG002
+        """Whether the declared command says that the version is published; False if there is none."""
+        return bool(self._published())
+
+    def published(self, build: BuildRecord) -> str:  # noqa: ARG002
+        """The command that says so."""
+        return self._published()
+
+    def publish(self, build: BuildRecord) -> None:
+        """Publishes by the declared command."""
+        verify(build.name, self.job.folder, build.closure)
+        ended = self._with_secret(self._commands().publish, VARIANT_FILES=self._files())
+        if ended.status != 0:
+            message = f"the publishing command ended with {ended.status} after {duration(ended.seconds)}: {ended.said}"
+            raise failure(build.name, Code.PUBLISH_FAILED, message)
+
+    def _published(self) -> str:
+        line = self._commands().published
+        return f"`{line}` succeeds" if line and self._with_secret(line).status == 0 else ""
+
+    def _with_secret(self, line: str, **more: str) -> Ended:
+        secret = self.job.secrets.get(self._secret)
+        given = {self._secret: secret.reveal()} if secret else {}
+        return self._run(self._shell(line), self._environment(**given, **more), secret)
+
+    def _set_up(self, name: str, command: list[str], env: Mapping[str, str]) -> None:
+        ended = self._run(command, env)
+        if ended.status != 0:
+            message = f"its files cannot be installed for the test (status {ended.status}); the end of the output:"
+            raise failure(name, Code.SETUP_FAILED, message, tail=ended.out.splitlines())
+
+    def _run(self, command: list[str], env: Mapping[str, str], secret: Secret | None = None) -> Ended:
+        return follow(command, show, seconds=self.job.seconds, env=env, folder=self.job.root, secret=secret)
+
+    def _shell(self, line: str) -> list[str]:
+        return [find_program(BASH.name, install=BASH.install), "-euo", "pipefail", "-c", line]
+
+    def _environment(self, **more: str) -> dict[str, str]:
+        values = {f"VARIANT_{name.upper()}": value for name, value in self.job.values.items()}
+        return {**os.environ, **values, **more}
+
+    def _files(self) -> str:
+        """The absolute path of the folder of the files; the commands run in the root of the repository."""
+        return os.fspath((self.job.folder / FOLDER).absolute())
+
+    def _commands(self) -> DeclaredCommands:
+        if self.job.commands is None:
+            raise wrong("packages", Code.COMMAND_MISSING, "the package of this variant declares no `command`")
+        return self.job.commands

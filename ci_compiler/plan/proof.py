@@ -1,0 +1,51 @@
+"""How a test stage proves a package: by what the spec declares, by what the tool brings, or only by importing it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ci_compiler.plan.sharding import waits_for
+from ci_compiler.spec.model import Package, Spec
+from ci_compiler.stages import Stage, StageKind
+
+
+class Proof(StrEnum):
+    """What a test stage proves a package by."""
+
+    DECLARED = "declared"
+    BUNDLED = "bundled"
+    IMPORTED_ONLY = "imported only"
+
+
+@cache
+def checks() -> Mapping[str, Any]:
+    """The table of the bundled smoke tests, `checks.json`."""
+    table: dict[str, Any] = json.loads(Path(__file__).with_name("checks.json").read_bytes())
+    return table
+
+
+def proof_of(package: Package, stage: Stage) -> Proof:
+    """What `stage`, which tests, proves of `package`."""
+    if package.smoke and package.smoke.on(gpu=stage.needs_gpu):
+        return Proof.DECLARED
+    return Proof.BUNDLED if package.attribute in checks()["packages"] else Proof.IMPORTED_ONLY
+
+
+def is_imported_only(spec: Spec, package: Package, stage: Stage) -> bool:
+    """Whether `stage` only imports `package`; for publishing, whether all tests that it waits for do.
+
+    A build proves nothing, and publishing that waits for no test claims nothing.
+    """
+    tests = [stage] if stage.is_test else [one for one in waits_for(spec, stage) if one.is_test]
+    told = stage.kind is not StageKind.BUILD and bool(tests)
+    return told and all(proof_of(package, test) is Proof.IMPORTED_ONLY for test in tests)
+
+
+def job_title(spec: Spec, package: Package, stage: Stage) -> str:
+    """The name of the job of `stage` for `package`: `cpu-test`, or `cpu-test (imported only)`."""
+    return f"{stage} ({Proof.IMPORTED_ONLY})" if is_imported_only(spec, package, stage) else stage.name

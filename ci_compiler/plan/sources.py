@@ -1,0 +1,55 @@
+"""The files that a build without a recipe reads, as path filters of GitHub and as a test of paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.spec.model import Package, Spec
+
+_WORDS = re.compile(r"(\*\*/|\*\*|\*)")
+_GLOBS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+"""Regular expressions of GitHub's patterns (workflow syntax, filter pattern cheat sheet)."""
+
+
+def path_filters(spec: Spec, packages: Iterable[str]) -> list[str]:
+    """The path filters that match what builds of `packages` read: their sources, and the spec."""
+    found: dict[str, None] = {}
+    for name in packages:
+        found |= dict.fromkeys(_filters(spec.packages[name]))
+    return [*found, spec.document.file]
+
+
+def _filters(package: Package) -> list[str]:
+    if package.command is None:
+        return []
+    if not package.command.sources:
+        return ["**", "!.github/**"]
+    return [pattern for one in (*package.command.sources, package.command.build) for pattern in (one, f"{one}/**")]
+
+
+def rebuilt_packages(spec: Spec, changed: Iterable[str]) -> dict[str, str]:
+    """The packages whose build reads one of the `changed` paths, or needs such a package, with the first path."""
+    paths = sorted(changed)
+    own = {name: _first(package, paths) for name, package in spec.packages.items()}
+    return {
+        name: why
+        for name in spec.packages
+        if (why := next(filter(None, (own[one] for one in (name, *needs_of(spec, name)))), ""))
+    }
+
+
+def _first(package: Package, paths: Iterable[str]) -> str:
+    """The first of `paths` that the package's filters match; the last filter that matches decides, as on GitHub."""
+    rules = [(not one.startswith("!"), _expression(one.removeprefix("!"))) for one in _filters(package)]
+
+    def read(path: str) -> bool:
+        return next((wanted for wanted, rule in reversed(rules) if rule.fullmatch(path)), False)
+
+    return next(filter(read, paths), "")
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    parts = _WORDS.split(pattern)
+    return re.compile("".join(_GLOBS.get(part, re.escape(part)) for part in parts))

@@ -1,0 +1,75 @@
+"""Which recipes set `config.cudaCapabilities`, nixpkgs' general switch for GPU architectures.
+
+The switch reaches every CUDA package, so the recipe's CUDA dependencies that take it (NCCL, MAGMA) are built again for
+that capability. An argument of the package's own keeps their hashes, so the switch is set only where it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ci_compiler.hardware import ALL, CPU, Hardware, Version
+from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.spec.model import Package, RecipeKind, Spec
+
+
+def capabilities_of(hardware: Hardware, cell: Cell) -> tuple[str, ...]:
+    """The compute capabilities that `cell` is built for; () for CPUs.
+
+    A build for all GPUs has those of its system that the toolkit supports. Jetson is left out: nixpkgs does not mix it
+    with others.
+    """
+    if cell.gpu == CPU:
+        return ()
+    gpu = hardware.gpu(cell.gpu)
+    if gpu is not ALL:
+        return (str(gpu.capability),)
+    version = hardware.toolkit(cell.cuda).version
+    return tuple(
+        str(one.capability)
+        for one in sorted(hardware.gpus.values(), key=lambda one: one.capability)
+        if cell.system in one.systems
+        and one.first_cuda <= version <= (one.last_cuda or version)
+        and str(one.capability) not in _table()["jetson"]
+    )
+
+
+def sets_capabilities(spec: Spec, package: Package, cell: Cell) -> bool:
+    """Whether the compiled recipe of `package` in `cell` sets the switch.
+
+    By default it does if nothing else in it names the architecture, or if a capability is not among nixpkgs' defaults
+    for the toolkit: the package's own argument would not reach the libraries that it is linked with.
+    """
+    if cell.gpu == CPU:
+        return False
+    if package.capabilities is not None:
+        return package.capabilities
+    toolkit = spec.hardware.toolkit(cell.cuda).version
+    wanted = capabilities_of(spec.hardware, cell)
+    return not package.overrides["gpu"].architecture or not all(_is_default(one, toolkit) for one in wanted)
+
+
+def variants_with_capabilities(spec: Spec, cell: Cell) -> Iterator[Variant]:
+    """The variants of `cell` whose recipes are compiled and set the switch."""
+    for variant in cell.variants if cell.gpu != CPU else ():
+        package = spec.packages[variant.package]
+        compiled = package.kind_of(variant.name) is RecipeKind.COMPILED
+        if compiled and sets_capabilities(spec, package, cell):
+            yield variant
+
+
+@cache
+def _is_default(capability: str, toolkit: Version) -> bool:
+    """Whether nixpkgs builds for `capability` unasked; an unknown one is not among the defaults."""
+    until = _table()["default_until"].get(capability)
+    return capability in _table()["default"] if until is None else toolkit <= Version.parse(until)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(Path(__file__).with_name("capabilities.json").read_bytes())
+    return table

@@ -1,0 +1,259 @@
+"""The text of a compiled recipe: a self-contained Nix expression that overrides a package of nixpkgs.
+
+Recipes are self-contained so that the recipes that a change touches are exactly the variants that it rebuilds. What
+differs between packages, branches, GPUs and ISAs comes from the spec, the presets, the hardware tables and the named
+pieces; this module puts it in order.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from ci_compiler.files.drift import MARK
+from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.recipes import nix_text as nix
+from ci_compiler.recipes.capabilities import sets_capabilities
+from ci_compiler.recipes.subject import Subject, fetch
+from ci_compiler.recipes.work_arounds import Piece
+from ci_compiler.spec.placeholders import fill
+from ci_compiler.variant import RECIPES, recipe_path, variant_name
+
+ARCHIVE = "https://github.com/{repository}/archive/{rev}.tar.gz"
+NIXPKGS = "NixOS/nixpkgs"
+
+_CAPABILITY = "gpuArchSM"
+"""The name that a recipe gives to the capability."""
+
+_PACKAGE = re.compile(r"@(pkgs(?:\.[A-Za-z_][A-Za-z0-9_'-]*)+)@")
+"""A text that stands for a package of nixpkgs."""
+
+
+def render(subject: Subject) -> str:
+    """The recipe of `subject`."""
+    file = subject.spec.document.file
+    head = [
+        nix.comment(f"{MARK} from {file}. Do not edit: change the spec, then run `ci-compile recipes`."),
+        nix.comment(f"{subject.package.title} {subject.version} for {_target(subject)}."),
+        "",
+    ]
+    bindings = nix.indent("\n\n".join(_bindings(subject)))
+    return "\n".join([*head, "{ ... }:", "", "let", bindings, "in", _body(subject), ""])
+
+
+def _target(subject: Subject) -> str:
+    """The GPU and CPU that it is built for, for people."""
+    system = subject.spec.hardware.systems[subject.cell.system]
+    cpu = f"{system.title} CPUs with {subject.isa.title}"
+    if subject.gpu is None:
+        return cpu
+    return f"NVIDIA {subject.gpu.architecture} ({subject.gpu.name}: {subject.gpu.summary}) and {cpu}"
+
+
+# The `let`.
+
+
+def _bindings(subject: Subject) -> Iterator[str]:
+    yield f"nixpkgs = {_tarball(NIXPKGS, subject.pin.nixpkgs, subject.pin.nixpkgs_hash)};"
+    yield f"pkgs = import nixpkgs {_nixpkgs_arguments(subject)};"
+    yield "inherit (pkgs) lib;"
+    if subject.package.at == "leaf":
+        for need in subject.package.needs:
+            yield _needed(subject, need)
+    if subject.gpu is not None:
+        why = nix.comment(fill(subject.override.capability, subject.values))
+        yield f"{why}\n{_CAPABILITY} = {nix.string(subject.values['capability'])};"
+    yield f"{nix.comment(f'{subject.isa.title}: {subject.isa.cpus}.')}\ncpuFlags = {nix.words(subject.isa.flags)};"
+
+
+def _tarball(repository: str, rev: str, digest: str) -> str:
+    arguments = {"url": nix.string(ARCHIVE.format(repository=repository, rev=rev))}
+    if digest:
+        arguments["sha256"] = nix.string(digest)
+    return f"builtins.fetchTarball {nix.attributes(arguments)}"
+
+
+def _nixpkgs_arguments(subject: Subject) -> str:
+    config = {"allowUnfree": "true"}
+    if subject.gpu is not None:
+        config["cudaSupport"] = "true"
+    if sets_capabilities(subject.spec, subject.package, subject.cell):
+        one = len(subject.capabilities) == 1
+        config["cudaCapabilities"] = f"[ {_CAPABILITY} ]" if one else nix.words(subject.capabilities)
+    if subject.pin.allow_broken:
+        config["allowBroken"] = "true"
+    arguments = {"system": nix.string(subject.cell.system), "config": nix.attributes(config)}
+    if overlays := list(_overlays(subject)):
+        arguments["overlays"] = nix.block("[", overlays, "]")
+    return nix.attributes(arguments)
+
+
+def _overlays(subject: Subject) -> Iterator[str]:
+    for piece in subject.pieces:
+        if piece.overlay:
+            yield f"{nix.comment(fill(piece.why, subject.values))}\n{fill(piece.overlay, subject.values)}"
+    for path in subject.package.overlays:
+        yield f"(import {_relative(path)})"
+    if subject.package.at == "set":
+        yield from _in_the_sets(subject)
+
+
+def _relative(path: str) -> str:
+    """A path from the repository's root as a Nix path from the recipes' folder."""
+    relative = posixpath.relpath(path, RECIPES)
+    return relative if relative.startswith(".") else f"./{relative}"
+
+
+def _in_the_sets(subject: Subject) -> Iterator[str]:
+    """The overlays that put the package and all that it needs into their package sets."""
+    members: dict[str, list[str]] = {"top": [], "python": []}
+    for need in needs_of(subject.spec, subject.package.name):
+        members[subject.spec.packages[need].set].append(_needed(subject, need))
+    before = {"top": "prev", "python": "pprev"}[subject.package.set]
+    name = nix.name(subject.package.attribute)
+    members[subject.package.set].append(f"{name} = {_override(subject, f'{before}.{name}')};")
+    if top := members["top"]:
+        yield nix.block("(final: prev: {", top, "})")
+    if python := members["python"]:
+        extension = nix.block("(pfinal: pprev: {", python, "})")
+        extensions = nix.block("pythonPackagesExtensions = prev.pythonPackagesExtensions ++ [", [extension], "];")
+        yield nix.block("(final: prev: {", [extensions], "})")
+
+
+def _needed(subject: Subject, need: str) -> str:
+    """The binding of a needed package, called as its attribute in nixpkgs."""
+    package = subject.spec.packages[need]
+    why = nix.comment(f"The {package.title} of this very cell: the derivation that its own recipe builds.")
+    return f"{why}\n{nix.name(package.attribute)} = {_import(subject, need)};"
+
+
+def _import(subject: Subject, need: str) -> str:
+    recipe = recipe_path(variant_name(need, subject.cell.suffix))
+    repository = subject.spec.packages[need].repository
+    if repository is None:
+        return f"import ./{PurePosixPath(recipe).name} {{ }}"
+    tarball = _tarball(repository.name, repository.rev[subject.branch.name], repository.hash[subject.branch.name])
+    return f"import (({tarball}) + {nix.string(f'/{recipe}')}) {{ }}"
+
+
+# The body.
+
+
+def _body(subject: Subject) -> str:
+    sets = {"top": "pkgs", "python": f"pkgs.{subject.python_packages}"}
+    package = f"{sets[subject.package.set]}.{nix.name(subject.package.attribute)}"
+    return package if subject.package.at == "set" else _override(subject, package)
+
+
+def _override(subject: Subject, package: str) -> str:
+    """The override of `package`, a Nix expression."""
+    entries = [f"{key} = {value};" for key, value in _attributes(subject).items()]
+    arguments = [f"{nix.name(key)} = {_value(subject, item)};" for key, item in subject.override.arguments.items()]
+    if subject.package.at == "leaf" and subject.package.needs:
+        needs = " ".join(nix.name(subject.spec.packages[need].attribute) for need in subject.package.needs)
+        arguments.insert(0, f"inherit {needs};")
+    if len(arguments) == 1 and "\n" not in arguments[0]:
+        package = f"({package}.override {{ {arguments[0]} }})"
+    elif arguments:
+        package = f"({nix.block(f'{package}.override {{', arguments, '}')})"
+    return nix.block(f"{package}.overrideAttrs (old: {{", "\n\n".join(entries).split("\n"), "})")
+
+
+def _value(subject: Subject, item: object) -> str:
+    """A JSON value of the spec as a Nix expression, its placeholders replaced."""
+
+    def text(written: str) -> str:
+        if written == "@capability@":
+            return _CAPABILITY
+        package = _PACKAGE.fullmatch(written)
+        return package[1] if package else nix.string(fill(written, subject.values))
+
+    return nix.value(_spread(item, subject.capabilities), text)
+
+
+def _spread(item: object, capabilities: Sequence[str]) -> object:
+    """`item` with one entry per capability in place of `@capability@` in lists, in a build for several GPUs."""
+    if isinstance(item, Mapping):
+        return {key: _spread(one, capabilities) for key, one in item.items()}
+    if isinstance(item, list) and len(capabilities) > 1:
+        several = {"@capability@": capabilities, "@sm@": [one.replace(".", "") for one in capabilities]}
+        return [part for one in item for part in (several.get(one, [one]) if isinstance(one, str) else [one])]
+    return item
+
+
+def _attributes(subject: Subject) -> dict[str, str]:
+    """The attributes that the recipe overrides, Nix expressions by name."""
+    made, override, values = {"pname": nix.string(subject.pname)}, subject.override, subject.values
+    if subject.source is not None and not override.source_overlay:
+        made["version"] = nix.string(subject.version)
+        made["src"] = fetch(subject.source, fetcher="pkgs", tag=subject.source.tag)
+        made["patches"] = "[ ]"
+    if override.build_flags:
+        made["ninjaFlags"] = nix.words([fill(flag, values) for flag in override.build_flags])
+    made |= {nix.name(key): _value(subject, item) for key, item in override.attributes.items()}
+    for key, packages in override.inputs.items():
+        items = nix.listed([f"pkgs.{fill(package, values)}" for package in packages])
+        made[nix.name(key)] = f"(old.{nix.name(key)} or [ ]) ++ {items}"
+    flags = [*(flag for piece in subject.pieces for flag in piece.cmake), *override.cmake_flags]
+    if flags:
+        made["cmakeFlags"] = f"(old.cmakeFlags or [ ]) ++ {nix.words([fill(flag, values) for flag in flags])}"
+    if patched := [_shell(subject, piece, piece.post_patch) for piece in subject.pieces if piece.post_patch]:
+        made["postPatch"] = f'(old.postPatch or "") + {nix.lines(patched)}'
+    made["preConfigure"] = f'(old.preConfigure or "") + {nix.lines(_pre_configure(subject))}'
+    if built := [_shell(subject, piece, "\n".join(piece.pre_build)) for piece in subject.pieces if piece.pre_build]:
+        made["preBuild"] = f'(old.preBuild or "") + {nix.lines(built)}'
+    made["passthru"] = f"(old.passthru or {{ }}) // {nix.attributes(_passthru(subject))}"
+    made["meta"] = f"(old.meta or {{ }}) // {nix.attributes(_meta(subject))}"
+    return made
+
+
+def _pre_configure(subject: Subject) -> Iterator[str]:
+    yield 'export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"'
+    yield 'export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"'
+    for key, value in subject.override.environment.items():
+        yield nix.escape_lines(f"export {key}={shlex.quote(fill(str(value), subject.values))}")
+    for piece in subject.pieces:
+        exports = [f"export {key}={fill(value, subject.values)}" for key, value in piece.exports.items()]
+        if exports or piece.pre_configure:
+            yield _shell(subject, piece, "\n".join([*exports, *([piece.pre_configure] if piece.pre_configure else [])]))
+
+
+def _shell(subject: Subject, piece: Piece, text: str) -> str:
+    """The piece's shell code after a comment with its reason."""
+    return f"{nix.escape_lines(nix.comment(fill(piece.why, subject.values)))}\n{fill(text, subject.values)}"
+
+
+def _passthru(subject: Subject) -> dict[str, str]:
+    return {
+        "gpuArch": "null" if subject.gpu is None else nix.string(subject.gpu.name),
+        "cpuISA": nix.string(subject.isa.name),
+        **{key: _value(subject, item) for key, item in subject.override.passthru.items()},
+    }
+
+
+def _meta(subject: Subject) -> dict[str, str]:
+    return {
+        "description": nix.string(f"{subject.package.title} for {_short_target(subject)}"),
+        "longDescription": nix.lines(map(nix.escape_lines, _long_description(subject))),
+        "platforms": nix.words([subject.cell.system]),
+    }
+
+
+def _short_target(subject: Subject) -> str:
+    if subject.gpu is None:
+        return f"CPUs with {subject.isa.title}"
+    return f"NVIDIA {subject.gpu.architecture} ({subject.gpu.name}) and CPUs with {subject.isa.title}"
+
+
+def _long_description(subject: Subject) -> Iterator[str]:
+    title = f"{subject.package.title} {subject.version}"
+    python = f" for Python {subject.cell.python}" if subject.package.set == "python" else ""
+    yield f"{title}{python}, built for one kind of hardware:"
+    if subject.gpu is not None and subject.toolkit is not None:
+        yield f"- GPU: {subject.gpu.summary} (compute capability {', '.join(subject.capabilities)})"
+        driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)
+        yield f"- CUDA {subject.cell.cuda}, NVIDIA driver {driver} or newer"
+    yield f"- CPU: {subject.isa.cpus}"

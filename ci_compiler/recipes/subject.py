@@ -1,0 +1,133 @@
+"""Everything that the recipe of a variant is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ci_compiler.hardware import CPU, Gpu, Isa, Toolkit
+from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.recipes import nix_text as nix
+from ci_compiler.recipes.capabilities import capabilities_of
+from ci_compiler.recipes.work_arounds import Piece, Traits, pieces_of
+from ci_compiler.spec.model import Branch, Package, Source, Spec
+from ci_compiler.spec.packages import Pin
+from ci_compiler.spec.presets import Override
+from ci_compiler.variant import cuda_tag, python_tag, variant_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A variant with its branch, package and hardware. `gpu` and `toolkit` are None for a CPU variant.
+
+    `pin` is the nixpkgs that it is built from, and `capabilities` are the compute capabilities that it is built for.
+    `values` are those of the placeholders, and `override` what the package's compiled recipes override.
+    """
+
+    spec: Spec
+    branch: Branch
+    pin: Pin
+    package: Package
+    cell: Cell
+    variant: Variant
+    gpu: Gpu | None
+    isa: Isa
+    toolkit: Toolkit | None
+    capabilities: tuple[str, ...]
+    values: Mapping[str, str]
+    override: Override
+    pieces: tuple[Piece, ...]
+
+    @property
+    def version(self) -> str:
+        """The package's version on the branch."""
+        return self.branch.versions[self.package.name]
+
+    @property
+    def source(self) -> Source | None:
+        """The source that replaces the one of nixpkgs."""
+        return self.pin.sources.get(self.package.name)
+
+    @property
+    def pname(self) -> str:
+        """The derivation's `pname`."""
+        return self.values["pname"]
+
+    @property
+    def python_packages(self) -> str:
+        """The Python package set of the variant, an attribute of nixpkgs."""
+        return f"{python_tag(self.cell.python)}Packages"
+
+
+def subject_of(spec: Spec, cell: Cell, variant: Variant) -> Subject:
+    """The subject of the recipe of `variant`."""
+    branch, package = spec.branches[cell.branch], spec.packages[variant.package]
+    pin = branch.pin(cell.cuda)
+    gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
+    isa, toolkit = spec.hardware.isa(cell.isa), spec.hardware.toolkit(cell.cuda) if cell.cuda else None
+    capabilities = capabilities_of(spec.hardware, cell)
+    version = branch.versions[package.name]
+    values = {
+        "name": variant.name,
+        "package": package.name,
+        "attribute": package.attribute,
+        "title": package.title,
+        "version": version,
+        "nix-version": nix.string(version),
+        "pname": variant_name(pin.pnames.get(package.name, package.name), cell.suffix),
+        "branch": branch.name,
+        "python": cell.python,
+        "python-tag": python_tag(cell.python),
+        "cuda": cell.cuda,
+        "cuda-tag": cuda_tag(cell.cuda) if cell.cuda else "",
+        "cuda-packages": toolkit.attribute if toolkit else "",
+        "gpu": cell.gpu,
+        "sm": ";".join(one.replace(".", "") for one in capabilities),
+        "capability": ";".join(capabilities),
+        "isa": isa.name,
+        "flags": " ".join(isa.flags),
+        "system": cell.system,
+        "jobs": str(package.jobs),
+        "nixpkgs": pin.nixpkgs,
+        "nixpkgs-hash": pin.nixpkgs_hash,
+    }
+    if source := pin.sources.get(package.name):
+        values["source"] = fetch(source, fetcher="final", tag=source.tag.replace(version, "${version}"))
+    traits = Traits(
+        package=package.name,
+        preset=package.preset,
+        isa=cell.isa,
+        cuda=gpu is not None,
+        cudnn=gpu is None or gpu.cudnn,
+        source=source is not None,
+        work_arounds=pin.work_arounds,
+    )
+    return Subject(
+        spec=spec,
+        branch=branch,
+        pin=pin,
+        package=package,
+        cell=cell,
+        variant=variant,
+        gpu=gpu,
+        isa=isa,
+        toolkit=toolkit,
+        capabilities=capabilities,
+        values=values,
+        override=package.overrides["gpu" if gpu else "cpu"],
+        pieces=pieces_of(traits, spec.work_arounds),
+    )
+
+
+def fetch(source: Source, *, fetcher: str, tag: str) -> str:
+    """The fetcher call of a source, from the package set `fetcher`; `tag` is the text of a Nix string."""
+    owner, repository = source.repository.split("/")
+    arguments = {
+        "owner": nix.string(owner),
+        "repo": nix.string(repository),
+        "tag": f'"{tag}"',
+        "hash": nix.string(source.hash),
+    }
+    if source.submodules:
+        arguments["fetchSubmodules"] = "true"
+    return f"{fetcher}.fetchFromGitHub {nix.attributes(arguments)}"

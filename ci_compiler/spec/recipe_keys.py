@@ -1,0 +1,136 @@
+"""Keys of the spec about recipes: what compiled ones override, templates, and the repository's own work-arounds."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Literal
+
+from ci_compiler.spec.declare import declared, key
+from ci_compiler.spec.forms import (
+    FilePath,
+    RecipeArguments,
+    RecipeAttributes,
+    RecipeEnvironment,
+    RecipeFlags,
+    RecipeInputs,
+)
+from ci_compiler.spec.presets import Override, by_build
+
+
+@declared()
+class RecipeKeys:
+    """What the recipes of a package are made from.
+
+    `overrides` is what compiled ones override, with the presets' values, by kind of build.
+    """
+
+    overrides: Mapping[str, Override] = field(default_factory=dict)
+    template: FilePath = key(
+        "The Nix file, from the repository's root, that its template recipes are rendered from.",
+        examples=["nix/vllm.nix"],
+        default="",
+        published=False,
+    )
+    shared: tuple[FilePath, ...] = key(
+        "Files and folders, from the repository's root, that all its recipes read; a change there rebuilds them.",
+        examples=[[".flox/pkgs/lib"]],
+        default=(),
+    )
+    preset: str = key(
+        "The preset that its compiled recipes build on. Left out: the preset called like the attribute, or else "
+        "`package`.",
+        examples=["torch"],
+        default="",
+        published=False,
+    )
+    set: Literal["python", "top"] = key(
+        "The package set that has the attribute: nixpkgs' Python packages or nixpkgs itself.", default="python"
+    )
+    at: Literal["leaf", "set"] = key(
+        "Where the override stands: `leaf` overrides the package alone; `set` puts it and what it needs into the "
+        "package set, so that other packages of the set are built with them.",
+        default="leaf",
+    )
+    arguments: RecipeArguments = key(
+        "Arguments of nixpkgs' function for the package. Placeholders such as `@capability@` stand for values of the "
+        "variant, and `@pkgs.NAME@` for a package of nixpkgs. `gpu` and `cpu` hold those for one kind of build.",
+        convert=by_build,
+        default={},
+        published=False,
+        examples=[{"gpu": {"gpuTargets": ["@capability@"]}}],
+    )
+    environment: RecipeEnvironment = key(
+        "Environment variables of the build, exported before it is configured.",
+        convert=by_build,
+        default={},
+        published=False,
+        examples=[{"gpu": {"FLASH_ATTN_CUDA_ARCHS": "@sm@"}}],
+    )
+    cmake_flags: RecipeFlags = key(
+        "Flags added to `cmakeFlags`.",
+        convert=by_build,
+        default={},
+        published=False,
+        examples=[["-DCMAKE_CUDA_ARCHITECTURES=@sm@"]],
+    )
+    build_flags: RecipeFlags = key(
+        "Flags of ninja (`ninjaFlags`), after -j with the compile jobs.",
+        convert=by_build,
+        default={},
+        published=False,
+    )
+    inputs: RecipeInputs = key(
+        "Packages of nixpkgs added to the inputs, by the attribute that lists them.",
+        convert=by_build,
+        default={},
+        published=False,
+        examples=[{"buildInputs": ["openblas"]}],
+    )
+    attributes: RecipeAttributes = key(
+        "Further attributes of the derivation.",
+        convert=by_build,
+        default={},
+        published=False,
+        examples=[{"doCheck": False}],
+    )
+    overlays: tuple[FilePath, ...] = key(
+        "Nix files, from the repository's root, whose overlays its recipes apply to nixpkgs.",
+        default=(),
+        examples=[["nix/overlay.nix"]],
+    )
+    capabilities: bool | None = key(
+        "Whether `config.cudaCapabilities` names the GPU's capability, which rebuilds the CUDA libraries that the "
+        "package uses. Left out: if nothing else in the recipe names it, or nixpkgs' defaults lack it.",
+        default=None,
+        published=False,
+    )
+
+
+@declared()
+class WorkAround:
+    """A work-around for builds: an overlay, flags, variables and shell code, which branches list by name.
+
+    Texts may hold placeholders. Those of shell are the content of a Nix string, so `${…}` is expanded by Nix.
+    """
+
+    name: str
+    why: str = key(
+        "The reason, a comment in the recipes.",
+        title="a reason of one line (3 to 200 characters)",
+        minLength=3,
+        maxLength=200,
+        pattern=r"^[^\x00-\x1f\x7f\u2028\u2029]+$",
+    )
+    packages: tuple[str, ...] = key(
+        "Packages whose recipes have it. Left out: all.", default=(), published=False, examples=[["vllm"]]
+    )
+    build: Literal["gpu", "cpu", ""] = key(
+        "The builds that have it, `gpu` or `cpu`. Left out: both.", default="", published=False
+    )
+    overlay: str = key("A Nix overlay.", default="", published=False)
+    cmake: tuple[str, ...] = key("Flags added to `cmakeFlags`.", default=())
+    exports: Mapping[str, str] = key(
+        "Variables exported in `preConfigure`, with their value as the shell reads it.", default={}
+    )
+    post_patch: str = key("Shell code at the end of `postPatch`.", default="", published=False)
+    pre_configure: str = key("Shell code at the end of `preConfigure`.", default="", published=False)
+    pre_build: tuple[str, ...] = key("Shell code at the end of `preBuild`, by line.", default=())

@@ -1,0 +1,5 @@
+{ ... }:
+import ./lib/mkFlashAttn.nix {
+  name = "@name@";
+  sm = "@capabilty@";
+}

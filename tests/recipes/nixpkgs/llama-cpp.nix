@@ -1,0 +1,16 @@
+# Arguments: pkgs/by-name/ll/llama-cpp/package.nix with version 5760 in nixpkgs.
+{
+  lib, autoAddDriverRunpath, cmake, fetchFromGitHub, nix-update-script, stdenv, config,
+  cudaSupport ? config.cudaSupport, cudaPackages ? { }, rocmSupport ? config.rocmSupport, rocmPackages ? { },
+  openclSupport ? false, clblast, blasSupport ? !cudaSupport, blas, pkg-config, metalSupport ? false,
+  vulkanSupport ? false, rpcSupport ? false, curl, shaderc, vulkan-headers, vulkan-loader, ninja, git,
+}:
+stdenv.mkDerivation {
+  pname = "llama-cpp";
+  version = "5760";
+  inherit rpcSupport blasSupport;
+  buildInputs = lib.optionals cudaSupport [ cudaPackages.nccl ];
+  cmakeFlags = lib.optionals cudaSupport [
+    (lib.cmakeFeature "CMAKE_CUDA_ARCHITECTURES" cudaPackages.flags.cmakeCudaArchitecturesString)
+  ];
+}

@@ -1,0 +1,23 @@
+# The arguments of nixpkgs' torch that matter here; the others are like them.
+{
+  lib,
+  buildPythonPackage,
+  config,
+  cudaSupport ? config.cudaSupport,
+  cudaPackages,
+  gpuTargets ? [ ],
+}:
+buildPythonPackage {
+  pname = "torch";
+  version = "2.8.0";
+  inherit gpuTargets;
+  buildInputs = lib.optionals cudaSupport [ cudaPackages.nccl ];
+  passthru = {
+    inherit cudaSupport cudaPackages;
+    isTorch = true;
+    # Whatever gpuTargets says, as in nixpkgs.
+    inherit (cudaPackages.flags) cudaCapabilities;
+    stdenv.cc = "cc";
+    rocmSupport = false;
+  };
+}

@@ -1,0 +1,6 @@
+{ buildPythonPackage, torch }:
+buildPythonPackage {
+  pname = "xformers";
+  version = "0.0.30";
+  dependencies = [ torch ];
+}
