@@ -28,9 +28,7 @@ def world(new_world: NewWorld) -> World:
     """A branch that changes the spec and the compiled files, so that all of `main` is rebuilt."""
     made = new_world("nix")
     made.git("checkout", "--quiet", "-b", "two-jobs", "main")
-    made.write_spec(
-        ("engine: {title: Engine, disk: 1, memory: 1, jobs: 1}", "engine: {title: Engine, disk: 1, memory: 1, jobs: 2}")
-    )
+    made.write_spec(("jobs: 1  # of engine", "jobs: 2  # of engine"))
     made.compile("main")
     made.commit("Build engine with two jobs")
     return made
