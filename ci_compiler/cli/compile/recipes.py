@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise wrong("--output", Code.WRONG_VALUE, message)
         files = {f"{folder}/{Path(path).name}": text for path, text in files.items()}
         territory = Territory(folder=folder, patterns=FLOX.patterns)
-    what = f"{len(files) - 1} recipes of {branch} and their .gitattributes from {spec.document.file}"
+    made = f"{len(files) - 1} recipes of {branch} and their .gitattributes" if files else f"no recipes of {branch}"
+    what = f"{made} from {spec.document.file}"
     command = ["ci-compile", "recipes"]
     return write_or_check(arguments, command, root, files, [territory], lambda counts: print(f"{what}: {counts}"))
