@@ -158,6 +158,7 @@ class Code(StrEnum):
     TEST_NEVER_RUNS = "test-never-runs"
     TEXT_NAMES_ANOTHER_GPU = "text-names-another-gpu"
     TOO_MANY_JOBS = "too-many-jobs"
+    TORCH_NOT_PROPAGATED = "torch-not-propagated"
     TREE_CHANGED = "tree-changed"
     UNKNOWN_BASE = "unknown-base"
     UNKNOWN_BRANCH = "unknown-branch"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci_compiler.adoption.audit_names import unlike_their_names
-from ci_compiler.adoption.audit_own import impossible, wrong_in_itself
+from ci_compiler.adoption.audit_own import hands_on_no_torch, impossible, wrong_in_itself
 from ci_compiler.adoption.audit_text import wrong_counts, wrong_gpu_in_text
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, parse
@@ -199,6 +199,7 @@ def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluat
                 part, "", Code.PYTORCH_ALIAS, f"{whose}{part.attribute} is an alias; take {part.attribute[:-7]}torch"
             )
     yield from _check_torch(this, cell, one, others)
+    yield from hands_on_no_torch(one)
     yield from _check_rest(one, want)
 
 

@@ -85,8 +85,8 @@ class RecipePrograms(ABC):
         )
 
     def fetch(self, build: BuildRecord) -> bool:
-        """Makes the store hold the closure of a build's output. Returns False if it already did."""
-        return self.hold(build, (build.store_path,))
+        """Makes the store hold the closures of a build's outputs. Returns False if it already did."""
+        return self.hold(build, tuple(dict.fromkeys((build.store_path, *build.outputs))))
 
     def fetch_recipe(self, name: str, recipe: str) -> None:
         """Makes the store hold what a recipe evaluates to, signed by the cache's key."""
@@ -105,8 +105,8 @@ class RecipePrograms(ABC):
         return () if self.store.lacks([build.store_path]) else self.store.closure(build.store_path)
 
     def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:  # noqa: ARG002
-        """The Python of the build's closure."""
-        return interpreter_of(build.store_path, self.closure(build))
+        """The Python that the build propagates."""
+        return interpreter_of(build.store_path, build.outputs)
 
     def hold(self, build: BuildRecord, paths: tuple[str, ...]) -> bool:
         """Makes the store hold `paths` of a build. Returns False if it already did; raises StageError if it cannot.

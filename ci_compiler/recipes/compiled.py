@@ -20,6 +20,7 @@ from ci_compiler.recipes.capabilities import sets_capabilities
 from ci_compiler.recipes.subject import Subject, fetch
 from ci_compiler.recipes.work_arounds import Piece
 from ci_compiler.spec.placeholders import fill
+from ci_compiler.spec.presets import handed_on
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
 
 ARCHIVE = "https://github.com/{repository}/archive/{rev}.tar.gz"
@@ -194,9 +195,8 @@ def _attributes(subject: Subject) -> dict[str, str]:
     if override.build_flags:
         made["ninjaFlags"] = nix.words([fill(flag, values) for flag in override.build_flags])
     made |= {nix.name(key): _value(subject, item) for key, item in override.attributes.items()}
-    for key, packages in override.inputs.items():
-        items = nix.listed([f"pkgs.{fill(package, values)}" for package in packages])
-        made[nix.name(key)] = f"(old.{nix.name(key)} or [ ]) ++ {items}"
+    for key, items in _inputs(subject).items():
+        made[nix.name(key)] = f"(old.{nix.name(key)} or [ ]) ++ {nix.listed(items)}"
     flags = [*(flag for piece in subject.pieces for flag in piece.cmake), *override.cmake_flags]
     if flags:
         made["cmakeFlags"] = f"(old.cmakeFlags or [ ]) ++ {nix.words([fill(flag, values) for flag in flags])}"
@@ -208,6 +208,20 @@ def _attributes(subject: Subject) -> dict[str, str]:
     made["passthru"] = f"(old.passthru or {{ }}) // {nix.attributes(_passthru(subject))}"
     made["meta"] = f"(old.meta or {{ }}) // {nix.attributes(_meta(subject))}"
     return made
+
+
+def _inputs(subject: Subject) -> dict[str, list[str]]:
+    """The packages that the recipe adds to the inputs, Nix expressions by attribute."""
+    added = {
+        key: [f"pkgs.{fill(package, subject.values)}" for package in packages]
+        for key, packages in subject.override.inputs.items()
+    }
+    scope = "" if subject.package.at == "leaf" else "pfinal."
+    needed = [subject.spec.packages[need] for need in subject.package.needs if subject.package.set == "python"]
+    if outputs := [f"{scope}{nix.name(one.attribute)}.{handed_on(one)}" for one in needed if handed_on(one)]:
+        key = "propagatedBuildInputs"
+        added[key] = [*outputs, *added.get(key, ())]
+    return added
 
 
 def _pre_configure(subject: Subject) -> Iterator[str]:

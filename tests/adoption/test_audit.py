@@ -147,6 +147,16 @@ def spark_on_x86(folder: Folder) -> None:
 
 
 PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
+    "torch.out is not handed on": (
+        "main",
+        "torch-not-propagated",
+        lambda folder: folder.edit(V90, "++ [ torch.out ]", "++ [ ]"),
+    ),
+    "torch is handed on without its output": (
+        "main",
+        "torch-not-propagated",
+        lambda folder: folder.edit(V90, "++ [ torch.out ]", "++ [ torch ]"),
+    ),
     "1 file name and pname differ": (
         "main",
         "pname-differs",

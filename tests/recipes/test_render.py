@@ -108,7 +108,8 @@ def test_all_packages_of_a_cell_use_one_torch_derivation(evaluated: dict[str, di
                 torch = names[name.replace(one.package, "pytorch", 1)]
                 assert one.torch is not None
                 assert one.torch.drv_path == torch.drv_path
-                assert one.propagated_torch == (torch.drv_path,)
+                assert one.propagated_torch == (torch.drv_path,) * 2
+                assert one.propagated_outputs == ("dev", "out")
                 count += 1
     assert count == 306
     derivations = {one.drv_path for names in evaluated.values() for one in names.values()}

@@ -32,10 +32,15 @@ import ./lib/mkTorchVision.nix {
 """
 BUILDER = """\
 { name, version, python, sm, isa, cuda }:
-(import (builtins.fetchTarball "https://github.com/NixOS/nixpkgs/archive/PIN.tar.gz") {
+let packages = (import (builtins.fetchTarball "https://github.com/NixOS/nixpkgs/archive/PIN.tar.gz") {
   system = "x86_64-linux";
   config.cudaSupport = sm != "cpu";
-}).${python + "Packages"}.torchvision.overrideAttrs (old: { pname = name; inherit version; })
+}).${python + "Packages"};
+in packages.torchvision.overrideAttrs (old: {
+  pname = name;
+  inherit version;
+  propagatedBuildInputs = old.propagatedBuildInputs ++ [ packages.torch.out ];
+})
 """.replace("PIN", PIN)
 
 

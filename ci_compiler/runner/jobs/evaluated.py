@@ -16,7 +16,7 @@ from ci_compiler.errors import Finding, Place, StageError
 from ci_compiler.hardware.features import UnknownFlagError, features, least
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.recipes.capabilities import capabilities_of
-from ci_compiler.spec.model import Spec
+from ci_compiler.spec.model import RecipeKind, Spec
 
 _ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
 _FLAGS = ("CXXFLAGS", "CFLAGS")
@@ -61,7 +61,9 @@ def _flags(spec: Spec, built: BuiltVariant, name: str, value: str) -> Iterator[s
     except UnknownFlagError as error:
         yield f"{name}: {error}"
         return
-    for which, verb in ((here - wanted, "turns on"), (wanted - here, "does not turn on")):
+    own = spec.packages[built.variant.package].kind_of(built.variant.name) is RecipeKind.OWN
+    lacking = frozenset() if own else wanted - here  # what an own recipe leaves out is its own matter
+    for which, verb in ((here - wanted, "turns on"), (lacking, "does not turn on")):
         if which:
             wants = f"{built.variant.name} is for {isa.name} ({' '.join(isa.flags)})"
             yield f"{name} {verb} {', '.join(least(which))}; {wants}"
