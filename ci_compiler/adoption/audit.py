@@ -302,6 +302,7 @@ def _check_rest(one: Evaluation, want: Evaluation) -> Iterator[Finding]:
         ("config", one.config, want.config),
     ):
         seen = {*want.flags, *one.flags, "MAX_JOBS", "cudaSupport"}
+        seen |= {"cudaCapabilities"} if kind == "passthru" else set()  # those of gpuTargets, which are checked
         for key in sorted((mine.keys() | theirs.keys()) - seen):
             if mine.get(key) != theirs.get(key) and not (kind == "config" and not one.pin):
                 yield _differs(one, f"{kind}.{key}", mine.get(key), theirs.get(key))
