@@ -75,6 +75,6 @@ def _lines(one: BuiltVariant) -> list[tuple[str, str]]:
         ("recipe", one.recipe),
         ("workflow", one.shard.path),
         ("job", one.job),
-        *((stage.name, where) for stage, where in one.stages()),
+        *one.stages(),
         ("dispatch", one.dispatch),
     ]
