@@ -26,6 +26,7 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.process import PAST_LIMIT, Ended, find_program, follow
 from ci_compiler.runner.doctor import probes
+from ci_compiler.runner.doctor.evidence import CudaAttempt
 from ci_compiler.runner.jobs.junit import TestResult, read_junit
 from ci_compiler.runner.jobs.setting import output_folder
 from ci_compiler.runner.jobs.smoke import SmokeSubject, link_driver
@@ -80,18 +81,13 @@ def run_suite(subject: SmokeSubject, suite: Suite, shard: tuple[int, int], root:
     """
     output_folder(out, (SUITE_RESULT, LOG))
     start = time.monotonic()
-    before = matching(root, [suite.junit] if suite.junit else [])
-    ended = _run(subject, suite, shard, root, out / LOG)
+    cuda = tuple(probes.cuda()) if subject.stage.needs_gpu else ()
+    lacking = suite.gpus - max((len(one.devices) for one in cuda), default=0) if subject.stage.needs_gpu else 0
     results: list[TestResult] = []
-    failures = list(_ending(suite, ended))
-    if suite.junit:
-        now = matching(root, [suite.junit])[suite.junit]
-        written = [path for path, state in now.items() if before[suite.junit].get(path) != state]
-        failures += _read(suite, root, written, results)
-        _keep(root, written, out / JUNIT)
-    failed = any(one.verdict is CheckVerdict.FAILED for one in results)
-    if 0 < ended.status < _SIGNAL and ended.status != PAST_LIMIT and not failed:
-        failures.insert(0, f"the command ended with status {ended.status}: {ended.said or 'it printed nothing'}")
+    if lacking > 0:
+        failures = [f"this machine has {suite.gpus - lacking} usable GPUs, and the suite needs {suite.gpus}"]
+    else:
+        failures = list(_run(subject, suite, shard, root, out, cuda, results))
     today = datetime.now(UTC).date().isoformat()
     judged = [(one, *_judge(one, suite.expected_failures)) for one in results]
     failures += [f"{one.check}: {message}" for one, how, message in judged if how == "failed"]
@@ -101,25 +97,42 @@ def run_suite(subject: SmokeSubject, suite: Suite, shard: tuple[int, int], root:
     return outcome
 
 
-# The command.
-
-
-def _run(subject: SmokeSubject, suite: Suite, shard: tuple[int, int], root: Path, log: Path) -> Ended:
-    bash = find_program(BASH.name, install=BASH.install)
+def _run(
+    subject: SmokeSubject,
+    suite: Suite,
+    shard: tuple[int, int],
+    root: Path,
+    out: Path,
+    cuda: Sequence[CudaAttempt],
+    results: list[TestResult],
+) -> Iterator[str]:
+    """Runs the command and adds what its JUnit files hold to `results`; yields what is wrong apart from that."""
+    patterns = [suite.junit] if suite.junit else []
+    before = matching(root, patterns)
     with TemporaryDirectory(prefix="ci-runner-suite-") as folder:
-        env = _environment(subject, Path(folder, "driver")) | {"SHARD": str(shard[0]), "SHARDS": str(shard[1])}
+        env = _environment(subject, cuda, Path(folder, "driver")) | {"SHARD": str(shard[0]), "SHARDS": str(shard[1])}
+        bash = find_program(BASH.name, install=BASH.install)
         command = [bash, "-euo", "pipefail", "-c", suite.command]
-        return follow(command, show, seconds=suite.minutes * 60, log=log, env=env, folder=root)
+        ended = follow(command, show, seconds=suite.minutes * 60, log=out / LOG, env=env, folder=root)
+    said = list(_ending(suite, ended))
+    for pattern, found in matching(root, patterns).items():
+        written = [path for path, state in found.items() if before[pattern].get(path) != state]
+        said += _read(suite, root, written, results)
+        _keep(root, written, out / JUNIT)
+    failed = any(one.verdict is CheckVerdict.FAILED for one in results)
+    if 0 < ended.status < _SIGNAL and ended.status != PAST_LIMIT and not failed:
+        said.insert(0, f"the command ended with status {ended.status}: {ended.said or 'it printed nothing'}")
+    yield from said
 
 
-def _environment(subject: SmokeSubject, driver: Path) -> dict[str, str]:
+def _environment(subject: SmokeSubject, cuda: Sequence[CudaAttempt], driver: Path) -> dict[str, str]:
     """The environment of the command: this process's, the variant's values, and what was built first on each path."""
     interpreter, env = subject.interpreter, {**os.environ, **subject.variables}
     programs = [os.fspath(Path(interpreter.program).parent)] if interpreter.program else []
     if subject.store_path:
         programs.append(os.fspath(Path(subject.store_path, "bin")))
     paths = {"PATH": dict.fromkeys(programs), "PYTHONPATH": interpreter.paths}
-    if subject.stage.needs_gpu and link_driver(tuple(probes.cuda()), driver):
+    if link_driver(cuda, driver):
         paths["LD_LIBRARY_PATH"] = (os.fspath(driver),)
     for name, first in paths.items():
         if first:

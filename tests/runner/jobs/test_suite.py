@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 
 from ci_compiler.errors import InputError
+from ci_compiler.hardware import Version
+from ci_compiler.runner.doctor.evidence import CudaAttempt, CudaDevice
 from ci_compiler.runner.jobs import suite as suites
 from ci_compiler.runner.jobs.junit import read_junit
 from ci_compiler.runner.jobs.smoke import of_python
 from ci_compiler.runner.jobs.suite import SuiteOutcome, run_suite, shard_of, suite_of
 from tests.specs import small, spec_of
 
-NAME = "pytorch-python313-cpu-avx2"
+NAME = "pytorch-python313-cuda12_8-sm90-avx2"
 FAILED = '<failure message="1 is not 2"/>'
 FP8 = {"test": "ops.test_fp8*", "because": "FP8 needs driver 580.", "until": "2999-12-31"}
 
@@ -55,7 +57,7 @@ def test_a_suite_whose_tests_pass_is_counted_in_the_report_and_in_the_summary(ru
     assert (report["passed"], report["tests"]) == (True, {"passed": 2, "skipped": 1})
     assert (tmp_path / "out/junit/reports--ops.xml").exists()
     summary = (tmp_path / "summary.md").read_text("utf-8")
-    assert f"| {NAME} | ops 2/3 | passed (2 passed, 1 skipped) |" in summary
+    assert "| ops 2/3 | passed (2 passed, 1 skipped) |" in summary
 
 
 def test_failures_are_named_in_the_summary(run: Run, tmp_path: Path) -> None:
@@ -122,6 +124,20 @@ def test_an_expectation_whose_date_has_passed_is_a_failure(run: Run) -> None:
     old = FP8 | {"until": "2020-02-29"}
     (failure,) = run(f"{junit(test_fp8=FAILED)}; exit 1", **{"expected-failures": [old]}).failures
     assert failure.startswith("ops.test_fp8*: its failure was expected until 2020-02-29")
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"), [(2, ("this machine has 2 usable GPUs, and the suite needs 4",)), (4, ())]
+)
+def test_a_machine_with_too_few_gpus_does_not_run_the_suite(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: int, said: tuple[str, ...]
+) -> None:
+    h200 = CudaDevice(name="NVIDIA H200", capability=Version(9, 0))
+    attempt = CudaAttempt(library="/lib/libcuda.so.1", linked=True, devices=(h200,) * devices)
+    monkeypatch.setattr(suites.probes, "cuda", lambda: [attempt])
+    outcome = run(f"{junit(test_nccl='')}; touch ran", on="gpu", gpus=4)
+    assert outcome.failures == said
+    assert (tmp_path / "ran").exists() is (not said)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
