@@ -158,6 +158,9 @@ def _read(suite: Suite, root: Path, written: Sequence[Path], results: list[TestR
         yield f"the command wrote no file that matches {suite.junit}"
     for path in written:
         shown = path.relative_to(root).as_posix()
+        if not _is_regular(path):
+            yield f"{shown} is not a regular file"
+            continue
         try:
             results += read_junit(path)
         except ValueError as error:
@@ -192,12 +195,16 @@ def _expired(expected: Iterable[ExpectedFailure], today: str) -> Iterator[str]:
 
 
 def _keep(root: Path, written: Iterable[Path], folder: Path) -> None:
-    """Copies the JUnit files to the report, called by their paths."""
+    """Copies the JUnit files to the report, called by their paths, with names that an artifact can hold."""
     shutil.rmtree(folder, ignore_errors=True)
-    for path in written:
-        if path.is_file() and not path.is_symlink():
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, folder / path.relative_to(root).as_posix().replace("/", "--"))
+    for path in filter(_is_regular, written):
+        folder.mkdir(parents=True, exist_ok=True)
+        name = path.relative_to(root).as_posix().replace("/", "--")
+        shutil.copyfile(path, folder / re.sub(r"[^A-Za-z0-9._+-]", "_", name))
+
+
+def _is_regular(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _report(

@@ -88,6 +88,7 @@ def test_without_junit_files_the_status_decides(run: Run) -> None:
         ("true", "the command wrote no file that matches reports/*.xml"),
         (junit(), "the files that match reports/*.xml hold no test"),
         ("mkdir reports; echo '<a' >reports/a.xml", "reports/a.xml cannot be read: "),
+        ("mkdir reports; ln -s /dev/zero reports/a.xml", "reports/a.xml is not a regular file"),
         (f"{junit(test_add='')}; exit 2", "the command ended with status 2: it printed nothing"),
         (f"{junit(test_add='')}; kill -SEGV $$", "signal 11 ended the command; suite.log may say more"),
     ],
