@@ -74,7 +74,8 @@ def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
     yield "shared builds", f"save {saved} and {duration(found.alone_end - found.end)} of a full build"
     yield "critical path", duration(sum(job.seconds for job in found.path))
     for job in found.path:
-        yield "", f"{job.variant.name} {job.stage} on {job.pool}, {duration(job.seconds)}"
+        stage = f"{job.stage} {job.suite}".rstrip()
+        yield "", f"{job.variant.name} {stage} on {job.pool}, {duration(job.seconds)}"
 
 
 def _as_json(found: Forecast) -> dict[str, Any]:
