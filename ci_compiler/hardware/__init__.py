@@ -58,7 +58,11 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU architecture: nvcc's name for it, the toolkits that support it, the systems that it comes with."""
+    """A GPU architecture: nvcc's name for it, the toolkits that support it, the systems that it comes with.
+
+    `driver` is the lowest driver that runs it, `last_driver` the last driver branch that does (0: still supported).
+    `tegra`: it is part of a system on a chip, such as Jetson's.
+    """
 
     name: str
     capability: Version
@@ -70,12 +74,17 @@ class Gpu:
     driver: int
     cudnn: bool
     systems: tuple[str, ...]
+    last_driver: int = 0
+    tegra: bool = False
 
     def runs_cubin_of(self, other: Gpu) -> bool:
         """Whether a cubin built for `other` runs on this GPU: same major capability, no lower minor one.
 
-        A build for `all` GPUs holds code for each. Source: CUDA C++ Programming Guide, binary compatibility.
+        Tegra GPUs run only code that was built for them, and no other GPU runs that code. A build for `all` GPUs
+        contains code for each GPU except Tegra. Source: CUDA C++ Programming Guide, binary compatibility.
         """
+        if self.tegra or other.tegra:
+            return self.name == other.name
         if other is ALL:
             return True
         return self.capability.major == other.capability.major and self.capability.minor >= other.capability.minor

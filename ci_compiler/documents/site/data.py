@@ -23,7 +23,7 @@ from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.stages import stages, stages_that_test
 from ci_compiler.variant import RECIPES
 
-_SENTENCES = ("where-branch", "where-python", "need-driver", "need-branch", "need-python", "need-isa", "and")
+_SENTENCES = ("where-branch", "where-python", "need-branch", "need-python", "need-isa", "and")
 """Sentences that mention what the user asks for, so the tables cannot contain them filled in."""
 
 
