@@ -81,6 +81,7 @@ class Code(StrEnum):
     IN_THE_WAY = "in-the-way"
     ISA_SYSTEM = "isa-system"
     JOBS_DIFFER = "jobs-differ", Severity.WARNING
+    JOBS_EXCEED_MEMORY = "jobs-exceed-memory", Severity.WARNING
     LABEL_SET = "label-set", Severity.WARNING
     LONG_EXCLUSIONS = "long-exclusions", Severity.WARNING
     MISSING_BRANCH = "missing-branch"

@@ -204,7 +204,8 @@ def _jobs(recipes: Sequence[Recipe], usual: int, findings: list[Finding]) -> int
         jobs = stated.get((recipe.branch, recipe.name), most)
         if jobs != most:
             message = f"it builds with {jobs} jobs; most recipes of {recipe.package} build with {most}"
-            findings.append(at(recipe.evaluation, Code.JOBS_DIFFER, message, "ninjaFlags"))
+            where = "ninjaFlags" if recipe.evaluation.ninja_flags else "preConfigure"
+            findings.append(at(recipe.evaluation, Code.JOBS_DIFFER, message, where))
     return most
 
 

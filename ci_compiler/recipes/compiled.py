@@ -28,6 +28,11 @@ NIXPKGS = "NixOS/nixpkgs"
 _CAPABILITY = "gpuArchSM"
 """The name that a recipe gives to the capability."""
 
+_JOBS = """\
+# The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
+((NIX_BUILD_CORES < MAX_JOBS ? (MAX_JOBS = NIX_BUILD_CORES) : (NIX_BUILD_CORES = MAX_JOBS)))"""
+"""Shell code after `MAX_JOBS` is set. nixpkgs' setup script sets NIX_BUILD_CORES to 1 or more."""
+
 _PACKAGE = re.compile(r"@(pkgs(?:\.[A-Za-z_][A-Za-z0-9_'-]*)+)@")
 """A text that stands for a package of nixpkgs."""
 
@@ -215,6 +220,8 @@ def _pre_configure(subject: Subject) -> Iterator[str]:
     yield 'export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"'
     for key, value in subject.override.environment.items():
         yield nix.escape_lines(f"export {key}={shlex.quote(fill(str(value), subject.values))}")
+    if "MAX_JOBS" in subject.override.environment:
+        yield _JOBS
     for piece in subject.pieces:
         exports = [f"export {key}={fill(value, subject.values)}" for key, value in piece.exports.items()]
         if exports or piece.pre_configure:
