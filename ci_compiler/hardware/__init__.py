@@ -61,7 +61,7 @@ class Gpu:
     """A GPU architecture: nvcc's name for it, the toolkits that support it, the systems that it comes with.
 
     `driver` is the lowest driver that runs it, `last_driver` the last driver branch that does (0: still supported).
-    `tegra`: it is part of a system on a chip, such as Jetson's.
+    `tegra`: it is part of a system on a chip, such as Jetson's. `adds`: what it has that earlier ones lack, in words.
     """
 
     name: str
@@ -76,6 +76,7 @@ class Gpu:
     systems: tuple[str, ...]
     last_driver: int = 0
     tegra: bool = False
+    adds: str = ""
 
     def runs_cubin_of(self, other: Gpu) -> bool:
         """Whether a cubin built for `other` runs on this GPU: same major capability, no lower minor one.
@@ -129,13 +130,15 @@ class Isa:
     cpuinfo: tuple[str, ...]
     includes: tuple[str, ...]
     cpus: str
+    good_for: str = ""
+    not_for: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A Nix system: GitHub's runner labels for its architecture and `os`, its title in documents, its `baseline` ISA.
+    """A Nix system: GitHub's runner labels for its architecture and `os`, its title in documents.
 
-    `baseline` is the ISA that every CPU of the system runs.
+    `baseline` is the ISA that every CPU of the system runs, `undecided` the ISA for users who do not know their CPU.
     """
 
     name: str
@@ -143,6 +146,7 @@ class System:
     os: str
     title: str
     baseline: str
+    undecided: str
 
 
 Row = TypeVar("Row")

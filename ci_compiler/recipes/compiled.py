@@ -17,7 +17,7 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.capabilities import sets_capabilities
-from ci_compiler.recipes.subject import Subject, fetch
+from ci_compiler.recipes.subject import Subject, fetch, switched_off
 from ci_compiler.recipes.work_arounds import Piece
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
@@ -264,3 +264,5 @@ def _long_description(subject: Subject) -> Iterator[str]:
         driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)
         yield f"- CUDA {subject.cell.cuda}, NVIDIA driver {driver} or newer"
     yield f"- CPU: {subject.isa.cpus}"
+    for off in switched_off(subject.spec, subject.cell, subject.package.name):
+        yield f"- Without {off}"

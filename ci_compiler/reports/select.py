@@ -16,6 +16,7 @@ from ci_compiler.hardware import CPU, Gpu
 from ci_compiler.hardware.machine import GpuDevice, Machine, driver_number, too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.recipes.subject import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, isa_order, offers, runs_with
@@ -71,8 +72,9 @@ class Answer:
 class Recommendation:
     """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU, or the whole machine.
 
-    `doubts` say what to check before `best` is installed. `runners_up` fit and differ from the best in one axis each.
-    `better` do not fit; if nothing fits, they are the nearest variants. `impossible`: no such machine exists.
+    `doubts` say what to check before `best` is installed, `without` what is switched off in it. `runners_up` fit
+    and differ from the best in one axis each. `better` do not fit; if nothing fits, they are the nearest variants.
+    `impossible`: no such machine exists.
     """
 
     best: Offer | None
@@ -80,6 +82,7 @@ class Recommendation:
     problems: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     runners_up: tuple[Noted, ...] = ()
     better: tuple[Noted, ...] = ()
     install: tuple[str, ...] = ()
@@ -92,6 +95,7 @@ class Recommendation:
             "problems": list(self.problems),
             "why": list(self.why),
             "doubts": list(self.doubts),
+            "without": list(self.without),
             "runners_up": [asdict(one.offer) | {"note": one.note} for one in self.runners_up],
             "better": [asdict(one.offer) | {"note": one.note} for one in self.better],
             "install": list(self.install),
@@ -122,12 +126,17 @@ def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) 
         problems=tuple(filled(text, best) for text in step.problems),
         why=tuple(filled(text, best) for text in (*several, *step.why)),
         doubts=tuple(filled(text, best) for text in step.doubts),
+        without=next((switched_off(spec, cell, wishes.package) for cell in cells if _is_of(cell, best)), ()),
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
         better=_better(step, anywhere, wishes),
         install=install(spec, shared_suffixes(cells), branch=best.branch, name=best.name, package=best.package)
         if best
         else (),
     )
+
+
+def _is_of(cell: Cell, offer: Offer | None) -> bool:
+    return offer is not None and cell.branch == offer.branch and offer.name in {one.name for one in cell.variants}
 
 
 def _facts(device: GpuDevice | None, driver: int, wishes: Wishes) -> dict[str, object]:

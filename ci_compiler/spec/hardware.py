@@ -65,6 +65,7 @@ class GpuRow:
         default=None,
         published=False,
     )
+    adds: Text | None = key("What it has that earlier ones lack, for documents.", default=None, published=False)
     tegra: bool | None = key(
         "Whether it is a Tegra GPU, which runs only code that is built for it; false if not given.",
         default=None,
@@ -88,6 +89,8 @@ class IsaRow:
     )
     includes: IsaNames | None = key("ISAs that its CPUs also run.", default=None, published=False)
     cpus: Text | None = key("The CPUs that have it, in words.", default=None, published=False)
+    good_for: Text | None = key("What its builds are good for, for documents.", default=None, published=False)
+    not_for: Text | None = key("What its builds are not good for.", default=None, published=False)
 
 
 @declared("hardware")

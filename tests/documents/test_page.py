@@ -74,7 +74,13 @@ def test_choosing(page: Page, address: str, bundled: Plan, gpu: str, cpu: str, d
     assert page.text("#answer .command pre").splitlines() == list(expected.install)
     assert cells(page, ".best") == 1
     shown = page.text("#answer").casefold()
-    for sentence in (*expected.problems, *expected.why, *expected.doubts, *(one.note for one in expected.better)):
+    for sentence in (
+        *expected.problems,
+        *expected.why,
+        *expected.doubts,
+        *expected.without,
+        *(one.note for one in expected.better),
+    ):
         assert sentence.casefold() in shown
     page.click("#answer .others summary")
     rows = page.run("[...document.querySelectorAll('.notes li')].map(row => row.innerText)")
@@ -91,6 +97,11 @@ def test_an_unknown_driver_is_amber_and_a_known_one_green(page: Page, address: s
     assert page.run("document.querySelector('#answer .tag').classList.contains('doubt')") is True
     page.fill("#driver", "580")
     assert page.run("document.querySelectorAll('#answer .doubt').length") == 0
+
+
+def test_what_is_switched_off_is_shown(page: Page, address: str) -> None:
+    page.open(f"{address}#gpu=GTX+1080&cpu=Zen+4&driver=580")
+    assert "Without cuDNN: convolutions" in page.text("#answer .why li.without")
 
 
 def test_workload_and_branch(page: Page, address: str) -> None:

@@ -118,6 +118,14 @@ def test_an_unknown_driver_is_a_doubt_and_a_known_one_is_not(bundled: Plan) -> N
     assert asked(bundled, "none", "Zen 4").doubts == ()
 
 
+def test_what_is_switched_off_is_said(bundled: Plan) -> None:
+    for package in ("pytorch", "torchaudio"):
+        cudnn, avx = asked(bundled, "GTX 1080", "Sandy Bridge", "580", package=package).without
+        assert cudnn.startswith("cuDNN: convolutions")
+        assert avx.startswith("FBGEMM, oneDNN and NNPACK")
+    assert asked(bundled, "RTX 4090", "Zen 4", "580").without == ()
+
+
 # Installing.
 
 

@@ -57,6 +57,7 @@ export function shownAnswer(choice) {
       { class: "why" },
       choice.why.map((text) => make("li", { text: sentence(text) })),
       choice.doubts.map((text) => make("li", { class: "doubt", text: sentence(text) })),
+      choice.without.map((text) => make("li", { class: "without", text: sentence(`without ${text}`) })),
     ),
     othersOf(choice.runners_up),
   ];

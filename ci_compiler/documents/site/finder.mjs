@@ -59,6 +59,9 @@ export function offerOf(data, at, package_) {
   };
 }
 
+/** What is switched off in a variant, with the consequences. */
+export const withoutOf = (data, offer) => data.without[data.cells[offer.at].without]?.[offer.package] ?? [];
+
 /** The commands that install a variant and its dependencies. */
 export function installOf(data, offer) {
   const { install, suffix } = data.cells[offer.at];
@@ -103,6 +106,7 @@ export function select(data, machine, wishes) {
     problems: said(step.problems),
     why: said(step.why, best),
     doubts: said(step.doubts, best),
+    without: best === null ? [] : withoutOf(data, best),
     runners_up: alike
       .filter(([at]) => runs.has(at) && asked(data.cells[at]))
       .map(([at, row]) => ({ ...offer(at), note: said(row, offer(at))[0] })),
