@@ -175,6 +175,7 @@ class Code(StrEnum):
     UNKNOWN_RECIPE = "unknown-recipe"
     UNKNOWN_REVISION = "unknown-revision"
     UNKNOWN_SHARD = "unknown-shard"
+    UNKNOWN_SUITE = "unknown-suite"
     UNKNOWN_SYSTEM = "unknown-system"
     UNKNOWN_TOOLKIT = "unknown-toolkit"
     UNKNOWN_VARIANT = "unknown-variant"

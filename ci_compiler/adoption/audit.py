@@ -166,9 +166,12 @@ def _impossible(this: Audit, one: Evaluation) -> Iterator[Finding]:
 
 
 def _gpus(this: Audit, one: Evaluation) -> list[Gpu]:
-    """The GPU architectures that a recipe builds for, in any notation."""
+    """The GPU architectures that a recipe builds for, in any notation; if it states none, that of its cell."""
     own = one.gpu_targets or tuple(re.split(r"[; ]+", one.exports.get("TORCH_CUDA_ARCH_LIST", "")))
     targets = own if any(own) else one.torch.gpu_targets if one.torch else ()
+    cell = this.cells.get(name_of(one.path))
+    if not any(targets) and cell and cell.gpu in this.spec.hardware.gpus:
+        return [this.spec.hardware.gpus[cell.gpu]]
     digits = {re.sub(r"\D", "", target.split("+")[0]) for target in targets}
     return [gpu for gpu in this.spec.hardware.gpus.values() if gpu.name.removeprefix("sm") in digits]
 

@@ -13,7 +13,6 @@ from ci_compiler.adoption.facts import Facts, PackageFacts, most_common
 from ci_compiler.adoption.guesses import Guessed
 from ci_compiler.adoption.names import Row
 from ci_compiler.adoption.reads import Elsewhere, Reads
-from ci_compiler.adoption.spec_forms import keys
 from ci_compiler.adoption.spec_text import GUESSED, BranchText, PackageText, SpecText
 from ci_compiler.hardware import Version
 from ci_compiler.spec.build import bundled_spec
@@ -188,7 +187,7 @@ def _package(fleet: Fleet, name: str, rows: Sequence[Row], matrix: Matrix | None
     if single:
         row["system"] = most_common([one.system for one in rows])
     row |= _usual_row(name, usual, fleet.facts.packages.get(name, PackageFacts()))
-    if fleet.reads[name].shared and not compiled and "shared" in keys("package"):
+    if fleet.reads[name].shared and not compiled:
         row["shared"] = fleet.reads[name].shared
     row |= {"needs": needs} if (needs := _needs(fleet, name, rows)) else {}
     row |= (

@@ -17,7 +17,6 @@ from typing import Any
 from ci_compiler.adoption.checkouts import AdoptedCheckout
 from ci_compiler.adoption.evaluator import recipe_folder, text_of
 from ci_compiler.adoption.names import ARM, parsed
-from ci_compiler.adoption.spec_forms import keys
 from ci_compiler.hardware import ALL, CPU, Hardware, Isa, Version
 from ci_compiler.hardware.features import UnknownFlagError, exceeds, refined
 from ci_compiler.spec.hardware import HardwareRows, merged
@@ -43,8 +42,6 @@ class Guessed:
 def guessed(checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> Guessed:
     """The hardware that the names and texts of recipes tell of."""
     names = list(parsed(checkouts))
-    if "hardware" not in keys("spec"):
-        return Guessed(hardware=hardware, declared={})
     cudas = dict.fromkeys(said.cuda for said, _ in names if said.cuda)
     declared: dict[str, dict[str, dict[str, Any]]] = {
         "toolkits": {cuda: _toolkit(cuda, hardware) for cuda in cudas if cuda not in hardware.toolkits},

@@ -1,9 +1,9 @@
 """The jobs that the compiled workflows run, with their dependencies, and the order in which to write them.
 
-The stages of a variant run in order: build, tests, publish. Within a cell, a package that needs another package starts
-when every stage of the other one has finished. A build's duration is the recorded one, else the spec's minutes. Those
-are for a builder with 32 cores: a builder with half the cores takes twice as long, and one with more cores is faster
-until it has as many cores as the package has compile jobs.
+The stages of a variant run in order: build, tests with their suites, publish. Within a cell, a package that needs
+another package starts when every stage of the other one has finished. A build's duration is the recorded one, else the
+spec's minutes. Those are for a builder with 32 cores: a builder with half the cores takes twice as long, and one with
+more cores is faster until it has as many cores as the package has compile jobs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, waits_for
 from ci_compiler.plan.simulation import TimedJob, tails
+from ci_compiler.plan.suites import Bench
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import Stage, StageKind, stages
 from ci_compiler.variant import variant_name
@@ -29,12 +30,13 @@ Recorded = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob(TimedJob):
-    """A job of the compiled workflows: a stage of a variant, in a cell of a shard."""
+    """A job of the compiled workflows: a stage of a variant, or a shard of a `suite` of the stage, in a cell."""
 
     shard: str
     cell: Cell
     variant: Variant
     stage: Stage
+    suite: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -95,26 +97,35 @@ class _Jobs:
 
         Returns the indexes of the stages that no other stage of the variant waits for.
         """
-        at: dict[Stage, int] = {}
-        waited: set[Stage] = set()
+        at: dict[Stage, tuple[int, ...]] = {}
+        waited: set[int] = set()
         for stage in self.stages:
             if stage in route.pools:
-                first = [other for other in self.first[stage] if other in at]
-                waited.update(first)
-                at[stage] = len(self.jobs)
+                needs = tuple(index for other in self.first[stage] for index in at.get(other, ()))
+                waited.update(needs)
                 pool = route.pools[stage]
-                self.jobs.append(
-                    PlannedJob(
-                        pool=pool.name,
-                        seconds=self._seconds(cell, variant, stage, pool),
-                        needs=tuple(at[other] for other in first) or waits,
-                        shard=shard.name,
-                        cell=cell,
-                        variant=variant,
-                        stage=stage,
-                    )
+                job = PlannedJob(
+                    pool=pool.name,
+                    seconds=self._seconds(cell, variant, stage, pool),
+                    needs=needs or waits,
+                    shard=shard.name,
+                    cell=cell,
+                    variant=variant,
+                    stage=stage,
                 )
-        return tuple(index for stage, index in at.items() if stage not in waited)
+                self.jobs.append(job)
+                at[stage] = self._add_suites(job, route)
+        return tuple(index for indexes in at.values() for index in indexes if index not in waited)
+
+    def _add_suites(self, test: PlannedJob, route: Route) -> tuple[int, ...]:
+        """Adds the shards of the suites after `test`, the last job. Returns the indexes of the stage's last jobs."""
+        last = len(self.jobs) - 1
+        for suite in self.spec.packages[test.variant.package].suites.values():
+            pool = route.suites.get(Bench(suite.stage, suite.gpus))
+            if pool and suite.stage is test.stage:
+                job = replace(test, pool=pool.name, seconds=suite.minutes * 60, needs=(last,), suite=suite.name)
+                self.jobs += [job] * suite.shards
+        return tuple(range(last + 1, len(self.jobs))) or (last,)
 
     def _seconds(self, cell: Cell, variant: Variant, stage: Stage, pool: Pool) -> int:
         if stage.kind is not StageKind.BUILD:

@@ -8,7 +8,7 @@ in one run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ci_compiler.codes import Code
@@ -17,6 +17,7 @@ from ci_compiler.hardware import CPU
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
+from ci_compiler.plan.suites import suite_jobs
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD, Stage, StageKind, TestPolicy, stage_of, stages
 from ci_compiler.variant import cuda_tag, python_tag
@@ -70,6 +71,11 @@ def stages_of(spec: Spec) -> tuple[Stage, ...]:
     return tuple(stage for stage in stages() if spec.tests.get(stage) is not TestPolicy.NEVER)
 
 
+def jobs_by_package(spec: Spec) -> dict[str, int]:
+    """The number of jobs of a variant, by package: its stages, and the shards of its test suites."""
+    return {name: len(stages_of(spec)) + count for name, count in suite_jobs(spec).items()}
+
+
 def waits_for(spec: Spec, stage: Stage) -> tuple[Stage, ...]:
     """The stages of the same variant that a job of `stage` waits for."""
     if stage.kind is StageKind.BUILD:
@@ -98,10 +104,11 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
     for part in zip(cells, routes, strict=True):
         cell = part[0]
         groups.setdefault((cell.branch, cell.cuda, _LISTED if cell.listed else cell.gpu), []).append(part)
+    jobs = jobs_by_package(spec)
     found: list[Shard] = []
     too_large: list[Finding] = []
     for (branch, _, target), parts in groups.items():
-        made = _split(spec, branch, target, parts)
+        made = _split(spec, jobs, branch, target, parts)
         found += made
         too_large += [_too_large(spec, shard) for shard in made if shard.jobs > limit("jobs").gate]
     if too_large:
@@ -109,14 +116,14 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
     return tuple(found)
 
 
-def _split(spec: Spec, branch: str, target: str, parts: list[Part]) -> list[Shard]:
+def _split(spec: Spec, jobs: Mapping[str, int], branch: str, target: str, parts: list[Part]) -> list[Shard]:
     """The coarsest split whose shards are all within the limit, or the finest if there is none."""
     made: list[Shard] = []
     for key_of in _listed_splits() if target == _LISTED else _SPLITS:
         by_key: dict[tuple[str, ...], list[Part]] = {}
         for part in parts:
             by_key.setdefault(key_of(part[0]), []).append(part)
-        made = [_shard(spec, branch, target, key, tuple(group)) for key, group in by_key.items()]
+        made = [_shard(spec, jobs, branch, target, key, tuple(group)) for key, group in by_key.items()]
         if all(shard.jobs <= limit("jobs").gate for shard in made):
             break
     return made
@@ -130,7 +137,9 @@ def _listed_splits() -> Iterator[Callable[[Cell], tuple[str, ...]]]:
     yield lambda cell: (job_id(cell).lower(),)
 
 
-def _shard(spec: Spec, branch: str, target: str, key: tuple[str, ...], cells: tuple[Part, ...]) -> Shard:
+def _shard(
+    spec: Spec, jobs: Mapping[str, int], branch: str, target: str, key: tuple[str, ...], cells: tuple[Part, ...]
+) -> Shard:
     cell = cells[0][0]
     several = cell.cuda and len(spec.branches[branch].toolkits) > 1
     toolkit = [cuda_tag(cell.cuda)] if several else []
@@ -141,7 +150,7 @@ def _shard(spec: Spec, branch: str, target: str, key: tuple[str, ...], cells: tu
         branch=branch,
         cuda=cell.cuda,
         gpu=cell.gpu,
-        jobs=OWN_JOBS + len(stages_of(spec)) * sum(len(cell.variants) for cell, _ in cells),
+        jobs=OWN_JOBS + sum(jobs[variant.package] for cell, _ in cells for variant in cell.variants),
         cells=cells,
     )
 

@@ -25,6 +25,7 @@ from ci_compiler.spec.forms import (
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.recipe_keys import RecipeKeys
 from ci_compiler.spec.smoke import Smoke
+from ci_compiler.spec.suites import Suite, SuiteName
 from ci_compiler.variant import recipe_path
 
 
@@ -256,6 +257,11 @@ class Package(RecipeKeys):
     )
     command: Command | None = key(default=None, published=False)
     smoke: Smoke | None = key(default=None, published=False)
+    suites: Mapping[SuiteName, Suite] = key(
+        "Test suites, by name, which run after the smoke test.",
+        examples=[{"ops": {"command": "python -m pytest --junitxml=report.xml", "minutes": 30, "junit": "report.xml"}}],
+        default={},
+    )
 
     def on(self, branch: str) -> bool:
         """Whether `branch` has the package."""

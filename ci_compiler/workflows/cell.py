@@ -59,6 +59,6 @@ def _job(spec: Spec, package: Package) -> CallJob:
         with_={"name": variant_name(package.name, expression("inputs.cell"))}
         | {key: expression(f"inputs.{key}") for key in passed}
         | {key: variant_name(package.name, expression(f"inputs.{key}")) for key in variant.neighbour_inputs(spec)}
-        | variant.titles(spec, package),
+        | variant.package_values(spec, package),
         secrets=variant.secret_passed(spec),
     )

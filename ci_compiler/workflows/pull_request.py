@@ -61,10 +61,17 @@ def workflow(spec: Spec) -> Workflow:
     )
 
 
-def legs(cells: Sequence[tuple[Cell, Route]], *, listed: bool = False) -> list[dict[str, Any]]:
+def legs(spec: Spec, cells: Sequence[tuple[Cell, Route]], *, listed: bool = False) -> list[dict[str, Any]]:
     """The legs of the matrix of the job `CELLS`, or of `LISTED`: each cell with the machines of its stages."""
-    key = "name" if listed else "cell"
-    return [{key: cell.suffix, **variant.machines(route)} for cell, route in cells if bool(cell.listed) is listed]
+    return [
+        {
+            "name" if listed else "cell": cell.suffix,
+            **variant.machines(route),
+            **(variant.package_values(spec, spec.packages[cell.variants[0].package]) if listed else {}),
+        }
+        for cell, route in cells
+        if bool(cell.listed) is listed
+    ]
 
 
 def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
@@ -81,7 +88,7 @@ def _calls(spec: Spec, name: str, output: str) -> CallJob:
     """The job that builds the legs in `output`: cells, or variants that fit no axis."""
     subject: dict[str, Node] = {"cell": expression("matrix.cell"), "chosen": CHOSEN}
     if name == LISTED:
-        subject = {"name": expression("matrix.name")}
+        subject = {name: expression(f"matrix.{name}") for name in ("name", *variant.package_inputs(spec))}
     return CallJob(
         name=expression(f"matrix.{next(iter(subject))}"),
         needs=SELECT,

@@ -128,7 +128,7 @@ def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, CallJob]:
             if_=expression(f"contains(fromJSON(needs.{SELECT}.outputs.cells), '{cell.suffix}')"),
             uses=_CALLED[bool(cell.listed)],
             permissions=permissions,
-            with_={**_subject(cell), **shared, **machines[id(route)], **variant.neighbours(cell, route)},
+            with_={**_subject(spec, cell), **shared, **machines[id(route)], **variant.neighbours(cell, route)},
             secrets=secrets,
         )
         for cell, route in shard.cells
@@ -139,5 +139,7 @@ _CALLED = {False: local(CELL), True: local(VARIANT)}
 """The workflow that builds a cell, by whether the cell is that of a listed variant."""
 
 
-def _subject(cell: Cell) -> dict[str, Node]:
-    return {"name": cell.listed} if cell.listed else {"cell": cell.suffix, "chosen": CHOSEN}
+def _subject(spec: Spec, cell: Cell) -> dict[str, Node]:
+    if not cell.listed:
+        return {"cell": cell.suffix, "chosen": CHOSEN}
+    return {"name": cell.listed, **variant.package_values(spec, spec.packages[cell.variants[0].package])}

@@ -1,6 +1,7 @@
 """`variant.yml`: the stages of one variant, called by `cell.yml`.
 
-build -> cpu-test and gpu-test -> publish. A stage that no pool runs is passed no machine and shows as skipped. The
+build -> cpu-test and gpu-test -> publish. A stage that no pool runs is passed no machine and shows as skipped. Test
+suites follow the test of their stage, in a matrix job for each kind of machine that they need. The
 manifest and the log of a build reach the tests and publishing as one artifact. The closure travels through the binary
 cache, or stays in the builder's store.
 
@@ -12,6 +13,7 @@ that need it (https://github.com/actions/runner/issues/491 and 2205).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +21,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import stages_of, waits_for
+from ci_compiler.plan.suites import Bench, benches, legs, longest_minutes
 from ci_compiler.spec.model import Package, RunsOn, Spec
 from ci_compiler.stages import Stage, StageKind
 from ci_compiler.workflows.common import FORK_GUARD, expression, runs_on
@@ -53,6 +56,9 @@ MANIFEST = f"build-output/{MANIFEST_FILE}"
 RESULT = "result.json"
 """The file that a test writes beside its log, for the table at the end of a run."""
 
+SUITE_RESULT = "suite.json"
+"""The file that a test suite writes beside its log, for the same table."""
+
 PUBLISHED = "published.json"
 """The file that publishing writes about its result, for the same table."""
 
@@ -66,7 +72,11 @@ def workflow(spec: Spec) -> Workflow:
     return Workflow(
         name="variant",
         on={"workflow_call": {"inputs": _inputs(spec), "secrets": secret_input(spec)}},
-        jobs={stage.name: makers[stage.kind](spec, stage) for stage in stages_of(spec)},
+        jobs={
+            name: job
+            for stage in stages_of(spec)
+            for name, job in ((stage.name, makers[stage.kind](spec, stage)), *_suites(spec, stage))
+        },
     )
 
 
@@ -79,8 +89,20 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "again": input_node("Whether even what shows as published is.", "boolean"),
         **machine_inputs(spec),
         **neighbour_inputs(spec),
-        **title_inputs(spec),
+        **package_inputs(spec),
     }
+
+
+def package_inputs(spec: Spec) -> dict[str, Node]:
+    """The inputs that depend on the package alone: the names of jobs, and the legs of test suites."""
+    suites = {one.job: input_node(f"The shards of {one.title}, as JSON.") for one in benches(spec.packages.values())}
+    return title_inputs(spec) | suites
+
+
+def package_values(spec: Spec, package: Package) -> dict[str, str]:
+    """The values of `package_inputs` for `package`."""
+    suites = {one.job: json.dumps(legs(package, one)) for one in benches(spec.packages.values())}
+    return titles(spec, package) | suites
 
 
 def title_inputs(spec: Spec) -> dict[str, Node]:
@@ -116,7 +138,7 @@ def neighbours(cell: Cell, route: Route) -> dict[str, str]:
     return {_neighbour_input(stage): suffix for stage, suffix in route.beside(cell).items()}
 
 
-def _machine_input(stage: Stage) -> str:
+def _machine_input(stage: Stage | str) -> str:
     return f"{stage}-on"
 
 
@@ -126,15 +148,23 @@ def _neighbour_input(stage: Stage) -> str:
 
 def machine_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that state where each stage runs; a test that no pool runs is passed none."""
-    return {
+    stages: dict[str, Node] = {
         _machine_input(stage): input_node(f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
         for stage in stages_of(spec)
     }
+    suites: dict[str, Node] = {
+        _machine_input(one.machine): input_node(f"Where {one.title} run, as JSON for runs-on.", required=False)
+        for one in benches(spec.packages.values())
+        if one.gpus > 1
+    }
+    return stages | suites
 
 
 def machines(route: Route) -> dict[str, str]:
     """The values of `machine_inputs` for a cell; a stage that no pool runs has none."""
-    return {_machine_input(stage): _runs_on_json(pool.runs_on) for stage, pool in route.pools.items()}
+    wide = {one.machine: pool for one, pool in route.suites.items() if one.gpus > 1}
+    pools = {stage.name: pool for stage, pool in route.pools.items()} | wide
+    return {_machine_input(name): _runs_on_json(pool.runs_on) for name, pool in pools.items()}
 
 
 @lru_cache(maxsize=1024)
@@ -196,24 +226,58 @@ def _test(spec: Spec, stage: Stage) -> Job:
     passed = [_passed(other) for other in waits if other.is_test]
     conditions = (BUILT, f"inputs.{_machine_input(stage)} != ''", FORK_GUARD, *passed)
     env = {"BESIDE": expression(f"inputs.{_neighbour_input(stage)}")} if stage.neighbour else None
-    beside = ' --beside "$BESIDE"' if stage.neighbour else ""
     steps: list[Step] = [
-        checkout(expression("inputs.commit")),
-        FETCH_MANIFEST,
-        RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"'),
-        RunStep(
-            name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
-            env=env,
-            run=f"ci-runner fetch {MANIFEST}{beside}",
-        ),
+        *_before_test(spec, stage, env),
         RunStep(name="Test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
         _keep("Keep the report", stage.name, "test-output/"),
     ]
     return _job(spec, stage, *conditions, needs=[other.name for other in waits], steps=steps)
 
 
+def _before_test(spec: Spec, stage: Stage, env: Mapping[str, str] | None = None) -> Iterator[Step]:
+    """The steps that bring what was built to a machine that tests it; `env` names the second variant, if any."""
+    yield checkout(expression("inputs.commit"))
+    yield FETCH_MANIFEST
+    yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
+    yield RunStep(
+        name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
+        env=env,
+        run=f"ci-runner fetch {MANIFEST}" + (' --beside "$BESIDE"' if env else ""),
+    )
+
+
+def _suites(spec: Spec, stage: Stage) -> Iterator[tuple[str, Job]]:
+    """The jobs of the test suites of `stage`, by id: one leg for each shard of a suite of the package."""
+    for bench in benches(spec.packages.values()):
+        if bench.stage is stage:
+            yield bench.job, _suite_job(spec, bench)
+
+
+def _suite_job(spec: Spec, bench: Bench) -> Job:
+    stage, machine = bench.stage, f"inputs.{_machine_input(bench.machine)}"
+    test = RunStep(
+        name="Run the suite",
+        env={"SUITE": expression("matrix.suite"), "SHARD": expression("matrix.shard")},
+        run=f'ci-runner suite "$NAME" --suite "$SUITE" --shard "$SHARD" --manifest {MANIFEST} --out test-output',
+    )
+    keep = _keep("Keep the report", f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
+    conditions = (f"needs.{stage}.result == 'success'", f"inputs.{bench.job} != '[]'", f"{machine} != ''", FORK_GUARD)
+    return Job(
+        name=bench.title,
+        needs=["build", stage.name],
+        if_=expression(" && ".join(["!cancelled()", *conditions])),
+        strategy={"fail-fast": False, "matrix": {"include": expression(f"fromJSON(inputs.{bench.job})")}},
+        runs_on=expression(f"fromJSON({machine})"),
+        timeout_minutes=longest_minutes(spec, bench),
+        permissions=READ,
+        env={"NAME": NAME, "BRANCH": expression("inputs.branch")},
+        steps=[*_before_test(spec, stage), test, keep],
+    )
+
+
 def _publish(spec: Spec, stage: Stage) -> Job:
     tests = [test for test in waits_for(spec, stage) if test.is_test]
+    suites = [one for one in benches(spec.packages.values()) if one.stage in tests]
     events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
     on_branch = "github.ref == format('refs/heads/{0}', inputs.branch)"
     publish = RunStep(
@@ -228,8 +292,8 @@ def _publish(spec: Spec, stage: Stage) -> Job:
     return _job(
         spec,
         stage,
-        *("inputs.publish", events, on_branch, BUILT, *map(_passed, tests)),
-        needs=["build", *(test.name for test in tests)],
+        *("inputs.publish", events, on_branch, BUILT, *map(_passed, tests), *map(_suites_passed, suites)),
+        needs=["build", *(test.name for test in tests), *(one.job for one in suites)],
         environment=spec.publish.environment,
         concurrency={"group": f"publish-{expression('inputs.branch')}-{NAME}", "cancel-in-progress": False},
         steps=[checkout(expression("inputs.branch"), history=True, credentials=True), FETCH_MANIFEST, publish, keep],
@@ -240,6 +304,12 @@ def _passed(test: Stage) -> str:
     """An expression that is true if `test` succeeded, or was skipped because no pool runs it."""
     skipped = f"needs.{test}.result == 'skipped' && inputs.{_machine_input(test)} == ''"
     return f"(needs.{test}.result == 'success' || ({skipped}))"
+
+
+def _suites_passed(bench: Bench) -> str:
+    """An expression that is true if the suites of `bench` succeeded, if there are none, or if no pool runs them."""
+    absent = f"inputs.{bench.job} == '[]' || inputs.{_machine_input(bench.machine)} == ''"
+    return f"(needs.{bench.job}.result == 'success' || (needs.{bench.job}.result == 'skipped' && ({absent})))"
 
 
 def _keep(name: str, stage: str, path: str) -> UsesStep:

@@ -48,7 +48,9 @@ def test_each_branch_comes_back_and_nothing_changes(
         assert git(folder, "status", "--porcelain", "--", ".flox") == ""
         assert ci("--check") == 0
         assert ci("recipes", "--check") == 0
+        capsys.readouterr()
         assert ci("forecast") == 0
+        assert f"{SPEC}:4: guessed, and so is what follows from it" in capsys.readouterr().err
         assert ci("audit", ".") == 0
 
 

@@ -43,9 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         files = {f"{folder}/{Path(path).name}": text for path, text in files.items()}
         place = Territory(folder=folder, patterns=FLOX.patterns)
     count = sum(path.endswith(".nix") for path in files)
-    what = (
-        f"{counted(count, 'recipe')} of {branch}{' and their .gitattributes' * bool(count)} from {spec.document.file}"
-    )
+    made = f"{counted(count, 'recipe')} of {branch} and their .gitattributes" if count else f"no recipes of {branch}"
+    what = f"{made} from {spec.document.file}"
     command = ["ci-compile", "recipes"]
     return write_or_check(arguments, command, root, files, [place], lambda counts: print(f"{what}: {counts}"))
 
