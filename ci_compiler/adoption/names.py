@@ -8,7 +8,8 @@ package of its own. No name is lost.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +18,10 @@ from ci_compiler.adoption.evaluator import name_of, text_of
 from ci_compiler.adoption.exclusions import Key
 from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.hardware import ALL, CPU, Hardware
+from ci_compiler.plan.limits import limit
 from ci_compiler.plan.rules import RULES
+from ci_compiler.plan.sharding import OWN_JOBS
+from ci_compiler.stages import stages
 from ci_compiler.variant import VariantName
 
 _PYTHON = re.compile(r"3\.(9|1[0-5])")  # what a spec can hold (`spec.forms.Python`)
@@ -66,7 +70,22 @@ def rows_of(checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> list[Ro
     """A row for each recipe, in the order of `checkouts`; `hardware` includes what is guessed."""
     rows = [_row(checkout.branch, path, hardware) for checkout in checkouts for path in checkout.recipes]
     packages = {row.package for row in rows if not row.listed}
-    return [_placed(row, packages) if row.listed else row for row in rows]
+    return _spread(_placed(row, packages) if row.listed else row for row in rows)
+
+
+def _spread(rows: Iterable[Row]) -> list[Row]:
+    """`rows`, with those of cells that have more packages than one workflow file has jobs for listed by name."""
+    found = list(rows)
+    most = (limit("jobs").gate - OWN_JOBS) // len(stages())
+    held = Counter(_cell(row) for row in found if not row.listed)
+    return [
+        replace(row, listed=True, python="", cuda="", gpu="", isa="") if held[_cell(row)] > most else row
+        for row in found
+    ]
+
+
+def _cell(row: Row) -> tuple[str, ...]:
+    return row.branch, row.python, row.cuda, row.gpu, row.isa
 
 
 def parsed(checkouts: Sequence[AdoptedCheckout]) -> Iterator[tuple[VariantName, Path]]:

@@ -25,6 +25,8 @@ from ci_compiler.adoption.spec_yaml import flow, scalar
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.hardware import CPU, tables
+from ci_compiler.plan.limits import limit
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.build import BUNDLED, bundled_spec, parse_spec
@@ -694,3 +696,12 @@ def test_a_folder_whose_name_is_not_a_branch_name_is_refused(
     root = folder_of(tmp_path / "my recipes", {"a": "1"})
     assert ci(str(root)) == 2
     assert "'my recipes' is not a branch name" in capsys.readouterr().err
+
+
+@needs_nix
+def test_a_cell_of_more_packages_than_a_workflow_has_jobs_is_listed_by_name(tmp_path: Path) -> None:
+    texts = {f"tool{index}-python313-cpu-avx2": "{ hello }: hello\n" for index in range(80)}
+    found = adopt([folder_of(tmp_path, texts, "main")])
+    assert found.complete
+    assert all(cell.listed for cell in found.judged.cells)
+    assert max(shard.jobs for shard in plan(found.spec).shards) <= limit("jobs").gate
