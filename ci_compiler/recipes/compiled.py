@@ -30,7 +30,7 @@ _CAPABILITY = "gpuArchSM"
 
 _JOBS = """\
 # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
-((NIX_BUILD_CORES < MAX_JOBS ? (MAX_JOBS = NIX_BUILD_CORES) : (NIX_BUILD_CORES = MAX_JOBS)))"""
+: $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))"""
 """Shell code after `MAX_JOBS` is set. nixpkgs' setup script sets NIX_BUILD_CORES to 1 or more."""
 
 _PACKAGE = re.compile(r"@(pkgs(?:\.[A-Za-z_][A-Za-z0-9_'-]*)+)@")

@@ -124,13 +124,17 @@ def test_jaxlib_takes_its_architecture_from_the_general_switch(tmp_path: Path) -
 LLAMA = {"set": "top", "arguments": {"rpcSupport": True}, "cmake-flags": ["-DCMAKE_CUDA_ARCHITECTURES=@sm@"]}
 
 
-@pytest.mark.parametrize(("cores", "jobs"), [("8", "8"), ("24", "24"), ("96", "24")])
-def test_a_build_runs_as_many_compilers_as_cores_and_jobs_allow(tmp_path: Path, cores: str, jobs: str) -> None:
+@pytest.mark.parametrize(
+    ("cores", "jobs", "shell"), [("8", "8", "bash"), ("24", "24", "bash"), ("96", "24", "bash"), ("96", "24", "sh")]
+)
+def test_a_build_runs_as_many_compilers_as_cores_and_jobs_allow(
+    tmp_path: Path, cores: str, jobs: str, shell: str
+) -> None:
     spec = spec_with({"pytorch": TORCH, "flash-attn": {"needs": ["pytorch"], "jobs": 24}})
     code = evaluated(spec, f"flash-attn-{CPU}", tmp_path)["recorded"]["preConfigure"]
     script = f"set -eu; CXXFLAGS= CFLAGS=\n{code}\nenv"
     env = {"NIX_BUILD_CORES": cores, "PATH": os.environ["PATH"]}
-    ended = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=True)
+    ended = subprocess.run([shell, "-c", script], env=env, capture_output=True, text=True, check=True)
     assert {f"MAX_JOBS={jobs}", f"NIX_BUILD_CORES={jobs}"} <= set(ended.stdout.splitlines())
 
 
