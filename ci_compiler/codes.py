@@ -77,6 +77,7 @@ class Code(StrEnum):
     IMPOSSIBLE_MACHINE = "impossible-machine"
     IN_THE_WAY = "in-the-way"
     ISA_SYSTEM = "isa-system"
+    JOBS_EXCEED_MEMORY = "jobs-exceed-memory", Severity.WARNING
     LABEL_SET = "label-set", Severity.WARNING
     MISSING_BRANCH = "missing-branch"
     MISSING_GPU = "missing-gpu"

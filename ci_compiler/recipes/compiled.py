@@ -17,7 +17,7 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.capabilities import sets_capabilities
-from ci_compiler.recipes.subject import Subject, fetch
+from ci_compiler.recipes.subject import Subject, fetch, switched_off
 from ci_compiler.recipes.work_arounds import Piece
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.spec.presets import handed_on
@@ -28,6 +28,11 @@ NIXPKGS = "NixOS/nixpkgs"
 
 _CAPABILITY = "gpuArchSM"
 """The name that a recipe gives to the capability."""
+
+_JOBS = """\
+# The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
+: $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))"""
+"""Shell code after `MAX_JOBS` is set. nixpkgs' setup script sets NIX_BUILD_CORES to 1 or more."""
 
 _PACKAGE = re.compile(r"@(pkgs(?:\.[A-Za-z_][A-Za-z0-9_'-]*)+)@")
 """A text that stands for a package of nixpkgs."""
@@ -229,6 +234,8 @@ def _pre_configure(subject: Subject) -> Iterator[str]:
     yield 'export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"'
     for key, value in subject.override.environment.items():
         yield nix.escape_lines(f"export {key}={shlex.quote(fill(str(value), subject.values))}")
+    if "MAX_JOBS" in subject.override.environment:
+        yield _JOBS
     for piece in subject.pieces:
         exports = [f"export {key}={fill(value, subject.values)}" for key, value in piece.exports.items()]
         if exports or piece.pre_configure:
@@ -271,3 +278,5 @@ def _long_description(subject: Subject) -> Iterator[str]:
         driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)
         yield f"- CUDA {subject.cell.cuda}, NVIDIA driver {driver} or newer"
     yield f"- CPU: {subject.isa.cpus}"
+    for off in switched_off(subject.spec, subject.cell, subject.package.name):
+        yield f"- Without {off}"

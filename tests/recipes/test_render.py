@@ -70,11 +70,13 @@ def test_each_recipe_evaluates_to_what_the_matrix_says(evaluated: dict[str, dict
             assert set(isa.flags) <= set(one.flags["CXXFLAGS"])
             assert set(isa.flags) <= set(one.flags["CFLAGS"])
             assert one.required_system_features == ("big-parallel",)
-            assert one.ninja_flags == ("-j32",)
+            assert one.ninja_flags == ()
             assert one.max_jobs == "32"
             assert one.passthru["cpuISA"] == cell.isa
             assert bool(one.config.get("allowBroken")) == branch.allow_broken
             assert one.config["allowUnfree"] is True
+            assert ("Without cuDNN" in one.long_description) == (cell.gpu == "sm61")
+            assert ("Without FBGEMM, oneDNN and NNPACK" in one.long_description) == (cell.isa == "avx")
             if variant.package in branch.sources:
                 assert one.version == branch.versions[variant.package]
             if cell.gpu == CPU:

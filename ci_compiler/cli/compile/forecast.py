@@ -12,7 +12,7 @@ from ci_compiler.files.atomic import cannot_write
 from ci_compiler.plan.limits import limit
 from ci_compiler.reports.forecast import NO_HISTORY, Forecast, forecast, pool_table
 from ci_compiler.reports.history import read_history
-from ci_compiler.units import duration, machine_hours
+from ci_compiler.units import duration, machine_hours, size
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,6 +66,8 @@ def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
     yield "one shard", f"up to {duration(found.shards[slowest])} ({slowest})"
     one = found.pull_request
     yield "pull request", f"up to {duration(one.seconds)} ({len(one.cells)} cells of {one.branch})"
+    for package, memory in found.memory.items():
+        yield "memory", f"{size(memory)} in the largest recorded build of {package}"
     if found.capabilities:
         gpus = ", ".join(found.capabilities)
         count = f"{sum(found.capabilities.values()):,} variants"
@@ -82,6 +84,7 @@ def _as_json(found: Forecast) -> dict[str, Any]:
     return {
         "variants": found.variants,
         "measured": found.measured,
+        "memory": dict(found.memory),
         "jobs": len(found.jobs),
         "seconds": found.seconds,
         "pools": [
