@@ -11,7 +11,7 @@ import difflib
 import fcntl
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.git import EntryKind
 
 MARK = "Compiled by ci-compile"
 """The mark in the first line of every compiled file, after the comment sign of its format."""
@@ -134,18 +135,30 @@ def is_ours(path: Path) -> bool:
 
 def obstacle(root: Path, path: str) -> str:
     """Why no file can be written at `path`, because of what is there or in a folder above; '' if one can."""
+    return obstacle_among(lambda one: _kind(root / one), path)
+
+
+def obstacle_among(kind_at: Callable[[str], EntryKind], path: str) -> str:
+    """As `obstacle`, in a tree in which `kind_at` knows what is at a path."""
     for parent in reversed(PurePosixPath(path).parents[:-1]):
-        folder = root / parent
-        if folder.is_symlink():
-            return f"its folder {parent} is a symbolic link, which ci-compile does not write through"
-        if folder.exists() and not folder.is_dir():
-            return f"its folder {parent} is a file"
-    target = root / path
-    if target.is_symlink():
-        return "is a symbolic link, which ci-compile does not write through"
-    if target.is_dir():
-        return "is a directory"
-    return "is not a regular file" if target.exists() and not target.is_file() else ""
+        if (kind := kind_at(str(parent))) not in {EntryKind.NOTHING, EntryKind.FOLDER}:
+            return f"its folder {parent} is a {kind}{_through(kind)}"
+    kind = kind_at(path)
+    return "" if kind in {EntryKind.NOTHING, EntryKind.FILE} else f"is a {kind}{_through(kind)}"
+
+
+def _through(kind: EntryKind) -> str:
+    return ", which ci-compile does not write through" if kind is EntryKind.LINK else ""
+
+
+def _kind(path: Path) -> EntryKind:
+    if path.is_symlink():
+        return EntryKind.LINK
+    if path.is_dir():
+        return EntryKind.FOLDER
+    if path.is_file():
+        return EntryKind.FILE
+    return EntryKind.OTHER if path.exists() else EntryKind.NOTHING
 
 
 # Comparing.
