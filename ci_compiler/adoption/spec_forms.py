@@ -18,6 +18,12 @@ def fits(definition: str, text: str, *keys: str) -> bool:
     return re.search(rule["pattern"], text) is not None and len(text) <= rule.get("maxLength", len(text))
 
 
+def keys(definition: str) -> frozenset[str]:
+    """The keys of the schema's `definition`; `spec` is the whole file."""
+    whole = schema()
+    return frozenset((whole if definition == "spec" else whole["$defs"][definition])["properties"])
+
+
 def sri(text: str) -> str:
     """A SHA-256 hash in SRI form, given in that, in Nix's base 32, hexadecimal or base 64; '' for anything else."""
     digits = text.removeprefix("sha256:").removeprefix("sha256-")

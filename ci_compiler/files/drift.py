@@ -11,7 +11,8 @@ import difflib
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import stat
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -31,16 +32,20 @@ _OURS = re.compile(rb"(?:#|//|;|<!--) " + re.escape(MARK.encode()) + rb"\b")
 
 
 class Territory(NamedTuple):
-    """A folder, from the root of the repository, that changes in one step, and the patterns of compiled files in it."""
+    """A folder, from the root of the repository, that changes in one step, and the patterns of compiled files in it.
+
+    `kept` are files in it that are not compiled, by path from the root: they stay, even those with the mark.
+    """
 
     folder: str
     patterns: tuple[str, ...]
+    kept: frozenset[str] = frozenset()
 
     def may_hold(self, path: str) -> bool:
         """Whether `path`, from the repository's root, can be a compiled file."""
         pure = PurePosixPath(path)
         own = (PurePosixPath(self.folder) / pattern for pattern in self.patterns)
-        return any(len(pure.parts) == len(one.parts) and pure.match(str(one)) for one in own)
+        return path not in self.kept and any(len(pure.parts) == len(one.parts) and pure.match(str(one)) for one in own)
 
 
 GITHUB = Territory(
@@ -135,14 +140,17 @@ def is_ours(path: Path) -> bool:
 
 def obstacle(root: Path, path: str) -> str:
     """Why no file can be written at `path`, because of what is there or in a folder above; '' if one can."""
-    return obstacle_among(lambda one: _kind(root / one), path)
+    return obstacle_among(lambda one: _kind(f"{root}/{one}"), path)
 
 
 def obstacle_among(kind_at: Callable[[str], EntryKind], path: str) -> str:
     """As `obstacle`, in a tree in which `kind_at` knows what is at a path."""
-    for parent in reversed(PurePosixPath(path).parents[:-1]):
-        if (kind := kind_at(str(parent))) not in {EntryKind.NOTHING, EntryKind.FOLDER}:
-            return f"its folder {parent} is a {kind}{_through(kind)}"
+    folder, rest = "", path
+    while "/" in rest:
+        name, _, rest = rest.partition("/")
+        folder = f"{folder}/{name}" if folder else name
+        if (kind := kind_at(folder)) not in {EntryKind.NOTHING, EntryKind.FOLDER}:
+            return f"its folder {folder} is a {kind}{_through(kind)}"
     kind = kind_at(path)
     return "" if kind in {EntryKind.NOTHING, EntryKind.FILE} else f"is a {kind}{_through(kind)}"
 
@@ -151,14 +159,15 @@ def _through(kind: EntryKind) -> str:
     return ", which ci-compile does not write through" if kind is EntryKind.LINK else ""
 
 
-def _kind(path: Path) -> EntryKind:
-    if path.is_symlink():
-        return EntryKind.LINK
-    if path.is_dir():
-        return EntryKind.FOLDER
-    if path.is_file():
-        return EntryKind.FILE
-    return EntryKind.OTHER if path.exists() else EntryKind.NOTHING
+def _kind(path: str) -> EntryKind:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return EntryKind.NOTHING
+    return _KINDS.get(stat.S_IFMT(mode), EntryKind.OTHER)
+
+
+_KINDS = {stat.S_IFLNK: EntryKind.LINK, stat.S_IFDIR: EntryKind.FOLDER, stat.S_IFREG: EntryKind.FILE}
 
 
 # Comparing.
@@ -171,8 +180,7 @@ def _compare(root: Path, files: Mapping[str, str], territories: Sequence[Territo
     removed = [
         FileChange(path=path, before=before, after=None)
         for territory in territories
-        for path, before in _ours(root, territory)
-        if path not in files
+        for path, before in _ours(root, territory, files)
     ]
     return tuple(sorted([*removed, *(one for one in found if isinstance(one, FileChange))]))
 
@@ -198,12 +206,12 @@ def _in_the_way(path: str, message: str) -> Finding:
     return Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=message)
 
 
-def _ours(root: Path, territory: Territory) -> Iterator[tuple[str, str]]:
-    """The compiled files in `territory`, with their text."""
+def _ours(root: Path, territory: Territory, but: Container[str] = ()) -> Iterator[tuple[str, str]]:
+    """The compiled files in `territory`, with their text, without those in `but`."""
     for pattern in territory.patterns:
         for file in sorted((root / territory.folder).glob(pattern)):
             path = file.relative_to(root).as_posix()
-            if is_ours(file) and not obstacle(root, path):
+            if path not in but and path not in territory.kept and is_ours(file) and not obstacle(root, path):
                 yield path, file.read_text("utf-8", errors="replace")
 
 

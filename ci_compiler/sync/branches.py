@@ -7,39 +7,49 @@ Checkouts, their indexes and uncommitted work are never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
-from ci_compiler.files.drift import FLOX, GITHUB, marked, obstacle_among
+from ci_compiler.files.drift import FLOX, GITHUB, Territory, marked, obstacle_among
 from ci_compiler.git import EntryKind, Git
 from ci_compiler.spec.model import Spec
 
-TERRITORIES = (GITHUB, FLOX)
+WRITTEN = "Written by `ci-compile sync`; the spec says why."
+"""The line by which the commits of a sync are recognised."""
 
 
 class BranchPlan(NamedTuple):
-    """The change to a branch: paths with their new text (None: removed), on top of the commit `parent`."""
+    """The change to a branch: paths with their new text (None: removed), on top of the commit `parent`.
+
+    `taken` are the changes to recipes that were the repository's own.
+    """
 
     branch: str
     parent: str
     changes: Mapping[str, str | None]
+    taken: Mapping[str, str]
     added: int
     removed: int
 
 
-def plan_branch(git: Git, branch: str, parent: str, files: Mapping[str, str], *, adopt: bool) -> BranchPlan:
+def plan_branch(
+    git: Git, branch: str, parent: str, files: Mapping[str, str], recipes: Territory, *, adopt: bool
+) -> BranchPlan:
     """What `branch` at `parent` lacks of `files`. Raises InputError if something that was not compiled is in the way.
 
-    `adopt` takes over recipes; any other such file remains an error, and so does a link, a folder or a submodule.
+    `recipes` is the folder of the branch's recipes. `adopt` takes over recipes that are in the way; any other such file
+    remains an error, and so does a link, a folder or a submodule.
     """
-    folders = {territory.folder.split("/")[0] for territory in TERRITORIES}
+    territories = (GITHUB, recipes)
+    folders = {territory.folder.split("/")[0] for territory in territories}
     entries = git.entries(parent, *sorted(folders | {path.split("/")[0] for path in files}))
     plain = {path: one.name for path, one in entries.items() if one.kind is EntryKind.FILE}
-    watched = [path for path in plain if path in files or any(one.may_hold(path) for one in TERRITORIES)]
+    watched = [path for path in plain if path in files or any(one.may_hold(path) for one in territories)]
     texts = dict(zip(watched, git.blobs([plain[path] for path in watched]), strict=True))
     changes: dict[str, str | None] = {}
+    taken: dict[str, str] = {}
     findings = []
     for path, text in files.items():
         there = texts.get(path)
@@ -48,7 +58,10 @@ def plan_branch(git: Git, branch: str, parent: str, files: Mapping[str, str], *,
         if problem := obstacle_among(lambda one: entries[one].kind if one in entries else EntryKind.NOTHING, path):
             findings.append(_in_the_way(branch, path, problem))
         elif there is not None and not marked(there) and marked(text.encode()):
-            findings += _foreign(branch, path, adopt=adopt)
+            if adopt and path.startswith(f"{FLOX.folder}/"):
+                taken[path] = text
+            else:
+                findings.append(_foreign(branch, path))
         changes[path] = text
     changes |= {path: None for path, data in texts.items() if path not in files and marked(data)}
     if findings:
@@ -57,6 +70,7 @@ def plan_branch(git: Git, branch: str, parent: str, files: Mapping[str, str], *,
         branch=branch,
         parent=parent,
         changes=changes,
+        taken=taken,
         added=sum(text is not None and path not in entries for path, text in changes.items()),
         removed=sum(text is None for text in changes.values()),
     )
@@ -113,16 +127,15 @@ def makes(git: Git, commit: str, plan: BranchPlan) -> bool:
 
 
 def commit_plans(
-    git: Git, plans: tuple[BranchPlan, ...], message: str, pushed: Mapping[str, str] | None = None
+    git: Git, plans: Iterable[BranchPlan], messages: Mapping[str, str], made: Mapping[str, str]
 ) -> dict[str, str]:
     """Commits each plan that changes anything, and moves nothing; branch -> commit.
 
-    `pushed` has the commits that an earlier run made.
+    `messages` is by branch. `made` has the commits that an earlier run made.
     """
-    known = pushed or {}
     return {
-        plan.branch: known.get(plan.branch)
-        or git.commit_tree(git.write_tree(plan.parent, plan.changes), plan.parent, message)
+        plan.branch: made.get(plan.branch)
+        or git.commit_tree(git.write_tree(plan.parent, plan.changes), plan.parent, messages[plan.branch])
         for plan in plans
         if plan.changes
     }
@@ -155,13 +168,10 @@ def _missing(spec: Spec, branch: str, heads: Mapping[str, str]) -> Finding:
     return spec.finding(("branches", branch), Code.MISSING_BRANCH, message, key=True)
 
 
-def _foreign(branch: str, path: str, *, adopt: bool) -> list[Finding]:
-    """The finding about a file without our mark at `path`; none for a recipe that is adopted."""
-    recipe = path.startswith(f"{FLOX.folder}/")
-    if adopt and recipe:
-        return []
-    remedy = "; `--adopt` takes it over" if recipe else ""
-    return [_in_the_way(branch, path, f"was not written by ci-compile and is in the way{remedy}")]
+def _foreign(branch: str, path: str) -> Finding:
+    """The finding about a file at `path` that does not have our mark."""
+    remedy = "; `--adopt` takes it over" if path.startswith(f"{FLOX.folder}/") else ""
+    return _in_the_way(branch, path, f"was not written by ci-compile and is in the way{remedy}")
 
 
 def _in_the_way(branch: str, path: str, problem: str) -> Finding:

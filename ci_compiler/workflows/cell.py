@@ -13,9 +13,15 @@ from ci_compiler.workflows.model import CallJob, Workflow, input_node
 from ci_compiler.workflows.writer import Node
 
 
+def packages_of(spec: Spec) -> list[Package]:
+    """The packages that have cells, in build order: variants that fit no axis are built without `cell.yml`."""
+    taken = {package.name for _, _, packages in spec.axes for package in packages if package.repository is None}
+    return [package for package in in_build_order(spec.packages) if package.name in taken]
+
+
 def workflow(spec: Spec) -> Workflow:
     """`cell.yml`."""
-    packages = [package for package in in_build_order(spec.packages) if package.repository is None]
+    packages = packages_of(spec)
     return Workflow(
         name="cell",
         on={"workflow_call": {"inputs": _inputs(spec), "secrets": variant.secret_input(spec)}},

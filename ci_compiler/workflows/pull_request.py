@@ -15,6 +15,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import variant
+from ci_compiler.workflows.cell import packages_of
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, FORK_GUARD, SELECT, VARIANT, VERDICT, expression, local
 from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, select_job, verdict_job
@@ -38,7 +39,8 @@ def workflow(spec: Spec) -> Workflow:
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
     )
-    called = {"matrix": CELLS} | ({LISTED: LISTED} if any(map(spec.lists, spec.packages.values())) else {})
+    called = {"matrix": CELLS} if packages_of(spec) else {}
+    called |= {LISTED: LISTED} if any(map(spec.lists, spec.packages.values())) else {}
     jobs: dict[str, Job | CallJob] = {
         "compiled": _hosted(spec, "Files are as compiled", [compare]),
         **({"recipes": _hosted(spec, "Recipes are sound", [nix, audit])} if spec.backend.has_recipes else {}),

@@ -13,12 +13,22 @@ from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, check_branches, root_of, 
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.recipes.render import recipes
+from ci_compiler.plan.rules import Judged
+from ci_compiler.recipes.render import recipes, territory
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.carried import carried_paths, default_branch, template_paths
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.revision import base_spec
-from ci_compiler.sync.branches import BranchPlan, check_push, commit_plans, heads_of, plan_branch, summary, write
+from ci_compiler.sync.branches import (
+    WRITTEN,
+    BranchPlan,
+    check_push,
+    commit_plans,
+    heads_of,
+    plan_branch,
+    summary,
+    write,
+)
 from ci_compiler.sync.carried import other_edits, refuse, take
 from ci_compiler.sync.compiled import compile_files
 
@@ -31,36 +41,48 @@ def run(arguments: argparse.Namespace) -> int:
     git, online = Git(root), arguments.push or arguments.pull_request
     remote = REMOTE if online else ""
     spec, carried = _carried(git, root, spec, heads_of(git, spec, remote), arguments)
-    heads = heads_of(git, spec, remote)
     decided = plan(spec)
     print_findings(decided.warnings)
-    common = {**compile_files(decided), **_schema(root, spec), **carried}
-    templates = {path: carried[path] for path in template_paths(spec) if path in carried}
-    plans = tuple(
-        plan_branch(
-            git,
-            branch,
-            heads[branch],
-            {**common, **recipes(spec, decided.judged, branch, templates)},
-            adopt=arguments.adopt,
-        )
-        for branch in spec.branches
-    )
+    plans = _plans(git, decided, {**_schema(root, spec), **carried}, heads_of(git, spec, remote), adopt=arguments.adopt)
     credential = _credential(arguments)
     pushed = check_push(git, REMOTE, plans, credential) if arguments.push else {}
     table(["branch", "added", "changed", "removed"], summary(plans))
+    taken = {one.branch: _taken(git, one, decided.judged) for one in plans if one.taken}
+    for branch, lines in taken.items():
+        print(f"{branch} takes over recipes:", *lines, sep="\n  ")
     if arguments.dry_run:
         return 0
-    message = f"Compile from {spec.document.file}\n\nWritten by `ci-compile sync`; the spec says why."
+    message = f"Compile from {spec.document.file}\n\n{WRITTEN}"
+    messages = {one.branch: "\n".join([message, *_told(taken.get(one.branch, []))]) for one in plans}
     if arguments.pull_request:
-        return _open(arguments, git, decided, plans, message)
-    commits = commit_plans(git, plans, message, pushed)
+        return _open(arguments, git, decided, plans, messages)
+    commits = commit_plans(git, plans, messages, pushed)
     write(git, plans, commits, remote=REMOTE if arguments.push else "", environment=credential)
     for branch, commit in commits.items():
         print(f"{branch} is now {commit[:12]}")
     _note_checkouts(git, plans, commits)
     print("every branch is up to date" if not commits else f"{len(commits)} of {len(plans)} branches moved")
     return 0
+
+
+def _plans(
+    git: Git, decided: Plan, carried: Mapping[str, str], heads: Mapping[str, str], *, adopt: bool
+) -> tuple[BranchPlan, ...]:
+    """What each branch lacks."""
+    spec, judged = decided.spec, decided.judged
+    common = {**compile_files(decided), **carried}
+    templates = {path: carried[path] for path in template_paths(spec) if path in carried}
+    return tuple(
+        plan_branch(
+            git,
+            branch,
+            head,
+            {**common, **recipes(spec, judged, branch, templates)},
+            territory(spec, judged, branch),
+            adopt=adopt,
+        )
+        for branch, head in heads.items()
+    )
 
 
 def _carried(
@@ -95,15 +117,16 @@ def _credential(arguments: argparse.Namespace) -> dict[str, str]:
     return client_of(arguments, root_of(arguments)).git_environment()
 
 
-def _open(arguments: argparse.Namespace, git: Git, decided: Plan, plans: Sequence[BranchPlan], message: str) -> int:
+def _open(
+    arguments: argparse.Namespace, git: Git, decided: Plan, plans: Sequence[BranchPlan], messages: Mapping[str, str]
+) -> int:
     """Opens the pull requests, and prints the URL of each."""
     from ci_compiler.cli.remote import client_of
-    from ci_compiler.sync.pull_requests import PullRequestText, open_pull_requests
+    from ci_compiler.sync.pull_requests import open_pull_requests
 
-    client, title = client_of(arguments, git.root), message.partition("\n")[0]
-    texts = {one.branch: PullRequestText(title, _difference(git, decided, one)) for one in plans if one.changes}
-    opened = 0
-    for branch, address in open_pull_requests(client, git, REMOTE, tuple(plans), texts, message):
+    client, opened = client_of(arguments, git.root), 0
+    bodies = {one.branch: _difference(git, decided, one) for one in plans if one.changes}
+    for branch, address in open_pull_requests(client, git, REMOTE, plans, messages, bodies):
         print(branch, address, flush=True)
         opened += 1
     if not opened:
@@ -133,3 +156,20 @@ def _note_checkouts(git: Git, plans: Sequence[BranchPlan], commits: Mapping[str,
             f"`git{there} diff --name-only {parents[branch][:12]} {commits[branch][:12]} | "
             f"git{there} restore --staged --worktree --pathspec-from-file=-`"
         )
+
+
+def _taken(git: Git, one: BranchPlan, judged: Judged) -> list[str]:
+    """How the recipes that `one` takes over differ from the compiled ones."""
+    from ci_compiler.adoption.taking import differing  # only `--adopt` needs it
+    from ci_compiler.variant import RECIPES
+
+    tree = git.tree(one.parent, RECIPES)
+    before = zip(tree, git.blobs(list(tree.values())), strict=True)
+    packages = {
+        variant.name: variant.package for cell in judged.cells if cell.branch == one.branch for variant in cell.variants
+    }
+    return differing({path: data.decode(errors="replace") for path, data in before}, one.taken, packages)
+
+
+def _told(lines: list[str]) -> list[str]:
+    return ["", "Recipes that were the repository's own are compiled from now on:", *lines] if lines else []
