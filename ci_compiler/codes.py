@@ -49,6 +49,7 @@ class Code(StrEnum):
     DOTTED_NAME = "dotted-name"
     DUPLICATE_NAME = "duplicate-name"
     DUPLICATE_RECIPE = "duplicate-recipe", Severity.WARNING
+    EDITED_ELSEWHERE = "edited-elsewhere"
     EMPTY_MATRIX = "empty-matrix"
     ENGINE_FAILS = "engine-fails"
     EVALUATION_DIFFERS = "evaluation-differs"

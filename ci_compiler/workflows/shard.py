@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from dataclasses import replace
 
@@ -32,8 +33,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     publish = _MAY_PUBLISH[spec.publish.on_push] if spec.branches[shard.branch].publish else "false"
     cells = _cells(spec, shard, publish)
     verdict = verdict_job(spec, "Verdict", [SELECT, *cells], chosen=CHOSEN, branch=shard.branch, publish=publish)
-    head = expression(f"github.event_name == 'push' && github.sha || '{shard.branch}'")
-    select = select_job(spec, f"--shard {shard.name}", "cells", ref=head, before=_backend(spec))
+    select = select_job(spec, f"--shard {shard.name}", "cells", ref=_commit(spec, shard), before=_backend(spec))
     group = [
         shard.name,
         expression("github.ref"),
@@ -47,6 +47,16 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         concurrency={"group": "-".join(group), "cancel-in-progress": False},
         jobs={SELECT: select, **cells, VERDICT: verdict},
     )
+
+
+def _commit(spec: Spec, shard: Shard) -> str:
+    """What a run builds: the commit of a push, or that of a dispatch on a branch that the spec does not have.
+
+    The latter builds the code of a pull request; publishing refuses the ref. Any other run builds the shard's branch.
+    """
+    branches = json.dumps(list(spec.branches))
+    dispatched = f"github.event_name == 'workflow_dispatch' && !contains(fromJSON('{branches}'), github.ref_name)"
+    return expression(f"(github.event_name == 'push' || {dispatched}) && github.sha || '{shard.branch}'")
 
 
 def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:

@@ -16,7 +16,7 @@ from ci_compiler.files.drift import is_ours
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.render import recipes
-from ci_compiler.recipes.template import paths
+from ci_compiler.spec.carried import template_paths
 from ci_compiler.spec.placeholders import PLACEHOLDERS
 from ci_compiler.workflows.render import render
 from tests.checkers import require
@@ -46,7 +46,7 @@ in packages.torchvision.overrideAttrs (old: {
 
 def of_template(text: str, name: str) -> str:
     spec = spec_with({"torchvision": {"recipes": "template", "template": PATH}})
-    assert paths(spec) == (PATH,)
+    assert template_paths(spec) == (PATH,)
     return recipes(spec, judge(spec), "main", {PATH: text})[f".flox/pkgs/torchvision-{name}.nix"]
 
 
