@@ -108,10 +108,8 @@ def evaluate(
         )
         outcomes = evaluator.run(recipes)
     ordered = [outcomes[path] for path in dict.fromkeys(recipes)]
-    return (
-        tuple(outcome for outcome in ordered if isinstance(outcome, Evaluation)),
-        tuple(outcome for outcome in ordered if isinstance(outcome, Finding)),
-    )
+    found = tuple(outcome for outcome in ordered if isinstance(outcome, Evaluation))
+    return found, tuple(outcome for outcome in ordered if isinstance(outcome, Finding))
 
 
 @dataclass(kw_only=True)

@@ -14,6 +14,7 @@ from ci_compiler.recipes.work_arounds import Piece, Traits, pieces_of
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Source, Spec
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.presets import Override
+from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import cuda_tag, python_tag, variant_name
 
 
@@ -65,35 +66,8 @@ def subject_of(spec: Spec, cell: Cell, variant: Variant) -> Subject:
     branch, package = spec.branches[cell.branch], spec.packages[variant.package]
     pin = branch.pin(cell.cuda)
     gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
-    isa, toolkit = spec.hardware.isa(cell.isa), spec.hardware.toolkit(cell.cuda) if cell.cuda else None
+    toolkit = spec.hardware.toolkit(cell.cuda) if cell.cuda else None
     capabilities = capabilities_of(spec.hardware, cell)
-    version = branch.versions[package.name]
-    values = {
-        "name": variant.name,
-        "package": package.name,
-        "attribute": package.attribute,
-        "title": package.title,
-        "version": version,
-        "nix-version": nix.string(version),
-        "pname": variant_name(pin.pnames.get(package.name, package.name), cell.suffix),
-        "branch": branch.name,
-        "python": cell.python,
-        "python-tag": python_tag(cell.python),
-        "cuda": cell.cuda,
-        "cuda-tag": cuda_tag(cell.cuda) if cell.cuda else "",
-        "cuda-packages": toolkit.attribute if toolkit else "",
-        "gpu": cell.gpu,
-        "sm": ";".join(one.replace(".", "") for one in capabilities),
-        "capability": ";".join(capabilities),
-        "isa": isa.name,
-        "flags": " ".join(isa.flags),
-        "system": cell.system,
-        "jobs": str(package.jobs),
-        "nixpkgs": pin.nixpkgs,
-        "nixpkgs-hash": pin.nixpkgs_hash,
-    }
-    if source := pin.sources.get(package.name):
-        values["source"] = fetch(source, fetcher="final", tag=source.tag.replace(version, "${version}"))
     return Subject(
         spec=spec,
         branch=branch,
@@ -102,13 +76,37 @@ def subject_of(spec: Spec, cell: Cell, variant: Variant) -> Subject:
         cell=cell,
         variant=variant,
         gpu=gpu,
-        isa=isa,
+        isa=spec.hardware.isa(cell.isa),
         toolkit=toolkit,
         capabilities=capabilities,
-        values=values,
+        values=_values(spec, cell, variant, pin, toolkit, capabilities),
         override=package.overrides["gpu" if gpu else "cpu"],
         pieces=_pieces(spec, cell, package),
     )
+
+
+def _values(
+    spec: Spec, cell: Cell, variant: Variant, pin: Pin, toolkit: Toolkit | None, capabilities: tuple[str, ...]
+) -> dict[str, str]:
+    """The values of the placeholders in the recipe of `variant`, and of those in pieces of recipes."""
+    package = spec.packages[variant.package]
+    values = variant_values(spec, cell.branch, package.name, variant.name, cell) | {
+        "attribute": package.attribute,
+        "title": package.title,
+        "pname": variant_name(pin.pnames.get(package.name, package.name), cell.suffix),
+        "python-tag": python_tag(cell.python),
+        "cuda-tag": cuda_tag(cell.cuda) if cell.cuda else "",
+        "cuda-packages": toolkit.attribute if toolkit else "",
+        "sm": ";".join(one.replace(".", "") for one in capabilities),
+        "capability": ";".join(capabilities),
+        "nixpkgs": pin.nixpkgs,
+        "nixpkgs-hash": pin.nixpkgs_hash,
+    }
+    values["nix-version"] = nix.string(values["version"])
+    if source := pin.sources.get(package.name):
+        tag = source.tag.replace(values["version"], "${version}")
+        values["source"] = fetch(source, fetcher="final", tag=tag)
+    return values
 
 
 def _pieces(spec: Spec, cell: Cell, package: Package) -> tuple[Piece, ...]:
