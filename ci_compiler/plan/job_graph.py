@@ -1,14 +1,14 @@
 """The jobs that the compiled workflows run, with their dependencies, and the order in which to write them.
 
-The stages of a variant run in order: build, tests, publish. Within a cell, a package that needs another package starts
-when every stage of the other one has finished. A build's duration is the recorded one, else the spec's minutes. Those
-are for a builder with 32 cores: a builder with half the cores takes twice as long, and one with more cores is faster
-until it has as many cores as the package has compile jobs.
+The stages of a variant run in order: build, tests, publish. Within a cell, a build waits for the builds that it needs,
+and publishing waits for the tests of everything that the variant needs. A build's duration is the recorded one, else
+the spec's minutes. Those are for a builder with 32 cores: a builder with half the cores takes twice as long, and one
+with more cores is faster until it has as many cores as the package has compile jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ci_compiler.hardware import CPU
@@ -59,12 +59,12 @@ def jobs_of(
     made = _Jobs(spec, recorded or {}, publish=publish, alone=alone)
     for shard in shards:
         for cell, route in shard.cells:
-            ends: dict[str, tuple[int, ...]] = {}
+            built: dict[str, Mapping[Stage, int]] = {}
             for variant in cell.variants:
-                needs = () if alone else spec.packages[variant.package].needs
-                waits = tuple(sorted({end for need in needs for end in ends.get(need, ())}))
-                skipped = chosen is not None and (cell.branch, variant.name) not in chosen
-                ends[variant.package] = waits if skipped else made.add(shard, cell, route, variant, waits)
+                if chosen is None or (cell.branch, variant.name) in chosen:
+                    needs = () if alone else needs_of(spec, variant.package)
+                    needed = [built[need] for need in needs if need in built]
+                    built[variant.package] = made.add(shard, cell, route, variant, needed)
     return tuple(made.jobs)
 
 
@@ -90,31 +90,31 @@ class _Jobs:
         self.builds = {name: (name, *(needs_of(spec, name) if alone else ())) for name in spec.packages}
         self.first = {stage: waits_for(spec, stage) for stage in self.stages}
 
-    def add(self, shard: Shard, cell: Cell, route: Route, variant: Variant, waits: tuple[int, ...]) -> tuple[int, ...]:
-        """Adds the stages of `variant`, which wait for the jobs `waits`.
-
-        Returns the indexes of the stages that no other stage of the variant waits for.
-        """
+    def add(
+        self, shard: Shard, cell: Cell, route: Route, variant: Variant, needed: Sequence[Mapping[Stage, int]]
+    ) -> Mapping[Stage, int]:
+        """Adds the stages of `variant`, and returns their indexes. `needed` are those of what the variant needs."""
         at: dict[Stage, int] = {}
-        waited: set[Stage] = set()
         for stage in self.stages:
             if stage in route.pools:
-                first = [other for other in self.first[stage] if other in at]
-                waited.update(first)
+                first = [at[other] for other in self.first[stage] if other in at]
+                if not stage.is_test:
+                    waited = self.first[stage] or (stage,)
+                    first += [other[one] for other in needed for one in waited if one in other]
                 at[stage] = len(self.jobs)
                 pool = route.pools[stage]
                 self.jobs.append(
                     PlannedJob(
                         pool=pool.name,
                         seconds=self._seconds(cell, variant, stage, pool),
-                        needs=tuple(at[other] for other in first) or waits,
+                        needs=tuple(sorted(first)),
                         shard=shard.name,
                         cell=cell,
                         variant=variant,
                         stage=stage,
                     )
                 )
-        return tuple(index for stage, index in at.items() if stage not in waited)
+        return at
 
     def _seconds(self, cell: Cell, variant: Variant, stage: Stage, pool: Pool) -> int:
         if stage.kind is not StageKind.BUILD:

@@ -14,7 +14,7 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard, stages_of
+from ci_compiler.plan.sharding import Shard, jobs_of_cell
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
@@ -89,7 +89,7 @@ def of_pull_request(plan: Plan, event: GitHubEvent, affected: Affected) -> RunSe
 
 def most_cells(plan: Plan) -> int:
     """The most cells that a pull request builds: the spec's number, or fewer to stay within GitHub's limit of jobs."""
-    jobs = max(len(cell.variants) for cell in plan.judged.cells) * len(stages_of(plan.spec))
+    jobs = max(jobs_of_cell(plan.spec, cell) for cell in plan.judged.cells)
     return min(plan.spec.pull_request.cells, (limit("jobs").gate - OWN_JOBS) // jobs)
 
 

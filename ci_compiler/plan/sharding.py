@@ -9,7 +9,7 @@ in one run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
@@ -17,15 +17,15 @@ from ci_compiler.hardware import CPU
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
-from ci_compiler.spec.model import Spec
-from ci_compiler.stages import BUILD, Stage, StageKind, TestPolicy, stage_of, stages
+from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
+from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stage_of, stages
 from ci_compiler.variant import cuda_tag, python_tag
 
 FOLDER = ".github/workflows"
 """The folder of the workflows, from the root of the repository."""
 
 OWN_JOBS = 2
-"""The jobs of a shard besides those of its cells: the selection and the verdict."""
+"""The jobs of a shard besides those of its cells and its preflights: the selection and the verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,11 @@ class Shard:
     gpu: str
     jobs: int
     cells: tuple[tuple[Cell, Route], ...]
+
+    @property
+    def publish_pools(self) -> tuple[Pool, ...]:
+        """The pools that publish its variants."""
+        return tuple(dict.fromkeys(route.pools[PUBLISH] for _, route in self.cells if PUBLISH in route.pools))
 
     @property
     def path(self) -> str:
@@ -68,6 +73,23 @@ def job_name(cell: Cell) -> str:
 def stages_of(spec: Spec) -> tuple[Stage, ...]:
     """The stages that the spec does not switch off. Each variant has a job for each of them."""
     return tuple(stage for stage in stages() if spec.tests.get(stage) is not TestPolicy.NEVER)
+
+
+def cell_packages(spec: Spec) -> tuple[Package, ...]:
+    """The packages that have jobs in the workflow of a cell, in build order."""
+    on_axes = {one.name for _, _, packages in spec.axes for one in packages}
+    ordered = in_build_order(spec.packages)
+    return tuple(one for one in ordered if one.name in on_axes and one.repository is None)
+
+
+def lists_any(spec: Spec) -> bool:
+    """Whether a branch has a variant that fits no axis."""
+    return any(map(spec.lists, spec.packages.values()))
+
+
+def jobs_of_cell(spec: Spec, cell: Cell) -> int:
+    """The number of jobs of a cell as GitHub counts them: those of packages that it lacks are skipped, but count."""
+    return len(stages_of(spec)) * (1 if cell.listed else len(cell_packages(spec)))
 
 
 def waits_for(spec: Spec, stage: Stage) -> tuple[Stage, ...]:
@@ -135,15 +157,17 @@ def _shard(spec: Spec, branch: str, target: str, key: tuple[str, ...], cells: tu
     several = cell.cuda and len(spec.branches[branch].toolkits) > 1
     toolkit = [cuda_tag(cell.cuda)] if several else []
     words = [f"CUDA {cell.cuda}"] if several else []
-    return Shard(
+    made = Shard(
         name="-".join(("build", branch.replace("/", "-"), *toolkit, target, *key)),
         title=" ".join((branch, *words, "CPU" if target == CPU else target, *key)),
         branch=branch,
         cuda=cell.cuda,
         gpu=cell.gpu,
-        jobs=OWN_JOBS + len(stages_of(spec)) * sum(len(cell.variants) for cell, _ in cells),
+        jobs=OWN_JOBS + sum(jobs_of_cell(spec, cell) for cell, _ in cells),
         cells=cells,
     )
+    preflights = len(made.publish_pools) if spec.branches[branch].publish else 0
+    return replace(made, jobs=made.jobs + preflights)
 
 
 def _too_large(spec: Spec, shard: Shard) -> Finding:

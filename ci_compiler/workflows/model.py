@@ -112,7 +112,7 @@ class Job(Part):
     name: str
     needs: Sequence[str] | None = None
     if_: str | None = None
-    runs_on: str
+    runs_on: str | list[str] | dict[str, str | list[str]]
     timeout_minutes: int
     permissions: Permissions
     outputs: Mapping[str, str] | None = None
@@ -130,7 +130,7 @@ class CallJob(Part):
     """
 
     name: str
-    needs: str | Sequence[str] | None = None
+    needs: Sequence[str] | None = None
     if_: str | None = None
     strategy: Mapping[str, Node] | None = None
     uses: str

@@ -45,8 +45,8 @@ def own(world: World) -> Run:
 
 
 def test_the_checks_and_a_representative_cell_run_and_the_verdict_is_green(own: Run) -> None:
-    stages = [f"{package}/variant/{stage}" for package in ("engine", "vision") for stage in ("build", "cpu-test")]
-    assert own.status == 0
+    stages = [f"{package} / {stage}" for package in ("engine", "vision") for stage in ("build", "cpu-test")]
+    assert own.status == 0, own.log.said
     assert own.ended("success") == sorted([*HOSTED, *stages])
     assert sorted(own.log.started) == own.ended("success")
 

@@ -40,8 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         "commit": git.resolve("HEAD"),
         "chosen": json.dumps(choice.variants),
         "cells": json.dumps(choice.suffixes),
-        "matrix": json.dumps(legs(choice.cells)),
-        "listed": json.dumps(legs(choice.cells, listed=True)),
+        "matrix": json.dumps(legs(decided.spec, choice.cells)),
+        "listed": json.dumps(legs(decided.spec, choice.cells, listed=True)),
     }
     lines = "".join(f"{key}={value}\n" for key, value in outputs.items())
     append_to("GITHUB_OUTPUT", lines)
