@@ -275,7 +275,7 @@ def test_the_table_of_branches_is_counted() -> None:
         own = [cell for cell in decided.judged.cells if cell.branch == name]
         shards = sum(shard.branch == name for shard in decided.shards)
         total = sum(len(cell.variants) for cell in own)
-        rows.append([f"`{name}`", branch.cuda, *branch.versions.values(), str(len(own)), str(total), str(shards)])
+        rows.append([f"`{name}`", *branch.toolkits, *branch.versions.values(), str(len(own)), str(total), str(shards)])
     sums = [sum(int(row[at]) for row in rows) for at in (-3, -2, -1)]
     rows.append(["all", "", "", "", "", *map(str, sums)])
     lines = read("README.md")[1].splitlines()

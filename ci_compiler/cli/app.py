@@ -7,6 +7,7 @@ drift, 2 wrong input. Anything else is a bug. It raises InputError if the input 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -109,11 +110,16 @@ class _Completion(argparse.Action):
         parser.exit()
 
 
+_ALLOCATIONS = 100_000
+"""Objects between two searches for garbage in cycles: most commands end before one would pay."""
+
+
 def run(program: Program, argv: Sequence[str] | None = None) -> int:
     """Runs `program` with `argv` (None: sys.argv) and returns its exit code."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    gc.set_threshold(_ALLOCATIONS)
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(program, words)
     arguments = parser.parse_args(words)

@@ -319,7 +319,8 @@ def _left_out(plan: Plan) -> Iterator[str]:
         )
     else:
         yield "Nothing that the spec selects."
-    others = [gpu for gpu in spec.hardware.gpus.values() if gpu.name not in spec.gpus]
+    selected = spec.gpus
+    others = [gpu for gpu in spec.hardware.gpus.values() if gpu.name not in selected]
     if others:
         names = ", ".join(f"{_code(gpu.name)} ({gpu.summary})" for gpu in others)
         yield f"GPUs that are known and that the spec does not select: {names}."

@@ -11,7 +11,8 @@ import difflib
 import fcntl
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import stat
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -134,18 +135,29 @@ def is_ours(path: Path) -> bool:
 
 def obstacle(root: Path, path: str) -> str:
     """Why no file can be written at `path`, because of what is there or in a folder above; '' if one can."""
-    for parent in reversed(PurePosixPath(path).parents[:-1]):
-        folder = root / parent
-        if folder.is_symlink():
-            return f"its folder {parent} is a symbolic link, which ci-compile does not write through"
-        if folder.exists() and not folder.is_dir():
-            return f"its folder {parent} is a file"
-    target = root / path
-    if target.is_symlink():
+    folder, rest = "", path
+    while "/" in rest:
+        name, _, rest = rest.partition("/")
+        folder = f"{folder}/{name}" if folder else name
+        mode = _mode(root, folder)
+        if stat.S_ISLNK(mode):
+            return f"its folder {folder} is a symbolic link, which ci-compile does not write through"
+        if mode and not stat.S_ISDIR(mode):
+            return f"its folder {folder} is a file"
+    mode = _mode(root, path)
+    if stat.S_ISLNK(mode):
         return "is a symbolic link, which ci-compile does not write through"
-    if target.is_dir():
+    if stat.S_ISDIR(mode):
         return "is a directory"
-    return "is not a regular file" if target.exists() and not target.is_file() else ""
+    return "is not a regular file" if mode and not stat.S_ISREG(mode) else ""
+
+
+def _mode(root: Path, path: str) -> int:
+    """The type and permissions of what is at `path`; 0 for nothing."""
+    try:
+        return os.lstat(f"{root}/{path}").st_mode
+    except OSError:
+        return 0
 
 
 # Comparing.
@@ -158,8 +170,7 @@ def _compare(root: Path, files: Mapping[str, str], territories: Sequence[Territo
     removed = [
         FileChange(path=path, before=before, after=None)
         for territory in territories
-        for path, before in _ours(root, territory)
-        if path not in files
+        for path, before in _ours(root, territory, files)
     ]
     return tuple(sorted([*removed, *(one for one in found if isinstance(one, FileChange))]))
 
@@ -185,12 +196,12 @@ def _in_the_way(path: str, message: str) -> Finding:
     return Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=message)
 
 
-def _ours(root: Path, territory: Territory) -> Iterator[tuple[str, str]]:
-    """The compiled files in `territory`, with their text."""
+def _ours(root: Path, territory: Territory, but: Container[str] = ()) -> Iterator[tuple[str, str]]:
+    """The compiled files in `territory`, with their text, without those in `but`."""
     for pattern in territory.patterns:
         for file in sorted((root / territory.folder).glob(pattern)):
             path = file.relative_to(root).as_posix()
-            if is_ours(file) and not obstacle(root, path):
+            if path not in but and is_ours(file) and not obstacle(root, path):
                 yield path, file.read_text("utf-8", errors="replace")
 
 
