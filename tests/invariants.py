@@ -237,6 +237,82 @@ def calls(compiled: Compiled) -> Iterator[str]:
             yield f"{name} {job_id}: {', '.join(sorted(wrong))} of {job['uses']}"
 
 
+# When it runs.
+
+
+@named("events")
+def events(compiled: Compiled) -> Iterator[str]:
+    """A push to a recipe of a shard starts it, on its branch alone; a pull request into any branch of the spec does."""
+    spec = compiled.decided.spec
+    for shard in compiled.decided.shards:
+        document = compiled.shards.get(f"{shard.name}.yml")
+        push = document[True].get("push", {}) if document else {"branches": [shard.branch], "paths": ["**"]}
+        if push.get("branches") != [shard.branch]:
+            yield f"{shard.name}.yml: starts on pushes to {push.get('branches')}"
+        paths = [re.compile(_as_pattern(path)) for path in push.get("paths", ())]
+        sources = [spec.packages[one.package].source(one.name) for cell, _ in shard.cells for one in cell.variants]
+        if missed := next((one for one in sources if not any(path.fullmatch(one) for path in paths)), None):
+            yield f"{shard.name}.yml: does not start on a change of {missed}"
+    branches = compiled.workflows["pull-request.yml"][True]["pull_request"].get("branches")
+    if branches != list(spec.branches):
+        yield f"pull-request.yml: starts for {branches}"
+
+
+def _as_pattern(path: str) -> str:
+    """A path filter as a regular expression: `**` matches any characters, `*` all but a slash."""
+    return ".*".join("[^/]*".join(map(re.escape, part.split("*"))) for part in path.split("**"))
+
+
+@named("concurrency")
+def concurrency(compiled: Compiled) -> Iterator[str]:
+    """No run or publication replaces or cancels another one that does other work; pull requests cancel older runs."""
+    distinct = ("github.ref }}", "inputs.variant || github.run_id", "inputs.publish }}", "inputs.again }}")
+    for name, document in compiled.workflows.items():
+        found = document.get("concurrency", {})
+        wanted = (name.removesuffix(".yml"), *distinct) if name in compiled.shards else ()
+        wanted = ("github.event.pull_request.number",) if name == "pull-request.yml" else wanted
+        if any(part not in found.get("group", "") for part in wanted):
+            yield f"{name}: the group {found.get('group')}"
+        if wanted and found.get("cancel-in-progress") is not (name == "pull-request.yml"):
+            yield f"{name}: cancels {found.get('cancel-in-progress')}"
+    for name, job_id, job in compiled.jobs():
+        found = job.get("concurrency", {})
+        if name in CALLED and _stage(job_id) == PUBLISH.name:
+            parts = ("inputs.branch", job["env"]["NAME"])
+            if (
+                any(part not in found.get("group", "") for part in parts)
+                or found.get("cancel-in-progress") is not False
+            ):
+                yield f"{name} {job_id}: {found}"
+
+
+@named("strategy")
+def strategy(compiled: Compiled) -> Iterator[str]:
+    """A leg of a matrix that fails cancels no other."""
+    for name, job_id, job in compiled.jobs():
+        if "strategy" in job and job["strategy"].get("fail-fast") is not False:
+            yield f"{name} {job_id}: stops at the first failure"
+
+
+@named("history")
+def history(compiled: Compiled) -> Iterator[str]:
+    """What compares commits has the whole history: the selection, the checks of a pull request, and publishing."""
+    for name, job_id, step in compiled.steps():
+        compares = job_id in {"select", "compiled", "meaning"} or (name in CALLED and _stage(job_id) == PUBLISH.name)
+        if compares and "actions/checkout@" in step.get("uses", "") and step["with"].get("fetch-depth") != 0:
+            yield f"{name} {job_id}: {step['name']}"
+
+
+@named("artifacts")
+def artifacts(compiled: Compiled) -> Iterator[str]:
+    """An artifact of a stage is named after the stage and the variant, so that no two of a run share a name."""
+    for name, job_id, step in compiled.steps():
+        if name in CALLED and "actions/upload-artifact@" in step.get("uses", ""):
+            wanted = f"{_stage(job_id)}-{compiled.workflows[name]['jobs'][job_id]['env']['NAME']}"
+            if step["with"]["name"] != wanted:
+                yield f"{name} {job_id}: {step['with']['name']}"
+
+
 # GitHub's limits.
 
 

@@ -177,6 +177,36 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "too long a condition": ("limits", lambda w: job(w, SHARD, CELL).update({"if": "x" * 20_001})),
     "too long an id": ("limits", lambda w: rename(w, CELL, "p" * 100)),
+    "pushes share a group": (
+        "concurrency",
+        lambda w: regroup(w[SHARD], "inputs.variant || github.run_id", "inputs.variant"),
+    ),
+    "a run cancels another": ("concurrency", lambda w: w[SHARD]["concurrency"].update({"cancel-in-progress": True})),
+    "a publication cancels another": (
+        "concurrency",
+        lambda w: job(w, "cell.yml", "pytorch_publish")["concurrency"].update({"cancel-in-progress": True}),
+    ),
+    "one group for all publications": (
+        "concurrency",
+        lambda w: regroup(job(w, "cell.yml", "pytorch_publish"), "-pytorch-${{ inputs.cell }}", ""),
+    ),
+    "publishing again is replaced": ("concurrency", lambda w: regroup(w[SHARD], "-${{ inputs.again }}", "")),
+    "no paths of pushes": ("events", lambda w: without(w[SHARD][True]["push"], "paths")),
+    "a path of pushes missing": ("events", lambda w: w[SHARD][True]["push"]["paths"].pop(0)),
+    "pushes to another branch": ("events", lambda w: w[SHARD][True]["push"]["branches"].append("topic")),
+    "requests into the first branch alone": (
+        "events",
+        lambda w: w["pull-request.yml"][True]["pull_request"]["branches"].__delitem__(slice(1, None)),
+    ),
+    "the first failure stops a matrix": (
+        "strategy",
+        lambda w: job(w, "pull-request.yml", "cells")["strategy"].update({"fail-fast": True}),
+    ),
+    "a shallow selection": ("history", lambda w: without(step(w, SHARD, "select", "Check out")["with"], "fetch-depth")),
+    "two artifacts of one name": (
+        "artifacts",
+        lambda w: step(w, "cell.yml", "pytorch_cpu-test", "Keep the report")["with"].update(name="report"),
+    ),
     "a stage missing": ("stages", lambda w: without(w["cell.yml"]["jobs"], "torchaudio_cpu-test")),
     "a package missing": (
         "stages",
@@ -189,6 +219,11 @@ def rename(workflows: dict[str, Any], old: str, new: str) -> None:
     workflows[SHARD]["jobs"][new] = workflows[SHARD]["jobs"].pop(old)
     waits = job(workflows, SHARD, "verdict")["needs"]
     waits[waits.index(old)] = new
+
+
+def regroup(node: dict[str, Any], old: str, new: str) -> None:
+    assert old in node["concurrency"]["group"]
+    node["concurrency"]["group"] = node["concurrency"]["group"].replace(old, new)
 
 
 TAKES_MORE_WITH_IT = {"a stage missing": {"needs"}}

@@ -45,6 +45,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         expression("github.ref"),
         expression("inputs.variant || github.run_id"),
         expression("inputs.publish"),  # so that a run that does not publish never replaces one that does
+        expression("inputs.again"),
     ]
     return Workflow(
         name=shard.title,

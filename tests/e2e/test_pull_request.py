@@ -28,9 +28,7 @@ def world(new_world: NewWorld) -> World:
     """A branch that changes the spec and the compiled files, so that all of `main` is rebuilt."""
     made = new_world("nix")
     made.git("checkout", "--quiet", "-b", "two-jobs", "main")
-    made.write_spec(
-        ("engine: {title: Engine, disk: 1, memory: 1, jobs: 1}", "engine: {title: Engine, disk: 1, memory: 1, jobs: 2}")
-    )
+    made.write_spec(("disk: 1, memory: 1, jobs: 1}\n  vision", "disk: 1, memory: 1, jobs: 2}\n  vision"))
     made.compile("main")
     made.commit("Build engine with two jobs")
     return made
@@ -114,7 +112,7 @@ def test_the_verdict_is_green_where_nothing_is_to_be_built(world: World) -> None
 def drifted(world: World) -> Run:
     """A request that edits a compiled file and a recipe by hand."""
     world.git("checkout", "--quiet", "-b", "by-hand", "main")
-    world.edit(".github/workflows/variant.yml", "timeout-minutes: 480", "timeout-minutes: 4800")
+    world.edit(".github/workflows/cell.yml", "timeout-minutes: 480", "timeout-minutes: 4800")
     world.edit(f".flox/pkgs/vision-{TAG}-cpu-avx.nix", '"-mavx"', '"-march=native"')
     world.commit("Edit by hand")
     return world.pull_request("by-hand", "main", head_repository=FORK, number=10)
@@ -128,7 +126,7 @@ def test_a_check_that_fails_makes_the_verdict_red(drifted: Run) -> None:
 
 def test_a_file_that_is_not_as_compiled_is_named_with_the_command_that_fixes_it(drifted: Run) -> None:
     said = drifted.log.said
-    assert ".github/workflows/variant.yml: drift is not as compiled" in said
+    assert ".github/workflows/cell.yml: drift is not as compiled" in said
     assert f".flox/pkgs/vision-{TAG}-cpu-avx.nix: drift is not as compiled" in said
     assert "run `ci-compile --branch main`" in said
     assert "wrong-cpu-flags" in said

@@ -105,7 +105,7 @@ def request(base: str = "main") -> GitHubEvent:
 def test_a_pull_request_builds_affected_cells_on_the_pools_of_each_stage(decided: Plan) -> None:
     made = of_pull_request(decided, request(), lambda _base, _branch: [GPU[0], GPU[1]])
     assert made.variants == tuple(GPU[:2])
-    assert pull_request.legs(made.cells) == [
+    assert pull_request.legs(decided.spec, made.cells) == [
         {
             "cell": "python313-cuda12_8-sm90-avx2",
             "build-on": '["self-hosted", "linux", "x64", "nix-builder"]',

@@ -27,10 +27,10 @@ from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.sync.compiled import compile_files
 from tests.checkers import condition_values, expression_values, require
-from tests.specs import small, spec_of
+from tests.specs import SMALL, small, spec_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples/good"
-TREES = ("bundled", "everything", "no-gpu-tests", "wheel", "flox-by-the-clock", "nix-by-the-clock")
+TREES = ("bundled", "everything", "no-gpu-tests", "wheel", "listed", "flox-by-the-clock", "nix-by-the-clock")
 CALLED = ("cell.yml", "variant.yml")
 """The workflows that others call: the jobs of the packages of a cell, and of a listed variant."""
 
@@ -65,6 +65,9 @@ def specs(name: str) -> Spec:
         return bundled_spec()
     if name in {"flox-by-the-clock", "nix-by-the-clock"}:
         return spec_of(small(backend=name.partition("-")[0], schedule={"days": ["sun"]}))
+    if name == "listed":
+        packages = SMALL["packages"] | {"wheelhouse": {"variants": {"wheelhouse-linux": {"system": "x86_64-linux"}}}}
+        return spec_of(small(packages=packages))
     return load_spec(EXAMPLES / name / "ci-matrix.yaml", shown="spec")
 
 
@@ -586,5 +589,6 @@ def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
             for event, state in rows
         ]
         assert harmless is (job == "verdict")
-    by_clock = compiled.plan.spec.schedule is not None and compiled.plan.spec.schedule.build == "unpublished"
+    spec = compiled.plan.spec
+    by_clock = spec.schedule is not None and spec.schedule.build == "unpublished" and bool(spec.backend.installer)
     assert ("select" in {job for job, _, _ in steps}) is by_clock
