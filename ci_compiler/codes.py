@@ -217,6 +217,7 @@ class Code(StrEnum):
     WRONG_PATTERN = "wrong-pattern"
     WRONG_PIN = "wrong-pin"
     WRONG_PLATFORMS = "wrong-platforms"
+    WRONG_REF = "wrong-ref"
     WRONG_REPOSITORY = "wrong-repository"
     WRONG_TEST = "wrong-test"
     WRONG_TOKEN = "wrong-token"  # noqa: S105  (a code)

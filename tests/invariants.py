@@ -278,11 +278,8 @@ def concurrency(compiled: Compiled) -> Iterator[str]:
     for name, job_id, job in compiled.jobs():
         found = job.get("concurrency", {})
         if name in CALLED and _stage(job_id) == PUBLISH.name:
-            parts = ("inputs.branch", job["env"]["NAME"])
-            if (
-                any(part not in found.get("group", "") for part in parts)
-                or found.get("cancel-in-progress") is not False
-            ):
+            apart = all(part in found.get("group", "") for part in ("inputs.branch", job["env"]["NAME"]))
+            if not apart or (found.get("cancel-in-progress"), found.get("queue")) != (False, "max"):
                 yield f"{name} {job_id}: {found}"
 
 

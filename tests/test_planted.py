@@ -186,6 +186,10 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         "concurrency",
         lambda w: job(w, "cell.yml", "pytorch_publish")["concurrency"].update({"cancel-in-progress": True}),
     ),
+    "a pending publication is replaced": (
+        "concurrency",
+        lambda w: without(job(w, "cell.yml", "pytorch_publish")["concurrency"], "queue"),
+    ),
     "one group for all publications": (
         "concurrency",
         lambda w: regroup(job(w, "cell.yml", "pytorch_publish"), "-pytorch-${{ inputs.cell }}", ""),

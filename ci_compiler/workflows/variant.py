@@ -298,7 +298,11 @@ def _publish(spec: Spec, subject: Subject, stage: Stage) -> Job:
         *("inputs.publish", events, on_branch, *_proved(subject, waits), *proved),
         needs=[one.job(other) for one in (subject, *subject.needs) for other in waits],
         environment=spec.publish.environment,
-        concurrency={"group": f"publish-{expression('inputs.branch')}-{subject.name}", "cancel-in-progress": False},
+        concurrency={
+            "group": f"publish-{expression('inputs.branch')}-{subject.name}",
+            "cancel-in-progress": False,
+            "queue": "max",  # so that a newer one does not replace a pending one
+        },
         steps=[checkout(expression("inputs.branch"), history=True, credentials=True), fetch, publish, keep],
     )
 
