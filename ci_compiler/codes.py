@@ -28,11 +28,9 @@ class Code(StrEnum):
         self.severity = severity
         return self
 
-    ALLOW_BROKEN_DIFFERS = "allow-broken-differs", Severity.WARNING
     ANOTHER_TORCH = "another-torch"
     BIG_PARALLEL_MISSING = "big-parallel-missing"
     BRANCH_AHEAD = "branch-ahead"
-    BRANCH_CUDA = "branch-cuda"
     BROKEN_MANIFEST = "broken-manifest"
     BUILD_FAILED = "build-failed"
     CACHE_MISSING = "cache-missing"
@@ -54,11 +52,9 @@ class Code(StrEnum):
     EMPTY_MATRIX = "empty-matrix"
     ENGINE_FAILS = "engine-fails"
     EXCLUDED = "excluded"
-    FLAGS_EXCEED_ISA = "flags-exceed-isa"
     FILE_DIFFERS = "file-differs"
+    FLAGS_EXCEED_ISA = "flags-exceed-isa"
     FOREIGN_REMOTE = "foreign-remote"
-    FOREIGN_TORCH = "foreign-torch"
-    FOREIGN_TORCH_DIFFERS = "foreign-torch-differs", Severity.WARNING
     GIT = "git"
     GIT_MISSING = "git-missing"
     GITHUB_CONFLICT = "github-conflict"
@@ -74,15 +70,12 @@ class Code(StrEnum):
     GPU_HOST = "gpu-host"
     GPU_NEEDS_NEWER_CUDA = "gpu-needs-newer-cuda"
     GPU_TARGET_NOTATION = "gpu-target-notation"
-    GPU_TARGETS = "gpu-targets"
     HISTORY_EMPTY = "history-empty"
     HISTORY_MISSING = "history-missing"
     IMPOSSIBLE_MACHINE = "impossible-machine"
     IN_THE_WAY = "in-the-way"
     ISA_SYSTEM = "isa-system"
-    JOBS_DIFFER = "jobs-differ", Severity.WARNING
     LABEL_SET = "label-set", Severity.WARNING
-    LONG_EXCLUSIONS = "long-exclusions", Severity.WARNING
     MISSING_BRANCH = "missing-branch"
     MISSING_GPU = "missing-gpu"
     MISSING_HASH = "missing-hash"
@@ -98,7 +91,6 @@ class Code(StrEnum):
     NEEDS_MISSING = "needs-missing"
     NEEDS_MISSING_VARIANT = "needs-missing-variant"
     NEEDS_OTHER = "needs-other"
-    NEEDS_TORCH = "needs-torch", Severity.WARNING
     NIX = "nix"
     NIX_FAILED = "nix-failed"
     NIX_MISSING = "nix-missing"
@@ -107,7 +99,6 @@ class Code(StrEnum):
     NO_ENGINE = "no-engine"
     NO_EVENT = "no-event"
     NO_LABEL_SET = "no-label-set"
-    NO_PIN = "no-pin", Severity.WARNING
     NO_POOL = "no-pool"
     NO_PYTHON = "no-python"
     NO_PYTHON_PACKAGE = "no-python-package"
@@ -116,15 +107,10 @@ class Code(StrEnum):
     NO_RUNNER = "no-runner"
     NO_SCALE_SET = "no-scale-set"
     NO_TOKEN = "no-token"  # noqa: S105  (a code)
-    NO_VERSION = "no-version", Severity.WARNING
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
-    NOTHING_TO_ADOPT = "nothing-to-adopt"
-    ONE_OFF = "one-off"
     OTHER_VERSION = "other-version"
-    OVERLAY_LEFT_OUT = "overlay-left-out", Severity.WARNING
     OVERLAY_MISSING = "overlay-missing"
-    PACKAGE_ATTRIBUTE = "package-attribute"
     PNAME_DIFFERS = "pname-differs"
     POOL_STEALS = "pool-steals"
     PROGRAM_MISSING = "program-missing"
@@ -133,8 +119,10 @@ class Code(StrEnum):
     PUSH_FAILED = "push-failed"
     PYTORCH_ALIAS = "pytorch-alias"
     RECIPE_CHANGED = "recipe-changed"
+    RECIPE_DIFFERS = "recipe-differs", Severity.WARNING
     RECIPE_EVALUATION = "recipe-evaluation"
     RECIPE_MISSING = "recipe-missing"
+    RECIPE_OPAQUE = "recipe-opaque", Severity.WARNING
     RECIPE_SYNTAX = "recipe-syntax"
     RECIPE_TIMEOUT = "recipe-timeout"
     RECIPES_MISSING = "recipes-missing"
@@ -148,8 +136,6 @@ class Code(StrEnum):
     SECRET_MISSING = "secret-missing"  # noqa: S105  (a code)
     SETUP_FAILED = "setup-failed"
     SHALLOW_CLONE = "shallow-clone"
-    SOURCE_DIFFERS = "source-differs", Severity.WARNING
-    SOURCE_LEFT_OUT = "source-left-out", Severity.WARNING
     SPEC_ALIAS = "spec-alias"
     SPEC_CHARACTER = "spec-character"
     SPEC_DUPLICATE_KEY = "spec-duplicate-key"
@@ -169,12 +155,10 @@ class Code(StrEnum):
     TEST_NEVER_RUNS = "test-never-runs"
     TEXT_NAMES_ANOTHER_GPU = "text-names-another-gpu"
     TOO_MANY_JOBS = "too-many-jobs"
-    TORCH_DIFFERS = "torch-differs"
     TREE_CHANGED = "tree-changed"
     UNKNOWN_BASE = "unknown-base"
     UNKNOWN_BRANCH = "unknown-branch"
     UNKNOWN_CPU = "unknown-cpu"
-    UNKNOWN_CUDA = "unknown-cuda"
     UNKNOWN_ENGINE = "unknown-engine"
     UNKNOWN_EVENT = "unknown-event"
     UNKNOWN_FLAG = "unknown-flag"
@@ -190,6 +174,7 @@ class Code(StrEnum):
     UNKNOWN_RECIPE = "unknown-recipe"
     UNKNOWN_REVISION = "unknown-revision"
     UNKNOWN_SHARD = "unknown-shard"
+    UNKNOWN_SUITE = "unknown-suite"
     UNKNOWN_SYSTEM = "unknown-system"
     UNKNOWN_TOOLKIT = "unknown-toolkit"
     UNKNOWN_VARIANT = "unknown-variant"
@@ -202,9 +187,7 @@ class Code(StrEnum):
     UNUSED_GPU = "unused-gpu"
     UNUSED_POOL = "unused-pool", Severity.WARNING
     VARIANT_NOT_BUILT = "variant-not-built"
-    VERSION_DIFFERS = "version-differs", Severity.WARNING
     WHICH_BRANCH = "which-branch"
-    WORK_AROUND_DIFFERS = "work-around-differs", Severity.WARNING
     WORKFLOW_TOO_LARGE = "workflow-too-large"
     WRONG_ADDRESS = "wrong-address"
     WRONG_COUNT = "wrong-count"
@@ -217,6 +200,7 @@ class Code(StrEnum):
     WRONG_PATTERN = "wrong-pattern"
     WRONG_PIN = "wrong-pin"
     WRONG_PLATFORMS = "wrong-platforms"
+    WRONG_PYTHON = "wrong-python"
     WRONG_REF = "wrong-ref"
     WRONG_REPOSITORY = "wrong-repository"
     WRONG_TEST = "wrong-test"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ci_compiler.adoption.adopt import adopt
 from ci_compiler.adoption.audit import audit
-from ci_compiler.adoption.axes import matrix_of
+from ci_compiler.adoption.axes import Ground, matrix_of
 from ci_compiler.adoption.exclusions import Key
 from ci_compiler.github.status import BuildResult, ReportedJob, read_jobs
 from ci_compiler.hardware import BASELINE, CPU, tables
@@ -175,7 +175,7 @@ def test_a_fleet_with_dashes_is_adopted_and_audited_clean(tmp_path: Path, fleet:
     found = adopt([root])
     assert found.findings == ()
     assert found.names["main"] == {variant.name for cell in fleet.judged.cells for variant in cell.variants}
-    assert set(found.plan.spec.packages) == set(PACKAGES)
+    assert set(found.spec.packages) == set(PACKAGES)
     assert audit(root, fleet.spec, "main") == ()
 
 
@@ -191,13 +191,15 @@ def test_an_audit_reads_the_toolkit_in_a_dashed_name(tmp_path: Path, fleet: Plan
 
 def test_an_adopted_exclusion_does_not_take_out_a_package_with_a_longer_name() -> None:
     keys = [
-        Key("main", package, "3.13", gpu, isa)
+        Key("main", package, "3.13", "" if gpu == CPU else "12.8", gpu, isa)
         for package in ("torch", "torch-audio")
         for gpu in (CPU, "sm80", "sm90")
         for isa in ("avx", "avx2", "avx512")
         if (package, gpu) != ("torch", "sm90")
     ]
-    matrix = matrix_of(keys, {"main": "12.8"}, {"torch": ("main",), "torch-audio": ("main",)}, tables())
+    packages = {"torch": ("main",), "torch-audio": ("main",)}
+    ground = Ground(cudas={"main": ("12.8",)}, pythons={"main": ("3.13",)}, packages=packages, hardware=tables())
+    matrix = matrix_of(keys, ground)
     patterns = [one.pattern for one in matrix.exclude]
     assert patterns == ["torch-python*-sm90-*"]
     out = matcher_of_any(patterns)

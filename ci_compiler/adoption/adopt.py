@@ -1,208 +1,242 @@
 """A spec made from existing recipes: the reverse of compiling.
 
-    checkouts  ->  evaluations  ->  recipes   ->  fleet      ->  matrix     ->  text
-    folders        Nix              by name       compatible     shortened      YAML
+    checkouts  ->  rows     ->  facts       ->  fleet   ->  text
+    folders        by name      some, by Nix    matrix      YAML, compiled back
 
-1. `checkouts`: the branch of each folder, and what its recipes evaluate to.
-2. `identity`, `named_recipes`: the variant that each recipe builds; the recipe's name must match it.
-3. `compatible`, `branches`, `packages`: what can be in one spec, and what branches and packages have in common.
-4. `axes`, `exclusions`: the variants as products with exceptions.
+1. `checkouts`: the branch of each folder, and its recipes.
+2. `names`, `guesses`: the variant that each recipe's name tells, and hardware that the tables lack.
+3. `facts`: versions, pins and needs, from recipes that are evaluated; what cannot be evaluated stays open.
+4. `fleet`, `axes`, `exclusions`: the variants as products with exceptions.
 5. `spec_text`: the YAML. It is compiled, and must give the same names.
+6. `comparison`: how the recipes differ from those that the spec would compile to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci_compiler.adoption.axes import matrix_of
-from ci_compiler.adoption.branches import (
-    GUESSED,
-    NO_VERSION,
-    BranchFacts,
-    branch_cuda,
-    branch_facts,
-    most_common,
-)
-from ci_compiler.adoption.checkouts import evaluate_all, read_checkouts
-from ci_compiler.adoption.compatible import apart, possible, served
-from ci_compiler.adoption.exclusions import BECAUSE
+from ci_compiler.adoption.checkouts import read_checkouts
+from ci_compiler.adoption.comparison import compared, opaque
+from ci_compiler.adoption.evaluator import text_of
+from ci_compiler.adoption.exclusions import Key
+from ci_compiler.adoption.facts import learn
+from ci_compiler.adoption.fleet import Fleet, spec_text
+from ci_compiler.adoption.guesses import guessed
 from ci_compiler.adoption.known_pins import KnownPins, known_pins
-from ci_compiler.adoption.named_recipes import Recipe, named
-from ci_compiler.adoption.packages import foreign, on_branches, packages_of
-from ci_compiler.adoption.spec_text import spec_text
+from ci_compiler.adoption.names import Row, rows_of
+from ci_compiler.adoption.reads import reads_of
+from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, InputError, Place
-from ci_compiler.hardware import Hardware, tables
-from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.spec.build import parse_spec
-from ci_compiler.spec.model import Exclusion, Matrix, Package
+from ci_compiler.files.drift import marked
+from ci_compiler.hardware import tables
+from ci_compiler.plan.rules import Judged, errors_among, judge
+from ci_compiler.recipes.render import recipes
+from ci_compiler.spec.build import bundled_spec, parse_spec
+from ci_compiler.spec.model import Spec
+from ci_compiler.spec.packages import Pin, RecipeKind
+from ci_compiler.variant import VariantName, recipe_path
 
-SHOWN = "the adopted spec"
+SHOWN = ".github/ci-matrix.yaml"
+MANY = 500
+"""The recipes from which on the progress is reported."""
+_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopted:
-    """A spec's text and plan, made from `read` recipes; `findings` are recipes left out (errors) or odd (warnings)."""
+    """A spec, its text and its variants, made from recipes whose names are `read`, by branch.
+
+    `findings` say what is odd. `equal` is the number of recipes that are equal to what the spec would compile.
+    """
 
     text: str
-    plan: Plan
+    spec: Spec
+    judged: Judged
     findings: tuple[Finding, ...]
-    read: int
+    read: Mapping[str, frozenset[str]]
+    equal: int
 
     @property
     def names(self) -> Mapping[str, frozenset[str]]:
         """The variants' names by branch."""
-        return names_of(self.plan)
+        return names_of(self.spec, self.judged)
 
     @property
     def complete(self) -> bool:
-        """Whether every recipe is in the spec."""
-        return not any(finding.severity is Severity.ERROR for finding in self.findings)
+        """Whether the spec has every recipe and no other, and nothing is an error."""
+        return self.names == self.read and not any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
-def adopt(folders: Sequence[Path]) -> Adopted:
+def names_of(spec: Spec, judged: Judged) -> dict[str, frozenset[str]]:
+    """The variants' names by branch."""
+    found: dict[str, set[str]] = {branch: set() for branch in spec.branches}
+    for cell in judged.cells:
+        found[cell.branch].update(variant.name for variant in cell.variants)
+    return {branch: frozenset(names) for branch, names in found.items()}
+
+
+def adopt(folders: Sequence[Path], *, shown: str = SHOWN, progress: Callable[[str], None] | None = None) -> Adopted:
     """The spec of the recipes in `folders`, each a checkout of one branch.
 
-    Raises InputError if a folder has no recipes, Nix is missing, or no recipe can be adopted.
+    `shown` is the path that the spec will have. For `MANY` recipes or more, `progress` is called with what is being
+    done. Raises InputError if a folder has no recipes.
     """
     checkouts = read_checkouts(folders)
-    hardware, pins = tables(), known_pins()
-    evaluations, findings = evaluate_all(checkouts, hardware)
-    recipes, more = named(evaluations, hardware, pins.versions)
-    findings += more
-    fleet, more = _fleet(recipes, hardware, pins)
-    findings += [*more, *(warning for recipe in fleet.recipes for warning in recipe.identity.warnings)]
-    findings.sort(key=lambda finding: (finding.place, finding.code, finding.message))
-    if not fleet.recipes:
-        nothing = Finding(
-            place=Place(file=str(folders[0])), code=Code.NOTHING_TO_ADOPT, message="no recipe can be adopted"
-        )
-        raise InputError([*findings, nothing])
-    text, compiled, more = _compiled(fleet, hardware)
-    read = sum(len(one.recipes) for one in checkouts)
-    return Adopted(text=text, plan=compiled, findings=(*findings, *more), read=read)
-
-
-def names_of(compiled: Plan) -> dict[str, frozenset[str]]:
-    """The variants' names by branch."""
-    return {
-        branch: frozenset(v.name for cell in compiled.judged.cells if cell.branch == branch for v in cell.variants)
-        for branch in compiled.spec.branches
-    }
-
-
-# What can be in one spec.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fleet:
-    """Recipes that can be in one spec, and what it states about their branches and packages."""
-
-    recipes: tuple[Recipe, ...]
-    branches: tuple[BranchFacts, ...]
-    packages: tuple[Package, ...]
-
-
-def _fleet(recipes: Sequence[Recipe], hardware: Hardware, pins: KnownPins) -> tuple[_Fleet, list[Finding]]:
-    """The fleet, and why each other recipe is not in it."""
-    order = list(dict.fromkeys(recipe.branch for recipe in recipes))
-    cudas = {branch: branch_cuda(_of(recipes, branch), hardware) for branch in order}
-    recipes, findings = possible(recipes, cudas, hardware)
-    imports, recipes, more = foreign(recipes)
-    findings += more
-    facts: dict[str, BranchFacts] = {}
-    for branch in order:
-        if mine := _of(recipes, branch):
-            facts[branch], more = branch_facts(branch, mine, cudas[branch], pins)
-            findings += more
-    recipes, more = apart(recipes, {branch: one.branch for branch, one in facts.items()})
-    packages, odd = packages_of(recipes, imports)
-    recipes, lacking = served(recipes, packages)
-    left = [branch for branch in facts if _of(recipes, branch)]
-    held = _held(recipes, packages, left)
-    fleet = _Fleet(
-        recipes=tuple(recipes),
-        branches=tuple(_trimmed(facts[branch], held, _of(recipes, branch), pins) for branch in left),
-        packages=tuple(held),
+    count = sum(len(one.recipes) for one in checkouts)
+    if progress is None or count < MANY:
+        progress = _silent
+    progress(f"{count} recipes; reading their names")
+    known = guessed(checkouts, tables())
+    rows, findings = _once(rows_of(checkouts, known.hardware))
+    progress("evaluating one recipe of each kind")
+    pins = _pins(findings)
+    facts = learn(rows, checkouts, known.hardware, pins)
+    fleet = Fleet(rows=rows, facts=facts, reads=reads_of(list(facts.kinds.values()), checkouts), guessed=known)
+    progress("looking for a short matrix")
+    text, spec, judged = _compiled(fleet, shown)
+    progress("comparing recipes with what the spec would compile")
+    equal, differ = _differences(fleet, spec, pins)
+    findings += [*differ, *opaque(facts)]
+    findings = sorted(findings, key=lambda finding: (finding.place, finding.code, finding.message))
+    read: dict[str, set[str]] = {}
+    for row in rows:
+        read.setdefault(row.branch, set()).add(row.name)
+    return Adopted(
+        text=text,
+        spec=spec,
+        judged=judged,
+        findings=tuple(findings),
+        read={branch: frozenset(names) for branch, names in read.items()},
+        equal=equal,
     )
-    return fleet, [*findings, *more, *odd, *lacking]
 
 
-def _of(recipes: Sequence[Recipe], branch: str) -> list[Recipe]:
-    return [recipe for recipe in recipes if recipe.branch == branch]
+def _silent(_: str) -> None:
+    """Reports nothing."""
 
 
-def _held(recipes: Sequence[Recipe], packages: Mapping[str, Package], branches: Sequence[str]) -> list[Package]:
-    """The packages that have recipes, and those they need from other repositories, each with its branches."""
-    built = {recipe.package for recipe in recipes}
-    wanted = built.union(*(packages[package].needs for package in built))
-    return [on_branches(package, recipes, branches) for package in packages.values() if package.name in wanted]
+def _pins(findings: list[Finding]) -> KnownPins:
+    """The known revisions of nixpkgs; none, with a warning, where Nix is missing."""
+    try:
+        return known_pins()
+    except InputError as error:
+        findings += [replace(finding, tolerated=True) for finding in error.findings]
+        return KnownPins(newest="", versions={})
 
 
-def _trimmed(
-    facts: BranchFacts, packages: Sequence[Package], recipes: Sequence[Recipe], pins: KnownPins
-) -> BranchFacts:
-    """The facts about a branch reduced to its own packages, with versions for those from other repositories."""
-    branch, remarks = facts.branch, dict(facts.version_remarks)
-    on = [package for package in packages if not package.branches or branch.name in package.branches]
-    versions = dict(branch.versions)
-    for package in on:
-        if package.name not in versions:
-            known = pins.versions.get(branch.nixpkgs, {}).get(package.attribute)
-            torches = [recipe.evaluation.torch.version for recipe in recipes if recipe.evaluation.torch]
-            versions[package.name] = known or most_common(torches) or NO_VERSION
-            remarks[package.name] = GUESSED
-    names = [package.name for package in on]
-    trimmed = replace(
-        branch,
-        versions={name: versions[name] for name in names},
-        sources={name: branch.sources[name] for name in names if name in branch.sources},
-        pnames={name: branch.pnames[name] for name in names if name in branch.pnames},
-    )
-    return replace(facts, branch=trimmed, version_remarks={n: remarks[n] for n in names if n in remarks})
+def _once(rows: Sequence[Row]) -> tuple[list[Row], list[Finding]]:
+    """The rows that a spec can hold, each name once a branch, and a finding for each other recipe."""
+    kept: dict[tuple[str, str], Row] = {}
+    findings: list[Finding] = []
+    for row in rows:
+        if not fits("word", row.name):
+            message = f"{row.name!r} is not a name that a spec can hold (letters, digits, . _ and -); it is left out"
+            findings.append(Finding(place=Place(file=str(row.path)), code=Code.WRONG_NAME, message=message))
+            continue
+        first = kept.setdefault((row.branch, row.name), row)
+        if first is not row:
+            message = f"{row.branch} has {row.name} twice; {first.path} is used"
+            place = Place(file=str(row.path))
+            findings.append(Finding(place=place, code=Code.DUPLICATE_RECIPE, message=message, tolerated=True))
+    return list(kept.values()), findings
 
 
 # The text, compiled back.
 
 
-def _compiled(fleet: _Fleet, hardware: Hardware) -> tuple[str, Plan, list[Finding]]:
-    """The spec's text and plan. The plan holds exactly the names of the fleet's recipes.
+def _compiled(fleet: Fleet, shown: str) -> tuple[str, Spec, Judged]:
+    """The spec's text and plan: packages whose recipes the spec compiles to, byte by byte, are compiled."""
+    candidates = frozenset(name for name, rows in fleet.packages.items() if all(_is_marked(row) for row in rows))
+    if candidates:
+        try:
+            _, spec, judged = _exact(fleet, candidates, shown)
+            candidates = frozenset(name for name in candidates if _equal(fleet.packages[name], spec, judged))
+        except InputError:
+            candidates = frozenset()
+    return _exact(fleet, candidates, shown)
 
-    Raises RuntimeError if no exclusions achieve that, which would be a bug.
+
+def _differences(fleet: Fleet, spec: Spec, pins: KnownPins) -> tuple[int, list[Finding]]:
+    """How many recipes are equal to compiled ones, and how those of packages that a spec can compile differ."""
+    attributes = {one.attribute for one in bundled_spec().packages.values()}
+    own = {name for name in fleet.packages if spec.packages[name].may_be(RecipeKind.OWN)}
+    known = frozenset(name for name in own if spec.packages[name].attribute in attributes)
+    if not known:
+        return 0, []
+    facts = fleet.facts
+    kinds = {kind: rows for kind, rows in facts.kinds.items() if rows[0].package in known}
+    placed = {(rows[0].branch, rows[0].cuda) for rows in kinds.values()}
+    complete = replace(
+        facts,
+        versions={(branch, name): "0" for branch in fleet.branches for name in known} | dict(facts.versions),
+        pins={place: _complete(facts.pins.get(place, Pin()), pins) for place in placed},
+    )
+    text = spec_text(replace(fleet, facts=complete), known | (fleet.packages.keys() - own), {})
+    try:
+        made = _judged(str(text), SHOWN)
+    except InputError:  # not enough is known to compile them
+        return 0, []
+    return compared(replace(facts, kinds=kinds), *made)
+
+
+def _complete(pin: Pin, pins: KnownPins) -> Pin:
+    return pin if pin.nixpkgs else replace(pin, nixpkgs=pins.newest)
+
+
+def _is_marked(row: Row) -> bool:
+    return not row.listed and marked(text_of(row.path).encode())
+
+
+def _equal(rows: Sequence[Row], spec: Spec, judged: Judged) -> bool:
+    texts = {branch: recipes(spec, judged, branch) for branch in {row.branch for row in rows}}
+    return all(texts[row.branch].get(recipe_path(row.name)) == text_of(row.path) for row in rows)
+
+
+def _exact(fleet: Fleet, compiled: frozenset[str], shown: str) -> tuple[str, Spec, Judged]:
+    """The spec's text, the spec and its variants: exactly those that the fleet has recipes of.
+
+    Variants that the patterns for exclusions leave in are excluded by name; recipes that the axes do not give back are
+    listed by name, as are all of them where the axes are wrong.
     """
-    wanted = {
-        facts.branch.name: frozenset(recipe.name for recipe in _of(fleet.recipes, facts.branch.name))
-        for facts in fleet.branches
-    }
-    names = [facts.branch.name for facts in fleet.branches]
-    matrix = matrix_of(
-        [recipe.key for recipe in fleet.recipes],
-        {facts.branch.name: next(iter(facts.branch.toolkits)) for facts in fleet.branches},
-        {one.name: one.branches or tuple(names) for one in fleet.packages if one.repository is None},
-        hardware,
-    )
-    text, compiled = _compile(fleet, matrix, hardware)
-    if names_of(compiled) == wanted:
-        return text, compiled, []
-    _, whole = _compile(fleet, replace(matrix, exclude=()), hardware)
-    surplus = [(branch, name) for branch, made in names_of(whole).items() for name in sorted(made - wanted[branch])]
-    exclude = tuple(
-        Exclusion(index=index, pattern=name, branches=(branch,), because=BECAUSE)
-        for index, (branch, name) in enumerate(surplus)
-    )
-    text, compiled = _compile(fleet, replace(matrix, exclude=exclude), hardware)
-    if names_of(compiled) != wanted:
-        message = "an adopted spec does not compile to the recipes that it was made from"
+    extra: dict[str, list[Key]] = {}
+    for attempt in range(_ROUNDS):
+        text = str(spec_text(fleet, compiled, extra))
+        try:
+            spec, judged = _judged(text, shown)
+        except InputError:
+            if attempt:
+                raise
+            fleet = replace(fleet, rows=[replace(row, listed=True) for row in fleet.rows])
+            continue
+        names = names_of(spec, judged)
+        wanted = {branch: {row.name for row in fleet.rows if row.branch == branch} for branch in fleet.branches}
+        if all(names[branch] == wanted[branch] for branch in wanted):
+            break
+        lost = {(branch, name) for branch, all_ in wanted.items() for name in all_ - names[branch]}
+        fleet = replace(
+            fleet, rows=[replace(row, listed=True) if (row.branch, row.name) in lost else row for row in fleet.rows]
+        )
+        for key in (_key(branch, name) for branch, all_ in wanted.items() for name in sorted(names[branch] - all_)):
+            extra.setdefault(key.package, []).append(key)
+    return text, spec, judged
+
+
+def _key(branch: str, name: str) -> Key:
+    """The place of the variant `name` on the axes."""
+    said = VariantName.parse(name)
+    if said is None:
+        message = f"{name} is on the axes, and its name is not a variant's"
         raise RuntimeError(message)
-    message = f"no short patterns exclude exactly the missing variants, so {len(exclude)} variants are excluded by name"
-    place = Place(file=str(fleet.recipes[0].evaluation.path))
-    return text, compiled, [Finding(place=place, code=Code.LONG_EXCLUSIONS, message=message)]
+    return Key(branch=branch, package=said.package, python=said.python, cuda=said.cuda, gpu=said.gpu, isa=said.isa)
 
 
-def _compile(fleet: _Fleet, matrix: Matrix, hardware: Hardware) -> tuple[str, Plan]:
-    systems = {recipe.identity.system for recipe in fleet.recipes}
-    ordered = [system for system in hardware.systems if system in systems]
-    text = spec_text(fleet.branches, fleet.packages, matrix, ordered, hardware)
-    return text, plan(parse_spec(text.encode(), shown=SHOWN))
+def _judged(text: str, shown: str) -> tuple[Spec, Judged]:
+    """The spec of `text` and its variants. Raises InputError."""
+    spec = parse_spec(text.encode(), shown=shown)
+    judged = judge(spec)
+    if errors := errors_among(judged.findings):
+        raise InputError(errors)
+    return spec, judged

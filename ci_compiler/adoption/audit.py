@@ -13,9 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci_compiler.adoption.audit_names import unlike_their_names
+from ci_compiler.adoption.audit_own import impossible, wrong_in_itself
 from ci_compiler.adoption.audit_text import wrong_counts, wrong_gpu_in_text
 from ci_compiler.adoption.evaluation import Evaluation
-from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of
+from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, parse
+from ci_compiler.adoption.known_pins import known_pins
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, nearest
 from ci_compiler.hardware import CPU, Gpu, Isa
@@ -26,6 +29,7 @@ from ci_compiler.recipes.affected import read_by_recipes
 from ci_compiler.recipes.capabilities import capabilities_of
 from ci_compiler.recipes.render import NO_TEMPLATES, recipes
 from ci_compiler.spec.model import Branch, Spec
+from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.variant import VariantName
 
 _ABOUT_THE_GPU = {Code.CUDA_OFF, Code.WRONG_GPU, Code.UNKNOWN_RECIPE, *(rule.code for rule in RULES)}
@@ -49,26 +53,52 @@ def audit(
 ) -> tuple[Finding, ...]:
     """Everything wrong with the recipes under `root` as those of `branch`, by file and line.
 
+    Compiled recipes are compared with what the spec compiles to; the repository's own only with their names.
     `templates` are the texts of the spec's templates, by path. `timeout` is in seconds, for all evaluations together.
     Raises InputError where there are no recipes or no Nix.
     """
     paths = find_recipes(root)
     judged = judge(spec)
-    found, failed = evaluate(root, paths, timeout=timeout)
+    cells = {v.name: cell for cell in judged.cells if cell.branch == branch for v in cell.variants}
+    own = {name for name in cells if _is_own(spec, cells[name], name)}
+    groups = {path: cells[name].variants[0].package for path in paths if (name := name_of(path)) in own}
+    found, failed = evaluate(root, paths, timeout=timeout, groups=groups)
     this = Audit(
         spec=spec,
         branch=spec.branches[branch],
-        cells={v.name: cell for cell in judged.cells if cell.branch == branch for v in cell.variants},
+        cells=cells,
         wanted=_wanted(root, spec, recipes(spec, judged, branch, templates), timeout),
     )
-    findings = [*failed, *wrong_counts(root, judged), *_missing(this, root, paths)]
+    done = {one.path for one in found}
+    lacking = [path for path in dict.fromkeys(paths) if path not in done]
+    findings = [*_missing(this, root, paths)]
+    findings += [one for path, one in zip(lacking, failed, strict=True) if name_of(path) not in own]
+    opaque = {path: cells[name_of(path)] for path in lacking if name_of(path) in own}
+    findings += parse(list(opaque), timeout=timeout)
+    findings += unlike_their_names({path: cell for path, cell in opaque.items() if not cell.listed})
+    findings += [] if own else wrong_counts(root, judged)
     by_name = {name_of(one.path): one for one in found}
+    for path in paths:
+        if (name := name_of(path)) in own and cells[name].listed:
+            findings += impossible(name, path, spec.hardware)
     for name, one in by_name.items():
-        mine = list(_known(this, name, one, by_name) if name in this.cells else _unknown(this, name, one))
-        if not any(finding.code in _ABOUT_THE_GPU for finding in mine):
-            mine += wrong_gpu_in_text(spec, one, _gpus(this, one))
-        findings += mine
+        if name in own:
+            findings += wrong_in_itself(cells[name], one, spec.hardware, known_pins().versions)
+        else:
+            findings += _of_compiled(this, name, one, by_name)
     return tuple(sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message)))
+
+
+def _is_own(spec: Spec, cell: Cell, name: str) -> bool:
+    package = next(variant.package for variant in cell.variants if variant.name == name)
+    return spec.packages[package].kind_of(name) is RecipeKind.OWN
+
+
+def _of_compiled(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluation]) -> list[Finding]:
+    mine = list(_known(this, name, one, others) if name in this.cells else _unknown(this, name, one))
+    if not any(finding.code in _ABOUT_THE_GPU for finding in mine):
+        mine += wrong_gpu_in_text(this.spec, one, _gpus(this, one))
+    return mine
 
 
 def _wanted(root: Path, spec: Spec, compiled: Mapping[str, str], timeout: float) -> dict[str, Evaluation]:
@@ -85,7 +115,7 @@ def _wanted(root: Path, spec: Spec, compiled: Mapping[str, str], timeout: float)
         for path in paths:
             (scratch / path).parent.mkdir(parents=True, exist_ok=True)
             (scratch / path).write_text(compiled[path], "utf-8")
-        found, _ = evaluate(scratch, [scratch / path for path in paths], timeout=timeout)
+        found, _ = evaluate(scratch, [scratch / path for path in paths], timeout=timeout) if paths else ((), ())
     return {name_of(one.path): one for one in found}
 
 
@@ -136,9 +166,12 @@ def _impossible(this: Audit, one: Evaluation) -> Iterator[Finding]:
 
 
 def _gpus(this: Audit, one: Evaluation) -> list[Gpu]:
-    """The GPU architectures that a recipe builds for, in any notation."""
+    """The GPU architectures that a recipe builds for, in any notation; if it states none, that of its cell."""
     own = one.gpu_targets or tuple(re.split(r"[; ]+", one.exports.get("TORCH_CUDA_ARCH_LIST", "")))
     targets = own if any(own) else one.torch.gpu_targets if one.torch else ()
+    cell = this.cells.get(name_of(one.path))
+    if not any(targets) and cell and cell.gpu in this.spec.hardware.gpus:
+        return [this.spec.hardware.gpus[cell.gpu]]
     digits = {re.sub(r"\D", "", target.split("+")[0]) for target in targets}
     return [gpu for gpu in this.spec.hardware.gpus.values() if gpu.name.removeprefix("sm") in digits]
 

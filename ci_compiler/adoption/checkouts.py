@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci_compiler.adoption.evaluation import Evaluation
@@ -23,10 +23,10 @@ from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.variant import RECIPES, VariantName, python_tag
 
-SECONDS, SECONDS_A_RECIPE = 60.0, 0.1
-"""The time limit of a checkout's recipes. A thousand recipes take a few seconds."""
+SECONDS, SECONDS_A_RECIPE = 8.0, 0.1
+"""The time limit of the evaluation of a checkout's recipes."""
 PROCESSES = 4
-"""The checkouts that are evaluated at a time. Each takes half a gigabyte."""
+"""The checkouts that are evaluated at a time."""
 
 _ARCHIVE = re.compile(r"https://github\.com/(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)/(?:archive|tarball)/")
 _FILE = re.compile(r"(?P<stem>[\w.-]+)\.nix")
@@ -68,23 +68,30 @@ def _branch(folder: Path) -> str:
 
 
 def evaluate_all(
-    checkouts: Sequence[AdoptedCheckout], hardware: Hardware
-) -> tuple[list[tuple[AdoptedCheckout, Evaluation]], list[Finding]]:
-    """The evaluations of all recipes, in order, and a finding for each recipe that cannot be evaluated."""
+    checkouts: Sequence[AdoptedCheckout], chosen: Mapping[Path, str], hardware: Hardware
+) -> tuple[dict[Path, Evaluation], dict[Path, Finding]]:
+    """The evaluations of the `chosen` recipes, and a finding for each that cannot be evaluated.
+
+    The values of `chosen` are groups: recipes of one that is known to fail are not tried one by one.
+    """
+    chosen_of = [replace(one, recipes=tuple(filter(chosen.__contains__, one.recipes))) for one in checkouts]
+    some = [one for one in chosen_of if one.recipes]
     with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch, ThreadPoolExecutor(PROCESSES) as threads:
-        archives = [
-            dict(_archives(one, checkouts, hardware, Path(scratch) / str(index))) for index, one in enumerate(checkouts)
-        ]
-        outcomes = list(threads.map(_evaluate, checkouts, archives))
-    evaluations = [(one, each) for one, (found, _) in zip(checkouts, outcomes, strict=True) for each in found]
-    return evaluations, [finding for _, findings in outcomes for finding in findings]
+        archives = [dict(_archives(one, some, hardware, Path(scratch) / str(index))) for index, one in enumerate(some)]
+        outcomes = list(threads.map(lambda one, known: _evaluate(one, known, chosen), some, archives))
+    found = {one.path: one for evaluations, _ in outcomes for one in evaluations}
+    failed: dict[Path, Finding] = {}
+    for checkout, (_, findings) in zip(some, outcomes, strict=True):
+        lacking = [path for path in checkout.recipes if path not in found]
+        failed |= dict(zip(lacking, findings, strict=True))
+    return found, failed
 
 
 def _evaluate(
-    checkout: AdoptedCheckout, archives: Mapping[str, Path]
+    checkout: AdoptedCheckout, archives: Mapping[str, Path], groups: Mapping[Path, str]
 ) -> tuple[tuple[Evaluation, ...], tuple[Finding, ...]]:
     timeout = SECONDS + SECONDS_A_RECIPE * len(checkout.recipes)
-    return evaluate(checkout.folder, checkout.recipes, timeout=timeout, tarballs=archives)
+    return evaluate(checkout.folder, checkout.recipes, timeout=timeout, tarballs=archives, groups=groups)
 
 
 # The archives of other repositories.

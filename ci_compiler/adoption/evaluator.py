@@ -30,16 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = [
-    "EvaluatedSource",
-    "Evaluation",
-    "Fetch",
-    "Overlaid",
-    "Patch",
-    "evaluate",
-    "find_recipes",
-    "name_of",
-    "parse",
-]
+    "EvaluatedSource", "Evaluation", "Fetch", "Overlaid", "Patch", "evaluate", "find_recipes", "name_of", "parse",
+]  # fmt: skip
 
 _STANDIN = Path(__file__).resolve().parent / "standin"
 _TAG = "ci-compiler-event"
@@ -74,17 +66,17 @@ def recipe_folder(root: Path) -> Path:
 
 def _listed(root: Path) -> tuple[Path, ...]:
     folder = recipe_folder(root)
-    nested = (
-        path
-        for path in folder.glob("*/**/default.nix")
-        if path.relative_to(folder).parts[0] != "lib"
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+    nested = (path for path in folder.glob("*/default.nix") if path.parent.name != "lib" and path.parent.name[0] != ".")
     return tuple(sorted(path for path in (*folder.glob("*.nix"), *nested) if path.is_file()))
 
 
 def evaluate(
-    root: Path, recipes: Sequence[Path], *, timeout: float = 60.0, tarballs: Mapping[str, Path] | None = None
+    root: Path,
+    recipes: Sequence[Path],
+    *,
+    timeout: float = 60.0,
+    tarballs: Mapping[str, Path] | None = None,
+    groups: Mapping[Path, str] | None = None,
 ) -> tuple[tuple[Evaluation, ...], tuple[Finding, ...]]:
     """Evaluates recipes: the evaluations, and a finding for each that fails. Both are in the order of `recipes`.
 
@@ -94,6 +86,8 @@ def evaluate(
         the next slow one sooner. A recipe for which no time is left is a finding, too.
     tarballs: folders to use for other repositories' archives, by the start of the archive's address. The recipes may
         read them.
+    groups: the group of each recipe. Where one of a group fails outside its own file, such as in a shared builder, or
+        hangs, the others of the group that are still waiting get its finding without being evaluated.
 
     Findings are `recipe-evaluation`, with Nix's own message and place, and `recipe-timeout`. Raises InputError if Nix
     or the folder is missing.
@@ -109,6 +103,7 @@ def evaluate(
             archives=archives,
             scratch=Path(scratch).resolve(),
             timeout=timeout,
+            groups=groups or {},
         )
         outcomes = evaluator.run(recipes)
     ordered = [outcomes[path] for path in dict.fromkeys(recipes)]
@@ -167,9 +162,16 @@ class _Evaluator:
     """One call of `evaluate`: the recipes by number, what they mention, and the remaining time."""
 
     def __init__(
-        self, *, root: Path, folders: Folders, archives: Mapping[str, Path], scratch: Path, timeout: float
+        self,
+        *,
+        root: Path,
+        folders: Folders,
+        archives: Mapping[str, Path],
+        scratch: Path,
+        timeout: float,
+        groups: Mapping[Path, str],
     ) -> None:
-        self.root, self.folders, self.archives, self.scratch = root, folders, archives, scratch
+        self.root, self.folders, self.archives, self.scratch, self.groups = root, folders, archives, scratch, groups
         self.timeout, self.deadline, self.patience = timeout, time.monotonic() + timeout, timeout / 4
         self.mentions = {path: mentions(text_of(path)) for path in _nix_files(folders.named)}
         together = Mentions.together(self.mentions.values())
@@ -229,8 +231,16 @@ class _Evaluator:
             raise wrong(nix.PROGRAM, Code.NIX_FAILED, nix.failure(watch.message, []).message)
         # A recipe that is done is not the cause, whatever ended the process.
         culprit = rest[0] if watch.recipe in results else watch.recipe
-        results[culprit] = self._finding(self.recipes[culprit], watch.message, ending)
-        return results, [number for number in rest if number != culprit]
+        finding = self._finding(self.recipes[culprit], watch.message, ending)
+        results |= dict.fromkeys([culprit, *self._alike(culprit, rest, finding)], finding)
+        return results, [number for number in rest if number not in results]
+
+    def _alike(self, culprit: int, rest: list[int], finding: Finding) -> list[int]:
+        """Those of `rest` that fail as `culprit` does, by their group."""
+        path = self.recipes[culprit]
+        if path not in self.groups or (finding.place.file == str(path) and finding.code is not Code.RECIPE_TIMEOUT):
+            return []
+        return [number for number in rest if self.groups.get(self.recipes[number]) == self.groups[path]]
 
     def _batch(self, numbers: list[int]) -> dict[str, Any]:
         """The input of main.nix."""

@@ -2,131 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ci_compiler.adoption.axes import entry_of
-from ci_compiler.adoption.branches import BranchFacts
-from ci_compiler.adoption.packages import package_defaults
+from ci_compiler.adoption.guesses import Declared
 from ci_compiler.adoption.spec_yaml import entry, flow
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.spec.model import Matrix, Package, Pool, Source
+from ci_compiler.spec.model import Exclusion, Matrix, Pool
 from ci_compiler.spec.schema import ADDRESS
 from ci_compiler.stages import BUILD
 
 OWNER = "my-org"
+GUESSED = "guessed"
 
 
-def spec_text(
-    branches: Sequence[BranchFacts],
-    packages: Sequence[Package],
-    matrix: Matrix,
-    systems: Sequence[str],
-    hardware: Hardware,
-) -> str:
-    """The YAML of a spec with these branches, packages and matrix, and a build pool for each of `systems`."""
-    lines = [
-        f"# yaml-language-server: $schema={ADDRESS}",
-        "# Made from existing recipes by `ci-compile adopt`. It is yours now: edit it, and what it states is built.",
-        "version: 1",
-        f"owner: {OWNER}  # edit: the FloxHub organisation that the variants are published to",
-        "",
-        "branches:",
-        *(line for facts in branches for line in _branch(facts)),
-        "",
-        "packages:",
-        *(line for package in packages for line in _package(package)),
-        "",
-        "matrix:  # a variant is a package x branch x Python x GPU x ISA",
-        *_matrix(matrix, hardware),
-        "",
-        "runners:  # edit: recipes do not state your machines; `ci-runner labels` shows the labels for one",
-        *(line for system in systems for line in _pool(system, hardware)),
-    ]
-    return "\n".join(lines) + "\n"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchText:
+    """A branch: its keys in the spec, and remarks on some of them."""
+
+    name: str
+    row: Mapping[str, object]
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
 
-def _branch(facts: BranchFacts) -> Iterator[str]:
-    branch, remarks = facts.branch, facts.remarks
-    yield f"  {flow(branch.name)}:"
-    yield from entry("cuda", next(iter(branch.toolkits)), "    ", remarks.get("cuda", ""))
-    yield from entry("nixpkgs", branch.nixpkgs, "    ", remarks.get("nixpkgs", ""))
-    if branch.nixpkgs_hash:
-        yield from entry("nixpkgs-hash", branch.nixpkgs_hash, "    ")
-    if branch.allow_broken:
-        yield from entry("allow-broken", branch.allow_broken, "    ")
-    yield from entry("versions", branch.versions, "    ", _of_versions(facts))
-    if branch.sources:
-        yield "    sources:"
-        for package, source in branch.sources.items():
-            yield f"      {package}:"
-            for key, value in _source(source).items():
-                yield from entry(key, value, "        ")
-    if branch.pnames:
-        yield from entry("pnames", branch.pnames, "    ")
-    if branch.work_arounds:
-        yield from entry("work-arounds", branch.work_arounds, "    ")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageText:
+    """A package: its keys in the spec but for the matrix, its own matrix if it has one, and a remark."""
+
+    name: str
+    row: Mapping[str, object]
+    matrix: Matrix | None = None
+    remark: str = ""
 
 
-def _of_versions(facts: BranchFacts) -> str:
-    """The remark on the versions: one for all packages, or one per package."""
-    remarks = facts.version_remarks
-    if len(set(remarks.values())) == 1 and len(remarks) == len(facts.branch.versions):
-        return next(iter(remarks.values()))
-    return "; ".join(f"{package}: {remark}" for package, remark in remarks.items())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecText:
+    """What an adopted spec states. `systems` are those that need a build pool."""
+
+    branches: Sequence[BranchText]
+    packages: Sequence[PackageText]
+    matrix: Matrix | None
+    systems: Sequence[str]
+    declared: Declared
+    hardware: Hardware
+
+    def __str__(self) -> str:
+        """The YAML."""
+        lines = [
+            f"# yaml-language-server: $schema={ADDRESS}",
+            "# Made from existing recipes by `ci-compile adopt`. It is yours now: edit it; what it states is built.",
+            "version: 1",
+            f"owner: {OWNER}  # guessed: the FloxHub organisation that the variants are published to",
+            "",
+            "branches:",
+            *(line for one in self.branches for line in _branch(one)),
+            "",
+            *self._hardware(),
+            "packages:",
+            *(line for one in self.packages for line in self._package(one)),
+            "",
+            *self._matrix(),
+            "runners:  # guessed: recipes do not state your machines; `ci-runner labels` shows the labels of one.",
+            "  # A variant is tested where a pool has its ISA (`cpu`) and its GPU (`gpu`).",
+            *(line for system in self.systems for line in _pool(system, self.hardware)),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _hardware(self) -> Iterator[str]:
+        if self.declared:
+            yield "hardware:  # guessed from the recipes' names and texts: the tables do not know it"
+            for table, rows in self.declared.items():
+                yield from entry(table, rows, "  ", block=True)
+            yield ""
+
+    def _package(self, package: PackageText) -> Iterator[str]:
+        row: dict[str, object] = dict(package.row)
+        if package.matrix is not None:
+            axes: dict[str, object] = {
+                "python": package.matrix.pythons,
+                "isas": package.matrix.isas,
+                "gpus": {axis.name: entry_of(axis) for axis in package.matrix.gpus},
+                "exclude": [_exclusion(one) for one in package.matrix.exclude],
+            }
+            row["matrix"] = {key: value for key, value in axes.items() if value}
+        yield from entry(package.name, row, "  ", package.remark)
+
+    def _matrix(self) -> Iterator[str]:
+        if self.matrix is not None:
+            yield "matrix:  # a variant is a package x branch x Python x toolkit x GPU x ISA"
+            yield from _axes(self.matrix, self.hardware)
+            yield ""
 
 
-def _source(source: Source) -> dict[str, object]:
-    row: dict[str, object] = {"repository": source.repository, "tag": source.tag, "hash": source.hash}
-    return row | ({"submodules": True} if source.submodules else {})
+def _branch(branch: BranchText) -> Iterator[str]:
+    head = f"  {flow(branch.name)}:"
+    if not branch.row:
+        yield f"{head} {{}}"
+        return
+    yield head
+    for key, value in branch.row.items():
+        yield from entry(key, value, "    ", branch.remarks.get(key, ""))
 
 
-def _package(package: Package) -> Iterator[str]:
-    row: dict[str, object] = {
-        "attribute": package.attribute,
-        "title": package.title,
-        "needs": package.needs,
-        "branches": package.branches,
-        "minutes": dict(package.minutes),
-        "disk": package.disk,
-        "memory": package.memory,
-        "jobs": package.jobs,
-    }
-    usual = {**package_defaults(), "attribute": package.name, "title": package.name, "needs": (), "branches": ()}
-    row = {key: value for key, value in row.items() if value != usual[key]}
-    if package.repository:
-        there = package.repository
-        row["repository"] = {"name": there.name, "rev": dict(there.rev), "hash": dict(there.hash)}
-    yield from entry(package.name, row, "  ") if row else [f"  {package.name}: {{}}"]
-
-
-def _matrix(matrix: Matrix, hardware: Hardware) -> Iterator[str]:
-    yield from entry("python", matrix.pythons, "  ")
-    yield "  isas:"
-    for system, isas in matrix.isas.items():
-        yield from entry(system, isas, "    ")
+def _axes(matrix: Matrix, hardware: Hardware) -> Iterator[str]:
+    if matrix.pythons:
+        yield from entry("python", matrix.pythons, "  ")
+    yield from entry("isas", matrix.isas, "  ", block=True)
     yield "  gpus:"
     for axis in matrix.gpus:
         about = "" if axis.name == CPU else hardware.gpu(axis.name).summary
         yield from entry(axis.name, entry_of(axis), "    ", about)
     if matrix.exclude:
-        yield "  exclude:"
-        for one in matrix.exclude:
-            row: dict[str, object] = {"variants": one.pattern}
-            row |= {"branches": one.branches} if one.branches else {}
-            yield f"    - {flow(row | {'because': one.because})}"
+        yield from entry("exclude", [_exclusion(one) for one in matrix.exclude], "  ", block=True)
+
+
+def _exclusion(one: Exclusion) -> dict[str, object]:
+    return {"variants": one.pattern, **({"branches": one.branches} if one.branches else {}), "because": one.because}
 
 
 def _pool(system: str, hardware: Hardware) -> Iterator[str]:
     """A build pool of the same size as the bundled stack's."""
-    label = hardware.systems[system].label.lower()
+    known = hardware.systems[system]
     pool = _bundled_pool(system)
-    yield f"  {label}-builder:"
-    yield from entry("runs-on", ["self-hosted", "linux", label, "nix-builder"], "    ")
-    yield from entry("cpu", [], "    ", "the ISAs of its CPUs; a variant is tested where a pool has its ISA")
-    for key in ("cores", "memory", "disk"):
-        yield from entry(key, getattr(pool, key), "    ")
+    linux, label = known.os == "Linux", known.label.lower()
+    row = {
+        "runs-on": ["self-hosted", "linux" if linux else known.os, label, "nix-builder"],
+        "cpu": [],
+        **{key: getattr(pool, key) for key in ("cores", "memory", "disk")},
+    }
+    yield from entry(f"{label if linux else known.os.lower()}-builder", row, "  ")
 
 
 def _bundled_pool(system: str) -> Pool:
-    return next(pool for pool in bundled_spec().pools if pool.system == system and BUILD in pool.stages)
+    """The bundled stack's build pool for `system`, else its first."""
+    pools = [pool for pool in bundled_spec().pools if BUILD in pool.stages]
+    return next((pool for pool in pools if pool.system == system), pools[0])

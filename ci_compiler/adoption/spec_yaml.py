@@ -27,7 +27,8 @@ def scalar(value: str | int) -> str:
 def flow(value: object) -> str:
     """Any value on one line."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{scalar(key)}: {flow(item)}' for key, item in value.items())}}}" if value else ""
+        items = [f"{scalar(key)}: {flow(item) or '{}'}" for key, item in value.items()]
+        return f"{{{', '.join(items)}}}" if value else ""
     if isinstance(value, str | int):
         return scalar(value)
     if isinstance(value, Sequence):
@@ -36,14 +37,22 @@ def flow(value: object) -> str:
     raise TypeError(message)
 
 
-def entry(key: str, value: object, indent: str = "", remark: str = "") -> Iterator[str]:
-    """The lines of `key: value`: one line if it fits, else one per entry."""
+def entry(key: str, value: object, indent: str = "", remark: str = "", *, block: bool = False) -> Iterator[str]:
+    """The lines of `key: value`: one line if it fits and need not be a `block`, else one per entry."""
     said = f"  # {remark}" if remark else ""
     head = f"{indent}{scalar(key)}:"
     line = f"{head} {flow(value)}".rstrip()
-    if len(line) <= WIDTH or not isinstance(value, Mapping):
+    if isinstance(value, Mapping) and value and (block or len(line) > WIDTH):
+        yield head + said
+        for name, item in value.items():
+            yield from entry(name, item, indent + "  ")
+    elif (
+        isinstance(value, Sequence)
+        and any(isinstance(item, Mapping) for item in value)
+        and (block or len(line) > WIDTH)
+    ):
+        yield head + said
+        for item in value:
+            yield f"{indent}  - {flow(item)}"
+    else:
         yield line + said if len(line + said) <= WIDTH else line
-        return
-    yield head + said
-    for name, item in value.items():
-        yield from entry(name, item, indent + "  ")

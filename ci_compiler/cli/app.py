@@ -35,6 +35,7 @@ TYPES: Mapping[str, type] = {"path": Path, "int": int, "float": float}
 
 CHOICES: Mapping[str, Callable[[], list[str]]] = {
     "stages": lambda: [stage.name for stage in import_module("ci_compiler.stages").stages()],
+    "starters": lambda: import_module("ci_compiler.spec.build").starters(),
     "test-stages": lambda: [stage.name for stage in import_module("ci_compiler.stages").stages_that_test()],
     "workloads": lambda: [one.value for one in import_module("ci_compiler.hardware.workloads").Workload],
 }

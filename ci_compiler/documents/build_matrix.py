@@ -18,6 +18,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import Proof, is_imported_only
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
+from ci_compiler.plan.suites import Bench
 from ci_compiler.spec.model import Branch, Spec, in_build_order
 from ci_compiler.stages import PUBLISH, Stage, TestPolicy, stages, stages_that_test
 from ci_compiler.units import counted, markdown_table, markdown_text
@@ -237,7 +238,8 @@ def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list
         ]
         shown = [f"{count:,}" if count else _NONE for count in counts]
         title = spec.hardware.systems[pool.system].title
-        yield [_code(pool.name), pool.count, title, _code(pool.gpu) if pool.gpu else _NONE, *shown]
+        gpus = f"{pool.gpus} × " if pool.gpus > 1 else ""
+        yield [_code(pool.name), pool.count, title, f"{gpus}{_code(pool.gpu)}" if pool.gpu else _NONE, *shown]
 
 
 def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iterator[str]:
@@ -270,6 +272,25 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
         own = {isa: _of(wanted, isa) for isa in isas}
         rows = [[_code(isa), _tester(stage, own[isa]), f"{_variants(cell for cell, _ in own[isa]):,}"] for isa in isas]
         yield markdown_table(["instruction set", "pool", "variants"], rows, right=1)
+    yield from _suites(spec, stage, wanted)
+
+
+def _suites(spec: Spec, stage: Stage, wanted: Sequence[tuple[Cell, Route]]) -> Iterator[str]:
+    """The test suites of a stage, which prove a package after its smoke test, and the pools that run them."""
+    rows: list[list[object]] = []
+    for package in spec.packages.values():
+        routes = [route for cell, route in wanted if any(one.package == package.name for one in cell.variants)]
+        for suite in package.suites.values():
+            if suite.stage is stage and routes:
+                pools = [route.suites.get(Bench(stage, suite.gpus)) for route in routes]
+                ran = f"{sum(pool is not None for pool in pools):,} of {len(routes):,}"
+                names = _codes(pool.name for pool in pools if pool)
+                gpus = suite.gpus if stage.needs_gpu else _NONE
+                rows.append([_code(package.name), _code(suite.name), names, gpus, suite.shards, suite.minutes, ran])
+    if rows:
+        yield "After the smoke test, these suites test a variant:"
+        heads = ["package", "suite", "pool", "GPUs", "shards", "minutes of a shard", "variants"]
+        yield markdown_table(heads, rows, right=4)
 
 
 def _imported_only(spec: Spec, stage: Stage) -> Iterator[str]:

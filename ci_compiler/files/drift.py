@@ -31,16 +31,20 @@ _OURS = re.compile(rb"(?:#|//|;|<!--) " + re.escape(MARK.encode()) + rb"\b")
 
 
 class Territory(NamedTuple):
-    """A folder, from the root of the repository, that changes in one step, and the patterns of compiled files in it."""
+    """A folder, from the root of the repository, that changes in one step, and the patterns of compiled files in it.
+
+    `kept` are files in it that are not compiled, by path from the root: they stay, even those with the mark.
+    """
 
     folder: str
     patterns: tuple[str, ...]
+    kept: frozenset[str] = frozenset()
 
     def may_hold(self, path: str) -> bool:
         """Whether `path`, from the repository's root, can be a compiled file."""
         pure = PurePosixPath(path)
         own = (PurePosixPath(self.folder) / pattern for pattern in self.patterns)
-        return any(len(pure.parts) == len(one.parts) and pure.match(str(one)) for one in own)
+        return path not in self.kept and any(len(pure.parts) == len(one.parts) and pure.match(str(one)) for one in own)
 
 
 GITHUB = Territory(
@@ -201,7 +205,7 @@ def _ours(root: Path, territory: Territory, but: Container[str] = ()) -> Iterato
     for pattern in territory.patterns:
         for file in sorted((root / territory.folder).glob(pattern)):
             path = file.relative_to(root).as_posix()
-            if path not in but and is_ours(file) and not obstacle(root, path):
+            if path not in but and path not in territory.kept and is_ours(file) and not obstacle(root, path):
                 yield path, file.read_text("utf-8", errors="replace")
 
 

@@ -100,6 +100,12 @@ def route_row(route: Route) -> Row:
     return {stage.name: rows[stage] for stage in stages() if stage in rows}
 
 
+def suites_row(route: Route) -> Row:
+    """The pool of each job of test suites, or why none runs it."""
+    skipped = {bench.job: _row("skipped", skipped=reason) for bench, reason in route.skipped_suites.items()}
+    return {bench.job: pool.name for bench, pool in route.suites.items()} | skipped
+
+
 def left_out_row(spec: Spec, one: LeftOut) -> Row:
     """The row of a part of the matrix that is left out."""
     return _row("left-out", one, url=url(one.code), place=str(spec.place(*one.path)))
@@ -133,6 +139,7 @@ def _shard(spec: Spec, shard: Shard) -> Row:
             cell,
             job=job_name(cell),
             route=route_row(route),
+            suites=suites_row(route),
             beside=route.beside(cell),
             variants=[_variant(spec, cell, variant) for variant in cell.variants],
         )

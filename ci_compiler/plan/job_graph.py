@@ -1,21 +1,23 @@
 """The jobs that the compiled workflows run, with their dependencies, and the order in which to write them.
 
-The stages of a variant run in order: build, tests, publish. Within a cell, a build waits for the builds that it needs,
-and publishing waits for the tests of everything that the variant needs. A build's duration is the recorded one, else
-the spec's minutes. Those are for a builder with 32 cores: a builder with half the cores takes twice as long, and one
-with more cores is faster until it has as many cores as the package has compile jobs.
+The stages of a variant run in order: build, tests with their suites, publish. Within a cell, a build waits for the
+builds that it needs, and publishing waits for the tests of everything that the variant needs. A build's duration is the
+recorded one, else the spec's minutes. Those are for a builder with 32 cores: a builder with half the cores takes twice
+as long, and one with more cores is faster until it has as many cores as the package has compile jobs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, waits_for
 from ci_compiler.plan.simulation import TimedJob, tails
+from ci_compiler.plan.suites import Bench
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import Stage, StageKind, stages
 from ci_compiler.variant import variant_name
@@ -29,12 +31,13 @@ Recorded = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob(TimedJob):
-    """A job of the compiled workflows: a stage of a variant, in a cell of a shard."""
+    """A job of the compiled workflows: a stage of a variant, or a shard of a `suite` of the stage, in a cell."""
 
     shard: str
     cell: Cell
     variant: Variant
     stage: Stage
+    suite: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -59,7 +62,7 @@ def jobs_of(
     made = _Jobs(spec, recorded or {}, publish=publish, alone=alone)
     for shard in shards:
         for cell, route in shard.cells:
-            built: dict[str, Mapping[Stage, int]] = {}
+            built: dict[str, JobsByStage] = {}
             for variant in cell.variants:
                 if chosen is None or (cell.branch, variant.name) in chosen:
                     needs = () if alone else needs_of(spec, variant.package)
@@ -80,6 +83,10 @@ def needs_of(spec: Spec, package: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+JobsByStage = Mapping[Stage, tuple[int, ...]]
+"""The indexes of the last jobs of each stage of a variant: the stage itself, or its suites."""
+
+
 class _Jobs:
     """Collects jobs in order, each with its estimated duration."""
 
@@ -91,30 +98,37 @@ class _Jobs:
         self.first = {stage: waits_for(spec, stage) for stage in self.stages}
 
     def add(
-        self, shard: Shard, cell: Cell, route: Route, variant: Variant, needed: Sequence[Mapping[Stage, int]]
-    ) -> Mapping[Stage, int]:
-        """Adds the stages of `variant`, and returns their indexes. `needed` are those of what the variant needs."""
-        at: dict[Stage, int] = {}
+        self, shard: Shard, cell: Cell, route: Route, variant: Variant, needed: Sequence[JobsByStage]
+    ) -> JobsByStage:
+        """Adds the jobs of `variant`, and returns their indexes. `needed` are those of what the variant needs."""
+        at: dict[Stage, tuple[int, ...]] = {}
         for stage in self.stages:
             if stage in route.pools:
-                first = [at[other] for other in self.first[stage] if other in at]
-                if not stage.is_test:
-                    waited = self.first[stage] or (stage,)
-                    first += [other[one] for other in needed for one in waited if one in other]
-                at[stage] = len(self.jobs)
+                waits = self.first[stage]
+                others = [] if stage.is_test else [one.get(other, ()) for one in needed for other in waits or (stage,)]
                 pool = route.pools[stage]
-                self.jobs.append(
-                    PlannedJob(
-                        pool=pool.name,
-                        seconds=self._seconds(cell, variant, stage, pool),
-                        needs=tuple(sorted(first)),
-                        shard=shard.name,
-                        cell=cell,
-                        variant=variant,
-                        stage=stage,
-                    )
+                job = PlannedJob(
+                    pool=pool.name,
+                    seconds=self._seconds(cell, variant, stage, pool),
+                    needs=tuple(sorted(chain(*(at.get(other, ()) for other in waits), *others))),
+                    shard=shard.name,
+                    cell=cell,
+                    variant=variant,
+                    stage=stage,
                 )
+                self.jobs.append(job)
+                at[stage] = self._add_suites(job, route)
         return at
+
+    def _add_suites(self, test: PlannedJob, route: Route) -> tuple[int, ...]:
+        """Adds the shards of the suites after `test`, the last job. Returns the indexes of the stage's last jobs."""
+        last = len(self.jobs) - 1
+        for suite in self.spec.packages[test.variant.package].suites.values():
+            pool = route.suites.get(Bench(suite.stage, suite.gpus))
+            if pool and suite.stage is test.stage:
+                job = replace(test, pool=pool.name, seconds=suite.minutes * 60, needs=(last,), suite=suite.name)
+                self.jobs += [job] * suite.shards
+        return tuple(range(last + 1, len(self.jobs))) or (last,)
 
     def _seconds(self, cell: Cell, variant: Variant, stage: Stage, pool: Pool) -> int:
         if stage.kind is not StageKind.BUILD:

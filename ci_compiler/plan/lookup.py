@@ -15,8 +15,10 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_id
+from ci_compiler.plan.suites import Bench
 from ci_compiler.spec.model import Branch, Spec
-from ci_compiler.stages import Stage, stages
+from ci_compiler.stages import stages
+from ci_compiler.units import counted
 from ci_compiler.variant import EXAMPLE, VariantName
 
 
@@ -65,14 +67,20 @@ class BuiltVariant(NamedTuple):
         """The command that starts its build."""
         return f"gh workflow run {self.shard.name}.yml --ref {self.cell.branch} -f variant={self.variant.name}"
 
-    def stages(self) -> Iterator[tuple[Stage, str]]:
-        """Each stage with the pool that runs it, or why none does."""
+    def stages(self) -> Iterator[tuple[str, str]]:
+        """Each stage and each test suite with the pool that runs it, or why none does."""
         for stage in stages():
             if stage in self.route.pools:
                 pool = self.route.pools[stage]
-                yield stage, f"{pool.name} ({pool.runs_on})"
+                yield stage.name, f"{pool.name} ({pool.runs_on})"
             elif stage in self.route.skipped:
-                yield stage, f"not run: {self.route.skipped[stage]}"
+                yield stage.name, f"not run: {self.route.skipped[stage]}"
+        for suite in self.spec.packages[self.variant.package].suites.values():
+            bench = Bench(suite.stage, suite.gpus)
+            if bench in self.route.suites:
+                yield f"suite {suite.name}", f"{self.route.suites[bench].name}, {counted(suite.shards, 'shard')}"
+            elif bench in self.route.skipped_suites:
+                yield f"suite {suite.name}", f"not run: {self.route.skipped_suites[bench]}"
 
 
 class AbsentVariant(NamedTuple):

@@ -42,8 +42,14 @@ def is_imported_only(spec: Spec, package: Package, stage: Stage) -> bool:
     A build proves nothing, and publishing that waits for no test claims nothing.
     """
     tests = [stage] if stage.is_test else [one for one in waits_for(spec, stage) if one.is_test]
-    told = stage.kind is not StageKind.BUILD and bool(tests)
-    return told and all(proof_of(package, test) is Proof.IMPORTED_ONLY for test in tests)
+    claims = stage.kind is not StageKind.BUILD and bool(tests)
+    return claims and not any(_is_proved(package, test) for test in tests)
+
+
+def _is_proved(package: Package, stage: Stage) -> bool:
+    """Whether `stage` does more than import `package`: by its smoke test, or by a suite that runs wherever it does."""
+    suites = (suite for suite in package.suites.values() if suite.gpus == 1)
+    return proof_of(package, stage) is not Proof.IMPORTED_ONLY or any(suite.stage is stage for suite in suites)
 
 
 def job_title(spec: Spec, package: Package, stage: Stage) -> str:

@@ -1,13 +1,13 @@
 """Which pool runs which stage of which cell. The pool's hardware decides, never its name.
 
 All packages of a cell share one route. Of the pools that fit, the least scarce one is chosen: a pool without a GPU
-before one with a GPU, a GPU of exactly the architecture before one that is only compatible, many machines before few,
-few instruction sets before many, then the order in the spec.
+before one with a GPU, a GPU of exactly the architecture before one that is only compatible, few GPUs before many, many
+machines before few, few instruction sets before many, then the order in the spec.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -15,27 +15,31 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.suites import Bench, benches
 from ci_compiler.spec.model import Pool, RunsOn, Spec
 from ci_compiler.stages import BUILD, Axis, Stage, TestPolicy, stages
 
 Neighbour = tuple[str, str]
 """The GPU and the ISA of a neighbouring cell, whose branch and Python are the same."""
 
-Needs = tuple[str, str, str, int, int, str, tuple[Neighbour | None, ...]]
+Needs = tuple[str, str, str, int, int, str, tuple[Neighbour | None, ...], tuple[Bench, ...]]
 """What decides a cell's route: system, GPU, ISA, the largest disk and memory (GB) that a build of the cell needs, the
-pool that the spec names for it, and the neighbours for the stages that take one."""
+pool that the spec names for it, the neighbours for the stages that take one, and the machines that its suites need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """The pool of each stage of a cell. A stage that is not run is absent, with its reason in `skipped`.
 
-    `neighbours` has the neighbouring cell for each stage that takes another variant on the same machine.
+    `neighbours` has the neighbouring cell for each stage that takes another variant on the same machine. `suites` and
+    `skipped_suites` are about the machines of test suites.
     """
 
     pools: Mapping[Stage, Pool]
     skipped: Mapping[Stage, str]
     neighbours: Mapping[Stage, Neighbour]
+    suites: Mapping[Bench, Pool]
+    skipped_suites: Mapping[Bench, str]
 
     def beside(self, cell: Cell) -> dict[Stage, str]:
         """The neighbours of `cell`, which takes this route, as the suffixes of their cells."""
@@ -66,9 +70,12 @@ class _Router:
         packages = [self.spec.packages[variant.package] for variant in cell.variants]
         disk, memory = max(one.disk for one in packages), max(one.memory for one in packages)
         neighbours = {stage: self._neighbour(stage.neighbour, cell) for stage in self.pairing}
-        needs = (cell.system, cell.gpu, cell.isa, disk, memory, self._pool_of(cell), tuple(neighbours.values()))
+        suites = tuple(one for one in benches(packages) if cell.gpu != CPU or not one.stage.needs_gpu)
+        near, pool = tuple(neighbours.values()), self._pool_of(cell)
+        needs = (cell.system, cell.gpu, cell.isa, disk, memory, pool, near, suites)
         if needs not in self.known:
-            self.known[needs] = self._new_route(cell, disk, memory, neighbours)
+            made = self._new_route(cell, disk, memory, neighbours)
+            self.known[needs] = self._with_suites(made, cell, suites)
         return self.known[needs]
 
     def _pool_of(self, cell: Cell) -> str:
@@ -105,27 +112,47 @@ class _Router:
             if stage.neighbour and neighbours[stage] is None:
                 skipped[stage] = f"the branch builds no variant with a smaller {stage.neighbour.label} to compare with"
                 continue
-            pooled = [pool for pool in self.spec.pools if self._pool_of(cell) in {"", pool.name}]
-            fitting = [pool for pool in pooled if stage in pool.stages and self._fits(stage, cell, pool)]
+            fitting = self._fitting(stage, cell)
             if not stage.is_test:
                 fitting = [pool for pool in fitting if pool.disk >= disk and pool.memory >= memory]
             if fitting:
-                pools[stage] = min(fitting, key=lambda pool: scarcity(self.spec.hardware, pool, cell.gpu))
+                pools[stage] = self._least_scarce(fitting, cell)
             else:
                 skipped[stage] = self._no_pool(stage, cell, disk, memory)
         beside = {stage: one for stage, one in neighbours.items() if one and stage in pools}
-        return Route(pools=pools, skipped=skipped, neighbours=beside)
+        return Route(pools=pools, skipped=skipped, neighbours=beside, suites={}, skipped_suites={})
+
+    def _with_suites(self, route: Route, cell: Cell, suites: Sequence[Bench]) -> Route:
+        """`route` with the pool of each machine that the suites of `cell` need, or the reason why there is none."""
+        pools: dict[Bench, Pool] = {}
+        skipped: dict[Bench, str] = {}
+        for bench in suites:
+            fitting = [pool for pool in self._fitting(bench.stage, cell) if pool.gpus >= bench.gpus]
+            if fitting:
+                pools[bench] = self._least_scarce(fitting, cell)
+            else:
+                skipped[bench] = route.skipped.get(bench.stage) or self._no_pool(bench.stage, cell, gpus=bench.gpus)
+        return replace(route, suites=pools, skipped_suites=skipped) if suites else route
+
+    def _fitting(self, stage: Stage, cell: Cell) -> list[Pool]:
+        """The pools that run `stage` and have the hardware for `cell`."""
+        pooled = [pool for pool in self.spec.pools if self._pool_of(cell) in {"", pool.name}]
+        return [pool for pool in pooled if stage in pool.stages and self._fits(stage, cell, pool)]
+
+    def _least_scarce(self, pools: Sequence[Pool], cell: Cell) -> Pool:
+        return min(pools, key=lambda pool: scarcity(self.spec.hardware, pool, cell.gpu))
 
     def _fits(self, stage: Stage, cell: Cell, pool: Pool) -> bool:
         if pool.system != cell.system or (stage.needs_isa and cell.isa not in self.runs[pool.name]):
             return False
         return not stage.needs_gpu or runs_gpu(self.spec.hardware, pool, cell.gpu)
 
-    def _no_pool(self, stage: Stage, cell: Cell, disk: int, memory: int) -> str:
+    def _no_pool(self, stage: Stage, cell: Cell, disk: int = 0, memory: int = 0, *, gpus: int = 1) -> str:
         """The reason why no pool runs `stage`; also an error if the stage or the policy requires a pool."""
         if not any(pool.system == cell.system and stage in pool.stages for pool in self.spec.pools):
             return self._report(stage, cell, f"no pool for {stage} has {cell.system}")
-        parts = [f"a GPU that runs {cell.gpu}"] if stage.needs_gpu else []
+        has = "a GPU that runs" if gpus == 1 else f"{gpus} GPUs that run"
+        parts = [f"{has} {cell.gpu}"] if stage.needs_gpu else []
         parts += [f"a CPU that runs {cell.isa}"] if stage.needs_isa else []
         wanted = " beside ".join(parts) or f"{disk} GB of disk and {memory} GB of memory"
         return self._report(stage, cell, f"no pool for {stage} on {cell.system} has {wanted}")
@@ -148,9 +175,10 @@ def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:
     return bool(pool.gpu) and hardware.gpu(pool.gpu).runs_cubin_of(hardware.gpu(gpu))
 
 
-def scarcity(hardware: Hardware, pool: Pool, gpu: str = CPU) -> tuple[bool, bool, int, int]:
-    """The sort key of pools: has a GPU, has another GPU than `gpu`, fewer machines, more instruction sets."""
-    return (bool(pool.gpu), gpu not in {CPU, pool.gpu}, -pool.count, len(hardware.runs(pool.cpu, pool.system)))
+def scarcity(hardware: Hardware, pool: Pool, gpu: str = CPU) -> tuple[bool, bool, int, int, int]:
+    """The sort key of pools: has a GPU, not `gpu` itself, more GPUs, fewer machines, more instruction sets."""
+    isas = len(hardware.runs(pool.cpu, pool.system))
+    return (bool(pool.gpu), gpu not in {CPU, pool.gpu}, pool.gpus, -pool.count, isas)
 
 
 def _stealing_pools(spec: Spec) -> Iterator[Finding]:
@@ -182,7 +210,8 @@ def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]
         return
     for route in routes:
         build = route.pools.get(BUILD)
-        other = next((pool for pool in route.pools.values() if build and pool.name != build.name), None)
+        users = (*route.pools.values(), *route.suites.values())
+        other = next((pool for pool in users if build and pool.name != build.name), None)
         if build and other:
             message = (
                 f"what {build.name} builds, {other.name} tests or publishes: without a `cache` to bring it there, "
@@ -193,7 +222,7 @@ def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]
 
 
 def _unused_pools(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
-    used = {pool.name for route in routes for pool in route.pools.values()}
+    used = {pool.name for route in routes for pool in (*route.pools.values(), *route.suites.values())}
     for pool in spec.pools:
         if pool.name not in used:
             yield spec.finding(("runners", pool.name), Code.UNUSED_POOL, f"no job goes to {pool.name}", key=True)

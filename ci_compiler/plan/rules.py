@@ -229,7 +229,7 @@ def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     seen: set[tuple[str, str, str]] = set()
     for cell in cells:
         held = {variant.package for variant in cell.variants}
-        for variant in cell.variants:
+        for variant in () if cell.listed else cell.variants:
             for need in spec.packages[variant.package].needs:
                 key = (cell.branch, variant.package, need)
                 elsewhere = spec.packages[need].repository is not None
@@ -239,7 +239,7 @@ def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
                         f"{variant.name} needs {variant_name(need, cell.suffix)}, which {cell.branch} does not build"
                     )
                     yield spec.finding(("packages", variant.package, "needs"), Code.NEEDS_MISSING_VARIANT, message)
-        odd = next((v.name for v in cell.variants if not ATTRIBUTE.fullmatch(v.name)), None)
+        odd = next((v.name for v in cell.variants if not cell.listed and not ATTRIBUTE.fullmatch(v.name)), None)
         if odd is not None:
             message = f"{odd!r} is not a Flox attribute; an attribute has letters, digits, _ and - only"
             yield spec.finding(("matrix",), Code.NAME_ATTRIBUTE_PATH, message)

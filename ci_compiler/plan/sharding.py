@@ -17,6 +17,7 @@ from ci_compiler.hardware import CPU
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
+from ci_compiler.plan.suites import suite_jobs
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stage_of, stages
 from ci_compiler.variant import cuda_tag, python_tag
@@ -89,7 +90,10 @@ def lists_any(spec: Spec) -> bool:
 
 def jobs_of_cell(spec: Spec, cell: Cell) -> int:
     """The number of jobs of a cell as GitHub counts them: those of packages that it lacks are skipped, but count."""
-    return len(stages_of(spec)) * (1 if cell.listed else len(cell_packages(spec)))
+    if cell.listed:
+        return len(stages_of(spec)) + suite_jobs(spec)[cell.variants[0].package]
+    packages = cell_packages(spec)
+    return len(packages) * len(stages_of(spec)) + sum(one.shards for p in packages for one in p.suites.values())
 
 
 def waits_for(spec: Spec, stage: Stage) -> tuple[Stage, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
-from ci_compiler.files.drift import MARK
+from ci_compiler.files.drift import FLOX, MARK, Territory
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.rules import Judged
 from ci_compiler.recipes import compiled, template
@@ -35,6 +35,17 @@ def recipes(spec: Spec, judged: Judged, branch: str, templates: Mapping[str, str
             else:
                 made[recipe_path(variant.name)] = recipe(spec, cell, variant, templates)
     return {**_attributes_file(spec, made, own=own), **made}
+
+
+def territory(spec: Spec, judged: Judged, branch: str) -> Territory:
+    """The folder of the recipes of `branch`, in which the repository's own recipes are kept."""
+    own = (
+        recipe_path(variant.name)
+        for cell in judged.cells
+        for variant in cell.variants
+        if cell.branch == branch and spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN
+    )
+    return FLOX._replace(kept=frozenset(own))
 
 
 def _attributes_file(spec: Spec, made: Iterable[str], *, own: bool) -> dict[str, str]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.plan.lookup import explain
+from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import Proof, is_imported_only
 from ci_compiler.plan.selection import RunSelection
-from ci_compiler.stages import BUILD, PUBLISH, stages, stages_that_test
+from ci_compiler.plan.suites import Bench
+from ci_compiler.stages import BUILD, PUBLISH, Stage, stages, stages_that_test
 from ci_compiler.units import duration, markdown_table, markdown_text, size
 from ci_compiler.variant import variant_name
-from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
+from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT
+
+_FAILED, _SHOWN = "**failed**", 3
+"""The cell of what failed, and the most failures of a suite that it names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     needs = [variant_name(need, built.cell.suffix) for need in plan.spec.packages[built.variant.package].needs]
     waited = any(need in chosen and not _manifest(results, need) for need in needs)
     began = results.is_dir() and any(results.iterdir())
-    cells = {BUILD: "passed" if manifest else "not reached" if waited or not began else "**failed**"}
+    cells = {BUILD: "passed" if manifest else "not reached" if waited or not began else _FAILED}
     for stage, result in tests.items():
         if stage not in built.route.pools:
             reason = built.route.skipped.get(stage, "")
@@ -66,9 +70,9 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
         else:
             only = is_imported_only(plan.spec, plan.spec.packages[built.variant.package], stage)
             passed = f"passed ({Proof.IMPORTED_ONLY})" if only else "passed"
-            cells[stage] = passed if result.get("passed") else "**failed**"
+            cells[stage] = "; ".join([passed, *_suites(built, stage, results)]) if result.get("passed") else _FAILED
     published = _read(results / f"publish-{name}" / PUBLISHED)
-    failed = any(cell in {"**failed**", "not reached"} for cell in cells.values())
+    failed = any(_FAILED in cell or cell == "not reached" for cell in cells.values())
     return [
         f"`{name}`",
         *(cells[stage] for stage in (BUILD, *stages_that_test())),
@@ -78,6 +82,23 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     ]
 
 
+def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:
+    """How the suites of `stage` ended for a variant, each with its first failures, or why no pool runs them."""
+    found = [_read(path) for path in sorted(results.glob(f"*/{SUITE_RESULT}"))]
+    for suite in built.spec.packages[built.variant.package].suites.values():
+        bench = Bench(suite.stage, suite.gpus)
+        shards = [one for one in found if (one.get("name"), one.get("suite")) == (built.variant.name, suite.name)]
+        if suite.stage is not stage:
+            continue
+        if bench not in built.route.suites:
+            yield f"{suite.name}: no: {markdown_text(built.route.skipped_suites[bench])}"
+        elif len(shards) == suite.shards and all(one.get("passed") for one in shards):
+            yield f"{suite.name}: passed"
+        else:
+            failures = [str(failure) for one in shards for failure in one.get("failures", ())][:_SHOWN]
+            yield f"{suite.name}: {_FAILED}" + (f" ({markdown_text('; '.join(failures))})" if failures else "")
+
+
 def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:
     if run.event not in {"push", "workflow_dispatch"}:
         return f"no: {markdown_text(run.event)} publishes nothing"
@@ -85,7 +106,7 @@ def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:
         return f"no: the run is at {markdown_text(run.ref)}, not at {markdown_text(branch)}"
     if not run.publish:
         return "no: not asked for"
-    return "no: it failed before" if failed else "**failed**"
+    return "no: it failed before" if failed else _FAILED
 
 
 def _manifest(results: Path, name: str) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from ci_compiler.github.inventory import Runner
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.suites import legs
 from ci_compiler.spec.model import RunsOn
 from ci_compiler.stages import Stage
 
@@ -66,6 +67,9 @@ def label_sets(plan: Plan) -> tuple[LabelSet, ...]:
         for cell, route in shard.cells:
             for stage, pool in route.pools.items():
                 jobs.setdefault(pool.name, Counter())[stage] += len(cell.variants)
+            for bench, pool in route.suites.items():
+                shards = sum(len(legs(plan.spec.packages[one.package], bench)) for one in cell.variants)
+                jobs.setdefault(pool.name, Counter())[bench.stage] += shards
     found = [
         LabelSet(runs_on=pool.runs_on, pool=pool.name, machines=pool.count, jobs=jobs[pool.name])
         for pool in plan.spec.pools

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ci_compiler.plan.suites import benches, longest_minutes
 from ci_compiler.spec.model import Pool, Spec
 
 RESERVE = 120.0
@@ -15,7 +16,9 @@ def job_seconds(minutes: int) -> float:
 
 def longest(spec: Spec, pool: Pool) -> int:
     """The most seconds that a job of `pool` may take."""
-    return 60 * max(spec.timeouts[stage] for stage in pool.stages)
+    stages = [spec.timeouts[stage] for stage in pool.stages]
+    taken = [one for one in benches(spec.packages.values()) if one.stage in pool.stages and one.gpus <= pool.gpus]
+    return 60 * max(*stages, *(longest_minutes(spec, one) for one in taken), 0)
 
 
 def most_disk(spec: Spec) -> int:

@@ -6,7 +6,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.plan.lookup import BuiltVariant, Explanation, explain
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.spec.model import Spec
+from ci_compiler.spec.model import Package, Spec
 
 
 def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
@@ -14,16 +14,26 @@ def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
 
     Raises InputError if the branch does not build it, or if several branches build it and `branch` is ''.
     """
-    told = explain(plan(spec), name)
-    if not told.built:
-        raise refusal(told)
-    found = [one for one in told.built if branch in {"", one.cell.branch}]
-    branches = " and ".join(one.cell.branch for one in told.built)
+    built = _built(spec, name)
+    found = [one for one in built if branch in {"", one.cell.branch}]
+    branches = " and ".join(one.cell.branch for one in built)
     if not found:
         raise wrong("--branch", Code.VARIANT_NOT_BUILT, f"{name} is not built on {branch}, but on {branches}")
     if len(found) > 1:
         raise wrong("--branch", Code.WHICH_BRANCH, f"{name} is built on {branches}; name one")
     return found[0]
+
+
+def package_of(spec: Spec, name: str) -> Package:
+    """The package of the variant `name`, whatever branch builds it. Raises InputError if none does."""
+    return spec.packages[_built(spec, name)[0].variant.package]
+
+
+def _built(spec: Spec, name: str) -> tuple[BuiltVariant, ...]:
+    told = explain(plan(spec), name)
+    if not told.built:
+        raise refusal(told)
+    return told.built
 
 
 def refusal(told: Explanation) -> InputError:

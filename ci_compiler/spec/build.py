@@ -28,8 +28,16 @@ BUNDLED = Path(__file__).with_name("torch.yaml")
 
 BUNDLED_SHOWN = "torch.yaml (bundled)"
 
-FIRST = Path(__file__).with_name("first.yaml")
+STARTERS = Path(__file__).with_name("starters")
+"""The folders of the files that `ci-compile init --template NAME` writes, by the name of the template."""
+
+FIRST = STARTERS / "torch/.github/ci-matrix.yaml"
 """The spec that `ci-compile init` writes."""
+
+
+def starters() -> list[str]:
+    """The names of the templates of `ci-compile init`; the default comes first."""
+    return sorted((path.name for path in STARTERS.iterdir() if path.is_dir()), key=lambda name: (name != "torch", name))
 
 
 def load_spec(path: Path, *, shown: str) -> Spec:

@@ -40,13 +40,17 @@ _DIRECTIVE = re.compile(r"(?:^|(?<=[\r\x85\u2028\u2029\ufeff]))%\w*", re.MULTILI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed spec: its plain value, the places of values and of keys, and the original text of numbers."""
+    """A parsed spec: its plain value, the places of values and of keys, and the original text of numbers.
+
+    `guessed` are the lines with a comment that begins with "guessed", as `ci-compile adopt` writes them.
+    """
 
     file: str
     value: Any
     values: Mapping[Path_, Place]
     keys: Mapping[Path_, Place]
     typed: Mapping[Path_, str]
+    guessed: tuple[int, ...] = ()
 
     def place(self, path: Path_, *, key: bool = False) -> Place:
         """The place of the value (or the key) at `path`, or of the innermost value around it that the file has."""
@@ -91,7 +95,10 @@ def parse_document(data: bytes, *, shown: str) -> Document:
     _Tree(shown).check(root)
     builder = _Builder(shown)
     value = builder.build(root, ())
-    return Document(file=shown, value=value, values=builder.values, keys=builder.keys, typed=builder.typed)
+    guessed = tuple(number for number, line in enumerate(text.splitlines(), 1) if "# guessed" in line)
+    return Document(
+        file=shown, value=value, values=builder.values, keys=builder.keys, typed=builder.typed, guessed=guessed
+    )
 
 
 class _Loader(yaml.CBaseLoader):

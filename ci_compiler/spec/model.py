@@ -128,6 +128,9 @@ class Pool:
     )
     cpu: IsaNames = key("ISAs that its CPUs have; an ISA implies those that it includes.", default=())
     gpu: Word = key("GPU architecture of its GPUs.", examples=["sm90"], default="", published=False)
+    gpus: int = key(
+        "Number of GPUs of a machine that has any.", title="a number of GPUs", minimum=1, maximum=64, default=1
+    )
     count: int = key(
         "Number of machines in the pool.", title="a number of machines", minimum=1, maximum=10000, default=1
     )

@@ -25,6 +25,7 @@ from ci_compiler.spec.forms import (
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.recipe_keys import RecipeKeys
 from ci_compiler.spec.smoke import Smoke
+from ci_compiler.spec.suites import Suite, SuiteName
 from ci_compiler.variant import recipe_path
 
 
@@ -253,6 +254,11 @@ class Package(RecipeKeys):
     memory: int = key("Memory that a build takes, in GB.", title="gigabytes", minimum=1, maximum=100000, default=8)
     command: Command | None = key(default=None, published=False)
     smoke: Smoke | None = key(default=None, published=False)
+    suites: Mapping[SuiteName, Suite] = key(
+        "Test suites, by name, which run after the smoke test.",
+        examples=[{"ops": {"command": "python -m pytest --junitxml=report.xml", "minutes": 30, "junit": "report.xml"}}],
+        default={},
+    )
 
     def on(self, branch: str) -> bool:
         """Whether `branch` has the package."""

@@ -16,10 +16,8 @@ from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec, in_build_order
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
-from ci_compiler.spec.placeholders import mentioned
+from ci_compiler.spec.proof_references import placeholder_findings, proof_findings
 from ci_compiler.spec.recipe_references import recipe_findings
-from ci_compiler.spec.smoke import SmokeTest
-from ci_compiler.spec.values import NAMES
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import TestPolicy
 
@@ -31,7 +29,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
         *_check_packages(spec),
         *recipe_findings(spec),
         *_check_commands(spec),
-        *_check_smoke(spec),
+        *proof_findings(spec),
         *_check_axes(spec),
         *_check_patterns(spec),
         *_check_listed(spec),
@@ -135,42 +133,7 @@ def _check_commands(spec: Spec) -> Iterator[Finding]:
             message = f"{package.name} declares no `command`, which the backend {spec.backend} builds and publishes by"
             yield spec.finding(path, Code.COMMAND_MISSING, message, key=True)
         else:
-            yield from _placeholders(spec, (*path, "command", "install"), package.command.install)
-
-
-def _placeholders(spec: Spec, path: Path_, text: str) -> Iterator[Finding]:
-    for name in sorted(mentioned(text)):
-        if name not in NAMES:
-            yield spec.finding(path, Code.UNKNOWN_PLACEHOLDER, f"unknown placeholder @{name}@{nearest(name, NAMES)}")
-
-
-def _check_smoke(spec: Spec) -> Iterator[Finding]:
-    """A smoke test says either `python` or `run`, and what it expects is a regular expression."""
-    for package in spec.packages.values():
-        if package.smoke is None:
-            continue
-        path: Path_ = ("packages", package.name, "smoke")
-        tables = {"cpu": package.smoke.cpu, "gpu": package.smoke.gpu}
-        own: dict[Path_, SmokeTest] = {(*path, name): one for name, one in tables.items() if one}
-        if not own or package.smoke.python or package.smoke.run or package.smoke.expect:
-            own[path] = package.smoke
-        for where, test in own.items():
-            yield from _check_smoke_test(spec, where, test)
-
-
-def _check_smoke_test(spec: Spec, path: Path_, test: SmokeTest) -> Iterator[Finding]:
-    shown = ".".join(map(str, path))
-    if bool(test.python) == bool(test.run):
-        how = "says both `python` and `run`; keep one" if test.run else "says neither `python` nor `run`"
-        yield spec.finding(path, Code.WRONG_TEST, f"{shown} {how}")
-    elif test.expect and not test.run:
-        message = f"{shown}: `expect` is about what `run` prints; a `python` file checks its results itself"
-        yield spec.finding((*path, "expect"), Code.WRONG_TEST, message)
-    yield from _placeholders(spec, (*path, "expect"), test.expect)
-    try:
-        re.compile(test.expect)
-    except re.error as error:
-        yield spec.finding((*path, "expect"), Code.WRONG_TEST, f"{shown}.expect is not a regular expression: {error}")
+            yield from placeholder_findings(spec, (*path, "command", "install"), package.command.install)
 
 
 def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:
@@ -285,6 +248,9 @@ def _check_listed(spec: Spec) -> Iterator[Finding]:
 def _check_pools(spec: Spec) -> Iterator[Finding]:
     for pool in spec.pools:
         path: Path_ = ("runners", pool.name)
+        if pool.gpus > 1 and not pool.gpu:
+            message = f"{pool.name} has {pool.gpus} GPUs but names no `gpu`"
+            yield spec.finding((*path, "gpus"), Code.MISSING_GPU, message)
         if not pool.system:
             message = f"{pool.name}: no label tells x64 or arm64; give its `system`"
             yield spec.finding(path, Code.MISSING_SYSTEM, message, key=True)

@@ -7,23 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.spec.load import Document, Path_
-
-PUBLISHED = Path(__file__).with_name("schema.json")
-"""The schema of a spec, as `ci-compile schema` prints it: generated from the model, and read here, which is faster."""
+from ci_compiler.spec.schema import schema
 
 
 def schema_findings(document: Document, rule: Mapping[str, Any] | None = None) -> list[Finding]:
     """What `rule`, by default the schema of a spec, finds wrong with `document`, in the order of the file."""
     from jsonschema import Draft202012Validator
 
-    used = json.loads(PUBLISHED.read_bytes()) if rule is None else rule
-    errors = Draft202012Validator(used).iter_errors(document.value)
+    errors = Draft202012Validator(schema() if rule is None else rule).iter_errors(document.value)
     findings = [finding for error in errors for finding in _findings(document, error)]
     return sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message))
 

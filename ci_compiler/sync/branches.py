@@ -14,41 +14,50 @@ from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
-from ci_compiler.files.drift import FLOX, GITHUB, marked
+from ci_compiler.files.drift import FLOX, GITHUB, Territory, marked
 from ci_compiler.git import Git
 from ci_compiler.spec.model import Spec
 
-TERRITORIES = (GITHUB, FLOX)
-
 
 class BranchPlan(NamedTuple):
-    """The change to a branch: paths with their new text (None: removed), on top of the commit `parent`."""
+    """The change to a branch: paths with their new text (None: removed), on top of the commit `parent`.
+
+    `taken` are the changes to recipes that were the repository's own.
+    """
 
     branch: str
     parent: str
     changes: Mapping[str, str | None]
+    taken: Mapping[str, str]
     added: int
     removed: int
 
 
-def plan_branch(git: Git, branch: str, parent: str, files: Mapping[str, str], *, adopt: bool) -> BranchPlan:
+def plan_branch(
+    git: Git, branch: str, parent: str, files: Mapping[str, str], recipes: Territory, *, adopt: bool
+) -> BranchPlan:
     """What `branch` at `parent` lacks of `files`. Raises InputError if a file that was not compiled is in the way.
 
-    `adopt` takes over such recipes; any other such file remains an error.
+    `recipes` is the folder of the branch's recipes. `adopt` takes over recipes that are in the way; any other such file
+    remains an error.
     """
-    folders = {territory.folder.split("/")[0] for territory in TERRITORIES}
+    territories = (GITHUB, recipes)
+    folders = {territory.folder.split("/")[0] for territory in territories}
     elsewhere = {path for path in files if path.split("/")[0] not in folders}
     tree = git.tree(parent, *sorted(folders | elsewhere))
-    watched = [path for path in tree if path in files or any(one.may_hold(path) for one in TERRITORIES)]
+    watched = [path for path in tree if path in files or any(one.may_hold(path) for one in territories)]
     texts = dict(zip(watched, git.blobs([tree[path] for path in watched]), strict=True))
     changes: dict[str, str | None] = {}
+    taken: dict[str, str] = {}
     findings = []
     for path, text in files.items():
         there = texts.get(path)
         if there == text.encode():
             continue
         mine = there is None or marked(there) or not marked(text.encode())
-        if not mine and not (adopt and path.startswith(f"{FLOX.folder}/")):
+        if not mine and adopt and path.startswith(f"{FLOX.folder}/"):
+            taken[path] = text
+        elif not mine:
             findings.append(_in_the_way(branch, path))
         changes[path] = text
     changes |= {path: None for path, data in texts.items() if path not in files and marked(data)}
@@ -58,6 +67,7 @@ def plan_branch(git: Git, branch: str, parent: str, files: Mapping[str, str], *,
         branch=branch,
         parent=parent,
         changes=changes,
+        taken=taken,
         added=sum(text is not None and path not in tree for path, text in changes.items()),
         removed=sum(text is None for text in changes.values()),
     )
@@ -88,12 +98,17 @@ def check_push(git: Git, remote: str, plans: tuple[BranchPlan, ...]) -> None:
         raise InputError(findings)
 
 
-def write(git: Git, plans: tuple[BranchPlan, ...], message: str, *, remote: str = "") -> dict[str, str]:
-    """Commits each plan that changes anything, pushes to `remote` if given, moves the branches; branch -> commit."""
+def write(git: Git, plans: tuple[BranchPlan, ...], messages: Mapping[str, str], *, remote: str = "") -> dict[str, str]:
+    """Commits each plan that changes anything, pushes to `remote` if given, moves the branches; branch -> commit.
+
+    `messages` are those of the commits, by branch.
+    """
     due = [plan for plan in plans if plan.changes]
     with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
         commits = {
-            plan.branch: git.commit_tree(plan.parent, plan.changes, message, Path(scratch) / f"index-{number}")
+            plan.branch: git.commit_tree(
+                plan.parent, plan.changes, messages[plan.branch], Path(scratch) / f"index-{number}"
+            )
             for number, plan in enumerate(due)
         }
     if remote:

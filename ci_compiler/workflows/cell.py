@@ -9,7 +9,7 @@ from __future__ import annotations
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.sharding import cell_packages
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows import variant
+from ci_compiler.workflows import called, variant
 from ci_compiler.workflows.model import Job, Workflow, input_node
 from ci_compiler.workflows.writer import Node
 
@@ -24,7 +24,7 @@ def workflow(spec: Spec) -> Workflow:
         jobs |= variant.jobs(spec, subjects[package.name])
     return Workflow(
         name="cell",
-        on={"workflow_call": {"inputs": _inputs(spec), "secrets": variant.secret_input(spec)}},
+        on={"workflow_call": {"inputs": _inputs(spec), "secrets": called.secret_input(spec)}},
         jobs=jobs,
     )
 
@@ -37,6 +37,6 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "commit": input_node("The commit that holds its recipes."),
         "publish": input_node("Whether its variants may be published.", "boolean"),
         "again": input_node("Whether even those that show as published are.", "boolean"),
-        **variant.machine_inputs(spec),
-        **variant.neighbour_inputs(spec),
+        **called.machine_inputs(spec),
+        **called.neighbour_inputs(spec),
     }

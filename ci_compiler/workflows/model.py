@@ -112,6 +112,7 @@ class Job(Part):
     name: str
     needs: Sequence[str] | None = None
     if_: str | None = None
+    strategy: Mapping[str, Node] | None = None
     runs_on: str | list[str] | dict[str, str | list[str]]
     timeout_minutes: int
     permissions: Permissions

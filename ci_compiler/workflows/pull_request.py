@@ -15,7 +15,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import cell_packages, lists_any
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows import variant
+from ci_compiler.workflows import called
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, FORK_GUARD, SELECT, VARIANT, VERDICT, expression, local
 from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, select_job, verdict_job
@@ -39,15 +39,15 @@ def workflow(spec: Spec) -> Workflow:
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
     )
-    called = ({"matrix": CELLS} if cell_packages(spec) else {}) | ({LISTED: LISTED} if lists_any(spec) else {})
+    outputs = ({"matrix": CELLS} if cell_packages(spec) else {}) | ({LISTED: LISTED} if lists_any(spec) else {})
     checks = {"compiled": _hosted(spec, "Files are as compiled", [compare])}
     if spec.backend.has_recipes:
         checks["recipes"] = _hosted(spec, "Recipes are sound", [nix, audit])
     jobs: dict[str, Job | CallJob] = {
         **checks,
         "meaning": _hosted(spec, "What the change means", [diff]),
-        SELECT: select_job(spec, "--pull-request", *called),
-        **{name: _calls(spec, name, output, [SELECT, *checks]) for output, name in called.items()},
+        SELECT: select_job(spec, "--pull-request", *outputs),
+        **{name: _calls(spec, name, output, [SELECT, *checks]) for output, name in outputs.items()},
     }
     chosen = expression(f"{FORK_GUARD} && needs.{SELECT}.outputs.chosen || '[]'")
     verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, branch=BASE, publish="false")
@@ -65,14 +65,14 @@ def workflow(spec: Spec) -> Workflow:
 def legs(spec: Spec, cells: Sequence[tuple[Cell, Route]], *, listed: bool = False) -> list[dict[str, Any]]:
     """The legs of the matrix of the job `CELLS`, or of `LISTED`: each cell with the machines of its stages."""
     return [
-        (_named(spec, cell) if listed else {"cell": cell.suffix}) | variant.machines(route)
+        (_named(spec, cell) if listed else {"cell": cell.suffix}) | called.machines(route)
         for cell, route in cells
         if bool(cell.listed) is listed
     ]
 
 
 def _named(spec: Spec, cell: Cell) -> dict[str, Any]:
-    return {"name": cell.listed, **variant.titles(spec, spec.packages[cell.variants[0].package])}
+    return {"name": cell.listed, **called.package_values(spec, spec.packages[cell.variants[0].package])}
 
 
 def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
@@ -89,7 +89,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
     """The job that builds the legs in `output` after the jobs `needs`: cells, or variants that fit no axis."""
     subject: dict[str, Node] = {"cell": expression("matrix.cell"), "chosen": CHOSEN}
     if name == LISTED:
-        subject = {key: expression(f"matrix.{key}") for key in ("name", *variant.title_inputs(spec))}
+        subject = {key: expression(f"matrix.{key}") for key in ("name", *called.package_inputs(spec))}
     return CallJob(
         name=expression(f"matrix.{next(iter(subject))}"),
         needs=needs,
@@ -99,13 +99,13 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
             "matrix": {"include": expression(f"fromJSON(needs.{SELECT}.outputs.{output})")},
         },
         uses=local(VARIANT if name == LISTED else CELL),
-        permissions=variant.build_permissions(spec),
+        permissions=called.build_permissions(spec),
         with_={
             **subject,
             "branch": BASE,
             "commit": COMMIT,
             "publish": False,
             "again": False,
-            **{name: expression(f"matrix.{name}") for name in variant.machine_inputs(spec)},
+            **{name: expression(f"matrix.{name}") for name in called.machine_inputs(spec)},
         },
     )

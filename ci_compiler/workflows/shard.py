@@ -20,7 +20,7 @@ from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.stages import PUBLISH
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
-from ci_compiler.workflows import variant
+from ci_compiler.workflows import called
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VARIANT, VERDICT, expression, local, runs_on
 from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, UsesStep, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import checkout, select_job, verdict_job
@@ -132,7 +132,7 @@ def _preflights(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
     secret: dict[str, Any] = {} if spec.publish.reviewers else {"environment": spec.publish.environment}
     prove = RunStep(
         name="Prove that this machine can publish",
-        env=None if spec.publish.reviewers else variant.secret_passed(spec),
+        env=None if spec.publish.reviewers else called.secret_passed(spec),
         run=f"ci-runner doctor --for {PUBLISH}",
     )
     return {
@@ -152,7 +152,7 @@ def _preflights(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
 
 def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, Job | CallJob]:
     """The jobs of the cells. A fleet has thousands, so what several share is made once."""
-    permissions, secrets = variant.build_permissions(spec), variant.secret_passed(spec)
+    permissions, secrets = called.build_permissions(spec), called.secret_passed(spec)
     publishes = spec.branches[shard.branch].publish
     shared: dict[str, Node] = {
         "branch": shard.branch,
@@ -161,7 +161,7 @@ def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, Job | CallJob]:
         "again": expression("inputs.again == true") if publishes else False,
     }
     routes = {id(route): route for _, route in shard.cells}
-    machines = {key: variant.machines(route) for key, route in routes.items()}
+    machines = {key: called.machines(route) for key, route in routes.items()}
     gates = {key: [preflight_id(route.pools[PUBLISH])] if publishes else [] for key, route in routes.items()}
     conditions = {key: _ready(gate) for key, gate in gates.items()}
     selected = f"contains(fromJSON(needs.{SELECT}.outputs.cells)"
@@ -172,7 +172,7 @@ def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, Job | CallJob]:
             if_=expression(" && ".join([*conditions[id(route)], f"{selected}, '{cell.suffix}')"])),
             uses=_CALLED[bool(cell.listed)],
             permissions=permissions,
-            with_={**_subject(spec, cell), **shared, **machines[id(route)], **variant.neighbours(cell, route)},
+            with_={**_subject(spec, cell), **shared, **machines[id(route)], **called.neighbours(cell, route)},
             secrets=secrets,
         )
         for cell, route in shard.cells
@@ -193,5 +193,5 @@ _CALLED = {False: local(CELL), True: local(VARIANT)}
 
 def _subject(spec: Spec, cell: Cell) -> dict[str, Node]:
     if cell.listed:
-        return {"name": cell.listed, **variant.titles(spec, spec.packages[cell.variants[0].package])}
+        return {"name": cell.listed, **called.package_values(spec, spec.packages[cell.variants[0].package])}
     return {"cell": cell.suffix, "chosen": CHOSEN}

@@ -2,7 +2,8 @@
 
 build -> cpu-test and gpu-test -> publish. A build waits for the builds that it needs and for nothing else of theirs.
 Publishing waits for the tests of the variant and of everything that it needs. A stage that no pool runs is passed no
-machine and shows as skipped. The manifest and the log of a build reach the tests and publishing as one artifact. The
+machine and shows as skipped. Test suites follow the test of their stage, in a matrix job for each kind of machine that
+they need. The manifest and the log of a build reach the tests and publishing as one artifact. The
 closure travels through the binary cache, or stays in the builder's store.
 
 Each condition begins with `!cancelled()`. Without a status function GitHub adds `success()`, which looks at all earlier
@@ -12,20 +13,30 @@ that need it (https://github.com/actions/runner/issues/491 and 2205).
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.proof import is_imported_only, job_title
-from ci_compiler.plan.routing import Route
+from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
-from ci_compiler.spec.model import Package, RunsOn, Spec
+from ci_compiler.plan.suites import Bench, benches, legs, longest_minutes
+from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
-from ci_compiler.workflows.common import FORK_GUARD, expression, runs_on
+from ci_compiler.workflows.called import (
+    build_permissions,
+    listed_packages,
+    machine_input,
+    machine_inputs,
+    neighbour_input,
+    neighbour_inputs,
+    package_inputs,
+    secret_input,
+    secret_passed,
+    title_input,
+    title_inputs,
+)
+from ci_compiler.workflows.common import FORK_GUARD, expression
 from ci_compiler.workflows.model import (
     READ,
     Job,
@@ -38,14 +49,7 @@ from ci_compiler.workflows.model import (
     input_node,
 )
 from ci_compiler.workflows.steps import checkout
-from ci_compiler.workflows.writer import Node, Remarked
-
-ATTEST: Permissions = READ | {
-    "id-token": Remarked("write", "actions/attest signs with the run's identity"),
-    "attestations": Remarked("write", "actions/attest stores what it signed"),
-    "artifact-metadata": Remarked("write", "actions/attest records what it is of"),
-}
-"""What actions/attest needs (its README)."""
+from ci_compiler.workflows.writer import Node
 
 MANIFEST_FILE = "manifest.json"
 """The file that a build writes beside its log, and that the later stages read."""
@@ -55,6 +59,9 @@ MANIFEST = f"build-output/{MANIFEST_FILE}"
 
 RESULT = "result.json"
 """The file that a test writes beside its log, for the table at the end of a run."""
+
+SUITE_RESULT = "suite.json"
+"""The file that a test suite writes beside its log, for the same table."""
 
 PUBLISHED = "published.json"
 """The file that publishing writes about its result, for the same table."""
@@ -90,12 +97,12 @@ class Subject:
         """The name of the job of `stage`. On GitHub it follows the caller's: `3.13 avx2 / pytorch / build`."""
         if self.package:
             return f"{self.package.name} / {job_title(spec, self.package, stage)}"
-        title = _title_input(stage)
+        title = title_input(stage)
         return expression(f"inputs.{title}") if title in title_inputs(spec) else stage.name
 
     def beside(self, stage: Stage) -> str:
         """The name of the other variant that `stage` takes."""
-        other = expression(f"inputs.{_neighbour_input(stage)}")
+        other = expression(f"inputs.{neighbour_input(stage)}")
         return variant_name(self.package.name, other) if self.package else other
 
     def succeeded(self, stage: Stage) -> str:
@@ -104,8 +111,23 @@ class Subject:
 
     def passed(self, test: Stage) -> str:
         """An expression that is true if `test` succeeded, or was skipped because no pool runs it."""
-        skipped = f"needs.{self.job(test)}.result == 'skipped' && inputs.{_machine_input(test)} == ''"
+        skipped = f"needs.{self.job(test)}.result == 'skipped' && inputs.{machine_input(test)} == ''"
         return f"({self.succeeded(test)} || ({skipped}))"
+
+    def benches(self, spec: Spec) -> tuple[Bench, ...]:
+        """What the test suites of the package need, or those of any package that can be listed."""
+        return benches([self.package] if self.package else listed_packages(spec))
+
+    def suites(self, bench: Bench) -> str:
+        """The id of the job of the suites that need `bench`."""
+        return f"{self.package.name}_{bench.job}" if self.package else bench.job
+
+    def suites_passed(self, bench: Bench) -> str:
+        """An expression that is true if the suites of `bench` succeeded, if there are none, or if no pool runs them."""
+        job, absent = self.suites(bench), [f"inputs.{machine_input(bench.machine)} == ''"]
+        if not self.package:
+            absent.insert(0, f"inputs.{bench.job} == '[]'")
+        return f"(needs.{job}.result == 'success' || (needs.{job}.result == 'skipped' && ({' || '.join(absent)})))"
 
 
 def workflow(spec: Spec) -> Workflow:
@@ -118,9 +140,15 @@ def workflow(spec: Spec) -> Workflow:
 
 
 def jobs(spec: Spec, subject: Subject) -> dict[str, Job]:
-    """The jobs of `subject` by id, one per stage."""
+    """The jobs of `subject` by id: one per stage, and those of its test suites."""
     makers = {StageKind.BUILD: _build, StageKind.TEST: _test, StageKind.PUBLISH: _publish}
-    return {subject.job(stage): makers[stage.kind](spec, subject, stage) for stage in stages_of(spec)}
+    found: dict[str, Job] = {}
+    for stage in stages_of(spec):
+        found[subject.job(stage)] = makers[stage.kind](spec, subject, stage)
+        found |= {
+            subject.suites(one): _suites(spec, subject, one) for one in subject.benches(spec) if one.stage is stage
+        }
+    return found
 
 
 def _inputs(spec: Spec) -> dict[str, Node]:
@@ -132,90 +160,8 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "again": input_node("Whether even what shows as published is.", "boolean"),
         **machine_inputs(spec),
         **neighbour_inputs(spec),
-        **title_inputs(spec),
+        **package_inputs(spec),
     }
-
-
-def title_inputs(spec: Spec) -> dict[str, Node]:
-    """The inputs that name the jobs of stages that only import some package."""
-    return {
-        _title_input(stage): input_node(f"The name of the job of {stage}.")
-        for stage in stages_of(spec)
-        if any(is_imported_only(spec, one, stage) for one in spec.packages.values() if spec.lists(one))
-    }
-
-
-def titles(spec: Spec, package: Package) -> dict[str, str]:
-    """The values of `title_inputs` for `package`."""
-    named = {_title_input(stage): job_title(spec, package, stage) for stage in stages_of(spec)}
-    return {name: named[name] for name in title_inputs(spec)}
-
-
-def _title_input(stage: Stage) -> str:
-    return f"{stage}-name"
-
-
-def neighbour_inputs(spec: Spec) -> dict[str, Node]:
-    """The inputs that name the other variant of each stage that takes two."""
-    return {
-        _neighbour_input(stage): input_node(f"The other variant that {stage} takes.", required=False)
-        for stage in stages_of(spec)
-        if stage.neighbour
-    }
-
-
-def neighbours(cell: Cell, route: Route) -> dict[str, str]:
-    """The values of `neighbour_inputs` for a cell, as suffixes; a stage that does not run has none."""
-    return {_neighbour_input(stage): suffix for stage, suffix in route.beside(cell).items()}
-
-
-def _machine_input(stage: Stage) -> str:
-    return f"{stage}-on"
-
-
-def _neighbour_input(stage: Stage) -> str:
-    return f"{stage}-beside"
-
-
-def machine_inputs(spec: Spec) -> dict[str, Node]:
-    """The inputs that state where each stage runs; a test that no pool runs is passed none."""
-    return {
-        _machine_input(stage): input_node(f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
-        for stage in stages_of(spec)
-    }
-
-
-def machines(route: Route) -> dict[str, str]:
-    """The values of `machine_inputs` for a cell; a stage that no pool runs has none."""
-    return {_machine_input(stage): _runs_on_json(pool.runs_on) for stage, pool in route.pools.items()}
-
-
-@lru_cache(maxsize=1024)
-def _runs_on_json(where: RunsOn) -> str:
-    return json.dumps(runs_on(where))
-
-
-def build_permissions(spec: Spec) -> Permissions:
-    """What a build asks for, which is the most that any stage does: every caller must grant it."""
-    return ATTEST if spec.attest else READ
-
-
-def secret_input(spec: Spec) -> dict[str, Node]:
-    """The secret that a called workflow accepts from a caller that may publish.
-
-    GitHub gives a called workflow's job the secrets of its environment only if the caller passes them by name:
-    https://docs.github.com/actions/how-tos/reuse-automations/reuse-workflows
-    """
-    return {spec.backend.secret: {"description": "What publishing needs, of the environment.", "required": False}}
-
-
-def secret_passed(spec: Spec) -> dict[str, str]:
-    """The secret of `secret_input` as a caller passes it. In the called job its value is the environment's.
-
-    Only the step that publishes receives it.
-    """
-    name = spec.backend.secret
-    return {name: expression(f"secrets.{name}")}
 
 
 def _job(
@@ -225,7 +171,7 @@ def _job(
     return Job(
         name=subject.title(spec, stage),
         if_=expression(" && ".join(["!cancelled()", *conditions])),
-        runs_on=expression(f"fromJSON(inputs.{_machine_input(stage)})"),
+        runs_on=expression(f"fromJSON(inputs.{machine_input(stage)})"),
         timeout_minutes=spec.timeouts[stage],
         permissions=permissions,
         env={"NAME": subject.name, "BRANCH": expression("inputs.branch")},
@@ -258,29 +204,58 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
 def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
     waits = waits_for(spec, stage)
     passed = [subject.passed(other) for other in waits if other.is_test]
-    conditions = (subject.succeeded(BUILD), f"inputs.{_machine_input(stage)} != ''", FORK_GUARD, *passed)
+    conditions = (subject.succeeded(BUILD), f"inputs.{machine_input(stage)} != ''", FORK_GUARD, *passed)
     env = {"BESIDE": subject.beside(stage)} if stage.neighbour else None
-    beside = ' --beside "$BESIDE"' if stage.neighbour else ""
     steps: list[Step] = [
-        checkout(expression("inputs.commit")),
-        _fetch_manifest(subject),
-        RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"'),
-        RunStep(
-            name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
-            env=env,
-            run=f"ci-runner fetch {MANIFEST}{beside}",
-        ),
+        *_before_test(spec, subject, stage, env),
         RunStep(name="Test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
         _keep("Keep the report", subject, stage, "test-output/"),
     ]
     return _job(spec, subject, stage, *conditions, needs=[subject.job(other) for other in waits], steps=steps)
 
 
+def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> Iterator[Step]:
+    """The steps that bring what was built to a machine that tests it; `env` names the second variant, if any."""
+    yield checkout(expression("inputs.commit"))
+    yield _fetch_manifest(subject)
+    yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
+    yield RunStep(
+        name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
+        env=env,
+        run=f"ci-runner fetch {MANIFEST}" + (' --beside "$BESIDE"' if env else ""),
+    )
+
+
+def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
+    """The job of the test suites that need `bench`: one leg for each shard of a suite of the package."""
+    machine = f"inputs.{machine_input(bench.machine)}"
+    test = RunStep(
+        name="Run the suite",
+        env={"SUITE": expression("matrix.suite"), "SHARD": expression("matrix.shard")},
+        run=f'ci-runner suite "$NAME" --suite "$SUITE" --shard "$SHARD" --manifest {MANIFEST} --out test-output',
+    )
+    keep = _keep("Keep the report", subject, f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
+    some = [] if subject.package else [f"inputs.{bench.job} != '[]'"]
+    conditions = ("!cancelled()", subject.succeeded(bench.stage), *some, f"{machine} != ''", FORK_GUARD)
+    shards: Node = [*legs(subject.package, bench)] if subject.package else expression(f"fromJSON(inputs.{bench.job})")
+    return Job(
+        name=f"{subject.package.name} / {bench.title}" if subject.package else bench.title,
+        needs=[subject.job(BUILD), subject.job(bench.stage)],
+        if_=expression(" && ".join(conditions)),
+        strategy={"fail-fast": False, "matrix": {"include": shards}},
+        runs_on=expression(f"fromJSON({machine})"),
+        timeout_minutes=longest_minutes(spec, bench),
+        permissions=READ,
+        env={"NAME": subject.name, "BRANCH": expression("inputs.branch")},
+        steps=[*_before_test(spec, subject, bench.stage), test, keep],
+    )
+
+
 def _publish(spec: Spec, subject: Subject, stage: Stage) -> Job:
     waits = waits_for(spec, stage)
     events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
     on_branch = "github.ref == format('refs/heads/{0}', inputs.branch)"
-    proved = [f"(!{need.chosen} || ({' && '.join(_proved(need, waits))}))" for need in subject.needs]
+    proved = [f"(!{need.chosen} || ({' && '.join(_proved(spec, need, waits))}))" for need in subject.needs]
     publish = RunStep(
         name="Publish",
         env=secret_passed(spec)
@@ -295,8 +270,8 @@ def _publish(spec: Spec, subject: Subject, stage: Stage) -> Job:
         spec,
         subject,
         stage,
-        *("inputs.publish", events, on_branch, *_proved(subject, waits), *proved),
-        needs=[one.job(other) for one in (subject, *subject.needs) for other in waits],
+        *("inputs.publish", events, on_branch, *_proved(spec, subject, waits), *proved),
+        needs=[job for one in (subject, *subject.needs) for job in _proving(spec, one, waits)],
         environment=spec.publish.environment,
         concurrency={
             "group": f"publish-{expression('inputs.branch')}-{subject.name}",
@@ -307,12 +282,19 @@ def _publish(spec: Spec, subject: Subject, stage: Stage) -> Job:
     )
 
 
-def _proved(subject: Subject, waits: tuple[Stage, ...]) -> Iterator[str]:
-    """Expressions that are true if `subject` was built and passed the tests among `waits`."""
-    return (subject.passed(stage) if stage.is_test else subject.succeeded(stage) for stage in waits)
+def _proving(spec: Spec, subject: Subject, waits: Iterable[Stage]) -> list[str]:
+    """The ids of the jobs that build and test `subject` in the stages `waits`."""
+    suites = (subject.suites(one) for one in subject.benches(spec) if one.stage in waits)
+    return [*map(subject.job, waits), *suites]
 
 
-def _keep(name: str, subject: Subject, stage: Stage, path: str) -> UsesStep:
+def _proved(spec: Spec, subject: Subject, waits: Iterable[Stage]) -> Iterator[str]:
+    """Expressions that are true if the jobs of `_proving` succeeded, or if no pool runs them."""
+    yield from (subject.passed(stage) if stage.is_test else subject.succeeded(stage) for stage in waits)
+    yield from (subject.suites_passed(one) for one in subject.benches(spec) if one.stage in waits)
+
+
+def _keep(name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
     files: dict[str, Node] = {"name": f"{stage}-{subject.name}", "path": path, "if-no-files-found": "ignore"}
     return action_step(name, "actions/upload-artifact", files, if_=expression("!cancelled()"))

@@ -23,7 +23,8 @@ PASSWORD = "correct horse"  # noqa: S105
 ALLOWED = {
     "recipes are in the folder that Flox reads, and are called as it calls them": (
         "variant.py files/drift.py sync/branches.py plan/rules.py plan/lookup.py plan/matrix.py cli/compile/build.py "
-        "cli/compile/recipes.py adoption/audit.py adoption/evaluator.py adoption/named_recipes.py"
+        "cli/compile/recipes.py adoption/audit.py adoption/evaluator.py adoption/audit_own.py "
+        "spec/recipe_keys.py recipes/render.py"
     ),
     "a pull request's recipes are evaluated by Nix, whatever builds them": "workflows/pull_request.py",
     "an owner is an organisation on FloxHub": ("spec/model.py adoption/spec_text.py"),

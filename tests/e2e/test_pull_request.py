@@ -28,7 +28,7 @@ def world(new_world: NewWorld) -> World:
     """A branch that changes the spec and the compiled files, so that all of `main` is rebuilt."""
     made = new_world("nix")
     made.git("checkout", "--quiet", "-b", "two-jobs", "main")
-    made.write_spec(("disk: 1, memory: 1, jobs: 1}\n  vision", "disk: 1, memory: 1, jobs: 2}\n  vision"))
+    made.write_spec(("jobs: 1  # of engine", "jobs: 2  # of engine"))
     made.compile("main")
     made.commit("Build engine with two jobs")
     return made
@@ -44,7 +44,7 @@ def own(world: World) -> Run:
 
 def test_the_checks_and_a_representative_cell_run_and_the_verdict_is_green(own: Run) -> None:
     stages = [f"{package} / {stage}" for package in ("engine", "vision") for stage in ("build", "cpu-test")]
-    assert own.status == 0, own.log.said
+    assert own.status == 0
     assert own.ended("success") == sorted([*HOSTED, *stages])
     assert sorted(own.log.started) == own.ended("success")
 
@@ -129,7 +129,7 @@ def test_a_file_that_is_not_as_compiled_is_named_with_the_command_that_fixes_it(
     assert ".github/workflows/cell.yml: drift is not as compiled" in said
     assert f".flox/pkgs/vision-{TAG}-cpu-avx.nix: drift is not as compiled" in said
     assert "run `ci-compile --branch main`" in said
-    assert "wrong-cpu-flags" in said
+    assert "unknown-flag" in said
 
 
 def test_the_table_is_written_after_a_failed_verdict(drifted: Run) -> None:

@@ -190,6 +190,7 @@ def test_the_command_prints_json(served: GitHub, commands: list[str], capsys: py
             "gpu": "sm90",
             "isa": "avx2",
             "system": "x86_64-linux",
+            "listed": "",
             "suffix": "python313-cuda12_8-sm90-avx2",
             "result": "failed",
             "stages": {"build": "success", "cpu-test": "failure"},

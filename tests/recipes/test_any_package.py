@@ -51,10 +51,15 @@ def spec_with(packages: dict[str, Any], **changes: Any) -> Spec:
 
 def evaluated(spec: Spec, name: str, folder: Path) -> dict[str, Any]:
     """What the recipe of the variant `name` evaluates to. Raises CalledProcessError."""
-    nix = require("nix-instantiate")
     for path, text in recipes(spec, judge(spec), "main").items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, "utf-8")
+    return evaluated_in(folder, name)
+
+
+def evaluated_in(folder: Path, name: str) -> dict[str, Any]:
+    """What the recipe of the variant `name` in the repository at `folder` evaluates to. Raises CalledProcessError."""
+    nix = require("nix-instantiate")
     (folder / "evaluate.nix").write_text(EVALUATE, "utf-8")
     command = [nix, "--eval", "--strict", "--json", "--store", "dummy://", str(folder / "evaluate.nix")]
     command += ["--arg", "recipe", str(folder / f".flox/pkgs/{name}.nix"), "--arg", "nixpkgs", str(NIXPKGS)]

@@ -5,19 +5,20 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ci_compiler.adoption.adopt import adopt
+from ci_compiler.adoption.adopt import SHOWN, adopt
 from ci_compiler.cli.console import note, print_findings
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.files.atomic import cannot_write
+from ci_compiler.units import counted
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints or writes the spec; returns 1 if a recipe is left out. Raises InputError if none can be adopted."""
+    """Prints or writes the spec; returns 1 if it does not have exactly the recipes. Raises InputError without any."""
     output: Path | None = arguments.output
     if output is not None and (output.exists() or output.is_symlink()):
         raise wrong(output, Code.IN_THE_WAY, "exists already; move it away first, or name another file")
-    adopted = adopt(arguments.folders)
+    adopted = adopt(arguments.folders, shown=output.as_posix() if output else SHOWN, progress=note)
     print_findings(adopted.findings)
     if output is None:
         print(adopted.text, end="")
@@ -27,6 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
             output.write_text(adopted.text, "utf-8", newline="\n")
         except OSError as error:
             raise cannot_write(output, error) from error
-    count, branches = sum(map(len, adopted.names.values())), ", ".join(adopted.names)
-    note(f"{count} of {adopted.read} recipes in {len(adopted.text.splitlines())} lines, for {branches}")
+    for branch, names in adopted.read.items():
+        note(f"{branch}: {len(names & adopted.names[branch]):,} of {counted(len(names), 'recipe')}")
+    count, lines = sum(map(len, adopted.read.values())), len(adopted.text.splitlines())
+    note(f"{counted(count, 'recipe')} in {lines} lines; equal to what the spec would compile: {adopted.equal}")
     return 0 if adopted.complete else 1

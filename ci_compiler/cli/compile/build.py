@@ -10,7 +10,7 @@ from pathlib import Path
 from ci_compiler.cli.console import note, print_findings, table
 from ci_compiler.cli.drift import write_or_check
 from ci_compiler.cli.where import branch_of, plan_of, root_of, templates_of
-from ci_compiler.files.drift import FLOX, GITHUB, holds_ours
+from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
 from ci_compiler.git import head_branch
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
@@ -23,8 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
     root = root_of(arguments)
     decided = plan_of(arguments)
     print_findings(decided.warnings)
-    files, recipes = dict(compile_files(decided)), _recipes(decided, root, arguments)
-    territories = [GITHUB, FLOX] if recipes else [GITHUB]
+    files, (recipes, own) = dict(compile_files(decided)), _recipes(decided, root, arguments)
+    territories = [GITHUB, *own]
 
     def done(counts: str) -> None:
         _table(decided, files)
@@ -38,20 +38,21 @@ def run(arguments: argparse.Namespace) -> int:
     return write_or_check(arguments, ["ci-compile"], root, files | recipes, territories, done)
 
 
-def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> dict[str, str]:
-    """The recipes of the branch that is checked out, if it has compiled ones (`ci-compile recipes`)."""
+def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[dict[str, str], list[Territory]]:
+    """The recipes of the branch that is checked out, and their folder; empty if it has no compiled ones."""
     asked = getattr(arguments, "branch", None) is not None
     branch = branch_of(arguments, decided.spec, root) if asked else head_branch(root)
     if not decided.spec.backend.has_recipes or not holds_ours(root, FLOX):
-        return {}
+        return {}, []
     if branch not in decided.spec.branches:
         what = f"{branch} is not a branch of the spec" if branch else "no branch is checked out"
         choices = " or ".join(f"--branch {name}" for name in decided.spec.branches)
         note(f"the recipes are left out: {what}; {choices} includes them")
-        return {}
-    from ci_compiler.recipes.render import recipes
+        return {}, []
+    from ci_compiler.recipes.render import recipes, territory
 
-    return recipes(decided.spec, decided.judged, branch, templates_of(root, decided.spec))
+    own = territory(decided.spec, decided.judged, branch)
+    return recipes(decided.spec, decided.judged, branch, templates_of(root, decided.spec)), [own]
 
 
 def _table(decided: Plan, files: Mapping[str, str]) -> None:

@@ -55,7 +55,7 @@ def _explain_variant(arguments: argparse.Namespace) -> int:
 
 
 def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
-    from ci_compiler.plan.document import route_row, variant_row
+    from ci_compiler.plan.document import route_row, suites_row, variant_row
 
     return {
         **variant_row(spec, one.cell, one.variant),
@@ -63,6 +63,7 @@ def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
         "workflow": one.shard.path,
         "job": one.job,
         "route": route_row(one.route),
+        "suites": suites_row(one.route),
         "dispatch": one.dispatch,
     }
 
@@ -75,6 +76,6 @@ def _lines(one: BuiltVariant) -> list[tuple[str, str]]:
         ("recipe", one.recipe),
         ("workflow", one.shard.path),
         ("job", one.job),
-        *((stage.name, where) for stage, where in one.stages()),
+        *one.stages(),
         ("dispatch", one.dispatch),
     ]

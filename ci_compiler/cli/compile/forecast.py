@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from ci_compiler.cli.console import print_json, table
+from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.where import plan_of
 from ci_compiler.files.atomic import cannot_write
 from ci_compiler.plan.limits import limit
@@ -31,6 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(_as_json(found))
     else:
         _print(found, history.manifests)
+    document = decided.spec.document
+    for line in document.guessed:
+        note(f"{document.file}:{line}: guessed, and so is what follows from it")
     return 0
 
 
@@ -71,7 +74,8 @@ def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
     yield "shared builds", f"save {saved} and {duration(found.alone_end - found.end)} of a full build"
     yield "critical path", duration(sum(job.seconds for job in found.path))
     for job in found.path:
-        yield "", f"{job.variant.name} {job.stage} on {job.pool}, {duration(job.seconds)}"
+        stage = f"{job.stage} {job.suite}".rstrip()
+        yield "", f"{job.variant.name} {stage} on {job.pool}, {duration(job.seconds)}"
 
 
 def _as_json(found: Forecast) -> dict[str, Any]:

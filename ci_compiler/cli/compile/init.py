@@ -1,34 +1,75 @@
-"""`ci-compile init`: writes a first spec, and the JSON Schema beside it for completion in editors."""
+"""`ci-compile init`: writes a first spec with the files that it names, and its JSON Schema for editors."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from pathlib import Path
 
 from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of
 from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.files.drift import obstacle
-from ci_compiler.spec.build import FIRST, parse_spec
+from ci_compiler.spec.build import STARTERS, parse_spec
+from ci_compiler.spec.model import RecipeKind
 from ci_compiler.spec.schema import schema_text
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the spec and its schema. Raises InputError if a spec exists already or the owner is not a valid name."""
+    """Writes all files of the template, or none. Raises InputError if one is in the way or the owner is not valid."""
     root = root_of(arguments)
-    if (root / SPEC).exists() or (root / SPEC).is_symlink():
-        raise wrong(SPEC.as_posix(), Code.IN_THE_WAY, "exists already; edit it, or move it away first")
-    if problem := obstacle(root, SCHEMA_BESIDE.as_posix()):
-        raise wrong(SCHEMA_BESIDE.as_posix(), Code.IN_THE_WAY, problem)
-    text = FIRST.read_text("utf-8")
+    files = _files(arguments.template)
     if arguments.owner is not None:
-        text = text.replace("owner: my-org", f"owner: {arguments.owner}")
-        parse_spec(text.encode(), shown="--owner")
-    try:
-        (root / SPEC).parent.mkdir(parents=True, exist_ok=True)
-        write_file(root / SCHEMA_BESIDE, schema_text())
-        write_file(root / SPEC, text)
-    except OSError as error:
-        raise cannot_write(error.filename or root, error) from error
-    print(f"wrote {SPEC} and {SCHEMA_BESIDE}; edit the former, then run `ci-compile`")
+        files[SPEC] = files[SPEC].replace("owner: my-org", f"owner: {arguments.owner}")
+    spec = parse_spec(files[SPEC].encode(), shown="--owner")
+    if findings := [
+        Finding(place=Place(file=path.as_posix()), code=Code.IN_THE_WAY, message=problem)
+        for path, text in files.items()
+        if (problem := _problem(root, path, text))
+    ]:
+        raise InputError(findings)
+    _write(root, files)
+    *names, last = [SPEC.as_posix(), *(path.as_posix() for path in files if path != SPEC)]
+    compiled = spec.backend.has_recipes and not any(one.may_be(RecipeKind.OWN) for one in spec.packages.values())
+    commands = "`ci-compile` and `ci-compile recipes`" if compiled else "`ci-compile`"
+    print(f"wrote {', '.join(names)} and {last}; edit the spec, then run {commands}")
     return 0
+
+
+def _files(template: str) -> dict[Path, str]:
+    """The files that `template` writes, by path. The spec comes last, so that it is there only if all others are."""
+    folder = STARTERS / template
+    paths = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    texts = {path: (folder / path).read_text("utf-8") for path in paths}
+    return {SCHEMA_BESIDE: schema_text(), **{path: texts[path] for path in paths if path != SPEC}, SPEC: texts[SPEC]}
+
+
+def _problem(root: Path, path: Path, text: str) -> str:
+    """Why the file at `path` cannot be written; '' if it can, or is there already with this text."""
+    if problem := obstacle(root, path.as_posix()):
+        return problem
+    target = root / path
+    if path == SCHEMA_BESIDE or not target.exists():
+        return ""
+    if path != SPEC and target.read_bytes() == text.encode():
+        return ""
+    return "exists already; edit it, or move it away first"
+
+
+def _write(root: Path, files: Mapping[Path, str]) -> None:
+    """Writes `files`; a script, whose first line names its interpreter, becomes executable. Raises InputError."""
+    made = []
+    try:
+        for path, text in files.items():
+            target = root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                made.append(target)
+            write_file(target, text)
+            if text.startswith("#!"):
+                target.chmod(target.stat().st_mode | 0o111)
+    except OSError as error:
+        for target in made:
+            target.unlink(missing_ok=True)
+        raise cannot_write(error.filename or root, error) from error

@@ -5,13 +5,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ci_compiler.cli.console import note
 from ci_compiler.cli.drift import write_or_check
-from ci_compiler.cli.where import branch_of, root_of, spec_of, templates_of
+from ci_compiler.cli.where import SPEC, branch_of, root_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
-from ci_compiler.files.drift import FLOX, Territory
-from ci_compiler.plan.rules import errors_among, judge
-from ci_compiler.recipes.render import recipes
+from ci_compiler.files.atomic import change_folder, write_file
+from ci_compiler.files.drift import FLOX, Territory, compare
+from ci_compiler.plan.rules import Judged, errors_among, judge
+from ci_compiler.recipes.render import recipes, territory
+from ci_compiler.spec.build import parse_spec
+from ci_compiler.spec.model import Spec
+from ci_compiler.units import counted
+from ci_compiler.variant import RECIPES, recipe_path
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -24,8 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
     judged = judge(spec)
     if errors := errors_among(judged.findings):
         raise InputError(errors)
+    if arguments.adopt is not None:
+        return _adopt(arguments, spec, judged, root, branch)
     files = recipes(spec, judged, branch, templates_of(root, spec))
-    territory = FLOX
+    place = territory(spec, judged, branch)
     if arguments.output is not None:
         output = arguments.output.resolve()
         root, folder = output.parent, output.name
@@ -33,7 +41,42 @@ def run(arguments: argparse.Namespace) -> int:
             message = f"{output} cannot be replaced in one step; name a folder below it"
             raise wrong("--output", Code.WRONG_VALUE, message)
         files = {f"{folder}/{Path(path).name}": text for path, text in files.items()}
-        territory = Territory(folder=folder, patterns=FLOX.patterns)
-    what = f"{len(files) - 1} recipes of {branch} and their .gitattributes from {spec.document.file}"
+        place = Territory(folder=folder, patterns=FLOX.patterns)
+    count = sum(path.endswith(".nix") for path in files)
+    made = f"{counted(count, 'recipe')} of {branch} and their .gitattributes" if count else f"no recipes of {branch}"
+    what = f"{made} from {spec.document.file}"
     command = ["ci-compile", "recipes"]
-    return write_or_check(arguments, command, root, files, [territory], lambda counts: print(f"{what}: {counts}"))
+    return write_or_check(arguments, command, root, files, [place], lambda counts: print(f"{what}: {counts}"))
+
+
+def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path, branch: str) -> int:
+    """Edits the spec so that the recipes that match are compiled, prints what differs, and writes them.
+
+    Other branches get theirs by `ci-compile sync --adopt`. With `--check`, nothing is written.
+    """
+    from ci_compiler.adoption.taking import differing, edited, matching  # only `--adopt` needs it
+
+    found = matching(spec, judged, arguments.adopt)
+    file = getattr(arguments, "spec", None) or root / SPEC
+    packages = {package for names in found.values() for package in names.values()}
+    text = edited(file.read_text("utf-8"), spec, sorted(packages), arguments.adopt)
+    after = parse_spec(text.encode(), shown=spec.document.file)
+    if errors := errors_among((decided := judge(after)).findings):
+        raise InputError(errors)
+    made, mine = recipes(after, decided, branch, templates_of(root, after)), found.get(branch, {})
+    taken = {recipe_path(name): made[recipe_path(name)] for name in mine}
+    if taken:
+        there = [path for path in (root / RECIPES).rglob("*") if path.is_file()]
+        texts = {path.relative_to(root).as_posix(): path.read_text("utf-8", errors="replace") for path in there}
+        print(*differing(texts, taken, mine), sep="\n")
+    if arguments.check:
+        return 1
+    others = {path: recipe for path, recipe in made.items() if path not in taken}
+    compare(root, others, [])  # what is in the way of them stops it
+    fresh = {path.removeprefix(f"{RECIPES}/"): recipe for path, recipe in (others | taken).items()}
+    change_folder(root / RECIPES, fresh)
+    write_file(file, text)
+    print(f"{counted(len(taken), 'recipe')} of {branch} compiled from {spec.document.file} from now on")
+    if found.keys() - {branch}:
+        note("`ci-compile sync --adopt` brings the other branches up to date")
+    return 0

@@ -10,9 +10,10 @@ from ci_compiler.cli.console import note, print_findings, table
 from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of, spec_of, templates_of
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.recipes.render import recipes
+from ci_compiler.plan.rules import Judged
+from ci_compiler.recipes.render import recipes, territory
 from ci_compiler.spec.model import Spec
-from ci_compiler.sync.branches import check_push, heads_of, plan_branch, summary, write
+from ci_compiler.sync.branches import BranchPlan, check_push, heads_of, plan_branch, summary, write
 from ci_compiler.sync.compiled import compile_files
 
 REMOTE = "origin"
@@ -28,17 +29,26 @@ def run(arguments: argparse.Namespace) -> int:
     common = {**compile_files(decided), **_carried(root, spec), **templates}
     plans = tuple(
         plan_branch(
-            git, branch, head, {**common, **recipes(spec, decided.judged, branch, templates)}, adopt=arguments.adopt
+            git,
+            branch,
+            head,
+            {**common, **recipes(spec, decided.judged, branch, templates)},
+            territory(spec, decided.judged, branch),
+            adopt=arguments.adopt,
         )
         for branch, head in heads_of(git, spec).items()
     )
     if arguments.push:
         check_push(git, REMOTE, plans)
     table(["branch", "added", "changed", "removed"], summary(plans))
+    taken = {plan.branch: _taken(git, plan, decided.judged) for plan in plans if plan.taken}
+    for branch, lines in taken.items():
+        print(f"{branch} takes over recipes:", *lines, sep="\n  ")
     if arguments.dry_run:
         return 0
     message = f"Compile from {spec.document.file}\n\nWritten by `ci-compile sync`; the spec says why."
-    commits = write(git, plans, message, remote=REMOTE if arguments.push else "")
+    messages = {plan.branch: "\n".join([message, *_told(taken.get(plan.branch, []))]) for plan in plans}
+    commits = write(git, plans, messages, remote=REMOTE if arguments.push else "")
     for branch, commit in commits.items():
         print(f"{branch} is now {commit[:12]}")
     folders, parents = git.checked_out(), {plan.branch: plan.parent for plan in plans}
@@ -51,6 +61,26 @@ def run(arguments: argparse.Namespace) -> int:
         )
     print("every branch is up to date" if not commits else f"{len(commits)} of {len(plans)} branches moved")
     return 0
+
+
+def _taken(git: Git, plan: BranchPlan, judged: Judged) -> list[str]:
+    """How the recipes that `plan` takes over differ from the compiled ones."""
+    from ci_compiler.adoption.taking import differing  # only `--adopt` needs it
+    from ci_compiler.variant import RECIPES
+
+    tree = git.tree(plan.parent, RECIPES)
+    before = zip(tree, git.blobs(list(tree.values())), strict=True)
+    packages = {
+        variant.name: variant.package
+        for cell in judged.cells
+        if cell.branch == plan.branch
+        for variant in cell.variants
+    }
+    return differing({path: data.decode(errors="replace") for path, data in before}, plan.taken, packages)
+
+
+def _told(lines: list[str]) -> list[str]:
+    return ["", "Recipes that were the repository's own are compiled from now on:", *lines] if lines else []
 
 
 def _carried(root: Path, spec: Spec) -> dict[str, str]:

@@ -138,6 +138,7 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "title": title,
         "nix-title": string(title),
         "gpu": pool.gpu,
+        "gpu-count": str(pool.gpus),
         "no-gpu": "" if pool.gpu else "true",
         "nix-gpu": "true" if pool.gpu else "false",
         "capability-major": str(gpu[0]),

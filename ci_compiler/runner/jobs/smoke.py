@@ -113,6 +113,11 @@ class SmokeSubject:
         variant, cell = self.built.variant, self.built.cell
         return variant_values(self.spec, cell.branch, variant.package, variant.name, cell)
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The values of the variant as environment variables."""
+        return {f"VARIANT_{name.upper()}": value for name, value in self.values.items()}
+
 
 def of_manifest(
     spec: Spec, name: str, branch: str, stage: Stage, path: Path, given: Mapping[str, Any], *, scratch: Path
@@ -129,7 +134,7 @@ def of_manifest(
         message = f"{manifest.store_path} is not in this machine's store; `ci-runner fetch {path}` brings it there"
         raise failure(name, Code.CLOSURE_MISSING, message)
     interpreter = programs.interpreter(manifest, scratch)
-    subject = SmokeSubject(
+    return SmokeSubject(
         spec=spec,
         built=built,
         stage=stage,
@@ -137,9 +142,6 @@ def of_manifest(
         store_path=interpreter.home,
         given=given,
     )
-    if not interpreter.program and subject.program is None:
-        raise failure(interpreter.home, Code.NO_PYTHON_PACKAGE, interpreter.lacks)
-    return subject
 
 
 def of_python(spec: Spec, name: str, branch: str, stage: Stage, python: Path, given: Mapping[str, Any]) -> SmokeSubject:
@@ -154,7 +156,9 @@ def of_python(spec: Spec, name: str, branch: str, stage: Stage, python: Path, gi
 
 
 def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
-    """Tests `subject`, and writes the report to `out` and a table to GitHub's summary. Raises InputError."""
+    """Tests `subject`, and writes the report to `out` and a table to the summary. Raises InputError and StageError."""
+    if not subject.interpreter.program and subject.program is None:
+        raise failure(subject.interpreter.home, Code.NO_PYTHON_PACKAGE, subject.interpreter.lacks)
     output_folder(out, (RESULT, JUNIT, LOG))
     start = time.monotonic()
     results, found = hardware(subject)
@@ -285,17 +289,17 @@ def _environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> Iterato
     kept = (*_KEPT, *(() if subject.store_path else ("LD_LIBRARY_PATH",)))  # the user's interpreter may need it
     env = {name: os.environ[name] for name in kept if name in os.environ}
     if subject.declared:
-        env |= {f"VARIANT_{name.upper()}": value for name, value in subject.values.items()}
+        env |= subject.variables
     with tempfile.TemporaryDirectory(prefix="ci-runner-smoke-") as empty:
         home, driver = Path(empty, "home"), Path(empty, "driver")
         home.mkdir()
         env |= {"HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C.UTF-8"}
-        if _link_driver(found, driver):
+        if link_driver(found, driver):
             env["LD_LIBRARY_PATH"] = str(driver)
         yield env, home
 
 
-def _link_driver(found: Sequence[CudaAttempt], folder: Path) -> bool:
+def link_driver(found: Sequence[CudaAttempt], folder: Path) -> bool:
     """Links the driver's libraries into `folder` if only the loader's cache has them.
 
     Programs of nixpkgs do not read the machine's loader cache. No link is needed if the libraries are where programs

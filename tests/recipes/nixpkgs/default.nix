@@ -128,6 +128,7 @@ let
         flash-attn = call ./flash-attn.nix { };
         vllm = call ./vllm.nix { };
         jaxlib = call ./jaxlib.nix { };
+        jaxlib-build = self.jaxlib;
         onnxruntime = call ./python-onnxruntime.nix {
           onnxruntime = final.onnxruntime.override { pythonSupport = true; };
         };
@@ -146,8 +147,10 @@ let
       hostPlatform.isDarwin = false;
     };
     cudaPackages = cudaOf "12.6";
+    cudaPackages_12_4 = cudaOf "12.4";
     cudaPackages_12_8 = cudaOf "12.8";
     pythonPackagesExtensions = [ ];
+    python312Packages = pythonSet final;
     python313Packages = pythonSet final;
     llama-cpp = callWith final ./llama-cpp.nix { };
     onnxruntime = callWith final ./onnxruntime.nix { };

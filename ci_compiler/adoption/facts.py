@@ -1,0 +1,177 @@
+"""What recipes evaluate to, as facts of a spec: versions, pins, and what recipes need of one another.
+
+Of a large fleet, one recipe of each kind (branch, package, toolkit, kind of GPU) is evaluated; the others are taken to
+be like it. A recipe that cannot be evaluated here is opaque: its facts stay open, and it is adopted all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ci_compiler.adoption.checkouts import AdoptedCheckout, evaluate_all
+from ci_compiler.adoption.evaluation import Evaluation
+from ci_compiler.adoption.evaluator import text_of
+from ci_compiler.adoption.known_pins import KnownPins
+from ci_compiler.adoption.names import Row
+from ci_compiler.adoption.spec_forms import fits, sri
+from ci_compiler.adoption.work_arounds import work_arounds_of
+from ci_compiler.errors import Finding
+from ci_compiler.files.drift import MARK
+from ci_compiler.hardware import Hardware
+from ci_compiler.spec.model import Source
+from ci_compiler.spec.packages import Pin
+from ci_compiler.spec.schema import schema
+from ci_compiler.variant import package_of
+
+ALL_EVALUATED, MOST_EVALUATED = 150, 150
+"""The most recipes of a fleet whose recipes are all evaluated, and the most that are evaluated of any other."""
+
+_PIN = re.compile(r"[0-9a-f]{40}")
+_VERSION = re.compile(r"([A-Za-z][A-Za-z -]*?)[ v]+(\d+\.\d+\.\d+)(?![\w.+])")
+_HEADLINE = re.compile(rf"^# {MARK} .*\n# (.+?) [0-9][^ ]* for ")
+_OF_PYTHON = re.compile(r"python3?\d*Packages\.([A-Za-z_][A-Za-z0-9_-]*)")
+_BUILDERS = frozenset({"buildPythonPackage", "buildPythonApplication", "buildEnv", "withPackages"})
+_JOBS = re.compile(r"-j ?(\d+)")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a fleet beyond its names.
+
+    `evaluations` are the evaluated recipes, by branch and name; `kinds` the recipes of each kind; `opaque` says why a
+    recipe could not be evaluated, by branch and name. `pins` are by branch and toolkit ('' for CPU variants),
+    `versions` by branch and package; `guessed_versions` have them from texts for people.
+    """
+
+    kinds: Mapping[tuple[str, ...], Sequence[Row]]
+    evaluations: Mapping[tuple[str, str], Evaluation]
+    opaque: Mapping[tuple[str, str], Finding]
+    pins: Mapping[tuple[str, str], Pin]
+    versions: Mapping[tuple[str, str], str]
+    guessed_versions: frozenset[tuple[str, str]]
+    packages: Mapping[str, PackageFacts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageFacts:
+    """What is known of a package: its attribute in nixpkgs and title ('': unknown), its compile jobs (0: unknown)."""
+
+    attribute: str = ""
+    title: str = ""
+    jobs: int = 0
+
+
+def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: Hardware, pins: KnownPins) -> Facts:
+    """The facts about `rows`."""
+    kinds: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        kinds.setdefault((*row.kind, row.name) if len(rows) <= ALL_EVALUATED else row.kind, []).append(row)
+    sample = {row.path: row for row in [alike[0] for alike in kinds.values()][:MOST_EVALUATED]}
+    found, opaque = evaluate_all(checkouts, {path: row.package for path, row in sample.items()}, hardware)
+    known = [(row, found[path]) for path, row in sample.items() if path in found]
+    places: dict[tuple[str, str], list[tuple[Row, Evaluation]]] = {}
+    for row, one in known:
+        places.setdefault((row.branch, row.cuda), []).append((row, one))
+    versions: dict[tuple[str, str], list[str]] = {}
+    guesses: dict[tuple[str, str], list[str]] = {}
+    for path, row in sample.items():
+        known_as = found.get(path)
+        if known_as and _states_version(known_as, pins):
+            versions.setdefault((row.branch, row.package), []).append(known_as.version)
+        elif version := _told_version(row):
+            guesses.setdefault((row.branch, row.package), []).append(version)
+    by_package: dict[str, list[tuple[Row, Evaluation]]] = {}
+    for row, one in known:
+        by_package.setdefault(row.package, []).append((row, one))
+    return Facts(
+        kinds=kinds,
+        evaluations={(row.branch, row.name): one for row, one in known},
+        opaque={(sample[path].branch, sample[path].name): finding for path, finding in opaque.items()},
+        pins={place: _pin(group) for place, group in places.items()},
+        versions={place: most for place, group in (guesses | versions).items() if (most := most_common(group))},
+        guessed_versions=frozenset(guesses.keys() - versions.keys()),
+        packages={package: _package(group) for package, group in by_package.items()},
+    )
+
+
+def most_common(values: Iterable[Value]) -> Value | None:
+    """The most common of `values`, the first of several; None if there are none."""
+    return next((value for value, _ in Counter(values).most_common(1)), None)
+
+
+def _states_version(one: Evaluation, pins: KnownPins) -> bool:
+    """Whether a version is the recipe's own, or that of a nixpkgs that is known, and a spec can hold it."""
+    return ("version" in one.sets or one.pin in pins.versions) and fits("version", one.version)
+
+
+def _told_version(row: Row) -> str:
+    """The version that a recipe's text gives after the name of its package (`# PyTorch 2.9.1 for …`); '' for none."""
+    wanted = _letters(row.package)
+    said = {
+        version for title, version in _VERSION.findall(text_of(row.path)) if wanted and _letters(title).endswith(wanted)
+    }
+    return said.pop() if len(said) == 1 else ""
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[^a-z]", "", text.lower())
+
+
+def _package(group: Sequence[tuple[Row, Evaluation]]) -> PackageFacts:
+    attributes = (one.package if one.package != "other" else _attribute(one) for _, one in group)
+    titles = (found[1] for row, _ in group if (found := _HEADLINE.search(text_of(row.path))))
+    return PackageFacts(
+        attribute=most_common(filter(None, attributes)) or "",
+        title=most_common(titles) or "",
+        jobs=most_common(filter(None, (_jobs(one) for _, one in group))) or 0,
+    )
+
+
+def _attribute(one: Evaluation) -> str:
+    found = _OF_PYTHON.fullmatch(one.attribute)
+    return found[1] if found and found[1] not in _BUILDERS else ""
+
+
+def _jobs(one: Evaluation) -> int:
+    """The compile jobs of a recipe; 0 if it does not state them, or states more than a spec can."""
+    found = _JOBS.search(" ".join(one.ninja_flags))
+    text = found[1] if found else one.max_jobs
+    jobs = int(text) if text.isascii() and text.isdigit() else 0
+    return jobs if jobs <= schema()["$defs"]["package"]["properties"]["jobs"]["maximum"] else 0
+
+
+# Pins.
+
+
+def _pin(group: Sequence[tuple[Row, Evaluation]]) -> Pin:
+    """The pin of most of `group`, recipes for one toolkit."""
+    all_ = [one for _, one in group]
+    revision = most_common(one.pin for one in all_ if _PIN.fullmatch(one.pin)) or ""
+    hashes = [sri(fetch.hash) for one in all_ for fetch in one.fetched if fetch.revision == revision and fetch.hash]
+    sources = {row.package: source for row, one in group if (source := _source(one))}
+    starts = {row.package: package_of(one.pname, row.name.removeprefix(f"{row.package}-")) for row, one in group}
+    return Pin(
+        nixpkgs=revision,
+        nixpkgs_hash=(most_common(hashes) or "") if revision else "",
+        allow_broken=most_common([one.config.get("allowBroken") is True for one in all_]) or False,
+        work_arounds=work_arounds_of([one for row, one in group if row.cuda]),
+        sources=sources,
+        pnames={
+            package: start for package, start in starts.items() if start != package and fits("package-name", start)
+        },
+    )
+
+
+def _source(one: Evaluation) -> Source | None:
+    """The recipe's own source as a spec states it; None if it has none, or one that no spec can express."""
+    for given in one.sources[:1]:
+        repository, digest = f"{given.owner}/{given.repo}", sri(given.hash)
+        is_tag = fits("source", given.rev, "tag") and not _PIN.fullmatch(given.rev)
+        if is_tag and given.fetcher == "fetchFromGitHub" and fits("repository-name", repository) and digest:
+            return Source(repository=repository, tag=given.rev, hash=digest, submodules=given.submodules)
+    return None

@@ -1,0 +1,157 @@
+"""Hardware that recipes name and the tables lack, declared with what the names and the recipes' texts tell.
+
+What neither tells is taken from the nearest known row: a newer toolkit's drivers are those of the newest older one. An
+ISA is declared if the recipes state flags for it; a known ISA is refined if most of its recipes state flags that
+turn on more than its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ci_compiler.adoption.checkouts import AdoptedCheckout
+from ci_compiler.adoption.evaluator import recipe_folder, text_of
+from ci_compiler.adoption.names import ARM, parsed
+from ci_compiler.hardware import ALL, CPU, Hardware, Isa, Version
+from ci_compiler.hardware.features import UnknownFlagError, exceeds, refined
+from ci_compiler.spec.hardware import HardwareRows, merged
+from ci_compiler.spec.read import read
+from ci_compiler.variant import VariantName
+
+_GPU = re.compile(r"sm(\d{1,2})(\d)")
+_FLAG = re.compile(r"(?<![\w-])-m(?:(?:arch|cpu)=)?[a-z0-9][a-z0-9._+-]*")
+_NOT_FEATURES = ("-mtune", "-mcmodel", "-mllvm")
+
+Declared = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""The section `hardware` of a spec: table -> name -> row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guessed:
+    """The bundled tables with what was guessed, and the section of the spec that declares it."""
+
+    hardware: Hardware
+    declared: Declared
+
+
+def guessed(checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> Guessed:
+    """The hardware that the names and texts of recipes tell of."""
+    names = list(parsed(checkouts))
+    cudas = dict.fromkeys(said.cuda for said, _ in names if said.cuda)
+    declared: dict[str, dict[str, dict[str, Any]]] = {
+        "toolkits": {cuda: _toolkit(cuda, hardware) for cuda in cudas if cuda not in hardware.toolkits},
+        "isas": dict(_isas(names, checkouts, hardware)),
+    }
+    known = _with(declared, hardware)
+    declared["gpus"] = {
+        name: _gpu(name, f"{found[1]}.{found[2]}", [said for said, _ in names if said.gpu == name], known)
+        for name in dict.fromkeys(said.gpu for said, _ in names)
+        if name not in {*hardware.gpus, CPU, ALL.name} and (found := _GPU.fullmatch(name))
+    }
+    rows = {table: rows for table, rows in declared.items() if rows}
+    return Guessed(hardware=_with(rows, hardware), declared=rows)
+
+
+def _with(declared: Declared, hardware: Hardware) -> Hardware:
+    made: HardwareRows = read(HardwareRows, declared)
+    return merged(made, hardware)[0]
+
+
+def _toolkit(version: str, hardware: Hardware) -> dict[str, Any]:
+    wanted = Version.parse(version)
+    rows = sorted(hardware.toolkits.values(), key=lambda row: row.version)
+    like = next((row for row in reversed(rows) if row.version <= wanted), rows[0])
+    return {
+        "attribute": f"cudaPackages_{version.replace('.', '_')}",
+        "shipped-driver": like.shipped_driver,
+        "lowest-driver": like.lowest_driver,
+    }
+
+
+def _gpu(name: str, capability: str, seen: Sequence[VariantName], hardware: Hardware) -> dict[str, Any]:
+    systems = {hardware.isas[said.isa].system for said in seen if said.isa in hardware.isas}
+    return {
+        "capability": capability,
+        "architecture": name,
+        "first-cuda": str(min(Version.parse(said.cuda) for said in seen)),
+        "systems": [system for system in hardware.systems if system in systems] or ["x86_64-linux"],
+    }
+
+
+# Instruction sets.
+
+
+def _isas(
+    names: Sequence[tuple[VariantName, Path]], checkouts: Sequence[AdoptedCheckout], hardware: Hardware
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of ISAs that are unknown, or whose recipes turn on more than the tables say."""
+    stated = _stated(names, checkouts)
+    for name, counts in stated.items():
+        known = hardware.isas.get(name)
+        if known is None and name not in hardware.aliases and counts:
+            flags, _ = counts.most_common(1)[0]
+            if made := _refined(_unknown(name, flags), flags):
+                yield name, {"system": made.system, "flags": flags, "cpuinfo": made.cpuinfo, "cpus": made.cpus}
+        elif known is not None:
+            more = Counter({flags: count for flags, count in counts.items() if _exceeds(flags, known)})
+            if more and 2 * more.total() > counts.total() and (made := _refined(known, more.most_common(1)[0][0])):
+                yield name, {"flags": made.flags, "cpuinfo": made.cpuinfo}
+
+
+def _stated(
+    names: Sequence[tuple[VariantName, Path]], checkouts: Sequence[AdoptedCheckout]
+) -> dict[str, Counter[tuple[str, ...]]]:
+    """The flags that recipes state, by ISA and counted; for recipes that state none, those in shared files."""
+    found: dict[str, Counter[tuple[str, ...]]] = {}
+    for said, path in names:
+        counts = found.setdefault(said.isa, Counter())
+        if flags := _flags(text_of(path)):
+            counts[flags] += 1
+    lacking = [name for name, counts in found.items() if not counts]
+    for checkout in checkouts if lacking else ():
+        for file in sorted(recipe_folder(checkout.folder).glob("*/**/*.nix")):
+            text = text_of(file)
+            for name in lacking:
+                for value in re.findall(rf'(?<![\w-])"?{re.escape(name)}"?\s*=\s*(\{{[^{{}}]*\}}|\[[^\]]*\])', text):
+                    if flags := _flags(value):
+                        found[name][flags] += 1
+    return found
+
+
+def _flags(text: str) -> tuple[str, ...]:
+    """The flags that choose instructions in a text, outside comments."""
+    code = "\n".join(line.split("#", 1)[0] for line in text.splitlines())
+    return tuple(dict.fromkeys(flag for flag in _FLAG.findall(code) if not flag.startswith(_NOT_FEATURES)))
+
+
+def _exceeds(flags: tuple[str, ...], isa: Isa) -> bool:
+    try:
+        return bool(exceeds(flags, isa))
+    except UnknownFlagError:
+        return False
+
+
+def _refined(isa: Isa, flags: tuple[str, ...]) -> Isa | None:
+    try:
+        return refined(isa, flags)
+    except UnknownFlagError:
+        return None
+
+
+def _unknown(name: str, flags: Sequence[str]) -> Isa:
+    """An ISA that only recipes tell of."""
+    arm = ARM.search(f"-{name}-") or any(re.search(r"=(arm|neoverse|cortex|apple)", flag) for flag in flags)
+    return Isa(
+        name=name,
+        system="aarch64-linux" if arm else "x86_64-linux",
+        title=name,
+        flags=(),
+        cpuinfo=(),
+        includes=(),
+        cpus=f"CPUs with {name}",
+    )

@@ -1,0 +1,155 @@
+"""What the names of recipes tell: the variant of each, by name alone.
+
+A name is read by the grammar of variants. What the hardware tables do not know is declared in the spec, as far as the
+name or the recipe's text tells enough (`guesses`). A name that fits no axis becomes a variant listed by name, or a
+package of its own. No name is lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ci_compiler.adoption.checkouts import AdoptedCheckout
+from ci_compiler.adoption.evaluator import name_of, text_of
+from ci_compiler.adoption.exclusions import Key
+from ci_compiler.adoption.spec_forms import fits
+from ci_compiler.hardware import ALL, CPU, Hardware
+from ci_compiler.plan.limits import limit
+from ci_compiler.plan.rules import RULES
+from ci_compiler.plan.sharding import OWN_JOBS
+from ci_compiler.stages import stages
+from ci_compiler.variant import VariantName
+
+_PYTHON = re.compile(r"3\.(9|1[0-5])")  # what a spec can hold (`spec.forms.Python`)
+_AXIS = re.compile(
+    r"(?P<package>.+?)-(?:(?:python|py)3?\d|cuda\d|cpu\b|sm_?\d|darwin\b|linux\b|mps\b|rocm|arm64\b|aarch64\b|x86)"
+)
+_SYSTEM = re.compile(r"\b(?:x86_64|aarch64)-(?:linux|darwin)\b")
+_DARWIN = re.compile(r"(?:^|-)(?:darwin|macos|mps|metal)(?:-|$)")
+ARM = re.compile(r"(?:^|-)(?:arm64|aarch64|armv\d\w*)(?:[.-]|$)")
+LONGEST_PACKAGE = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A recipe: its branch, name and file, its package and, unless it is listed by name, its place on the axes.
+
+    `listed`: it fits no axis. `guessed`: only a guess tells its system.
+    """
+
+    branch: str
+    name: str
+    path: Path
+    package: str
+    system: str
+    python: str = ""
+    cuda: str = ""
+    gpu: str = ""
+    isa: str = ""
+    listed: bool = False
+    guessed: bool = False
+
+    @property
+    def key(self) -> Key:
+        """Its place on the axes."""
+        return Key(
+            branch=self.branch, package=self.package, python=self.python, cuda=self.cuda, gpu=self.gpu, isa=self.isa
+        )
+
+    @property
+    def kind(self) -> tuple[str, str, str, str]:
+        """What recipes that are written alike share: branch, package, toolkit, kind of GPU."""
+        return self.branch, self.package, self.cuda, self.gpu if self.gpu in {"", CPU, ALL.name} else "gpu"
+
+
+def rows_of(checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> list[Row]:
+    """A row for each recipe, in the order of `checkouts`; `hardware` includes what is guessed."""
+    rows = [_row(checkout.branch, path, hardware) for checkout in checkouts for path in checkout.recipes]
+    packages = {row.package for row in rows if not row.listed}
+    return _spread(_placed(row, packages) if row.listed else row for row in rows)
+
+
+def _spread(rows: Iterable[Row]) -> list[Row]:
+    """`rows`, with those of cells that have more packages than one workflow file has jobs for listed by name."""
+    found = list(rows)
+    most = (limit("jobs").gate - OWN_JOBS) // len(stages())
+    held = Counter(_cell(row) for row in found if not row.listed)
+    return [
+        replace(row, listed=True, python="", cuda="", gpu="", isa="") if held[_cell(row)] > most else row
+        for row in found
+    ]
+
+
+def _cell(row: Row) -> tuple[str, ...]:
+    return row.branch, row.python, row.cuda, row.gpu, row.isa
+
+
+def parsed(checkouts: Sequence[AdoptedCheckout]) -> Iterator[tuple[VariantName, Path]]:
+    """The recipes whose names have the form of a variant's."""
+    for checkout in checkouts:
+        for path in checkout.recipes:
+            if (said := VariantName.parse(name_of(path))) is not None:
+                yield said, path
+
+
+def _row(branch: str, path: Path, hardware: Hardware) -> Row:
+    name = name_of(path)
+    said = VariantName.parse(name)
+    if said is None or str(said) != name or not _known(said, hardware):
+        system, guessed = _system(name, path, hardware)
+        return Row(branch=branch, name=name, path=path, package="", system=system, listed=True, guessed=guessed)
+    return Row(
+        branch=branch,
+        name=name,
+        path=path,
+        package=said.package,
+        system=hardware.isas[said.isa].system,
+        python=said.python,
+        cuda=said.cuda,
+        gpu=said.gpu,
+        isa=said.isa,
+    )
+
+
+def _known(said: VariantName, hardware: Hardware) -> bool:
+    """Whether a spec can hold the variant on its axes: its parts are known, and the rules allow it."""
+    if not (fits("package-name", said.package) and _PYTHON.fullmatch(said.python) and said.isa in hardware.isas):
+        return False
+    if said.gpu == CPU:
+        return True
+    if said.cuda not in hardware.toolkits:
+        return False
+    return said.gpu == ALL.name or (said.gpu in hardware.gpus and possible(hardware, said.gpu, said.cuda, said.isa))
+
+
+def possible(hardware: Hardware, gpu: str, cuda: str, isa: str) -> bool:
+    """Whether the rules allow the GPU with the toolkit on the ISA's system."""
+    if gpu in {CPU, ALL.name}:
+        return True
+    row, toolkit, system = hardware.gpus[gpu], hardware.toolkits[cuda], hardware.isas[isa].system
+    return not any(rule.problem(row, toolkit, system) for rule in RULES)
+
+
+def _system(name: str, path: Path, hardware: Hardware) -> tuple[str, bool]:
+    """The system that a recipe is for, by its name or text, and whether that is a guess."""
+    if _DARWIN.search(name):
+        return "aarch64-darwin", False
+    if ARM.search(name):
+        return "aarch64-linux", False
+    said = set(_SYSTEM.findall(text_of(path)))
+    return (said.pop(), False) if len(said) == 1 and said <= hardware.systems.keys() else ("x86_64-linux", True)
+
+
+def _placed(row: Row, packages: set[str]) -> Row:
+    """A listed row with its package: the one that its name begins with, else one of its own."""
+    found = _AXIS.match(row.name)
+    starts = [package for package in packages if found and row.name.startswith(f"{package}-")]
+    package = max(starts, key=len, default=found["package"] if found else row.name)
+    if not fits("package-name", package):
+        plain = re.sub(r"[^A-Za-z0-9_-]", "-", package).strip("-")
+        package = (plain if plain[:1].isalpha() else f"p-{plain}")[:LONGEST_PACKAGE].rstrip("-")
+    return replace(row, package=package)

@@ -1,0 +1,34 @@
+"""`ci-runner suite NAME`: runs a shard of a test suite of a built variant on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ci_compiler.cli.console import print_findings
+from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.where import root_of, spec_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, Place
+from ci_compiler.runner.jobs.setting import Secrets
+from ci_compiler.runner.jobs.smoke import of_manifest
+from ci_compiler.runner.jobs.suite import run_suite, shard_of, suite_of
+from ci_compiler.runner.targets import package_of
+
+
+@reported
+def run(arguments: argparse.Namespace, _: Secrets) -> int:
+    """Prints the output of the suite; each failure is also a finding on standard error. Returns 1 if there are any."""
+    spec, name, root = spec_of(arguments), arguments.name, root_of(arguments)
+    shard = shard_of(arguments.shard)
+    suite = suite_of(package_of(spec, name), arguments.suite)
+    with TemporaryDirectory(prefix="ci-runner-suite-") as scratch:
+        path = arguments.manifest
+        subject = of_manifest(spec, name, arguments.branch, suite.stage, path, {}, scratch=Path(scratch))
+        outcome = run_suite(subject, suite, shard, root, arguments.out)
+    print(f"{name}: {suite.name} {arguments.shard}: {outcome}")
+    place = Place(file=name)
+    messages = (f"{suite.name}: {failure}" for failure in outcome.failures)
+    print_findings(Finding(place=place, code=Code.TEST_FAILED, message=one) for one in messages)
+    return 1 if outcome.failures else 0

@@ -1,0 +1,67 @@
+"""The jobs of test suites: one job of a variant for each kind of machine, with a leg for each shard of a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ci_compiler.spec.model import Package, Spec
+from ci_compiler.stages import Stage
+
+
+class Bench(NamedTuple):
+    """The machines that some suites need: those of a test stage, with `gpus` GPUs or more."""
+
+    stage: Stage
+    gpus: int
+
+    @property
+    def job(self) -> str:
+        """The id of the job in `variant.yml`, and of the input with its legs: `gpu-test-suites`."""
+        return "-".join([self.stage.name, "suites", *self._wide])
+
+    @property
+    def machine(self) -> str:
+        """What the input with its machine is named after. One GPU is what every machine of the stage has."""
+        return "-".join([self.stage.name, *self._wide])
+
+    @property
+    def title(self) -> str:
+        """The name of the job, to which GitHub adds the suite and the shard."""
+        return f"{self.stage} suites{f' on {self.gpus} GPUs' if self._wide else ''}"
+
+    @property
+    def _wide(self) -> tuple[str, ...]:
+        return (str(self.gpus),) if self.gpus > 1 else ()
+
+
+def benches(packages: Iterable[Package]) -> tuple[Bench, ...]:
+    """What the suites of `packages` need, each once."""
+    return tuple(
+        dict.fromkeys(Bench(suite.stage, suite.gpus) for package in packages for suite in package.suites.values())
+    )
+
+
+def legs(package: Package, bench: Bench) -> list[dict[str, str]]:
+    """The suites of `package` that run on `bench`, shard by shard: the matrix of the job."""
+    return [
+        {"suite": suite.name, "shard": f"{shard}/{suite.shards}"}
+        for suite in package.suites.values()
+        if Bench(suite.stage, suite.gpus) == bench
+        for shard in range(1, suite.shards + 1)
+    ]
+
+
+def suite_jobs(spec: Spec) -> dict[str, int]:
+    """The number of jobs that suites add to a listed variant, by package. A package without one has a skipped job."""
+    every = benches(filter(spec.lists, spec.packages.values()))
+    return {name: sum(max(1, len(legs(package, one))) for one in every) for name, package in spec.packages.items()}
+
+
+def longest_minutes(spec: Spec, bench: Bench) -> int:
+    """Minutes after which GitHub ends a job of `bench`: those of its longest suite, and those of the stage before it.
+
+    The job's own steps before the suite do what the stage does, and have the same time.
+    """
+    suites = [suite for package in spec.packages.values() for suite in package.suites.values()]
+    return spec.timeouts[bench.stage] + max(one.minutes for one in suites if Bench(one.stage, one.gpus) == bench)

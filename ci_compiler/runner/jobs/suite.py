@@ -1,0 +1,230 @@
+"""A test suite of a package: the declared command runs with what was built, and its JUnit files decide.
+
+A test that fails is accepted only if the spec expects the failure, and only until the date that it gives. An expected
+failure that passes is a failure as well, so that the list stays true.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ci_compiler.backends.command import BASH
+from ci_compiler.backends.command_files import matching
+from ci_compiler.backends.job import show
+from ci_compiler.codes import Code
+from ci_compiler.errors import nearest, wrong
+from ci_compiler.judgement import CheckVerdict
+from ci_compiler.process import PAST_LIMIT, Ended, find_program, follow
+from ci_compiler.runner.doctor import probes
+from ci_compiler.runner.doctor.evidence import CudaAttempt
+from ci_compiler.runner.jobs.junit import TestResult, read_junit
+from ci_compiler.runner.jobs.setting import output_folder
+from ci_compiler.runner.jobs.smoke import SmokeSubject, link_driver
+from ci_compiler.runner.jobs.summary import add_row
+from ci_compiler.spec.model import Package
+from ci_compiler.spec.suites import ExpectedFailure, Suite
+from ci_compiler.units import counted, duration
+from ci_compiler.workflows.variant import SUITE_RESULT
+
+LOG, JUNIT = "suite.log", "junit"
+"""The output of the command, and the folder of the JUnit files, in addition to `SUITE_RESULT`."""
+
+_SIGNAL = 128
+"""The first status with which a shell reports that a signal ended a program."""
+
+_SHOWN = 20
+"""The most failures that the summary names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteOutcome:
+    """How a shard of a suite ended: its `failures`, each on one line, and the number of tests by how they ended."""
+
+    failures: tuple[str, ...]
+    counts: Counter[str]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{count:,} {how}" for how, count in self.counts.items()) or "no tests"
+
+
+def suite_of(package: Package, name: str) -> Suite:
+    """The suite of `package` called `name`. Raises InputError."""
+    if name not in package.suites:
+        known = nearest(name, package.suites) or f"; {package.name} declares no suites"
+        raise wrong("--suite", Code.UNKNOWN_SUITE, f"unknown suite {name!r}{known}")
+    return package.suites[name]
+
+
+def shard_of(text: str) -> tuple[int, int]:
+    """The shard and the number of shards that `text` (`2/4`) names. Raises InputError."""
+    found = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
+    shard, shards = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= shard <= shards:
+        raise wrong("--shard", Code.WRONG_OPTION, f"{text!r} is not a shard such as 2/4, the second of four")
+    return shard, shards
+
+
+def run_suite(subject: SmokeSubject, suite: Suite, shard: tuple[int, int], root: Path, out: Path) -> SuiteOutcome:
+    """Runs a shard of `suite` in the checkout at `root`; writes the report to `out` and a row to GitHub's summary.
+
+    Raises InputError if the command cannot be started.
+    """
+    output_folder(out, (SUITE_RESULT, LOG))
+    start = time.monotonic()
+    cuda = tuple(probes.cuda()) if subject.stage.needs_gpu else ()
+    lacking = suite.gpus - max((len(one.devices) for one in cuda), default=0) if subject.stage.needs_gpu else 0
+    results: list[TestResult] = []
+    if lacking > 0:
+        failures = [f"this machine has {suite.gpus - lacking} usable GPUs, and the suite needs {suite.gpus}"]
+    else:
+        failures = list(_run(subject, suite, shard, root, out, cuda, results))
+    today = datetime.now(UTC).date().isoformat()
+    judged = [(one, *_judge(one, suite.expected_failures)) for one in results]
+    failures += [f"{one.check}: {message}" for one, how, message in judged if how == "failed"]
+    failures += _expired(suite.expected_failures, today)
+    outcome = SuiteOutcome(failures=tuple(failures), counts=Counter(how for _, how, _ in judged))
+    _report(subject, suite, shard, outcome, out, time.monotonic() - start)
+    return outcome
+
+
+def _run(
+    subject: SmokeSubject,
+    suite: Suite,
+    shard: tuple[int, int],
+    root: Path,
+    out: Path,
+    cuda: Sequence[CudaAttempt],
+    results: list[TestResult],
+) -> Iterator[str]:
+    """Runs the command and adds what its JUnit files hold to `results`; yields what is wrong apart from that."""
+    patterns = [suite.junit] if suite.junit else []
+    before = matching(root, patterns)
+    with TemporaryDirectory(prefix="ci-runner-suite-") as folder:
+        env = _environment(subject, cuda, Path(folder, "driver")) | {"SHARD": str(shard[0]), "SHARDS": str(shard[1])}
+        bash = find_program(BASH.name, install=BASH.install)
+        command = [bash, "-euo", "pipefail", "-c", suite.command]
+        ended = follow(command, show, seconds=suite.minutes * 60, log=out / LOG, env=env, folder=root)
+    said = list(_ending(suite, ended))
+    for pattern, found in matching(root, patterns).items():
+        written = [path for path, state in found.items() if before[pattern].get(path) != state]
+        said += _read(suite, root, written, results)
+        _keep(root, written, out / JUNIT)
+    failed = any(one.verdict is CheckVerdict.FAILED for one in results)
+    if 0 < ended.status < _SIGNAL and ended.status != PAST_LIMIT and not failed:
+        said.insert(0, f"the command ended with status {ended.status}: {ended.said or 'it printed nothing'}")
+    yield from said
+
+
+def _environment(subject: SmokeSubject, cuda: Sequence[CudaAttempt], driver: Path) -> dict[str, str]:
+    """The environment of the command: this process's, the variant's values, and what was built first on each path."""
+    interpreter, env = subject.interpreter, {**os.environ, **subject.variables}
+    programs = [os.fspath(Path(interpreter.program).parent)] if interpreter.program else []
+    if subject.store_path:
+        programs.append(os.fspath(Path(subject.store_path, "bin")))
+    paths = {"PATH": dict.fromkeys(programs), "PYTHONPATH": interpreter.paths}
+    if link_driver(cuda, driver):
+        paths["LD_LIBRARY_PATH"] = (os.fspath(driver),)
+    for name, first in paths.items():
+        if first:
+            env[name] = os.pathsep.join((*first, *filter(None, [env.get(name, "")])))
+    return env
+
+
+def _ending(suite: Suite, ended: Ended) -> Iterator[str]:
+    """What is wrong with the end of the command itself, whatever its tests did."""
+    if ended.status == PAST_LIMIT:
+        yield f"the command did not end within {duration(suite.minutes * 60)} and was terminated"
+    elif ended.status < 0 or ended.status >= _SIGNAL:
+        number = -ended.status if ended.status < 0 else ended.status - _SIGNAL
+        yield f"signal {number} ended the command; {LOG} may say more"
+
+
+# The results.
+
+
+def _read(suite: Suite, root: Path, written: Sequence[Path], results: list[TestResult]) -> Iterator[str]:
+    """Adds the results in the files `written` to `results`; yields what is wrong with the files."""
+    if not written:
+        yield f"the command wrote no file that matches {suite.junit}"
+    for path in written:
+        shown = path.relative_to(root).as_posix()
+        if not _is_regular(path):
+            yield f"{shown} is not a regular file"
+            continue
+        try:
+            results += read_junit(path)
+        except ValueError as error:
+            yield f"{shown} {error}"
+    if written and not results:
+        yield f"the files that match {suite.junit} hold no test"
+
+
+def _judge(result: TestResult, expected: Iterable[ExpectedFailure]) -> tuple[str, str]:
+    """How a test counts, and why if that is a failure."""
+    known = next((one for one in expected if _names(one, result.check)), None)
+    match result.verdict:
+        case CheckVerdict.SKIPPED:
+            return "skipped", ""
+        case CheckVerdict.FAILED if known:
+            return "expected to fail", known.because
+        case CheckVerdict.FAILED:
+            return "failed", result.message or "it failed without a message"
+        case _ if known:
+            return "failed", f"it passed, although its failure is expected ({known.because}); remove the expectation"
+    return "passed", ""
+
+
+def _names(expected: ExpectedFailure, test: str) -> bool:
+    return bool(re.fullmatch(".*".join(map(re.escape, expected.test.split("*"))), test, re.DOTALL))
+
+
+def _expired(expected: Iterable[ExpectedFailure], today: str) -> Iterator[str]:
+    for one in expected:
+        if one.until < today:
+            yield f"{one.test}: its failure was expected until {one.until} ({one.because}); fix it, or set a new date"
+
+
+def _keep(root: Path, written: Iterable[Path], folder: Path) -> None:
+    """Copies the JUnit files to the report, called by their paths, with names that an artifact can hold."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for path in filter(_is_regular, written):
+        folder.mkdir(parents=True, exist_ok=True)
+        name = path.relative_to(root).as_posix().replace("/", "--")
+        shutil.copyfile(path, folder / re.sub(r"[^A-Za-z0-9._+-]", "_", name))
+
+
+def _is_regular(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _report(
+    subject: SmokeSubject, suite: Suite, shard: tuple[int, int], outcome: SuiteOutcome, out: Path, seconds: float
+) -> None:
+    content = {
+        "name": subject.name,
+        "branch": subject.built.cell.branch,
+        "stage": subject.stage.name,
+        "suite": suite.name,
+        "shard": shard[0],
+        "shards": shard[1],
+        "passed": not outcome.failures,
+        "seconds": round(seconds, 1),
+        "tests": outcome.counts,
+        "failures": outcome.failures,
+    }
+    (out / SUITE_RESULT).write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", "utf-8")
+    title = f"{suite.name} {shard[0]}/{shard[1]}"
+    result = f"{'failed' if outcome.failures else 'passed'} ({outcome})"
+    more = len(outcome.failures) - _SHOWN
+    remarks = [*outcome.failures[:_SHOWN], *([f"and {counted(more, 'further failure')}"] if more > 0 else [])]
+    add_row(name=subject.name, stage=title, result=result, seconds=seconds, remarks=remarks)

@@ -1,0 +1,80 @@
+"""What proves a package, inside a spec: the keys of smoke tests and of test suites must fit together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, nearest
+from ci_compiler.spec.load import Path_
+from ci_compiler.spec.model import Package, Spec
+from ci_compiler.spec.placeholders import mentioned
+from ci_compiler.spec.smoke import SmokeTest
+from ci_compiler.spec.suites import Suite
+from ci_compiler.spec.values import NAMES
+from ci_compiler.stages import TestPolicy
+
+
+def proof_findings(spec: Spec) -> Iterator[Finding]:
+    """An error for each smoke test and suite that could never run, or whose results could not be judged."""
+    yield from _check_smoke(spec)
+    for package in spec.packages.values():
+        for suite in package.suites.values():
+            yield from _check_suite(spec, package, suite)
+
+
+def placeholder_findings(spec: Spec, path: Path_, text: str) -> Iterator[Finding]:
+    """An error for each placeholder in `text` that is not the name of a variant's value."""
+    for name in sorted(mentioned(text)):
+        if name not in NAMES:
+            yield spec.finding(path, Code.UNKNOWN_PLACEHOLDER, f"unknown placeholder @{name}@{nearest(name, NAMES)}")
+
+
+def _check_smoke(spec: Spec) -> Iterator[Finding]:
+    """A smoke test says either `python` or `run`, and what it expects is a regular expression."""
+    for package in spec.packages.values():
+        if package.smoke is None:
+            continue
+        path: Path_ = ("packages", package.name, "smoke")
+        tables = {"cpu": package.smoke.cpu, "gpu": package.smoke.gpu}
+        own: dict[Path_, SmokeTest] = {(*path, name): one for name, one in tables.items() if one}
+        if not own or package.smoke.python or package.smoke.run or package.smoke.expect:
+            own[path] = package.smoke
+        for where, test in own.items():
+            yield from _check_smoke_test(spec, where, test)
+
+
+def _check_smoke_test(spec: Spec, path: Path_, test: SmokeTest) -> Iterator[Finding]:
+    shown = ".".join(map(str, path))
+    if bool(test.python) == bool(test.run):
+        how = "says both `python` and `run`; keep one" if test.run else "says neither `python` nor `run`"
+        yield spec.finding(path, Code.WRONG_TEST, f"{shown} {how}")
+    elif test.expect and not test.run:
+        message = f"{shown}: `expect` is about what `run` prints; a `python` file checks its results itself"
+        yield spec.finding((*path, "expect"), Code.WRONG_TEST, message)
+    yield from placeholder_findings(spec, (*path, "expect"), test.expect)
+    try:
+        re.compile(test.expect)
+    except re.error as error:
+        yield spec.finding((*path, "expect"), Code.WRONG_TEST, f"{shown}.expect is not a regular expression: {error}")
+
+
+def _check_suite(spec: Spec, package: Package, suite: Suite) -> Iterator[Finding]:
+    path: Path_ = ("packages", package.name, "suites", suite.name)
+    shown = ".".join(map(str, path))
+    if suite.on == "cpu" and suite.gpus > 1:
+        yield spec.finding((*path, "gpus"), Code.WRONG_TEST, f"{shown} runs on the CPU; for GPUs, write `on: gpu`")
+    if spec.tests[suite.stage] is TestPolicy.NEVER:
+        message = f"{shown} belongs to {suite.stage}, which `tests` switches off"
+        yield spec.finding(path, Code.TEST_NEVER_RUNS, message, key=True)
+    if suite.expected_failures and not suite.junit:
+        message = f"{shown} declares no `junit` files, which say which test failed"
+        yield spec.finding((*path, "expected-failures"), Code.WRONG_TEST, message)
+    for index, expected in enumerate(suite.expected_failures):
+        try:
+            date.fromisoformat(expected.until)
+        except ValueError:
+            where: Path_ = (*path, "expected-failures", index, "until")
+            yield spec.finding(where, Code.WRONG_TEST, f"{expected.until} is not a day of the calendar")

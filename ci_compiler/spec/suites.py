@@ -1,0 +1,85 @@
+"""Keys of the spec about the test suites of a package, which run after its smoke test."""
+
+from typing import Annotated, Literal
+
+from ci_compiler.spec.command import FilePattern, Line
+from ci_compiler.spec.declare import declared, form, key
+from ci_compiler.spec.forms import Minutes
+from ci_compiler.stages import Stage, stages_that_test
+
+SuiteName = Annotated[
+    str,
+    form(
+        "suite-name",
+        title="a name of a test suite (lower-case letters, digits and -, up to 40)",
+        pattern="^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$",
+    ),
+]
+
+
+@declared()
+class ExpectedFailure:
+    """A test that fails for a known reason. If it passes, or after `until`, the suite fails."""
+
+    test: str = key(
+        "The test as JUnit names it: the class name, a dot and the name. `*` stands for any text.",
+        title="the name of a test (one line)",
+        minLength=1,
+        maxLength=500,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        examples=["tests.test_ops.TestMatmul.test_fp8"],
+    )
+    because: str = key(
+        "The reason.",
+        title="a reason (one line)",
+        minLength=1,
+        maxLength=300,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        examples=["FP8 needs a driver of version 580 or newer."],
+    )
+    until: str = key(
+        "The last day on which the failure is accepted.",
+        title="a date (YYYY-MM-DD)",
+        pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+        examples=["2027-03-31"],
+    )
+
+
+@declared()
+class Suite:
+    """A test suite of a package: a command that runs in each shard after the smoke test of its stage has passed.
+
+    The command runs in the root of the repository, with the built interpreter first on PATH and the values of the
+    variant in its environment, and with the number of the shard as `SHARD` and the number of all shards as `SHARDS`.
+    """
+
+    name: str
+    command: Line = key(
+        "The command. It fails if it ends with another status than 0, unless the JUnit files say that only expected "
+        "failures occurred.",
+        examples=['python -m pytest --junitxml=report.xml --shard-id="$SHARD" --num-shards="$SHARDS"'],
+    )
+    shards: int = key(
+        "Number of jobs among which the suite is divided.", title="a number of shards", minimum=1, maximum=64, default=1
+    )
+    minutes: Minutes = key("Minutes after which a shard is ended; the forecast counts them for each shard.")
+    on: Literal["cpu", "gpu"] = key("The kind of test stage that the suite belongs to.", default="cpu")
+    gpus: int = key(
+        "Number of GPUs that a machine must have for a suite on `gpu`.",
+        title="a number of GPUs",
+        minimum=1,
+        maximum=64,
+        default=1,
+    )
+    junit: FilePattern = key(
+        "Pattern of the JUnit XML files that the command writes. Left out: the status of the command alone decides.",
+        default="",
+        published=False,
+        examples=["reports/*.xml"],
+    )
+    expected_failures: tuple[ExpectedFailure, ...] = key("Tests that fail for known reasons.", default=())
+
+    @property
+    def stage(self) -> Stage:
+        """The test stage that the suite belongs to."""
+        return next(stage for stage in stages_that_test() if stage.needs_gpu == (self.on == "gpu"))

@@ -1,1 +1,0 @@
-{ symlinkJoin }: symlinkJoin { name = "tools"; paths = [ ]; }

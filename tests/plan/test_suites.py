@@ -1,0 +1,92 @@
+"""Test suites in the plan: their pools, their jobs, and what they prove."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ci_compiler.errors import InputError
+from ci_compiler.plan.job_graph import jobs_of
+from ci_compiler.plan.lookup import explain
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.proof import is_imported_only
+from ci_compiler.plan.suites import Bench
+from ci_compiler.runner.limits import longest
+from ci_compiler.stages import CPU_TEST, GPU_TEST, PUBLISH
+from tests.specs import SMALL, small, spec_of
+
+NAME = "pytorch-python313-cuda12_8-sm90-avx2"
+UNIT = {"command": "ci/unit.sh", "minutes": 15}
+OPS = {"command": "ci/ops.sh", "minutes": 90, "shards": 3, "on": "gpu"}
+WIDE = {"command": "ci/wide.sh", "minutes": 45, "on": "gpu", "gpus": 4}
+H100 = SMALL["runners"]["h100"]
+X2, X4, X8 = ({"runs-on": ["self-hosted", "linux", "x64", name], "gpu": "sm90", "cpu": ["avx512"]} for name in "abc")
+X2, X4, X8 = X2 | {"gpus": 2}, X4 | {"gpus": 4}, X8 | {"gpus": 8}
+
+
+def planned(suites: dict[str, Any], pools: dict[str, Any] | None = None, **changes: Any) -> Plan:
+    """The plan of the small spec with suites of pytorch, and with further pools."""
+    packages = {"pytorch": {"attribute": "torch", "suites": suites}, "torchvision": {"needs": ["pytorch"]}}
+    return plan(spec_of(small(packages=packages, runners=SMALL["runners"] | (pools or {}), **changes)))
+
+
+def where(decided: Plan) -> dict[str, str]:
+    """Where the suites of the variant `NAME` run."""
+    (built,) = explain(decided, NAME).built
+    return {key.removeprefix("suite "): text for key, text in built.stages() if key.startswith("suite ")}
+
+
+def test_a_suite_runs_on_the_least_scarce_pool_with_enough_gpus() -> None:
+    decided = planned({"unit": UNIT, "ops": OPS, "wide": WIDE}, {"x8": X8, "x2": X2, "x4": X4})
+    assert where(decided) == {"unit": "builder, 1 shard", "ops": "h100, 3 shards", "wide": "x4, 1 shard"}
+    assert not [one for one in decided.warnings if one.code == "unused-pool" and "x4" in one.message]
+
+
+def test_a_suite_for_which_no_pool_has_enough_gpus_is_skipped_with_the_reason() -> None:
+    reason = "no pool for gpu-test on x86_64-linux has 4 GPUs that run sm90 beside a CPU that runs avx2"
+    assert where(planned({"wide": WIDE}, {"x2": X2})) == {"wide": f"not run: {reason}"}
+
+
+def test_a_required_test_makes_that_an_error() -> None:
+    with pytest.raises(InputError, match="no-pool no pool for gpu-test on x86_64-linux has 4 GPUs"):
+        planned({"wide": WIDE}, tests={"gpu-test": "required"})
+
+
+def test_a_cpu_variant_has_no_suites_on_gpus() -> None:
+    decided = planned({"unit": UNIT, "ops": OPS})
+    cpu = [route for cell, route in zip(decided.judged.cells, decided.routes, strict=True) if cell.gpu == "cpu"]
+    assert {tuple(route.suites) for route in cpu} == {(Bench(CPU_TEST, 1),)}
+
+
+def test_shards_count_the_jobs_of_suites() -> None:
+    plain, suites = planned({}), planned({"unit": UNIT, "ops": OPS, "wide": WIDE})
+    # Two cells a shard, each with 1 + 3 + 1 jobs of pytorch.
+    assert [shard.jobs for shard in suites.shards] == [shard.jobs + 2 * 5 for shard in plain.shards]
+
+
+def test_the_forecast_has_a_job_for_each_shard_and_publishing_waits_for_all() -> None:
+    decided = planned({"ops": OPS, "wide": WIDE})
+    jobs = [job for job in jobs_of(decided.spec, decided.shards) if job.variant.name == NAME]
+    shards = [job for job in jobs if job.suite]
+    assert [(job.suite, job.seconds, job.pool) for job in shards] == [("ops", 90 * 60, "h100")] * 3
+    every = jobs_of(decided.spec, decided.shards)
+    (publish,) = (job for job in jobs if job.stage is PUBLISH)
+    assert {every[index].suite for index in publish.needs} == {"", "ops"}
+    assert all(every[index].stage is GPU_TEST for job in shards for index in job.needs)
+
+
+def test_a_job_of_a_pool_may_take_as_long_as_its_longest_suite() -> None:
+    decided = planned({"ops": OPS, "wide": WIDE | {"minutes": 300}}, {"x4": X4})
+    pools = {pool.name: pool for pool in decided.spec.pools}
+    assert longest(decided.spec, pools["h100"]) == (60 + 90) * 60
+    assert longest(decided.spec, pools["x4"]) == (60 + 300) * 60
+
+
+@pytest.mark.parametrize(("suite", "only"), [(OPS, False), (WIDE, True), (UNIT, True)])
+def test_a_suite_that_runs_wherever_its_stage_does_proves_the_package(suite: dict[str, Any], *, only: bool) -> None:
+    document = small(packages={"pytorch": {}, "torchvision": {}, "apex": {"suites": {"one": suite}}})
+    document["branches"]["main"]["versions"]["apex"] = "0.1"
+    spec = spec_of(document)
+    assert is_imported_only(spec, spec.packages["apex"], GPU_TEST) is only
+    assert is_imported_only(spec, spec.packages["apex"], PUBLISH) is (suite is WIDE)

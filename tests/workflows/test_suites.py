@@ -1,0 +1,114 @@
+"""The conditions of the suites' jobs, and what publishing makes of them, with GitHub's own evaluator."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.spec.build import load_spec
+from ci_compiler.sync.compiled import compile_files
+from ci_compiler.workflows import pull_request
+from tests.checkers import condition_values
+from tests.specs import SMALL, small, spec_of
+
+EXAMPLE = Path(__file__).parents[1] / "examples/good/suites/ci-matrix.yaml"
+RESULTS = ("success", "failure", "cancelled", "skipped")
+PUSH = {"event_name": "push", "repository": "o/r", "ref": "refs/heads/main", "event": {}}
+FORK = {"event_name": "pull_request", "repository": "o/r", "event": {"pull_request": {"head": {"repo": None}}}}
+LEGS = '[{"suite": "collectives", "shard": "1/1"}]'
+JOB, MACHINE = "gpu-test-suites-4", "gpu-test-4-on"
+SUITES = {"wide": {"command": "ci/wide.sh", "minutes": 9, "on": "gpu", "gpus": 4}}
+
+
+@cache
+def jobs(name: str) -> dict[str, Any]:
+    """The jobs of `cell.yml`, or of `variant.yml` of a spec in which a package with suites is also listed."""
+    files = compile_files(plan(load_spec(EXAMPLE, shown="spec") if name == "cell" else spec_of(listed_too())))
+    document: dict[str, Any] = yaml.safe_load(files[f".github/workflows/{name}.yml"])
+    found: dict[str, Any] = document["jobs"]
+    return found
+
+
+def listed_too() -> dict[str, Any]:
+    """The small spec with a package on the axes that has a suite and a listed variant."""
+    listed = {"pytorch-plain": {"system": "x86_64-linux"}}
+    return small(packages=SMALL["packages"] | {"pytorch": {"attribute": "torch", "variants": listed, "suites": SUITES}})
+
+
+PREFIXES = (("cell", "fastpath_"), ("variant", ""))
+
+
+@pytest.mark.parametrize(("file", "prefix"), PREFIXES)
+def test_suites_run_after_the_smoke_test_where_there_are_any_and_a_pool_runs_them(file: str, prefix: str) -> None:
+    cases, wanted = [], []
+    for github, smoke, legs, machine in itertools.product((PUSH, FORK), RESULTS, ("[]", LEGS), ("", '"pool"')):
+        needs = {f"{prefix}build": {"result": "success"}, f"{prefix}gpu-test": {"result": smoke}}
+        contexts = {"github": github, "inputs": {JOB: legs, MACHINE: machine}, "needs": needs, "status()": "success"}
+        cases.append((jobs(file)[f"{prefix}{JOB}"]["if"], contexts))
+        wanted.append(github is PUSH and smoke == "success" and (bool(prefix) or legs != "[]") and machine != "")
+    assert condition_values(cases) == wanted
+
+
+@pytest.mark.parametrize(("file", "prefix"), PREFIXES)
+def test_publishing_waits_for_suites_unless_there_are_none_or_no_pool_runs_them(file: str, prefix: str) -> None:
+    publish = jobs(file)[f"{prefix}publish"]
+    suites = [name for name in jobs(file) if "suites" in name]
+    assert suites
+    assert set(suites) < set(publish["needs"])
+    cases, wanted = [], []
+    for result, legs, machine in itertools.product(RESULTS, ("[]", LEGS), ("", '"pool"')):
+        needs = {name: {"result": "success"} for name in publish["needs"]} | {f"{prefix}{JOB}": {"result": result}}
+        inputs = {"publish": True, "branch": "main", JOB: legs, MACHINE: machine}
+        cases.append((publish["if"], {"github": PUSH, "inputs": inputs, "needs": needs, "status()": "success"}))
+        absent = machine == "" or (not prefix and legs == "[]")
+        wanted.append(result == "success" or (result == "skipped" and absent))
+    assert condition_values(cases) == wanted
+
+
+def test_what_needs_a_package_is_published_after_its_suites() -> None:
+    files = compile_files(plan(spec_of(listed_too())))
+    publish = yaml.safe_load(files[".github/workflows/cell.yml"])["jobs"]["torchvision_publish"]
+    assert f"pytorch_{JOB}" in publish["needs"]
+    assert f"needs.pytorch_{JOB}.result == 'success'" in publish["if"]
+
+
+def test_a_cell_runs_the_shards_of_its_packages_and_a_package_without_suites_has_no_job_for_them() -> None:
+    found = {name: job["strategy"]["matrix"]["include"] for name, job in jobs("cell").items() if "strategy" in job}
+    assert found == {
+        "fastpath_cpu-test-suites": [{"suite": "unit", "shard": "1/1"}],
+        "fastpath_gpu-test-suites": [{"suite": "ops", "shard": f"{shard}/3"} for shard in (1, 2, 3)],
+        "fastpath_gpu-test-suites-4": [{"suite": "collectives", "shard": "1/1"}],
+    }
+
+
+def test_every_caller_passes_the_shards_also_for_a_variant_that_fits_no_axis() -> None:
+    listed = {"apex-aarch64": {"system": "aarch64-linux"}}
+    suites = {"ops": {"command": "ci/ops.sh", "minutes": 9, "shards": 2}}
+    arm = {"runs-on": ["self-hosted", "linux", "arm64"]}
+    document = small(
+        packages={"pytorch": {"attribute": "torch"}, "torchvision": {}, "apex": {"variants": listed, "suites": suites}}
+    )
+    document["branches"]["main"]["versions"]["apex"] = "0.1"
+    document["runners"]["arm"] = arm | {"stages": ["build", "cpu-test", "publish"]}
+    decided = plan(spec_of(document))
+    files = {path: yaml.safe_load(text) for path, text in compile_files(decided).items() if path.endswith(".yml")}
+    inputs = files[".github/workflows/variant.yml"][True]["workflow_call"]["inputs"]
+    required = {name for name, one in inputs.items() if one["required"]}
+    called = [
+        job["with"]
+        for path, document in files.items()
+        for job in document.get("jobs", {}).values()
+        if job.get("uses", "").endswith("/variant.yml")
+    ]
+    assert len(called) == 1 + 1  # the listed variant in its shard, and in a pull request
+    assert [sorted(required - passed.keys()) for passed in called] == [[]] * len(called)
+    (shard,) = (passed for passed in called if passed["name"] == "apex-aarch64")
+    assert shard["cpu-test-suites"] == '[{"suite": "ops", "shard": "1/2"}, {"suite": "ops", "shard": "2/2"}]'
+    (leg,) = pull_request.legs(decided.spec, list(zip(decided.judged.cells, decided.routes, strict=True)), listed=True)
+    assert leg["cpu-test-suites"] == shard["cpu-test-suites"]
