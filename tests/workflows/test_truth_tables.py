@@ -67,7 +67,9 @@ def specs(name: str) -> Spec:
         return spec_of(small(backend=name.partition("-")[0], schedule={"days": ["sun"]}))
     if name == "listed":
         packages = SMALL["packages"] | {"wheelhouse": {"variants": {"wheelhouse-linux": {"system": "x86_64-linux"}}}}
-        return spec_of(small(packages=packages))
+        document = small(packages=packages)
+        document["branches"]["main"]["versions"]["wheelhouse"] = "1.0"
+        return spec_of(document)
     return load_spec(EXAMPLES / name / "ci-matrix.yaml", shown="spec")
 
 
