@@ -208,6 +208,7 @@ class Code(StrEnum):
     WRONG_PIN = "wrong-pin"
     WRONG_PLATFORMS = "wrong-platforms"
     WRONG_PYTHON = "wrong-python"
+    WRONG_REF = "wrong-ref"
     WRONG_REPOSITORY = "wrong-repository"
     WRONG_TEST = "wrong-test"
     WRONG_TOKEN = "wrong-token"  # noqa: S105  (a code)

@@ -119,7 +119,7 @@ PUBLISH = Stage(
     on_cpu_pools=True,
     minutes=5,
     timeout=120,
-    checks=(*_ANY_MACHINE, "token"),
+    checks=(*_ANY_MACHINE, "token", "cache"),
 )
 
 STAGES = (BUILD, CPU_TEST, GPU_TEST, PUBLISH)

@@ -18,12 +18,15 @@ import yaml
 
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.spec.model import RunsOn
+from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import BUILD, PUBLISH, stages, stages_that_test
 from ci_compiler.workflows.fleet_watch import ENVIRONMENT, SECRET
 
 GUARD = "github.event.pull_request.head.repo.full_name == github.repository"
-CALLED = "./.github/workflows/"
+FOLDER = "./.github/workflows/"
+CALLED = ("cell.yml", "variant.yml")
+"""The workflows with the jobs of variants, which others call."""
+
 PIN = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
 READ_ALONE = ("read", "none")
 
@@ -110,7 +113,7 @@ def each_variant_once(compiled: Compiled) -> Iterator[str]:
     )
     yield from _unlike(wanted, found, "forms")
     cells = Counter((cell.branch, cell.suffix) for cell in decided.judged.cells)
-    jobs = Counter((job["with"]["branch"], job["with"]["cell"]) for _, _, job in _cell_jobs(compiled))
+    jobs = Counter((job["with"]["branch"], _called(job)) for _, _, job in _cell_jobs(compiled))
     yield from _unlike(cells, jobs, "jobs")
 
 
@@ -118,6 +121,12 @@ def _unlike(wanted: Counter[tuple[str, str]], found: Counter[tuple[str, str]], w
     for key in sorted(wanted.keys() | found.keys()):
         if (wanted[key], found[key]) != (1, 1):
             yield f"{' '.join(key)}: {wanted[key]} times in the plan, {found[key]} times in the {where}"
+
+
+def _called(job: Mapping[str, Any]) -> str:
+    """The cell, or the listed variant, that a job calls a workflow for."""
+    found: str = job["with"].get("cell") or job["with"].get("name", "")
+    return found
 
 
 def _cell_jobs(compiled: Compiled) -> Iterator[tuple[str, str, Any]]:
@@ -134,12 +143,24 @@ def machines(compiled: Compiled) -> Iterator[str]:
     }
     for name, job_id, job in _cell_jobs(compiled):
         given = {key: json.loads(value) for key, value in job["with"].items() if key.endswith("-on")}
-        if given != wanted.get((job["with"]["branch"], job["with"]["cell"])):
+        if given != wanted.get((job["with"]["branch"], _called(job))):
             yield f"{name} {job_id}: asks for {given}"
     for name, job_id, job in compiled.jobs():
-        runs_on = f"${{{{ fromJSON(inputs.{job_id}-on) }}}}" if name == "variant.yml" else decided.spec.hosted
-        if "uses" not in job and job.get("runs-on") != runs_on:
+        if "uses" not in job and job.get("runs-on") != _wanted_machine(decided, name, job_id):
             yield f"{name} {job_id}: runs on {job.get('runs-on')}"
+
+
+def _wanted_machine(decided: Plan, name: str, job_id: str) -> object:
+    """The stage's machine in a called workflow, the pool of a preflight, else the hosted machine."""
+    if name in CALLED:
+        return f"${{{{ fromJSON(inputs.{_stage(job_id)}-on) }}}}"
+    pools = {f"preflight-{pool.name}": _asked(pool.runs_on) for pool in decided.spec.pools}
+    return pools.get(job_id, decided.spec.hosted)
+
+
+def _stage(job_id: str) -> str:
+    """The stage of a job of a called workflow: `pytorch_build` of a cell, or `build` of a listed variant."""
+    return job_id.rpartition("_")[2]
 
 
 def _asked(runs_on: RunsOn) -> object:
@@ -171,13 +192,33 @@ def _wanted_needs(compiled: Compiled, name: str, job_id: str) -> set[str]:
     if job_id == "verdict":
         return set(compiled.workflows[name]["jobs"]) - {"verdict"}
     if name in compiled.shards and job_id != "select":
-        return {"select"}
-    if name == "cell.yml":
-        return {need for need in spec.packages[job_id].needs if spec.packages[need].repository is None}
-    if name == "variant.yml" and job_id != BUILD.name:
-        after = spec.publish.after if job_id == PUBLISH.name else ()
-        return {"build", *(stage.name for stage in after if stage.name in compiled.workflows[name]["jobs"])}
+        given = compiled.workflows[name]["jobs"][job_id].get("with", {})
+        publishes = given and spec.branches[given["branch"]].publish
+        pools = [one for one in spec.pools if publishes and json.loads(given["publish-on"]) == _asked(one.runs_on)]
+        return {"select", *(f"preflight-{pool.name}" for pool in pools)}
+    if name == "pull-request.yml" and "uses" in compiled.workflows[name]["jobs"][job_id]:
+        return {"select", "compiled", *(["recipes"] if spec.backend.has_recipes else [])}
+    if name in CALLED:
+        return _wanted_of_stage(compiled, *job_id.rpartition("_")[::2])
     return set()
+
+
+def _wanted_of_stage(compiled: Compiled, package: str, stage: str) -> set[str]:
+    """A build waits for builds; publishing waits for the tests of the variant and of all that it needs."""
+    spec = compiled.decided.spec
+    own = [f"{package}_" if package else ""]
+    needs = [f"{need}_" for need in _all_needs(spec, package) if spec.packages[need].repository is None]
+    if stage == BUILD.name:
+        return {f"{need}build" for need in needs}
+    if stage != PUBLISH.name:
+        return {f"{one}build" for one in own}
+    tests = [test.name for test in spec.publish.after if spec.tests[test] != "never"]
+    return {f"{one}{waited}" for one in own + needs for waited in ("build", *tests)}
+
+
+def _all_needs(spec: Spec, package: str) -> set[str]:
+    direct = set(spec.packages[package].needs) if package else set()
+    return direct.union(*(_all_needs(spec, need) for need in direct))
 
 
 @named("calls")
@@ -186,14 +227,87 @@ def calls(compiled: Compiled) -> Iterator[str]:
     for name, job_id, job in compiled.jobs():
         if "uses" not in job:
             continue
-        called = compiled.workflows.get(job["uses"].removeprefix(CALLED))
-        if called is None or not job["uses"].startswith(CALLED):
+        called = compiled.workflows.get(job["uses"].removeprefix(FOLDER))
+        if called is None or not job["uses"].startswith(FOLDER):
             yield f"{name} {job_id}: calls {job['uses']}, which is not compiled"
             continue
         inputs, given = called[True]["workflow_call"]["inputs"], job.get("with", {}).keys()
         required = {key for key, one in inputs.items() if one["required"]}
         if wrong := (required - given) | (given - inputs.keys()):
             yield f"{name} {job_id}: {', '.join(sorted(wrong))} of {job['uses']}"
+
+
+# When it runs.
+
+
+@named("events")
+def events(compiled: Compiled) -> Iterator[str]:
+    """A push to a recipe of a shard starts it, on its branch alone; a pull request into any branch of the spec does."""
+    spec = compiled.decided.spec
+    for shard in compiled.decided.shards:
+        document = compiled.shards.get(f"{shard.name}.yml")
+        push = document[True].get("push", {}) if document else {"branches": [shard.branch], "paths": ["**"]}
+        if push.get("branches") != [shard.branch]:
+            yield f"{shard.name}.yml: starts on pushes to {push.get('branches')}"
+        paths = [re.compile(_as_pattern(path)) for path in push.get("paths", ())]
+        sources = [spec.packages[one.package].source(one.name) for cell, _ in shard.cells for one in cell.variants]
+        if missed := next((one for one in sources if not any(path.fullmatch(one) for path in paths)), None):
+            yield f"{shard.name}.yml: does not start on a change of {missed}"
+    branches = compiled.workflows["pull-request.yml"][True]["pull_request"].get("branches")
+    if branches != list(spec.branches):
+        yield f"pull-request.yml: starts for {branches}"
+
+
+def _as_pattern(path: str) -> str:
+    """A path filter as a regular expression: `**` matches any characters, `*` all but a slash."""
+    return ".*".join("[^/]*".join(map(re.escape, part.split("*"))) for part in path.split("**"))
+
+
+@named("concurrency")
+def concurrency(compiled: Compiled) -> Iterator[str]:
+    """No run or publication replaces or cancels another one that does other work; pull requests cancel older runs."""
+    distinct = ("github.ref }}", "inputs.variant || github.run_id", "inputs.publish }}", "inputs.again }}")
+    for name, document in compiled.workflows.items():
+        found = document.get("concurrency", {})
+        wanted = (name.removesuffix(".yml"), *distinct) if name in compiled.shards else ()
+        wanted = ("github.event.pull_request.number",) if name == "pull-request.yml" else wanted
+        if any(part not in found.get("group", "") for part in wanted):
+            yield f"{name}: the group {found.get('group')}"
+        if wanted and found.get("cancel-in-progress") is not (name == "pull-request.yml"):
+            yield f"{name}: cancels {found.get('cancel-in-progress')}"
+    for name, job_id, job in compiled.jobs():
+        found = job.get("concurrency", {})
+        if name in CALLED and _stage(job_id) == PUBLISH.name:
+            apart = all(part in found.get("group", "") for part in ("inputs.branch", job["env"]["NAME"]))
+            if not apart or (found.get("cancel-in-progress"), found.get("queue")) != (False, "max"):
+                yield f"{name} {job_id}: {found}"
+
+
+@named("strategy")
+def strategy(compiled: Compiled) -> Iterator[str]:
+    """A leg of a matrix that fails cancels no other."""
+    for name, job_id, job in compiled.jobs():
+        if "strategy" in job and job["strategy"].get("fail-fast") is not False:
+            yield f"{name} {job_id}: stops at the first failure"
+
+
+@named("history")
+def history(compiled: Compiled) -> Iterator[str]:
+    """What compares commits has the whole history: the selection, the checks of a pull request, and publishing."""
+    for name, job_id, step in compiled.steps():
+        compares = job_id in {"select", "compiled", "meaning"} or (name in CALLED and _stage(job_id) == PUBLISH.name)
+        if compares and "actions/checkout@" in step.get("uses", "") and step["with"].get("fetch-depth") != 0:
+            yield f"{name} {job_id}: {step['name']}"
+
+
+@named("artifacts")
+def artifacts(compiled: Compiled) -> Iterator[str]:
+    """An artifact of a stage is named after the stage and the variant, so that no two of a run share a name."""
+    for name, job_id, step in compiled.steps():
+        if name in CALLED and "actions/upload-artifact@" in step.get("uses", ""):
+            wanted = f"{_stage(job_id)}-{compiled.workflows[name]['jobs'][job_id]['env']['NAME']}"
+            if step["with"]["name"] != wanted:
+                yield f"{name} {job_id}: {step['with']['name']}"
 
 
 # GitHub's limits.
@@ -210,10 +324,9 @@ def file_size(compiled: Compiled) -> Iterator[str]:
 @named("limits")
 def limits(compiled: Compiled) -> Iterator[str]:
     """Jobs as GitHub expands them, the inputs of forms, ids and conditions are within GitHub's limits."""
-    stages = len(compiled.workflows["variant.yml"]["jobs"])
     for name, document in compiled.shards.items():
         counted = {
-            "jobs": 2 + len(offered(document)) * stages,
+            "jobs": sum(_expanded(compiled, job) for job in document["jobs"].values()),
             "dispatch-inputs": len(document[True]["workflow_dispatch"]["inputs"]),
             "job-id-characters": max(map(len, document["jobs"])),
             "expression-characters": max(len(job.get("if", "")) for job in document["jobs"].values()),
@@ -221,6 +334,12 @@ def limits(compiled: Compiled) -> Iterator[str]:
         for key, count in counted.items():
             if count > limit(key).gate:
                 yield f"{name}: {count} {key}"
+
+
+def _expanded(compiled: Compiled, job: Mapping[str, Any]) -> int:
+    """The number of jobs that GitHub makes of one."""
+    called = compiled.workflows.get(job.get("uses", "").removeprefix(FOLDER))
+    return len(called["jobs"]) if called else 1
 
 
 @named("timeouts")
@@ -251,10 +370,10 @@ def fork_guard(compiled: Compiled) -> Iterator[str]:
     """A pull request reaches a self-hosted machine only from this repository, and never reaches publishing."""
     for name, job_id, job in compiled.jobs():
         condition = job.get("if", "")
-        if name == "variant.yml" and job_id == PUBLISH.name:
+        if name in CALLED and _stage(job_id) == PUBLISH.name:
             if "pull_request" in condition or "github.event_name == 'push'" not in condition:
                 yield f"{name} {job_id}: may run on a pull request"
-        elif (name == "variant.yml" or (name == "pull-request.yml" and "uses" in job)) and GUARD not in condition:
+        elif (name in CALLED or (name == "pull-request.yml" and "uses" in job)) and GUARD not in condition:
             yield f"{name} {job_id}: no guard against forks"
 
 
@@ -277,7 +396,7 @@ def permissions(compiled: Compiled) -> Iterator[str]:
 def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any]) -> set[str]:
     if (name, job_id) == ("pages.yml", "deploy"):
         return {"pages", "id-token"}
-    builds = "uses" in job or (name, job_id) == ("variant.yml", BUILD.name)
+    builds = "uses" in job or (name in CALLED and _stage(job_id) == BUILD.name)
     return {"id-token", "attestations", "artifact-metadata"} if compiled.decided.spec.attest and builds else set()
 
 
@@ -287,14 +406,18 @@ def secrets(compiled: Compiled) -> Iterator[str]:
     spec = compiled.decided.spec
     token = spec.backend.secret
     holders = {
-        ("variant.yml", PUBLISH.name): ([token], spec.publish.environment),
         ("fleet-watch.yml", "coverage"): ([SECRET], ENVIRONMENT),
         ("sync.yml", "sync"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
     }
+    for name, job_id, _ in compiled.jobs():
+        if (name in CALLED and _stage(job_id) == PUBLISH.name) or (
+            job_id.startswith("preflight-") and not spec.publish.reviewers
+        ):
+            holders[name, job_id] = ([token], spec.publish.environment)
     passed_on = f"${{{{ secrets.{token} }}}}"
     for name, job_id, job in compiled.jobs():
         passed = job.get("secrets", {})
-        callers = name in {*compiled.shards, "cell.yml"} and "uses" in job
+        callers = name in compiled.shards and "uses" in job
         if passed != ({token: passed_on} if callers else {}):
             yield f"{name} {job_id}: passes {passed}"
         secret, environment = holders.get((name, job_id), ([], None))
@@ -335,7 +458,7 @@ def pins(compiled: Compiled) -> Iterator[str]:
 def credentials(compiled: Compiled) -> Iterator[str]:
     """Only the checkout for publishing, which pushes, keeps its credentials."""
     for name, job_id, step in compiled.steps():
-        publishing = (name, job_id) == ("variant.yml", PUBLISH.name)
+        publishing = name in CALLED and _stage(job_id) == PUBLISH.name
         kept = step.get("with", {}).get("persist-credentials", True)
         if "actions/checkout@" in step.get("uses", "") and kept is not publishing:
             yield f"{name} {job_id}: {'keeps' if kept else 'drops'} its credentials"
@@ -344,11 +467,13 @@ def credentials(compiled: Compiled) -> Iterator[str]:
 @named("stages")
 def stages_as_planned(compiled: Compiled) -> Iterator[str]:
     """A variant has the stages of the plan: it is built, tested as the spec says, and published."""
-    found = list(compiled.workflows["variant.yml"]["jobs"])
     spec = compiled.decided.spec
     wanted = [stage.name for stage in stages() if stage not in stages_that_test() or spec.tests[stage] != "never"]
-    if found != wanted:
-        yield f"variant.yml: {', '.join(found)}"
-    packages = {name for name, package in spec.packages.items() if package.repository is None}
-    if compiled.workflows["cell.yml"]["jobs"].keys() != packages:
-        yield f"cell.yml: {', '.join(compiled.workflows['cell.yml']['jobs'])}"
+    packages = {one.package for cell in compiled.decided.judged.cells if not cell.listed for one in cell.variants}
+    prefixes = {"variant.yml": [""], "cell.yml": [f"{package}_" for package in sorted(packages)]}
+    for name in compiled.workflows.keys() & prefixes.keys():
+        found = set(compiled.workflows[name]["jobs"])
+        if lacking := {f"{prefix}{stage}" for prefix in prefixes[name] for stage in wanted} - found:
+            yield f"{name}: lacks {', '.join(sorted(lacking))}"
+        if more := sorted(one for one in found if _stage(one) not in wanted):
+            yield f"{name}: has {', '.join(more)}"

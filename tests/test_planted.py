@@ -12,6 +12,7 @@ import pytest
 
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import bundled_spec
+from ci_compiler.stages import stages
 from ci_compiler.sync.compiled import compile_files
 from tests.invariants import CHECKS, GUARD, Compiled, parsed, problems
 
@@ -61,14 +62,14 @@ def without(node: dict[str, Any], key: str) -> None:
 
 
 PLANTED: dict[str, tuple[str, Plant]] = {
-    "no guard: a build": ("fork-guard", lambda w: unguarded(w, "variant.yml", "build")),
-    "no guard: a test": ("fork-guard", lambda w: unguarded(w, "variant.yml", "gpu-test")),
+    "no guard: a build": ("fork-guard", lambda w: unguarded(w, "cell.yml", "pytorch_build")),
+    "no guard: a test": ("fork-guard", lambda w: unguarded(w, "cell.yml", "pytorch_gpu-test")),
     "no guard: the cells of a request": ("fork-guard", lambda w: unguarded(w, "pull-request.yml", "cells")),
-    "no condition: a build": ("fork-guard", lambda w: without(job(w, "variant.yml", "build"), "if")),
+    "no condition: a build": ("fork-guard", lambda w: without(job(w, "cell.yml", "pytorch_build"), "if")),
     "publishing on a request": (
         "fork-guard",
-        lambda w: job(w, "variant.yml", "publish").update(
-            {"if": job(w, "variant.yml", "publish")["if"].replace("== 'push'", "== 'pull_request'")}
+        lambda w: job(w, "cell.yml", "torchvision_publish").update(
+            {"if": job(w, "cell.yml", "torchvision_publish")["if"].replace("== 'push'", "== 'pull_request'")}
         ),
     ),
     "a label of no pool": ("machines", lambda w: elsewhere(w, "gpu-test", "gpu-sm9")),
@@ -83,14 +84,14 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "a stage on another stage's machine": (
         "machines",
-        lambda w: job(w, "variant.yml", "gpu-test").update({"runs-on": "${{ fromJSON(inputs.build-on) }}"}),
+        lambda w: job(w, "cell.yml", "pytorch_gpu-test").update({"runs-on": "${{ fromJSON(inputs.build-on) }}"}),
     ),
-    "unpinned: a tag": ("pins", lambda w: unpinned(w, "variant.yml", "build", "@v7")),
+    "unpinned: a tag": ("pins", lambda w: unpinned(w, "cell.yml", "pytorch_build", "@v7")),
     "unpinned: a short commit": ("pins", lambda w: unpinned(w, "pages.yml", "deploy", "@cd2ce8f")),
     "unpinned: nothing": ("pins", lambda w: unpinned(w, "pages.yml", "page", "")),
     "no need: a cell": ("needs", lambda w: without(job(w, SHARD, CELL), "needs")),
-    "no need: a package": ("needs", lambda w: without(job(w, "cell.yml", "torchvision"), "needs")),
-    "no need: publishing of its test": ("needs", lambda w: job(w, "variant.yml", "publish")["needs"].pop()),
+    "no need: a package": ("needs", lambda w: without(job(w, "cell.yml", "torchvision_build"), "needs")),
+    "no need: publishing of its test": ("needs", lambda w: job(w, "cell.yml", "torchvision_publish")["needs"].pop()),
     "no need: the verdict of a cell": ("needs", lambda w: job(w, SHARD, "verdict")["needs"].remove(CELL)),
     "no need: the verdict of a check": (
         "needs",
@@ -112,16 +113,19 @@ PLANTED: dict[str, tuple[str, Plant]] = {
             job(w, SHARD, "verdict")["needs"].append("again"),
         ),
     ),
-    "spliced: a build": ("spliced-expression", lambda w: spliced(w, "variant.yml", "build", "Build")),
+    "spliced: a build": ("spliced-expression", lambda w: spliced(w, "cell.yml", "pytorch_build", "Build")),
     "spliced: a choice": ("spliced-expression", lambda w: spliced(w, SHARD, "select", "Choose the variants")),
     "a secret in a build": (
         "secrets",
-        lambda w: step(w, "variant.yml", "build", "Build").update(env={"TOKEN": TOKEN}),
+        lambda w: step(w, "cell.yml", "pytorch_build", "Build").update(env={"TOKEN": TOKEN}),
     ),
-    "a secret for a whole job": ("secrets", lambda w: job(w, "variant.yml", "publish")["env"].update(TOKEN=TOKEN)),
+    "a secret for a whole job": (
+        "secrets",
+        lambda w: job(w, "cell.yml", "torchvision_publish")["env"].update(TOKEN=TOKEN),
+    ),
     "a secret in two steps": (
         "secrets",
-        lambda w: step(w, "variant.yml", "publish", "Check out")["with"].update(token=TOKEN),
+        lambda w: step(w, "cell.yml", "torchvision_publish", "Check out")["with"].update(token=TOKEN),
     ),
     "a secret of a request": (
         "secrets",
@@ -133,20 +137,20 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         lambda w: step(w, SHARD, "select", "Choose the variants").update(env={"ALL": "${{ toJSON(secrets) }}"}),
     ),
     "a secret that is not passed": ("secrets", lambda w: without(job(w, SHARD, CELL), "secrets")),
-    "no environment": ("secrets", lambda w: without(job(w, "variant.yml", "publish"), "environment")),
+    "no environment": ("secrets", lambda w: without(job(w, "cell.yml", "torchvision_publish"), "environment")),
     "no permissions: a workflow": ("permissions", lambda w: without(w[SHARD], "permissions")),
-    "no permissions: a job": ("permissions", lambda w: without(job(w, "variant.yml", "cpu-test"), "permissions")),
-    "rights of a workflow": ("permissions", lambda w: w["variant.yml"].update(permissions={"contents": "read"})),
+    "no permissions: a job": ("permissions", lambda w: without(job(w, "cell.yml", "pytorch_cpu-test"), "permissions")),
+    "rights of a workflow": ("permissions", lambda w: w["cell.yml"].update(permissions={"contents": "read"})),
     "a right to write": (
         "permissions",
         lambda w: job(w, "pull-request.yml", "meaning")["permissions"].update(contents="write"),
     ),
     "all rights": ("permissions", lambda w: job(w, SHARD, "select").update(permissions="write-all")),
-    "no time limit": ("timeouts", lambda w: without(job(w, "variant.yml", "build"), "timeout-minutes")),
+    "no time limit": ("timeouts", lambda w: without(job(w, "cell.yml", "pytorch_build"), "timeout-minutes")),
     "no time limit: a hosted job": ("timeouts", lambda w: without(job(w, SHARD, "select"), "timeout-minutes")),
     "credentials left behind": (
         "credentials",
-        lambda w: step(w, "variant.yml", "build", "Check out")["with"].update({"persist-credentials": True}),
+        lambda w: step(w, "cell.yml", "pytorch_build", "Check out")["with"].update({"persist-credentials": True}),
     ),
     "credentials not spoken of": (
         "credentials",
@@ -154,7 +158,9 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "publishing without credentials": (
         "credentials",
-        lambda w: step(w, "variant.yml", "publish", "Check out")["with"].update({"persist-credentials": False}),
+        lambda w: step(w, "cell.yml", "torchvision_publish", "Check out")["with"].update(
+            {"persist-credentials": False}
+        ),
     ),
     "a stranger's request with rights": (
         "triggers",
@@ -171,8 +177,45 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "too long a condition": ("limits", lambda w: job(w, SHARD, CELL).update({"if": "x" * 20_001})),
     "too long an id": ("limits", lambda w: rename(w, CELL, "p" * 100)),
-    "a stage missing": ("stages", lambda w: without(w["variant.yml"]["jobs"], "cpu-test")),
-    "a package missing": ("stages", lambda w: without(w["cell.yml"]["jobs"], "torchaudio")),
+    "pushes share a group": (
+        "concurrency",
+        lambda w: regroup(w[SHARD], "inputs.variant || github.run_id", "inputs.variant"),
+    ),
+    "a run cancels another": ("concurrency", lambda w: w[SHARD]["concurrency"].update({"cancel-in-progress": True})),
+    "a publication cancels another": (
+        "concurrency",
+        lambda w: job(w, "cell.yml", "pytorch_publish")["concurrency"].update({"cancel-in-progress": True}),
+    ),
+    "a pending publication is replaced": (
+        "concurrency",
+        lambda w: without(job(w, "cell.yml", "pytorch_publish")["concurrency"], "queue"),
+    ),
+    "one group for all publications": (
+        "concurrency",
+        lambda w: regroup(job(w, "cell.yml", "pytorch_publish"), "-pytorch-${{ inputs.cell }}", ""),
+    ),
+    "publishing again is replaced": ("concurrency", lambda w: regroup(w[SHARD], "-${{ inputs.again }}", "")),
+    "no paths of pushes": ("events", lambda w: without(w[SHARD][True]["push"], "paths")),
+    "a path of pushes missing": ("events", lambda w: w[SHARD][True]["push"]["paths"].pop(0)),
+    "pushes to another branch": ("events", lambda w: w[SHARD][True]["push"]["branches"].append("topic")),
+    "requests into the first branch alone": (
+        "events",
+        lambda w: w["pull-request.yml"][True]["pull_request"]["branches"].__delitem__(slice(1, None)),
+    ),
+    "the first failure stops a matrix": (
+        "strategy",
+        lambda w: job(w, "pull-request.yml", "cells")["strategy"].update({"fail-fast": True}),
+    ),
+    "a shallow selection": ("history", lambda w: without(step(w, SHARD, "select", "Check out")["with"], "fetch-depth")),
+    "two artifacts of one name": (
+        "artifacts",
+        lambda w: step(w, "cell.yml", "pytorch_cpu-test", "Keep the report")["with"].update(name="report"),
+    ),
+    "a stage missing": ("stages", lambda w: without(w["cell.yml"]["jobs"], "torchaudio_cpu-test")),
+    "a package missing": (
+        "stages",
+        lambda w: [without(w["cell.yml"]["jobs"], f"torchaudio_{stage}") for stage in stages()],
+    ),
 }
 
 
@@ -180,6 +223,11 @@ def rename(workflows: dict[str, Any], old: str, new: str) -> None:
     workflows[SHARD]["jobs"][new] = workflows[SHARD]["jobs"].pop(old)
     waits = job(workflows, SHARD, "verdict")["needs"]
     waits[waits.index(old)] = new
+
+
+def regroup(node: dict[str, Any], old: str, new: str) -> None:
+    assert old in node["concurrency"]["group"]
+    node["concurrency"]["group"] = node["concurrency"]["group"].replace(old, new)
 
 
 TAKES_MORE_WITH_IT = {"a stage missing": {"needs"}}
@@ -213,10 +261,14 @@ def test_a_file_that_is_too_large_is_refused(compiled: Compiled) -> None:
         assert problems(replace(compiled, files={**compiled.files, path: grown})).keys() == refused
 
 
-@pytest.mark.parametrize(("variants", "refused"), [(63, False), (64, True)])
-def test_a_file_with_too_many_jobs_is_refused(compiled: Compiled, variants: int, refused: bool) -> None:
+@pytest.mark.parametrize(("jobs", "refused"), [(256, False), (257, True)])
+def test_a_file_with_too_many_jobs_is_refused(compiled: Compiled, jobs: int, refused: bool) -> None:
+    """The jobs of a called workflow count once per call."""
     workflows = copy.deepcopy(dict(compiled.workflows))
-    options(workflows, SHARD)[:] = ["all", *(f"v{number}" for number in range(variants))]
+    found = workflows[SHARD]["jobs"]
+    cells = sum("uses" in one for one in found.values())
+    for number in range(jobs - len(found) + cells - cells * len(workflows["cell.yml"]["jobs"])):
+        found[f"more-{number}"] = job(workflows, SHARD, "select")
     assert ("limits" in problems(replace(compiled, workflows=workflows))) is refused
 
 

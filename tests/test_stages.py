@@ -84,19 +84,17 @@ def test_the_schema_has_its_keys(tmp_path: Path) -> None:
 
 
 def test_the_workflows_run_it_after_what_it_follows_on_its_own_pool_and_with_its_neighbour(fleet: Path) -> None:
-    job = workflow(fleet, "variant.yml")["jobs"]["benchmark"]
-    assert (job["needs"], job["timeout-minutes"]) == (["build", "cpu-test"], 45)
-    assert "needs.cpu-test.result == 'success'" in job["if"]
+    job = workflow(fleet, "cell.yml")["jobs"]["pytorch_benchmark"]
+    assert (job["needs"], job["timeout-minutes"]) == (["pytorch_build", "pytorch_cpu-test"], 45)
+    assert "needs.pytorch_cpu-test.result == 'success'" in job["if"]
     assert job["runs-on"] == "${{ fromJSON(inputs.benchmark-on) }}"
     fetch, test = job["steps"][-3:-1]
     assert fetch["run"].endswith('--beside "$BESIDE"')
-    assert test["env"] == fetch["env"] == {"BESIDE": "${{ inputs.benchmark-beside }}"}
+    assert test["env"] == fetch["env"] == {"BESIDE": "pytorch-${{ inputs.benchmark-beside }}"}
     cells = {name: one["with"] for name, one in workflow(fleet, "build-main-sm90.yml")["jobs"].items() if "with" in one}
     assert json.loads(cells["python313-avx512"]["benchmark-on"]) == BENCH["runs-on"]
     assert cells["python313-avx512"]["benchmark-beside"] == "python313-cuda12_8-sm90-avx2"
     assert "benchmark-on" not in cells["python313-avx2"]
-    passed = workflow(fleet, "cell.yml")["jobs"]["pytorch"]["with"]["benchmark-beside"]
-    assert passed == "pytorch-${{ inputs.benchmark-beside }}"
     assert language_service_problems(sorted((fleet / ".github/workflows").glob("*.yml"))) == []
 
 

@@ -128,10 +128,10 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
 def _compiled_from_own(root: Path) -> bool:
     """Whether the headers of the compiled workflows name a spec at the usual path."""
     from ci_compiler.plan.sharding import FOLDER
-    from ci_compiler.workflows.common import VARIANT
+    from ci_compiler.workflows.common import PULL_REQUEST
 
     try:
-        with (root / FOLDER / VARIANT).open(encoding="utf-8", errors="replace") as file:
+        with (root / FOLDER / PULL_REQUEST).open(encoding="utf-8", errors="replace") as file:
             return f" from {SPEC.as_posix()}." in file.readline(1000)
     except OSError:
         return False

@@ -1,15 +1,16 @@
 """The jobs that the compiled workflows run, with their dependencies, and the order in which to write them.
 
-The stages of a variant run in order: build, tests with their suites, publish. Within a cell, a package that needs
-another package starts when every stage of the other one has finished. A build's duration is the recorded one, else the
-spec's minutes. Those are for a builder with 32 cores: a builder with half the cores takes twice as long, and one with
-more cores is faster until it has as many cores as the package has compile jobs.
+The stages of a variant run in order: build, tests with their suites, publish. Within a cell, a build waits for the
+builds that it needs, and publishing waits for the tests of everything that the variant needs. A build's duration is the
+recorded one, else the spec's minutes. Those are for a builder with 32 cores: a builder with half the cores takes twice
+as long, and one with more cores is faster until it has as many cores as the package has compile jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell, Variant
@@ -61,12 +62,12 @@ def jobs_of(
     made = _Jobs(spec, recorded or {}, publish=publish, alone=alone)
     for shard in shards:
         for cell, route in shard.cells:
-            ends: dict[str, tuple[int, ...]] = {}
+            built: dict[str, JobsByStage] = {}
             for variant in cell.variants:
-                needs = () if alone else spec.packages[variant.package].needs
-                waits = tuple(sorted({end for need in needs for end in ends.get(need, ())}))
-                skipped = chosen is not None and (cell.branch, variant.name) not in chosen
-                ends[variant.package] = waits if skipped else made.add(shard, cell, route, variant, waits)
+                if chosen is None or (cell.branch, variant.name) in chosen:
+                    needs = () if alone else needs_of(spec, variant.package)
+                    needed = [built[need] for need in needs if need in built]
+                    built[variant.package] = made.add(shard, cell, route, variant, needed)
     return tuple(made.jobs)
 
 
@@ -82,6 +83,10 @@ def needs_of(spec: Spec, package: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+JobsByStage = Mapping[Stage, tuple[int, ...]]
+"""The indexes of the last jobs of each stage of a variant: the stage itself, or its suites."""
+
+
 class _Jobs:
     """Collects jobs in order, each with its estimated duration."""
 
@@ -92,22 +97,20 @@ class _Jobs:
         self.builds = {name: (name, *(needs_of(spec, name) if alone else ())) for name in spec.packages}
         self.first = {stage: waits_for(spec, stage) for stage in self.stages}
 
-    def add(self, shard: Shard, cell: Cell, route: Route, variant: Variant, waits: tuple[int, ...]) -> tuple[int, ...]:
-        """Adds the stages of `variant`, which wait for the jobs `waits`.
-
-        Returns the indexes of the stages that no other stage of the variant waits for.
-        """
+    def add(
+        self, shard: Shard, cell: Cell, route: Route, variant: Variant, needed: Sequence[JobsByStage]
+    ) -> JobsByStage:
+        """Adds the jobs of `variant`, and returns their indexes. `needed` are those of what the variant needs."""
         at: dict[Stage, tuple[int, ...]] = {}
-        waited: set[int] = set()
         for stage in self.stages:
             if stage in route.pools:
-                needs = tuple(index for other in self.first[stage] for index in at.get(other, ()))
-                waited.update(needs)
+                waits = self.first[stage]
+                others = [] if stage.is_test else [one.get(other, ()) for one in needed for other in waits or (stage,)]
                 pool = route.pools[stage]
                 job = PlannedJob(
                     pool=pool.name,
                     seconds=self._seconds(cell, variant, stage, pool),
-                    needs=needs or waits,
+                    needs=tuple(sorted(chain(*(at.get(other, ()) for other in waits), *others))),
                     shard=shard.name,
                     cell=cell,
                     variant=variant,
@@ -115,7 +118,7 @@ class _Jobs:
                 )
                 self.jobs.append(job)
                 at[stage] = self._add_suites(job, route)
-        return tuple(index for indexes in at.values() for index in indexes if index not in waited)
+        return at
 
     def _add_suites(self, test: PlannedJob, route: Route) -> tuple[int, ...]:
         """Adds the shards of the suites after `test`, the last job. Returns the indexes of the stage's last jobs."""

@@ -59,7 +59,7 @@ class BuiltVariant(NamedTuple):
 
     @property
     def job(self) -> str:
-        """The job of its cell in that file, and its own job in `cell.yml`."""
+        """The job of its cell in that file, and the package that its jobs in `cell.yml` are named after."""
         return job_id(self.cell) if self.cell.listed else f"{job_id(self.cell)} / {self.variant.package}"
 
     @property

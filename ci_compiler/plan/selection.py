@@ -1,7 +1,7 @@
 """What an event builds: one mechanism for pushes, dispatches, schedules and pull requests.
 
-The compiled `select` jobs run `ci-compile choose`, which reads GitHub's event and calls this module. It reads only two
-things from an event: the variant of a dispatch, and the base commit of a push or a pull request.
+The compiled `select` jobs run `ci-compile choose`, which reads GitHub's event and calls this module. From an event
+it reads the inputs and the ref of a dispatch, and the base commit of a push or a pull request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard, jobs_by_package
+from ci_compiler.plan.sharding import Shard, jobs_of_cell
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
@@ -61,10 +61,17 @@ Affected = Callable[[str, str], Sequence[str]]
 def of_shard(
     plan: Plan, shard: Shard, event: GitHubEvent, affected: Affected, published: Callable[[str], bool]
 ) -> RunSelection:
-    """What `event` builds of `shard`. Raises InputError if no shard runs on it, or if it names an unknown variant."""
+    """What `event` builds of `shard`.
+
+    Raises InputError if no shard runs on it, if it names an unknown variant, or if it asks to publish from elsewhere.
+    """
     match event.name:
         case "workflow_dispatch":
-            wanted = _dispatched(shard, str((event.payload.get("inputs") or {}).get("variant", "")))
+            inputs = event.payload.get("inputs") or {}
+            _check_ref(
+                shard, str(event.payload.get("ref", "")), publish=str(inputs.get("publish", "")).lower() == "true"
+            )
+            wanted = _dispatched(shard, str(inputs.get("variant", "")))
         case "push":
             before = str(event.payload.get("before", NO_COMMIT))
             wanted = shard.variants if before == NO_COMMIT else affected(before, shard.branch)
@@ -101,8 +108,7 @@ def _own_head(request: Mapping[str, Any]) -> str:
 
 def most_cells(plan: Plan) -> int:
     """The most cells that a pull request builds: the spec's number, or fewer to stay within GitHub's limit of jobs."""
-    by_package = jobs_by_package(plan.spec)
-    jobs = max(sum(by_package[one.package] for one in cell.variants) for cell in plan.judged.cells)
+    jobs = max(jobs_of_cell(plan.spec, cell) for cell in plan.judged.cells)
     return min(plan.spec.pull_request.cells, (limit("jobs").gate - OWN_JOBS) // jobs)
 
 
@@ -133,6 +139,13 @@ def _values(cell: Cell) -> set[tuple[str, str]]:
     if cell.listed:
         return {("listed", cell.listed)}
     return {("python", cell.python), ("cuda", cell.cuda), ("gpu", cell.gpu), ("isa", cell.isa)}
+
+
+def _check_ref(shard: Shard, ref: str, *, publish: bool) -> None:
+    """Raises InputError for a dispatch that asks to publish at another ref than the shard's branch."""
+    if publish and ref != f"refs/heads/{shard.branch}":
+        message = f"it asks to publish from {ref or 'nowhere'}, but {shard.name} publishes from {shard.branch} alone"
+        raise wrong("event", Code.WRONG_REF, f"{message}; start it with --ref {shard.branch}, or without publish")
 
 
 def _dispatched(shard: Shard, variant: str) -> Sequence[str]:

@@ -8,8 +8,8 @@ in one run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
@@ -18,15 +18,15 @@ from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.suites import suite_jobs
-from ci_compiler.spec.model import Spec
-from ci_compiler.stages import BUILD, Stage, StageKind, TestPolicy, stage_of, stages
+from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
+from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stage_of, stages
 from ci_compiler.variant import cuda_tag, python_tag
 
 FOLDER = ".github/workflows"
 """The folder of the workflows, from the root of the repository."""
 
 OWN_JOBS = 2
-"""The jobs of a shard besides those of its cells: the selection and the verdict."""
+"""The jobs of a shard besides those of its cells and its preflights: the selection and the verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,11 @@ class Shard:
     gpu: str
     jobs: int
     cells: tuple[tuple[Cell, Route], ...]
+
+    @property
+    def publish_pools(self) -> tuple[Pool, ...]:
+        """The pools that publish its variants."""
+        return tuple(dict.fromkeys(route.pools[PUBLISH] for _, route in self.cells if PUBLISH in route.pools))
 
     @property
     def path(self) -> str:
@@ -71,9 +76,24 @@ def stages_of(spec: Spec) -> tuple[Stage, ...]:
     return tuple(stage for stage in stages() if spec.tests.get(stage) is not TestPolicy.NEVER)
 
 
-def jobs_by_package(spec: Spec) -> dict[str, int]:
-    """The number of jobs of a variant, by package: its stages, and the shards of its test suites."""
-    return {name: len(stages_of(spec)) + count for name, count in suite_jobs(spec).items()}
+def cell_packages(spec: Spec) -> tuple[Package, ...]:
+    """The packages that have jobs in the workflow of a cell, in build order."""
+    on_axes = {one.name for _, _, packages in spec.axes for one in packages}
+    ordered = in_build_order(spec.packages)
+    return tuple(one for one in ordered if one.name in on_axes and one.repository is None)
+
+
+def lists_any(spec: Spec) -> bool:
+    """Whether a branch has a variant that fits no axis."""
+    return any(map(spec.lists, spec.packages.values()))
+
+
+def jobs_of_cell(spec: Spec, cell: Cell) -> int:
+    """The number of jobs of a cell as GitHub counts them: those of packages that it lacks are skipped, but count."""
+    if cell.listed:
+        return len(stages_of(spec)) + suite_jobs(spec)[cell.variants[0].package]
+    packages = cell_packages(spec)
+    return len(packages) * len(stages_of(spec)) + sum(one.shards for p in packages for one in p.suites.values())
 
 
 def waits_for(spec: Spec, stage: Stage) -> tuple[Stage, ...]:
@@ -104,11 +124,10 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
     for part in zip(cells, routes, strict=True):
         cell = part[0]
         groups.setdefault((cell.branch, cell.cuda, _LISTED if cell.listed else cell.gpu), []).append(part)
-    jobs = jobs_by_package(spec)
     found: list[Shard] = []
     too_large: list[Finding] = []
     for (branch, _, target), parts in groups.items():
-        made = _split(spec, jobs, branch, target, parts)
+        made = _split(spec, branch, target, parts)
         found += made
         too_large += [_too_large(spec, shard) for shard in made if shard.jobs > limit("jobs").gate]
     if too_large:
@@ -116,14 +135,14 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
     return tuple(found)
 
 
-def _split(spec: Spec, jobs: Mapping[str, int], branch: str, target: str, parts: list[Part]) -> list[Shard]:
+def _split(spec: Spec, branch: str, target: str, parts: list[Part]) -> list[Shard]:
     """The coarsest split whose shards are all within the limit, or the finest if there is none."""
     made: list[Shard] = []
     for key_of in _listed_splits() if target == _LISTED else _SPLITS:
         by_key: dict[tuple[str, ...], list[Part]] = {}
         for part in parts:
             by_key.setdefault(key_of(part[0]), []).append(part)
-        made = [_shard(spec, jobs, branch, target, key, tuple(group)) for key, group in by_key.items()]
+        made = [_shard(spec, branch, target, key, tuple(group)) for key, group in by_key.items()]
         if all(shard.jobs <= limit("jobs").gate for shard in made):
             break
     return made
@@ -137,22 +156,22 @@ def _listed_splits() -> Iterator[Callable[[Cell], tuple[str, ...]]]:
     yield lambda cell: (job_id(cell).lower(),)
 
 
-def _shard(
-    spec: Spec, jobs: Mapping[str, int], branch: str, target: str, key: tuple[str, ...], cells: tuple[Part, ...]
-) -> Shard:
+def _shard(spec: Spec, branch: str, target: str, key: tuple[str, ...], cells: tuple[Part, ...]) -> Shard:
     cell = cells[0][0]
     several = cell.cuda and len(spec.branches[branch].toolkits) > 1
     toolkit = [cuda_tag(cell.cuda)] if several else []
     words = [f"CUDA {cell.cuda}"] if several else []
-    return Shard(
+    made = Shard(
         name="-".join(("build", branch.replace("/", "-"), *toolkit, target, *key)),
         title=" ".join((branch, *words, "CPU" if target == CPU else target, *key)),
         branch=branch,
         cuda=cell.cuda,
         gpu=cell.gpu,
-        jobs=OWN_JOBS + sum(jobs[variant.package] for cell, _ in cells for variant in cell.variants),
+        jobs=OWN_JOBS + sum(jobs_of_cell(spec, cell) for cell, _ in cells),
         cells=cells,
     )
+    preflights = len(made.publish_pools) if spec.branches[branch].publish else 0
+    return replace(made, jobs=made.jobs + preflights)
 
 
 def _too_large(spec: Spec, shard: Shard) -> Finding:

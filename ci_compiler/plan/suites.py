@@ -1,4 +1,4 @@
-"""The jobs of test suites: one job of `variant.yml` for each kind of machine, with a leg for each shard of a suite."""
+"""The jobs of test suites: one job of a variant for each kind of machine, with a leg for each shard of a suite."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def legs(package: Package, bench: Bench) -> list[dict[str, str]]:
 
 
 def suite_jobs(spec: Spec) -> dict[str, int]:
-    """The number of jobs that suites add to a variant, by package. A package without some suite has a skipped job."""
-    every = benches(spec.packages.values())
+    """The number of jobs that suites add to a listed variant, by package. A package without one has a skipped job."""
+    every = benches(filter(spec.lists, spec.packages.values()))
     return {name: sum(max(1, len(legs(package, one))) for one in every) for name, package in spec.packages.items()}
 
 

@@ -61,7 +61,8 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     tests = {stage: _read(results / f"{stage}-{name}" / RESULT) for stage in stages_that_test()}
     needs = [variant_name(need, built.cell.suffix) for need in plan.spec.packages[built.variant.package].needs]
     waited = any(need in chosen and not _manifest(results, need) for need in needs)
-    cells = {BUILD: "passed" if manifest else "not reached" if waited else _FAILED}
+    began = results.is_dir() and any(results.iterdir())
+    cells = {BUILD: "passed" if manifest else "not reached" if waited or not began else _FAILED}
     for stage, result in tests.items():
         if stage not in built.route.pools:
             reason = built.route.skipped.get(stage, "")

@@ -173,6 +173,11 @@ class Publish:
         default="publish",
     )
     on_push: bool = key("Whether a push to a mapped branch publishes what it rebuilt.", default=True)
+    reviewers: bool = key(
+        "Whether the environment has required reviewers. If so, a run does not check the secret before it builds, so "
+        "that no build waits for an approval.",
+        default=False,
+    )
 
 
 @declared()

@@ -1,31 +1,31 @@
-"""`cell.yml`: builds the packages of one cell, each with `variant.yml`, after the packages that it needs.
+"""`cell.yml`: the jobs of the packages of one cell: builds wait for builds, publishing waits for tests.
 
-A package that was not chosen is skipped, and the packages that need it still run. A package that fails stops them.
+A package that was not chosen is skipped, and the packages that need it still run. A build that fails stops the builds
+that need it; a test that fails stops the publishing of all that needs the package.
 """
 
 from __future__ import annotations
 
-from ci_compiler.spec.model import Package, Spec, in_build_order
-from ci_compiler.variant import variant_name
-from ci_compiler.workflows import variant
-from ci_compiler.workflows.common import VARIANT, expression, local
-from ci_compiler.workflows.model import CallJob, Workflow, input_node
+from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.plan.sharding import cell_packages
+from ci_compiler.spec.model import Spec
+from ci_compiler.workflows import called, variant
+from ci_compiler.workflows.model import Job, Workflow, input_node
 from ci_compiler.workflows.writer import Node
-
-
-def packages_of(spec: Spec) -> list[Package]:
-    """The packages that have cells, in build order: variants that fit no axis are built without `cell.yml`."""
-    taken = {package.name for _, _, packages in spec.axes for package in packages if package.repository is None}
-    return [package for package in in_build_order(spec.packages) if package.name in taken]
 
 
 def workflow(spec: Spec) -> Workflow:
     """`cell.yml`."""
-    packages = packages_of(spec)
+    subjects: dict[str, variant.Subject] = {}
+    jobs: dict[str, Job] = {}
+    for package in cell_packages(spec):
+        needs = tuple(subjects[need] for need in needs_of(spec, package.name) if need in subjects)
+        subjects[package.name] = variant.Subject(package=package, needs=needs)
+        jobs |= variant.jobs(spec, subjects[package.name])
     return Workflow(
         name="cell",
-        on={"workflow_call": {"inputs": _inputs(spec), "secrets": variant.secret_input(spec)}},
-        jobs={package.name: _job(spec, package) for package in packages},
+        on={"workflow_call": {"inputs": _inputs(spec), "secrets": called.secret_input(spec)}},
+        jobs=jobs,
     )
 
 
@@ -37,28 +37,6 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "commit": input_node("The commit that holds its recipes."),
         "publish": input_node("Whether its variants may be published.", "boolean"),
         "again": input_node("Whether even those that show as published are.", "boolean"),
-        **variant.machine_inputs(spec),
-        **variant.neighbour_inputs(spec),
+        **called.machine_inputs(spec),
+        **called.neighbour_inputs(spec),
     }
-
-
-def _job(spec: Spec, package: Package) -> CallJob:
-    name = f"format('{variant_name(package.name, '{0}')}', inputs.cell)"
-    condition = f"contains(fromJSON(inputs.chosen), {name})"
-    needs = [need for need in package.needs if spec.packages[need].repository is None]
-    if needs:
-        went = [f"(needs.{need}.result == 'success' || needs.{need}.result == 'skipped')" for need in needs]
-        condition = " && ".join(["!cancelled()", condition, *went])
-    passed = ["branch", "commit", "publish", "again", *variant.machine_inputs(spec)]
-    return CallJob(
-        name=package.name,
-        needs=needs or None,
-        if_=expression(condition),
-        uses=local(VARIANT),
-        permissions=variant.build_permissions(spec),
-        with_={"name": variant_name(package.name, expression("inputs.cell"))}
-        | {key: expression(f"inputs.{key}") for key in passed}
-        | {key: variant_name(package.name, expression(f"inputs.{key}")) for key in variant.neighbour_inputs(spec)}
-        | variant.package_values(spec, package),
-        secrets=variant.secret_passed(spec),
-    )

@@ -113,7 +113,7 @@ class Job(Part):
     needs: Sequence[str] | None = None
     if_: str | None = None
     strategy: Mapping[str, Node] | None = None
-    runs_on: str
+    runs_on: str | list[str] | dict[str, str | list[str]]
     timeout_minutes: int
     permissions: Permissions
     outputs: Mapping[str, str] | None = None
@@ -131,7 +131,7 @@ class CallJob(Part):
     """
 
     name: str
-    needs: str | Sequence[str] | None = None
+    needs: Sequence[str] | None = None
     if_: str | None = None
     strategy: Mapping[str, Node] | None = None
     uses: str

@@ -1,9 +1,9 @@
 """`pull-request.yml`: the checks of every pull request, with one verdict to require.
 
 Hosted machines check that the files are as compiled and that the recipes are sound, and show what the change means.
-Then the cells that it affects are built from a matrix made at run time, for branches of the repository itself and
-never for forks. There are no path filters, because a check that a filter skips cannot be required. A pull request into
-a branch that the spec does not have starts nothing.
+After these checks, the cells that the change affects are built from a matrix made at run time, for branches of the
+repository itself and never for forks. There are no path filters, because a check that a filter skips cannot be
+required. A pull request into a branch that the spec does not have starts nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
+from ci_compiler.plan.sharding import cell_packages, lists_any
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows import variant
-from ci_compiler.workflows.cell import packages_of
+from ci_compiler.workflows import called
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, FORK_GUARD, SELECT, VARIANT, VERDICT, expression, local
 from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, select_job, verdict_job
@@ -39,14 +39,15 @@ def workflow(spec: Spec) -> Workflow:
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
     )
-    called = {"matrix": CELLS} if packages_of(spec) else {}
-    called |= {LISTED: LISTED} if any(map(spec.lists, spec.packages.values())) else {}
+    outputs = ({"matrix": CELLS} if cell_packages(spec) else {}) | ({LISTED: LISTED} if lists_any(spec) else {})
+    checks = {"compiled": _hosted(spec, "Files are as compiled", [compare])}
+    if spec.backend.has_recipes:
+        checks["recipes"] = _hosted(spec, "Recipes are sound", [nix, audit])
     jobs: dict[str, Job | CallJob] = {
-        "compiled": _hosted(spec, "Files are as compiled", [compare]),
-        **({"recipes": _hosted(spec, "Recipes are sound", [nix, audit])} if spec.backend.has_recipes else {}),
+        **checks,
         "meaning": _hosted(spec, "What the change means", [diff]),
-        SELECT: select_job(spec, "--pull-request", *called),
-        **{name: _calls(spec, name, output) for output, name in called.items()},
+        SELECT: select_job(spec, "--pull-request", *outputs),
+        **{name: _calls(spec, name, output, [SELECT, *checks]) for output, name in outputs.items()},
     }
     chosen = expression(f"{FORK_GUARD} && needs.{SELECT}.outputs.chosen || '[]'")
     verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, branch=BASE, publish="false")
@@ -64,14 +65,14 @@ def workflow(spec: Spec) -> Workflow:
 def legs(spec: Spec, cells: Sequence[tuple[Cell, Route]], *, listed: bool = False) -> list[dict[str, Any]]:
     """The legs of the matrix of the job `CELLS`, or of `LISTED`: each cell with the machines of its stages."""
     return [
-        {
-            "name" if listed else "cell": cell.suffix,
-            **variant.machines(route),
-            **(variant.package_values(spec, spec.packages[cell.variants[0].package]) if listed else {}),
-        }
+        (_named(spec, cell) if listed else {"cell": cell.suffix}) | called.machines(route)
         for cell, route in cells
         if bool(cell.listed) is listed
     ]
+
+
+def _named(spec: Spec, cell: Cell) -> dict[str, Any]:
+    return {"name": cell.listed, **called.package_values(spec, spec.packages[cell.variants[0].package])}
 
 
 def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
@@ -84,27 +85,27 @@ def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
     )
 
 
-def _calls(spec: Spec, name: str, output: str) -> CallJob:
-    """The job that builds the legs in `output`: cells, or variants that fit no axis."""
+def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
+    """The job that builds the legs in `output` after the jobs `needs`: cells, or variants that fit no axis."""
     subject: dict[str, Node] = {"cell": expression("matrix.cell"), "chosen": CHOSEN}
     if name == LISTED:
-        subject = {name: expression(f"matrix.{name}") for name in ("name", *variant.package_inputs(spec))}
+        subject = {key: expression(f"matrix.{key}") for key in ("name", *called.package_inputs(spec))}
     return CallJob(
         name=expression(f"matrix.{next(iter(subject))}"),
-        needs=SELECT,
+        needs=needs,
         if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {FORK_GUARD}"),
         strategy={
             "fail-fast": False,
             "matrix": {"include": expression(f"fromJSON(needs.{SELECT}.outputs.{output})")},
         },
         uses=local(VARIANT if name == LISTED else CELL),
-        permissions=variant.build_permissions(spec),
+        permissions=called.build_permissions(spec),
         with_={
             **subject,
             "branch": BASE,
             "commit": COMMIT,
             "publish": False,
             "again": False,
-            **{name: expression(f"matrix.{name}") for name in variant.machine_inputs(spec)},
+            **{name: expression(f"matrix.{name}") for name in called.machine_inputs(spec)},
         },
     )

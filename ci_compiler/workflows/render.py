@@ -8,7 +8,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.drift import MARK
 from ci_compiler.plan.limits import limit
-from ci_compiler.plan.sharding import FOLDER, Shard
+from ci_compiler.plan.sharding import FOLDER, Shard, cell_packages, lists_any
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.workflows import cell, fleet_watch, pages, pull_request, setup_action, shard, sync, variant
 from ci_compiler.workflows.common import CELL, FLEET_WATCH, PULL_REQUEST, SETUP_ACTION, VARIANT
@@ -30,8 +30,8 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
     """The text of every file by its path relative to the repository's root. Raises InputError if one is too large."""
     head = header(spec)
     compiled: dict[str, Mapping[str, Node]] = {
-        f"{FOLDER}/{VARIANT}": variant.workflow(spec).node(),
-        f"{FOLDER}/{CELL}": cell.workflow(spec).node(),
+        **({f"{FOLDER}/{VARIANT}": variant.workflow(spec).node()} if lists_any(spec) else {}),
+        **({f"{FOLDER}/{CELL}": cell.workflow(spec).node()} if cell_packages(spec) else {}),
         f"{FOLDER}/{PULL_REQUEST}": pull_request.workflow(spec).node(),
         f"{FOLDER}/{FLEET_WATCH}": fleet_watch.workflow(spec).node(),
         f"{FOLDER}/{pages.FILE}": pages.workflow(spec).node(),

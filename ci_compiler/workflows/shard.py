@@ -1,51 +1,58 @@
-"""The workflow of a shard: one job per cell, run by dispatch, by pushes to its branch's recipes, or on a schedule."""
+"""The workflow of a shard: one job per cell, run by dispatch, by pushes to its branch's recipes, or on a schedule.
+
+A run that will publish begins with a preflight on each pool that publishes. A missing token then fails the run before
+anything is built.
+"""
 
 from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ci_compiler.hardware import BASELINE
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.selection import ALL
 from ci_compiler.plan.sharding import Shard, job_id, job_name
 from ci_compiler.plan.sources import path_filters
-from ci_compiler.spec.model import Spec
+from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
+from ci_compiler.stages import PUBLISH
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
-from ci_compiler.workflows import variant
-from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VARIANT, VERDICT, expression, local
-from ci_compiler.workflows.model import CallJob, UsesStep, Workflow, action_step, input_node
-from ci_compiler.workflows.steps import select_job, verdict_job
+from ci_compiler.workflows import called
+from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VARIANT, VERDICT, expression, local, runs_on
+from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, UsesStep, Workflow, action_step, input_node
+from ci_compiler.workflows.steps import checkout, select_job, verdict_job
 from ci_compiler.workflows.writer import Node
 
+_PREFLIGHT_MINUTES = 15
 _DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
-_MAY_PUBLISH = {
-    True: expression("github.event_name == 'push' || inputs.publish == true"),
-    False: expression("inputs.publish == true"),
-}
+_MAY_PUBLISH = {True: "github.event_name == 'push' || inputs.publish == true", False: "inputs.publish == true"}
 """Whether a run may publish, by whether pushes publish."""
 
 
 def workflow(spec: Spec, shard: Shard) -> Workflow:
     """The workflow of `shard`."""
-    publish = _MAY_PUBLISH[spec.publish.on_push] if spec.branches[shard.branch].publish else "false"
-    cells = _cells(spec, shard, publish)
-    verdict = verdict_job(spec, "Verdict", [SELECT, *cells], chosen=CHOSEN, branch=shard.branch, publish=publish)
+    publishes = spec.branches[shard.branch].publish
+    publish = expression(_MAY_PUBLISH[spec.publish.on_push]) if publishes else "false"
+    jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard, publish)
+    verdict = verdict_job(spec, "Verdict", [SELECT, *jobs], chosen=CHOSEN, branch=shard.branch, publish=publish)
     select = select_job(spec, f"--shard {shard.name}", "cells", ref=_commit(spec, shard), before=_backend(spec))
     group = [
         shard.name,
         expression("github.ref"),
         expression("inputs.variant || github.run_id"),
         expression("inputs.publish"),  # so that a run that does not publish never replaces one that does
+        expression("inputs.again"),
     ]
     return Workflow(
         name=shard.title,
         run_name=f"{shard.title} ({expression('inputs.variant || github.event_name')})",
         on=_triggers(spec, shard),
         concurrency={"group": "-".join(group), "cancel-in-progress": False},
-        jobs={SELECT: select, **cells, VERDICT: verdict},
+        jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
 
 
@@ -119,9 +126,43 @@ def _backend(spec: Spec) -> list[UsesStep]:
     return [action_step(f"Set up {spec.backend.title}", spec.backend.installer, if_=on_schedule)]
 
 
-def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, CallJob]:
+def preflight_id(pool: Pool) -> str:
+    """The id of the job that checks `pool` before a run that publishes."""
+    return f"preflight-{pool.name}"
+
+
+def _preflights(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
+    """The jobs that check what publishing will need, on the pools that publish.
+
+    Reviewers of the environment would have to approve them before anything is built. Where the spec says that there are
+    some, the secret is not asked for.
+    """
+    asked = _MAY_PUBLISH[spec.publish.on_push]
+    some = f"needs.{SELECT}.outputs.chosen != '[]' && github.ref == 'refs/heads/{shard.branch}'"
+    secret: dict[str, Any] = {} if spec.publish.reviewers else {"environment": spec.publish.environment}
+    prove = RunStep(
+        name="Prove that this machine can publish",
+        env=None if spec.publish.reviewers else called.secret_passed(spec),
+        run=f"ci-runner doctor --for {PUBLISH}",
+    )
+    return {
+        preflight_id(pool): Job(
+            name=f"Preflight on {pool.name}",
+            needs=[SELECT],
+            if_=expression(f"{some} && ({asked})"),
+            runs_on=runs_on(pool.runs_on),
+            timeout_minutes=_PREFLIGHT_MINUTES,
+            permissions=READ,
+            **secret,
+            steps=[checkout(COMMIT), prove],
+        )
+        for pool in shard.publish_pools
+    }
+
+
+def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, Job | CallJob]:
     """The jobs of the cells. A fleet has thousands, so what several share is made once."""
-    permissions, secrets = variant.build_permissions(spec), variant.secret_passed(spec)
+    permissions, secrets = called.build_permissions(spec), called.secret_passed(spec)
     publishes = spec.branches[shard.branch].publish
     shared: dict[str, Node] = {
         "branch": shard.branch,
@@ -130,19 +171,30 @@ def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, CallJob]:
         "again": expression("inputs.again == true") if publishes else False,
     }
     routes = {id(route): route for _, route in shard.cells}
-    machines = {key: variant.machines(route) for key, route in routes.items()}
+    machines = {key: called.machines(route) for key, route in routes.items()}
+    gates = {key: [preflight_id(route.pools[PUBLISH])] if publishes else [] for key, route in routes.items()}
+    conditions = {key: _ready(gate) for key, gate in gates.items()}
+    selected = f"contains(fromJSON(needs.{SELECT}.outputs.cells)"
     return {
         job_id(cell): CallJob(
             name=job_name(cell),
-            needs=SELECT,
-            if_=expression(f"contains(fromJSON(needs.{SELECT}.outputs.cells), '{cell.suffix}')"),
+            needs=[SELECT, *gates[id(route)]],
+            if_=expression(" && ".join([*conditions[id(route)], f"{selected}, '{cell.suffix}')"])),
             uses=_CALLED[bool(cell.listed)],
             permissions=permissions,
-            with_={**_subject(spec, cell), **shared, **machines[id(route)], **variant.neighbours(cell, route)},
+            with_={**_subject(spec, cell), **shared, **machines[id(route)], **called.neighbours(cell, route)},
             secrets=secrets,
         )
         for cell, route in shard.cells
     }
+
+
+def _ready(preflights: Sequence[str]) -> list[str]:
+    """Expressions that are true after the selection and `preflights`, which a run that does not publish skips."""
+    if not preflights:
+        return []
+    passed = [f"(needs.{job}.result == 'success' || needs.{job}.result == 'skipped')" for job in preflights]
+    return ["!cancelled()", f"needs.{SELECT}.result == 'success'", *passed]
 
 
 _CALLED = {False: local(CELL), True: local(VARIANT)}
@@ -150,6 +202,6 @@ _CALLED = {False: local(CELL), True: local(VARIANT)}
 
 
 def _subject(spec: Spec, cell: Cell) -> dict[str, Node]:
-    if not cell.listed:
-        return {"cell": cell.suffix, "chosen": CHOSEN}
-    return {"name": cell.listed, **variant.package_values(spec, spec.packages[cell.variants[0].package])}
+    if cell.listed:
+        return {"name": cell.listed, **called.package_values(spec, spec.packages[cell.variants[0].package])}
+    return {"cell": cell.suffix, "chosen": CHOSEN}

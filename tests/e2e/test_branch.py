@@ -20,6 +20,12 @@ NEWER = {f"{package}-{TAG}-cpu-{isa}": package for isa in ("avx", "avx2") for pa
 STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke", "publish publish"]
 """What the machines do for a CPU-only variant."""
 
+OWN = [f"cuda-13_0 CPU/{name}" for name in ("Select", "Preflight on builder", "Verdict")]
+"""The jobs of a run that publishes, besides those of its cells."""
+
+SECRET = {("preflight-builder", "doctor"), ("publish", "publish")}
+"""The commands of the machines that receive the secret, by job."""
+
 FILES = {
     "build": {"manifest.json", "build.log"},
     "cpu-test": {"result.json", "junit.xml", "probe.log"},
@@ -41,8 +47,8 @@ def everything(world: World) -> Run:
 
 
 def test_a_dispatch_of_all_runs_every_job_and_is_green(everything: Run) -> None:
-    stages = [f"{package}/variant/{stage}" for package in NEWER.values() for stage in ("build", "cpu-test", "publish")]
-    assert everything.ended("success") == sorted(["cuda-13_0 CPU/Select", "cuda-13_0 CPU/Verdict", *stages])
+    stages = [f"{package} / {stage}" for package in NEWER.values() for stage in ("build", "cpu-test", "publish")]
+    assert everything.ended("success") == sorted([*OWN, *stages])
     assert (everything.status, len(everything.log.started)) == (0, len(everything.log.jobs))
     assert {step.result for step in everything.log.steps} == {"success"}
 
@@ -52,13 +58,18 @@ def test_every_variant_goes_through_its_stages_in_order(everything: Run) -> None
 
 
 @pytest.mark.parametrize("isa", ["avx", "avx2"])
-def test_a_package_is_built_after_those_that_it_needs(everything: Run, isa: str) -> None:
+def test_a_build_waits_for_the_build_that_it_needs_and_publishing_for_its_test(everything: Run, isa: str) -> None:
     engine, vision = f"engine-{TAG}-cpu-{isa}", f"vision-{TAG}-cpu-{isa}"
-    assert everything.before(("publish", engine), ("build", vision))
+    assert everything.before(("build", engine), ("build", vision))
+    assert everything.before(("cpu-test", engine), ("publish", vision))
 
 
-def test_the_secret_reaches_nothing_but_the_step_that_publishes(world: World, everything: Run) -> None:
-    assert {(entry.job, entry.command) for entry in everything.journal if entry.secret} == {("publish", "publish")}
+def test_nothing_is_built_before_the_preflight_has_passed(everything: Run) -> None:
+    assert all(everything.before(("preflight-builder", "-"), ("build", variant)) for variant in NEWER)
+
+
+def test_the_secret_reaches_only_the_preflight_and_the_step_that_publishes(world: World, everything: Run) -> None:
+    assert {(entry.job, entry.command) for entry in everything.journal if entry.secret} == SECRET
     key = world.key.partition(":")[2]
     assert key not in everything.log.said + everything.log.summary
     assert not [path for path in everything.artifacts.rglob("*") if path.is_file() and key in path.read_text("utf-8")]
@@ -159,11 +170,11 @@ def again(world: World, everything: Run) -> tuple[Run, bool]:
 
 def test_a_dispatch_of_one_variant_runs_only_its_jobs(again: tuple[Run, bool]) -> None:
     run, _ = again
-    stages = [f"vision/variant/{stage}" for stage in ("build", "cpu-test", "publish")]
-    assert run.ended("success") == sorted(["cuda-13_0 CPU/Select", "cuda-13_0 CPU/Verdict", *stages])
+    stages = [f"vision / {stage}" for stage in ("build", "cpu-test", "publish")]
+    assert run.ended("success") == sorted([*OWN, *stages])
     assert sorted(run.log.started) == run.ended("success")
     assert run.did(f"vision-{TAG}-cpu-avx2") == STAGES
-    assert {entry.variant for entry in run.journal} == {f"vision-{TAG}-cpu-avx2"}
+    assert {entry.variant for entry in run.journal} == {f"vision-{TAG}-cpu-avx2", "-"}
 
 
 def test_what_it_needs_is_fetched_and_never_built_again(world: World, again: tuple[Run, bool]) -> None:
@@ -197,7 +208,7 @@ def pushed(world: World) -> Run:
 def test_a_push_builds_and_publishes_what_it_changes_and_what_needs_that(world: World, pushed: Run) -> None:
     affected = {f"{package}-{TAG}-cpu-avx2" for package in ("engine", "vision")}
     assert pushed.status == 0
-    assert {entry.variant for entry in pushed.journal} == affected
+    assert {entry.variant for entry in pushed.journal} == {*affected, "-"}
     assert all(pushed.did(variant) == STAGES for variant in affected)
     manifests = [pushed.json(f"build-{variant}", "manifest.json") for variant in affected]
     assert {manifest["commit"] for manifest in manifests} == {world.git("rev-parse", "main")}
@@ -205,7 +216,7 @@ def test_a_push_builds_and_publishes_what_it_changes_and_what_needs_that(world: 
 
 
 def test_the_cells_that_it_does_not_change_are_skipped_and_the_verdict_is_green(pushed: Run) -> None:
-    assert pushed.log.started.count("engine/variant/build") == 1
+    assert pushed.log.started.count("engine / build") == 1
     assert "main CPU/Verdict" in pushed.ended("success")
     assert f"| `engine-{TAG}-cpu-avx` |" not in pushed.log.summary
 

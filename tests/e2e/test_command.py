@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .act import Run
 
 FILE = f"files/fastpath-{VERSION}-py3-none-any.whl"
+SECRET = {("preflight-builder", "doctor"), ("publish", "publish")}
 STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke", "publish publish"]
 
 
@@ -82,7 +83,7 @@ def pushed(world: WheelWorld) -> Run:
 def test_a_push_builds_tests_and_publishes_the_wheel(world: WheelWorld, pushed: Run) -> None:
     assert pushed.status == 0, pushed.log.said
     assert pushed.did(NAME) == STAGES
-    assert {(entry.job, entry.command) for entry in pushed.journal if entry.secret} == {("publish", "publish")}
+    assert {(entry.job, entry.command) for entry in pushed.journal if entry.secret} == SECRET
     published = world.index / "avx2/simple/fastpath" / Path(FILE).name
     assert published.read_bytes() == (pushed.artifacts / f"build-{NAME}" / FILE).read_bytes()
 

@@ -45,7 +45,7 @@ def test_without_being_asked_nothing_is_published(world: World, engine: Run) -> 
 
 def test_a_run_with_a_failure_is_red(pushed: Run) -> None:
     assert pushed.status != 0
-    assert pushed.ended("failure") == ["engine/variant/build", "vision/variant/cpu-test"]
+    assert pushed.ended("failure") == ["engine / build", "vision / cpu-test"]
 
 
 def test_a_build_that_fails_ends_its_variant_and_keeps_the_log_and_no_manifest(pushed: Run) -> None:

@@ -38,11 +38,12 @@ def expired(world: World) -> Run:
     return run
 
 
-def test_an_expired_token_fails_the_publishing_in_words(world: World, expired: Run) -> None:
+def test_an_expired_token_fails_the_run_before_anything_is_built(world: World, expired: Run) -> None:
     assert expired.status != 0
-    assert expired.ended("failure") == ["engine/variant/publish"]
-    assert expired.did(ENGINE) == [*STAGES[:-1], "publish publish: 1"]
-    assert "token has expired" in expired.log.said
+    assert expired.ended("failure") == ["cuda-13_0 CPU/Preflight on builder", "cuda-13_0 CPU/Verdict"]
+    assert expired.did("-") == ["preflight-builder doctor: 1"]
+    assert {entry.variant for entry in expired.journal} == {"-"}
+    assert "token: FLOX_FLOXHUB_TOKEN expired" in expired.log.said
     assert catalog(world) == {}
 
 
@@ -59,8 +60,11 @@ def pushed(world: World) -> Run:
 def test_a_push_builds_tests_and_publishes_with_flox(pushed: Run) -> None:
     assert pushed.status == 0
     assert {variant: pushed.did(variant) for variant in (ENGINE, VISION)} == dict.fromkeys((ENGINE, VISION), STAGES)
-    assert pushed.before(("publish", ENGINE), ("build", VISION))
-    assert {(entry.job, entry.command) for entry in pushed.journal if entry.secret} == {("publish", "publish")}
+    assert pushed.before(("build", ENGINE), ("build", VISION))
+    assert {(entry.job, entry.command) for entry in pushed.journal if entry.secret} == {
+        ("preflight-builder", "doctor"),
+        ("publish", "publish"),
+    }
 
 
 def test_what_is_published_is_the_commit_that_was_built_and_its_result(world: World, pushed: Run) -> None:

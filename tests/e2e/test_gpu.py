@@ -36,7 +36,7 @@ def test_a_machine_without_a_driver_fails_the_gpu_test_in_words(without_driver: 
 
 
 def test_a_variant_whose_gpu_test_failed_is_not_published(world: World, without_driver: Run) -> None:
-    assert {entry.job for entry in without_driver.journal} == {"build", "cpu-test", "gpu-test"}
+    assert {entry.job for entry in without_driver.journal} == {"preflight-builder", "build", "cpu-test", "gpu-test"}
     assert not world.signed(without_driver.json(f"build-{ENGINE}", "manifest.json")["store_path"])
 
 

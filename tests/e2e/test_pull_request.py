@@ -39,7 +39,7 @@ def own(world: World) -> Run:
 
 
 def test_the_checks_and_a_representative_cell_run_and_the_verdict_is_green(own: Run) -> None:
-    stages = [f"{package}/variant/{stage}" for package in ("engine", "vision") for stage in ("build", "cpu-test")]
+    stages = [f"{package} / {stage}" for package in ("engine", "vision") for stage in ("build", "cpu-test")]
     assert own.status == 0
     assert own.ended("success") == sorted([*HOSTED, *stages])
     assert sorted(own.log.started) == own.ended("success")
@@ -118,7 +118,7 @@ def test_the_verdict_is_green_where_nothing_is_to_be_built(world: World) -> None
 def drifted(world: World) -> Run:
     """A request that edits a compiled file and a recipe by hand."""
     world.git("checkout", "--quiet", "-b", "by-hand", "main")
-    world.edit(".github/workflows/variant.yml", "timeout-minutes: 480", "timeout-minutes: 4800")
+    world.edit(".github/workflows/cell.yml", "timeout-minutes: 480", "timeout-minutes: 4800")
     world.edit(f".flox/pkgs/vision-{TAG}-cpu-avx.nix", '"-mavx"', '"-march=native"')
     world.commit("Edit by hand")
     return world.pull_request("by-hand", "main", head_repository=FORK, number=10)
@@ -132,7 +132,7 @@ def test_a_check_that_fails_makes_the_verdict_red(drifted: Run) -> None:
 
 def test_a_file_that_is_not_as_compiled_is_named_with_the_command_that_fixes_it(drifted: Run) -> None:
     said = drifted.log.said
-    assert ".github/workflows/variant.yml: drift is not as compiled" in said
+    assert ".github/workflows/cell.yml: drift is not as compiled" in said
     assert f".flox/pkgs/vision-{TAG}-cpu-avx.nix: drift is not as compiled" in said
     assert "run `ci-compile --branch main`" in said
     assert "unknown-flag" in said

@@ -85,7 +85,7 @@ def test_a_compile_leaves_the_recipes_and_the_workflows_each_old_or_new(case: Ca
 
 def test_a_compile_of_one_changed_file_leaves_it_old_or_new(case: Case) -> None:
     assert child(lambda: command(*case.words)) == 0
-    put(case.root, ".github/workflows/variant.yml", f"# {output.MARK} long ago\n")
+    put(case.root, ".github/workflows/cell.yml", f"# {output.MARK} long ago\n")
     case.keep()
     case.old_or_new(".github")
     case.recovers()

@@ -29,7 +29,7 @@ from tests.faults.trees import (
 
 NOBODY = 65534
 
-VARIANT = ".github/workflows/variant.yml"
+VARIANT = ".github/workflows/cell.yml"
 
 
 @pytest.fixture

@@ -61,9 +61,8 @@ def test_job_titles_are_those_of_the_compiled_workflows(stack: Plan) -> None:
         jobs = files[f".github/workflows/{shard.name}.yml"]["jobs"]
         assert [jobs[job_id(cell)]["name"] for cell, _ in shard.cells] == [job_name(cell) for cell, _ in shard.cells]
     cell = files[".github/workflows/cell.yml"]["jobs"]
-    assert {job["name"] for job in cell.values()} == set(stack.spec.packages)
-    assert [job["name"] for job in files[".github/workflows/variant.yml"]["jobs"].values()] == [
-        stage.name for stage in stages()
+    assert [job["name"] for job in cell.values()] == [
+        f"{package} / {stage}" for package in stack.spec.packages for stage in stages()
     ]
 
 

@@ -61,10 +61,21 @@ GPU = [
 
 
 def test_a_dispatch_builds_what_it_names(decided: Plan) -> None:
-    one = chosen(decided, "workflow_dispatch", {"inputs": {"variant": GPU[1], "publish": "true"}})
+    one = chosen(
+        decided, "workflow_dispatch", {"ref": "refs/heads/main", "inputs": {"variant": GPU[1], "publish": "true"}}
+    )
     assert (one.variants, one.suffixes) == ((GPU[1],), ["python313-cuda12_8-sm90-avx2"])
     everything = chosen(decided, "workflow_dispatch", {"inputs": {"variant": "all"}})
     assert list(everything.variants) == GPU
+
+
+@pytest.mark.parametrize("ref", ["refs/heads/topic", "refs/heads/main-2", "refs/tags/main", "main", ""])
+@pytest.mark.parametrize("publish", ["true", True])
+def test_a_dispatch_that_asks_to_publish_from_elsewhere_is_refused(decided: Plan, ref: str, publish: object) -> None:
+    inputs = {"variant": "all", "publish": publish}
+    with pytest.raises(InputError, match=r"^event: wrong-ref .* build-main-sm90 publishes from main alone"):
+        chosen(decided, "workflow_dispatch", {"ref": ref, "inputs": inputs})
+    assert chosen(decided, "workflow_dispatch", {"ref": ref, "inputs": inputs | {"publish": "false"}}).variants
 
 
 @pytest.mark.parametrize("inputs", [{"variant": "pytorch-python313-cpu-avx2"}, {"variant": ""}, {}, None])

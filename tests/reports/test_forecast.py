@@ -32,9 +32,9 @@ from ci_compiler.reports.forecast import (
 from ci_compiler.reports.gantt import gantt
 from ci_compiler.reports.history import History, read_history
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.stages import BUILD, GPU_TEST, PUBLISH, Stage, stage_of, stages
+from ci_compiler.stages import BUILD, CPU_TEST, GPU_TEST, PUBLISH, Stage, stage_of
 from ci_compiler.units import duration
-from ci_compiler.workflows import cell, variant
+from ci_compiler.workflows import cell
 from tests.specs import documents, small, spec_of
 
 MINUTE = 60
@@ -74,25 +74,21 @@ def by_name(jobs: tuple[PlannedJob, ...]) -> dict[tuple[str, str, Stage], Planne
 
 
 def test_jobs_wait_for_what_the_compiled_workflows_say(bundled: Plan) -> None:
-    written: Any = variant.workflow(bundled.spec).jobs
-    packages: Any = cell.workflow(bundled.spec).jobs
+    """Except for the builds that another job in its `needs` waits for, which change no time."""
+    written: Any = cell.workflow(bundled.spec).jobs
     jobs = jobs_of(bundled.spec, bundled.shards)
     found = by_name(jobs)
     assert len(found) == len(jobs)
     for job in jobs:
         first = {(jobs[need].variant.package, jobs[need].stage) for need in job.needs}
-        if job.stage is BUILD:
-            own = {
-                (package, stage)
-                for package in packages[job.variant.package].needs or ()
-                for stage in stages()
-                if (job.cell.branch, f"{package}-{job.cell.suffix}", stage) in found
-            }
-            behind = {(package, stage_of(need)) for package, stage in own for need in written[stage.name].needs or ()}
-            assert first == own - behind
-        else:
-            wanted = [stage_of(need) for need in written[job.stage.name].needs]
-            assert first == {(job.variant.package, stage) for stage in wanted if (*job.key, stage) in found}
+        wanted = {
+            (package, stage_of(stage))
+            for package, _, stage in (
+                need.rpartition("_") for need in written[f"{job.variant.package}_{job.stage}"].needs or ()
+            )
+            if (job.cell.branch, f"{package}-{job.cell.suffix}", stage_of(stage)) in found
+        }
+        assert first == wanted
         assert all(jobs[need].cell == job.cell for need in job.needs)
 
 
@@ -107,15 +103,18 @@ def test_each_stage_of_each_variant_that_a_pool_runs_is_one_job_of_that_pool(bun
     assert Counter((*job.key, job.stage, job.pool) for job in jobs_of(bundled.spec, bundled.shards)) == wanted
 
 
-def test_dependents_wait_for_a_test_that_publishing_does_not_wait_for() -> None:
+def test_a_build_waits_for_a_build_and_publishing_for_the_tests_that_the_policy_names() -> None:
     decided = planned(publish={"after": ["cpu-test"]})
     jobs = jobs_of(decided.spec, decided.shards)
     waits = {
-        tuple(jobs[need].stage for need in job.needs)
+        job.stage: [(jobs[need].variant.package, jobs[need].stage) for need in job.needs]
         for job in jobs
-        if job.stage is BUILD and job.cell.gpu == "sm90" and job.variant.package == "torchvision"
+        if job.cell.gpu == "sm90" and job.variant.package == "torchvision"
     }
-    assert waits == {(GPU_TEST, PUBLISH)}
+    assert waits[BUILD] == [("pytorch", BUILD)]
+    assert waits[GPU_TEST] == [("torchvision", BUILD)]
+    both = [(package, stage) for package in ("pytorch", "torchvision") for stage in (BUILD, CPU_TEST)]
+    assert waits[PUBLISH] == both
 
 
 def test_dependents_of_a_package_that_is_not_chosen_wait_for_its_dependencies() -> None:
@@ -128,7 +127,7 @@ def test_dependents_of_a_package_that_is_not_chosen_wait_for_its_dependencies() 
         ("r", BUILD),
     ]
     last = next(job for job in jobs if job.variant.package == "r" and job.stage is BUILD)
-    assert {(jobs[need].variant.package, jobs[need].stage) for need in last.needs} == {("p", PUBLISH)}
+    assert {(jobs[need].variant.package, jobs[need].stage) for need in last.needs} == {("p", BUILD)}
     alone = jobs_of(decided.spec, decided.shards, chosen={names["r"]})
     assert alone[0].needs == ()
 
@@ -162,7 +161,12 @@ def test_torch_built_once_against_torch_built_in_each() -> None:
     assert found.alone_seconds == found.seconds + (60 + 70) * MINUTE
     assert found.end == HOSTED_SECONDS + found.seconds
     assert found.alone_end == HOSTED_SECONDS + found.alone_seconds
-    assert [job.variant.package for job in found.path[::3]] == ["torch", "vision", "extra"]
+    assert [(job.variant.package, job.stage) for job in found.path if job.stage is BUILD] == [
+        ("torch", BUILD),
+        ("vision", BUILD),
+        ("extra", BUILD),
+    ]
+    assert len(found.path) == 3 + 2  # no test and no publishing between the builds
 
 
 def test_one_more_machine_saves_what_it_saves() -> None:

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ci_compiler.plan.pipeline import plan
@@ -14,7 +15,7 @@ from ci_compiler.spec.build import load_spec
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows import pull_request
 from tests.checkers import condition_values
-from tests.specs import small, spec_of
+from tests.specs import SMALL, small, spec_of
 
 EXAMPLE = Path(__file__).parents[1] / "examples/good/suites/ci-matrix.yaml"
 RESULTS = ("success", "failure", "cancelled", "skipped")
@@ -22,37 +23,68 @@ PUSH = {"event_name": "push", "repository": "o/r", "ref": "refs/heads/main", "ev
 FORK = {"event_name": "pull_request", "repository": "o/r", "event": {"pull_request": {"head": {"repo": None}}}}
 LEGS = '[{"suite": "collectives", "shard": "1/1"}]'
 JOB, MACHINE = "gpu-test-suites-4", "gpu-test-4-on"
+SUITES = {"wide": {"command": "ci/wide.sh", "minutes": 9, "on": "gpu", "gpus": 4}}
 
 
 @cache
-def jobs() -> dict[str, Any]:
-    files = compile_files(plan(load_spec(EXAMPLE, shown="spec")))
-    document: dict[str, Any] = yaml.safe_load(files[".github/workflows/variant.yml"])
+def jobs(name: str) -> dict[str, Any]:
+    """The jobs of `cell.yml`, or of `variant.yml` of a spec in which a package with suites is also listed."""
+    files = compile_files(plan(load_spec(EXAMPLE, shown="spec") if name == "cell" else spec_of(listed_too())))
+    document: dict[str, Any] = yaml.safe_load(files[f".github/workflows/{name}.yml"])
     found: dict[str, Any] = document["jobs"]
     return found
 
 
-def test_suites_run_after_the_smoke_test_where_there_are_any_and_a_pool_runs_them() -> None:
+def listed_too() -> dict[str, Any]:
+    """The small spec with a package on the axes that has a suite and a listed variant."""
+    listed = {"pytorch-plain": {"system": "x86_64-linux"}}
+    return small(packages=SMALL["packages"] | {"pytorch": {"attribute": "torch", "variants": listed, "suites": SUITES}})
+
+
+PREFIXES = (("cell", "fastpath_"), ("variant", ""))
+
+
+@pytest.mark.parametrize(("file", "prefix"), PREFIXES)
+def test_suites_run_after_the_smoke_test_where_there_are_any_and_a_pool_runs_them(file: str, prefix: str) -> None:
     cases, wanted = [], []
     for github, smoke, legs, machine in itertools.product((PUSH, FORK), RESULTS, ("[]", LEGS), ("", '"pool"')):
-        needs = {"build": {"result": "success"}, "gpu-test": {"result": smoke}}
-        inputs = {JOB: legs, MACHINE: machine}
-        cases.append((jobs()[JOB]["if"], {"github": github, "inputs": inputs, "needs": needs, "status()": "success"}))
-        wanted.append(github is PUSH and smoke == "success" and legs != "[]" and machine != "")
+        needs = {f"{prefix}build": {"result": "success"}, f"{prefix}gpu-test": {"result": smoke}}
+        contexts = {"github": github, "inputs": {JOB: legs, MACHINE: machine}, "needs": needs, "status()": "success"}
+        cases.append((jobs(file)[f"{prefix}{JOB}"]["if"], contexts))
+        wanted.append(github is PUSH and smoke == "success" and (bool(prefix) or legs != "[]") and machine != "")
     assert condition_values(cases) == wanted
 
 
-def test_publishing_waits_for_suites_unless_there_are_none_or_no_pool_runs_them() -> None:
-    publish = jobs()["publish"]
-    suites = [name for name in jobs() if "suites" in name]
+@pytest.mark.parametrize(("file", "prefix"), PREFIXES)
+def test_publishing_waits_for_suites_unless_there_are_none_or_no_pool_runs_them(file: str, prefix: str) -> None:
+    publish = jobs(file)[f"{prefix}publish"]
+    suites = [name for name in jobs(file) if "suites" in name]
+    assert suites
     assert set(suites) < set(publish["needs"])
     cases, wanted = [], []
     for result, legs, machine in itertools.product(RESULTS, ("[]", LEGS), ("", '"pool"')):
-        needs = {name: {"result": "success"} for name in publish["needs"]} | {JOB: {"result": result}}
+        needs = {name: {"result": "success"} for name in publish["needs"]} | {f"{prefix}{JOB}": {"result": result}}
         inputs = {"publish": True, "branch": "main", JOB: legs, MACHINE: machine}
         cases.append((publish["if"], {"github": PUSH, "inputs": inputs, "needs": needs, "status()": "success"}))
-        wanted.append(result == "success" or (result == "skipped" and (legs == "[]" or machine == "")))
+        absent = machine == "" or (not prefix and legs == "[]")
+        wanted.append(result == "success" or (result == "skipped" and absent))
     assert condition_values(cases) == wanted
+
+
+def test_what_needs_a_package_is_published_after_its_suites() -> None:
+    files = compile_files(plan(spec_of(listed_too())))
+    publish = yaml.safe_load(files[".github/workflows/cell.yml"])["jobs"]["torchvision_publish"]
+    assert f"pytorch_{JOB}" in publish["needs"]
+    assert f"needs.pytorch_{JOB}.result == 'success'" in publish["if"]
+
+
+def test_a_cell_runs_the_shards_of_its_packages_and_a_package_without_suites_has_no_job_for_them() -> None:
+    found = {name: job["strategy"]["matrix"]["include"] for name, job in jobs("cell").items() if "strategy" in job}
+    assert found == {
+        "fastpath_cpu-test-suites": [{"suite": "unit", "shard": "1/1"}],
+        "fastpath_gpu-test-suites": [{"suite": "ops", "shard": f"{shard}/3"} for shard in (1, 2, 3)],
+        "fastpath_gpu-test-suites-4": [{"suite": "collectives", "shard": "1/1"}],
+    }
 
 
 def test_every_caller_passes_the_shards_also_for_a_variant_that_fits_no_axis() -> None:
@@ -74,7 +106,7 @@ def test_every_caller_passes_the_shards_also_for_a_variant_that_fits_no_axis() -
         for job in document.get("jobs", {}).values()
         if job.get("uses", "").endswith("/variant.yml")
     ]
-    assert len(called) == 3 + 1 + 1  # the packages of cell.yml, the listed variant in its shard and in a pull request
+    assert len(called) == 1 + 1  # the listed variant in its shard, and in a pull request
     assert [sorted(required - passed.keys()) for passed in called] == [[]] * len(called)
     (shard,) = (passed for passed in called if passed["name"] == "apex-aarch64")
     assert shard["cpu-test-suites"] == '[{"suite": "ops", "shard": "1/2"}, {"suite": "ops", "shard": "2/2"}]'

@@ -19,16 +19,21 @@ from typing import Any
 import pytest
 import yaml
 
+from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.sharding import Shard, cell_packages, stages_of
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import RunsOn, Spec
-from ci_compiler.stages import Stage, stage_of, stages, stages_that_test
+from ci_compiler.stages import PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.sync.compiled import compile_files
 from tests.checkers import condition_values, expression_values, require
-from tests.specs import small, spec_of
+from tests.specs import SMALL, small, spec_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples/good"
-TREES = ("bundled", "everything", "no-gpu-tests", "flox-by-the-clock", "nix-by-the-clock")
+TREES = ("bundled", "everything", "no-gpu-tests", "wheel", "listed", "flox-by-the-clock", "nix-by-the-clock")
+CALLED = ("cell.yml", "variant.yml")
+"""The workflows that others call: the jobs of the packages of a cell, and of a listed variant."""
+
 RESULTS = ("success", "failure", "cancelled", "skipped")
 STATES = ("success", "failure", "cancelled", "skipped")
 """What `status()` of the checkers can be: of all jobs above, the callers' too; "skipped": one of them was."""
@@ -43,6 +48,10 @@ class Tree:
     plan: Plan
     files: Mapping[str, Mapping[str, Any]]
 
+    def publishes(self, shard: Shard) -> bool:
+        """Whether the branch of `shard` publishes."""
+        return self.plan.spec.branches[shard.branch].publish
+
     def jobs(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         """File, id and body of every job."""
         for file, document in self.files.items():
@@ -56,6 +65,11 @@ def specs(name: str) -> Spec:
         return bundled_spec()
     if name in {"flox-by-the-clock", "nix-by-the-clock"}:
         return spec_of(small(backend=name.partition("-")[0], schedule={"days": ["sun"]}))
+    if name == "listed":
+        packages = SMALL["packages"] | {"wheelhouse": {"variants": {"wheelhouse-linux": {"system": "x86_64-linux"}}}}
+        document = small(packages=packages)
+        document["branches"]["main"]["versions"]["wheelhouse"] = "1.0"
+        return spec_of(document)
     return load_spec(EXAMPLES / name / "ci-matrix.yaml", shown="spec")
 
 
@@ -120,59 +134,120 @@ def assert_tables(*tables: tuple[str, Iterable[Row]]) -> None:
 
 
 def needs(**results: str) -> dict[str, Any]:
-    """The `needs` context of jobs that ended so."""
-    return {name.replace("_", "-"): {"result": result, "outputs": {}} for name, result in results.items()}
+    """The `needs` context of jobs that ended so; `__` in a name is a hyphen."""
+    return {name.replace("__", "-"): {"result": result, "outputs": {}} for name, result in results.items()}
 
 
-# variant.yml: the only jobs on self-hosted machines.
+# cell.yml and variant.yml: the only jobs on self-hosted machines that run a variant's code.
+
+CELL = "python313-cuda12_8-sm90-avx512"
 
 
 def compiled_stages(tree_: Tree) -> list[Stage]:
-    return [stage for stage in stages() if stage.name in tree_.files["variant.yml"]["jobs"]]
+    return list(stages_of(tree_.plan.spec))
 
 
-def test_a_build_runs_for_everyone_except_forks(compiled: Tree) -> None:
-    condition = compiled.files["variant.yml"]["jobs"]["build"]["if"]
-    rows = (
-        ({"github": event.github(), "status()": state}, not event.foreign and state != "cancelled")
-        for event, state in itertools.product(EVENTS, STATES)
-    )
-    assert_tables((condition, rows))
+def subjects(tree_: Tree) -> Iterator[tuple[Mapping[str, Any], str, list[str]]]:
+    """The jobs of each called file, the prefix of the ids of each package in it, and the packages that it needs."""
+    if "cell.yml" in tree_.files:
+        for package in cell_packages(tree_.plan.spec):
+            own = [need for need in needs_of(tree_.plan.spec, package.name) if not _elsewhere(tree_, need)]
+            yield tree_.files["cell.yml"]["jobs"], f"{package.name}_", own
+    if "variant.yml" in tree_.files:
+        yield tree_.files["variant.yml"]["jobs"], "", []
+
+
+def _elsewhere(tree_: Tree, package: str) -> bool:
+    return tree_.plan.spec.packages[package].repository is not None
+
+
+def inputs_of(prefix: str, *also: str, chosen: bool = True) -> dict[str, Any]:
+    """The inputs that say which variants were chosen: the one with `prefix`, if `chosen`, and the packages `also`."""
+    names = [f"{package}-{CELL}" for package in ([prefix.rstrip("_")] if chosen else []) + list(also)]
+    return {"cell": CELL, "chosen": json.dumps(names)} if prefix else {"name": "a-wheel"}
+
+
+def test_a_chosen_variant_is_built_after_the_builds_that_it_needs_except_for_forks(compiled: Tree) -> None:
+    tables = []
+    for jobs, prefix, own in subjects(compiled):
+        job = jobs[f"{prefix}build"]
+        assert list(job.get("needs", [])) == [f"{need}_build" for need in own]
+        tables.append((job["if"], _build_rows(prefix, own)))
+    assert_tables(*tables)
+
+
+def _build_rows(prefix: str, own: list[str]) -> Iterator[Row]:
+    """A need that the run did not choose is skipped; a need that it chose and that is skipped stopped before."""
+    for event, state, chosen in itertools.product(EVENTS, STATES, (True, False) if prefix else (True,)):
+        for results in itertools.product(itertools.product(RESULTS, (True, False)), repeat=len(own)):
+            ended = dict(zip(own, results, strict=True))
+            also = [need for need, (_, is_chosen) in ended.items() if is_chosen]
+            contexts = {
+                "github": event.github(),
+                "inputs": inputs_of(prefix, *also, chosen=chosen),
+                "needs": {f"{need}_build": {"result": result} for need, (result, _) in ended.items()},
+                "status()": state,
+            }
+            good = all(result == "success" or not is_chosen for result, is_chosen in results)
+            yield contexts, not event.foreign and state != "cancelled" and chosen and good
+
+
+def test_only_the_whole_name_of_a_variant_chooses_it(compiled: Tree) -> None:
+    for jobs, prefix, _ in subjects(compiled):
+        if prefix:
+            mine = f"{prefix[:-1]}-{CELL}"
+            others = [f"{mine}bf16", mine[:-3], f"x{mine}", f"another-{CELL}", f"{prefix[:-1]}-python313-cpu-avx512"]
+            contexts = {"github": EVENTS[0].github(), "inputs": {"cell": CELL, "chosen": json.dumps(others)}}
+            given = {"needs": {need: {"result": "skipped"} for need in jobs[f"{prefix}build"].get("needs", [])}}
+            assert condition_values([(jobs[f"{prefix}build"]["if"], contexts | given)]) == [False]
 
 
 def test_a_test_runs_after_a_good_build_if_a_pool_runs_it_and_never_for_a_fork(compiled: Tree) -> None:
-    jobs = compiled.files["variant.yml"]["jobs"]
+    tests = [stage for stage in stages_that_test() if stage in compiled_stages(compiled)]
     assert_tables(
         *(
-            (jobs[stage.name]["if"], _test_rows(stage))
-            for stage in stages_that_test()
-            if stage in compiled_stages(compiled)
+            (jobs[f"{prefix}{stage}"]["if"], _test_rows(prefix, stage))
+            for jobs, prefix, _ in subjects(compiled)
+            for stage in tests
         )
     )
 
 
-def _test_rows(stage: Stage) -> Iterator[Row]:
+def test_a_test_waits_only_for_its_own_build(compiled: Tree) -> None:
+    for jobs, prefix, _ in subjects(compiled):
+        for stage in stages_that_test():
+            if stage in compiled_stages(compiled):
+                assert jobs[f"{prefix}{stage}"]["needs"] == [f"{prefix}build"]
+
+
+def _test_rows(prefix: str, stage: Stage) -> Iterator[Row]:
     for event, state, build, where in itertools.product(EVENTS, STATES, RESULTS, ("", '["self-hosted"]')):
         contexts = {
             "github": event.github(),
             "inputs": {f"{stage}-on": where},
-            "needs": needs(build=build),
+            "needs": {f"{prefix}build": {"result": build}},
             "status()": state,
         }
         yield contexts, not event.foreign and state != "cancelled" and build == "success" and bool(where)
 
 
+def _tests_before_publishing(tree_: Tree) -> list[Stage]:
+    after = tree_.plan.spec.publish.after
+    return [stage for stage in stages_that_test() if stage in after and stage in compiled_stages(tree_)]
+
+
 def test_publishing_requires_all_conditions(compiled: Tree) -> None:
     """A push to, or a dispatch on, the mapped branch; asked for; a good build; the policy's tests, where routed."""
-    assert_tables((compiled.files["variant.yml"]["jobs"]["publish"]["if"], _publish_rows(compiled)))
+    tests = _tests_before_publishing(compiled)
+    assert_tables(
+        *(
+            (jobs[f"{prefix}publish"]["if"], _publish_rows(prefix, own, tests))
+            for jobs, prefix, own in subjects(compiled)
+        )
+    )
 
 
-def _publish_rows(compiled: Tree) -> Iterator[Row]:
-    after = [
-        stage
-        for stage in stages_that_test()
-        if stage in compiled.plan.spec.publish.after and stage in compiled_stages(compiled)
-    ]
+def _publish_rows(prefix: str, own: list[str], tests: list[Stage]) -> Iterator[Row]:
     refs = (
         f"refs/heads/{BRANCH}",
         "refs/heads/main-2",
@@ -180,57 +255,90 @@ def _publish_rows(compiled: Tree) -> Iterator[Row]:
         "refs/tags/main",
         "refs/pull/7/merge",
     )
-    states = ("success", "cancelled", "skipped")
-    ways = itertools.product(EVENTS, refs, (True, False), states, RESULTS)
-    ended = list(itertools.product(*(itertools.product(RESULTS, ("", "[]")) for _ in after)))
-    for event, ref, asked, state, build in ways:
+    for event, ref, asked, state in itertools.product(EVENTS, refs, (True, False), ("success", "cancelled", "skipped")):
         mapped = event.name in {"push", "workflow_dispatch"} and ref == f"refs/heads/{BRANCH}"
-        for tests in ended:
-            results = {stage.name: result for stage, (result, _) in zip(after, tests, strict=True)}
-            routes = {f"{stage}-on": where for stage, (_, where) in zip(after, tests, strict=True)}
+        for build, *ended in (
+            _endings(tests) if mapped and asked else [("success", *(("success", "[]") for _ in tests))]
+        ):
             contexts = {
                 "github": event.github(ref),
-                "inputs": {"publish": asked, "branch": BRANCH, **routes},
-                "needs": needs(build=build, **results),
+                "inputs": {**inputs_of(prefix), "publish": asked, "branch": BRANCH, **_routes(tests, ended)},
+                "needs": {
+                    **_results(prefix, build, tests, ended),
+                    **{key: one for need in own for key, one in _results(f"{need}_", "skipped", tests, ended).items()},
+                },
                 "status()": state,
             }
-            passed = all(result == "success" or (result == "skipped" and not where) for result, where in tests)
-            yield contexts, mapped and asked and state != "cancelled" and build == "success" and passed
+            yield contexts, mapped and asked and state != "cancelled" and _proved(build, ended)
+
+
+def test_a_variant_is_published_only_if_what_it_needs_passed_its_tests_too(compiled: Tree) -> None:
+    """What the run did not choose was skipped, and does not count."""
+    tests = _tests_before_publishing(compiled)
+    tables = [
+        (jobs[f"{prefix}publish"]["if"], _publish_rows_of_needs(prefix, own, tests))
+        for jobs, prefix, own in subjects(compiled)
+        if own
+    ]
+    assert bool(tables) is any(own for _, _, own in subjects(compiled))
+    if tables:
+        assert_tables(*tables)
+
+
+def _publish_rows_of_needs(prefix: str, own: list[str], tests: list[Stage]) -> Iterator[Row]:
+    for bad in own:
+        for (build, *ended), chosen in itertools.product(_endings(tests), (True, False)):
+            routed = [("success" if where else "skipped", where) for _, where in ended]
+            good = [
+                one for need in own if need != bad for one in _results(f"{need}_", "success", tests, routed).items()
+            ]
+            others = [need for need in own if need != bad]
+            contexts = {
+                "github": EVENTS[0].github(),
+                "inputs": {
+                    **inputs_of(prefix, *others, *([bad] if chosen else [])),
+                    "publish": True,
+                    "branch": BRANCH,
+                    **_routes(tests, ended),
+                },
+                "needs": {
+                    **_results(prefix, "success", tests, routed),
+                    **dict(good),
+                    **_results(f"{bad}_", build, tests, ended),
+                },
+                "status()": "success",
+            }
+            yield contexts, not chosen or _proved(build, ended)
+
+
+Ended = Any
+"""The result of each test, with where it runs ('': nowhere)."""
+
+
+def _endings(tests: list[Stage]) -> Iterator[Ended]:
+    """Every result of a build, with every result and route of the tests."""
+    return itertools.product(RESULTS, *(itertools.product(RESULTS, ("", "[]")) for _ in tests))
+
+
+def _proved(build: str, ended: Ended) -> bool:
+    return build == "success" and all(how == "success" or (how == "skipped" and not where) for how, where in ended)
+
+
+def _results(prefix: str, build: str, tests: list[Stage], ended: Ended) -> dict[str, Any]:
+    results = {f"{prefix}{test}": {"result": how} for test, (how, _) in zip(tests, ended, strict=True)}
+    return {f"{prefix}build": {"result": build}, **results}
+
+
+def _routes(tests: list[Stage], ended: Ended) -> dict[str, str]:
+    return {f"{test}-on": where for test, (_, where) in zip(tests, ended, strict=True)}
 
 
 def test_publishing_waits_only_for_the_tests_that_the_policy_names(compiled: Tree) -> None:
-    job = compiled.files["variant.yml"]["jobs"]["publish"]
-    after = {stage.name for stage in compiled.plan.spec.publish.after if stage in compiled_stages(compiled)}
-    assert set(job["needs"]) == {"build", *after}
-    assert job["environment"] == compiled.plan.spec.publish.environment
-
-
-# cell.yml: packages in the order of their needs.
-
-
-def test_a_chosen_package_runs_unless_one_that_it_needs_failed(compiled: Tree) -> None:
-    packages = compiled.plan.spec.packages
-    for name, job in compiled.files["cell.yml"]["jobs"].items():
-        own = [need for need in packages[name].needs if packages[need].repository is None]
-        assert list(job.get("needs", [])) == own
-        assert_tables((job["if"], _package_rows(name, own)))
-
-
-def _package_rows(name: str, own: list[str]) -> Iterator[Row]:
-    cell = "python313-cuda12_8-sm90-avx512"
-    mine = f"{name}-{cell}"
-    others = [f"{mine}bf16", mine[:-3], f"x{mine}", f"another-{cell}", f"{name}-python313-cpu-avx512"]
-    states = STATES if own else ("success", "cancelled")  # behind `select` alone, which succeeded
-    for chosen, state, *results in itertools.product(
-        ([], [mine], others, [*others, mine]), states, *[RESULTS] * len(own)
-    ):
-        contexts = {
-            "inputs": {"cell": cell, "chosen": json.dumps(chosen)},
-            "needs": {need: {"result": result} for need, result in zip(own, results, strict=True)},
-            "status()": state,
-        }
-        good = all(result in {"success", "skipped"} for result in results)
-        yield contexts, mine in chosen and good and state != "cancelled"
+    waits = ["build", *map(str, _tests_before_publishing(compiled))]
+    for jobs, prefix, own in subjects(compiled):
+        job = jobs[f"{prefix}publish"]
+        assert set(job["needs"]) == {f"{one}{stage}" for one in (prefix, *(f"{n}_" for n in own)) for stage in waits}
+        assert job["environment"] == compiled.plan.spec.publish.environment
 
 
 # Shards: one job per cell.
@@ -240,32 +348,70 @@ def test_a_cell_runs_where_it_was_selected(compiled: Tree) -> None:
     tables: list[tuple[str, Iterable[Row]]] = []
     for shard in compiled.plan.shards:
         jobs = compiled.files[f"{shard.name}.yml"]["jobs"]
-        calls = {job["with"]["cell"]: job for job in jobs.values() if "uses" in job}
+        calls = {called(job): job for job in jobs.values() if "uses" in job}
         assert sorted(calls) == sorted(cell.suffix for cell, _ in shard.cells)
-        assert {job["needs"] for job in calls.values()} == {"select"}
-        tables += [(job["if"], _cell_rows(suffix, list(calls))) for suffix, job in calls.items()]
+        for cell, route in shard.cells:
+            gate = [f"preflight-{route.pools[PUBLISH].name}"] if compiled.publishes(shard) else []
+            assert calls[cell.suffix]["needs"] == ["select", *gate]
+            tables.append((calls[cell.suffix]["if"], _cell_rows(cell.suffix, list(calls), gate)))
     assert_tables(*tables)
 
 
-def _cell_rows(suffix: str, cells: list[str]) -> Iterator[Row]:
+def called(job: Mapping[str, Any]) -> str:
+    """The cell, or the listed variant, that a job of a shard calls the workflow for."""
+    found: str = job["with"].get("cell") or job["with"]["name"]
+    return found
+
+
+def _cell_rows(suffix: str, cells: list[str], gate: list[str]) -> Iterator[Row]:
+    """A run that does not publish skips its preflights; one that fails stops the cells."""
     others = [cell for cell in cells if cell != suffix]
     for selected in ([], [suffix], others, cells, [f"{suffix}bf16", suffix[:-1]]):
-        yield _selected("success", {"cells": json.dumps(selected)}), suffix in selected
+        for checked in RESULTS if gate else ("",):
+            ready = checked in {"success", "skipped", ""}
+            checks = dict.fromkeys(gate, checked)
+            yield _selected("success", {"cells": json.dumps(selected)}, **checks), ready and suffix in selected
     for result in ("failure", "cancelled", "skipped"):
-        yield _selected(result, {"cells": json.dumps(cells)}), False
-        yield _selected(result, {}), False  # it ended before it said anything
+        checks = dict.fromkeys(gate, "skipped")
+        yield _selected(result, {"cells": json.dumps(cells)}, **checks), False
+        yield _selected(result, {}, **checks), False  # it ended before it said anything
 
 
-def _selected(result: str, outputs: Mapping[str, str]) -> dict[str, Any]:
+def _selected(result: str, outputs: Mapping[str, str], **others: str) -> dict[str, Any]:
     state = {"status()": "cancelled"} if result == "cancelled" else {}
-    return {"needs": {"select": {"result": result, "outputs": dict(outputs)}}, **state}
+    ended = {name: {"result": how} for name, how in others.items()}
+    return {"needs": {"select": {"result": result, "outputs": dict(outputs)}, **ended}, **state}
+
+
+def test_a_run_that_will_publish_begins_with_a_preflight(compiled: Tree) -> None:
+    """Only a push to, or a dispatch on, the shard's branch that chose something; it has the secret's environment."""
+    publish = compiled.plan.spec.publish
+    tables: list[tuple[str, Iterable[Row]]] = []
+    for shard in compiled.plan.shards:
+        jobs = compiled.files[f"{shard.name}.yml"]["jobs"]
+        found = {name: job for name, job in jobs.items() if name.startswith("preflight-")}
+        pools = shard.publish_pools if compiled.publishes(shard) else ()
+        assert list(found) == [f"preflight-{pool.name}" for pool in pools]
+        for pool, job in zip(pools, found.values(), strict=True):
+            assert job["runs-on"] == addressed(pool.runs_on)
+            assert job.get("environment") == (None if publish.reviewers else publish.environment)
+            tables.append((job["if"], _preflight_rows(shard.branch, on_push=publish.on_push)))
+    assert_tables(*tables)
+
+
+def _preflight_rows(branch: str, *, on_push: bool) -> Iterator[Row]:
+    refs = (f"refs/heads/{branch}", f"refs/heads/{branch}-2", f"refs/tags/{branch}")
+    ways = itertools.product(EVENTS[:3], refs, ({}, {"publish": False}, {"publish": True}), ("[]", '["a"]'), RESULTS)
+    for event, ref, inputs, chosen, result in ways:
+        asked = inputs.get("publish", False) or (on_push and event.name == "push")
+        must = asked and ref == refs[0] and chosen != "[]" and result == "success"
+        yield {"github": event.github(ref), "inputs": inputs, **_selected(result, {"chosen": chosen})}, must
 
 
 def test_a_run_may_publish_where_it_was_asked_to_or_a_push_does(compiled: Tree) -> None:
     on_push = compiled.plan.spec.publish.on_push
-    asked = [job["with"]["publish"] for _, _, job in compiled.jobs() if "cell" in job.get("with", {})]
+    asked = [job["with"]["publish"] for _, _, job in compiled.jobs() if "publish" in job.get("with", {})]
     expressions = {text for text in asked if isinstance(text, str)}
-    assert asked.count(False) == 1  # the pull request's
     given: tuple[dict[str, bool], ...] = ({}, {"publish": False}, {"publish": True})
     rows = list(itertools.product(expressions, EVENTS, given))
     found = expression_values((text, {"github": event.github(), "inputs": inputs}) for text, event, inputs in rows)
@@ -274,11 +420,11 @@ def test_a_run_may_publish_where_it_was_asked_to_or_a_push_does(compiled: Tree) 
 
 
 def test_only_a_dispatch_that_says_so_publishes_again(compiled: Tree) -> None:
-    asked = [job["with"]["again"] for _, _, job in compiled.jobs() if "cell" in job.get("with", {})]
+    asked = [job["with"]["again"] for _, _, job in compiled.jobs() if "again" in job.get("with", {})]
     expressions = {text for text in asked if isinstance(text, str)}
-    assert asked.count(False) == 1  # the pull request's
-    publish = compiled.files["variant.yml"]["jobs"]["publish"]["steps"]
-    word = next(step for step in publish if step["name"] == "Publish")["env"]["AGAIN"]
+    jobs, prefix, _ = next(subjects(compiled))
+    steps = jobs[f"{prefix}publish"]["steps"]
+    word = next(step for step in steps if step["name"] == "Publish")["env"]["AGAIN"]
     for given in ({}, {"again": False}, {"again": True}):
         again = given.get("again", False)
         values = list(expression_values((text, {"inputs": given}) for text in expressions))
@@ -316,14 +462,30 @@ def test_the_spec_is_carried_from_the_default_branch_alone(compiled: Tree) -> No
 # pull-request.yml.
 
 
-def test_a_pull_request_builds_its_cells_only_for_branches_of_this_repository(compiled: Tree) -> None:
-    assert_tables((compiled.files["pull-request.yml"]["jobs"]["cells"]["if"], _request_rows()))
+def test_a_pull_request_builds_its_cells_after_its_checks_and_only_for_branches_of_this_repository(
+    compiled: Tree,
+) -> None:
+    jobs = compiled.files["pull-request.yml"]["jobs"]
+    checks = [name for name in ("compiled", "recipes") if name in jobs]
+    tables = []
+    for name, output in (("cells", "matrix"), ("listed", "listed")):
+        if name in jobs:
+            assert jobs[name]["needs"] == ["select", *checks]
+            tables.append((jobs[name]["if"], _request_rows(output, checks)))
+    assert_tables(*tables)
 
 
-def _request_rows() -> Iterator[Row]:
-    for event, matrix, result in itertools.product(EVENTS[3:], ("[]", '[{"cell": "a"}]'), RESULTS):
-        contexts = {"github": event.github(), **_selected(result, {"matrix": matrix})}
-        yield contexts, not event.foreign and result == "success" and matrix != "[]"
+def _request_rows(output: str, checks: list[str]) -> Iterator[Row]:
+    for event, matrix, result, *ended in itertools.product(
+        EVENTS[3:], ("[]", '[{"cell": "a"}]'), *[RESULTS] * (1 + len(checks))
+    ):
+        contexts = {
+            "github": event.github(),
+            **_selected(result, {output: matrix}, **dict(zip(checks, ended, strict=True))),
+        }
+        state = {"status()": "cancelled"} if "cancelled" in ended else {}
+        good = {result, *ended} == {"success"}
+        yield {**contexts, **state}, not event.foreign and good and matrix != "[]"
 
 
 def test_the_table_of_a_forks_request_names_nothing_as_to_be_built(compiled: Tree) -> None:
@@ -383,44 +545,40 @@ def addressed(where: RunsOn) -> Any:
 
 
 def test_every_stage_runs_on_the_pool_that_it_is_routed_to(compiled: Tree) -> None:
-    jobs = compiled.files["variant.yml"]["jobs"]
     cases: list[tuple[str, Mapping[str, object]]] = []
     wanted = []
     for shard in compiled.plan.shards:
         calls = compiled.files[f"{shard.name}.yml"]["jobs"].values()
-        passed = {job["with"]["cell"]: job["with"] for job in calls if "uses" in job}
+        passed = {called(job): job for job in calls if "uses" in job}
         for cell, route in shard.cells:
-            for stage, job in jobs.items():
-                where = passed[cell.suffix].get(f"{stage}-on", "")
-                assert bool(where) is (stage_of(stage) in route.pools)
+            call = passed[cell.suffix]
+            for name, job in compiled.files[Path(call["uses"]).name]["jobs"].items():
+                stage = stage_of(name.rpartition("_")[2])
+                where = call["with"].get(f"{stage}-on", "")
+                assert bool(where) is (stage in route.pools)
                 if where:
                     cases.append((job["runs-on"], {"inputs": {f"{stage}-on": where}}))
-                    wanted.append(addressed(route.pools[stage_of(stage)].runs_on))
+                    wanted.append(addressed(route.pools[stage].runs_on))
     assert expression_values(cases) == wanted
 
 
-def test_a_caller_passes_on_its_inputs(compiled: Tree) -> None:
-    """Each input of the cell reaches the variant as it is, but for the name; so does each leg of the matrix."""
-    inputs = set(compiled.files["variant.yml"]["on"]["workflow_call"]["inputs"])
-    for job in compiled.files["cell.yml"]["jobs"].values():
-        assert set(job["with"]) == inputs
-        assert {key: text for key, text in job["with"].items() if key != "name"} == {
-            key: f"${{{{ inputs.{key} }}}}" for key in inputs - {"name"}
-        }
-    legs = compiled.files["pull-request.yml"]["jobs"]["cells"]["with"]
-    machines = {key for key in inputs if key.endswith("-on")}
-    assert {legs[key] for key in machines} == {f"${{{{ matrix.{key} }}}}" for key in machines}
+def test_a_leg_of_a_matrix_passes_on_its_machines(compiled: Tree) -> None:
+    jobs = compiled.files["pull-request.yml"]["jobs"]
+    for name in {"cells", "listed"} & jobs.keys():
+        inputs = compiled.files[Path(jobs[name]["uses"]).name]["on"]["workflow_call"]["inputs"]
+        machines = {key for key in inputs if key.endswith("-on")}
+        assert {jobs[name]["with"][key] for key in machines} == {f"${{{{ matrix.{key} }}}}" for key in machines}
 
 
-def test_only_stages_of_a_variant_can_run_on_a_self_hosted_machine(compiled: Tree) -> None:
+def test_only_stages_of_a_variant_and_preflights_can_run_on_a_self_hosted_machine(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
-        if file == "variant.yml":
-            assert job["runs-on"] == f"${{{{ fromJSON(inputs.{name}-on) }}}}"
+        if file in CALLED:
+            assert job["runs-on"] == f"${{{{ fromJSON(inputs.{name.rpartition('_')[2]}-on) }}}}"
         elif "uses" in job:
-            assert job["uses"] == f"./.github/workflows/{'variant' if file == 'cell.yml' else 'cell'}.yml"
-        else:
+            assert Path(job["uses"]).name in CALLED
+        elif not name.startswith("preflight-"):
             assert job["runs-on"] == compiled.plan.spec.hosted
-    callers = {file for file, _, job in compiled.jobs() if job.get("uses", "").endswith("/cell.yml")}
+    callers = {file for file, _, job in compiled.jobs() if "uses" in job}
     assert callers == {"pull-request.yml", *(f"{shard.name}.yml" for shard in compiled.plan.shards)}
 
 
@@ -428,14 +586,10 @@ def test_only_stages_of_a_variant_can_run_on_a_self_hosted_machine(compiled: Tre
 
 
 def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
-    shards = {f"{shard.name}.yml" for shard in compiled.plan.shards}
     for file, name, job in compiled.jobs():
-        has_table = (
-            file in {"variant.yml", "cell.yml"}
-            or name == "verdict"
-            or (file, name) in {("pull-request.yml", "cells"), ("sync.yml", "sync")}
-        )
-        assert ("if" in job) is (has_table or (file in shards and "uses" in job)), (file, name)
+        has_table = file in CALLED or name == "verdict" or name.startswith("preflight-") or "uses" in job
+        has_table = has_table or (file, name) == ("sync.yml", "sync")
+        assert ("if" in job) is has_table, (file, name)
 
 
 def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
@@ -456,5 +610,6 @@ def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
             for event, state in rows
         ]
         assert harmless is (job == "verdict")
-    by_clock = compiled.plan.spec.schedule is not None and compiled.plan.spec.schedule.build == "unpublished"
+    spec = compiled.plan.spec
+    by_clock = spec.schedule is not None and spec.schedule.build == "unpublished" and bool(spec.backend.installer)
     assert ("select" in {job for job, _, _ in steps}) is by_clock

@@ -95,7 +95,8 @@ class Evidence:
     """What was gathered. `secret` is the publishing secret, which no message may contain ('': not given).
 
     `cuda` has an entry for each libcuda that was tried. `tools` are the backend's programs that are on PATH. `answer`
-    is that of the backend's command that checks the secret.
+    is that of the backend's command that checks the secret, and `cache` that of the spec's binary cache; None if there
+    is no such command or program.
     """
 
     machine: Machine
@@ -105,6 +106,7 @@ class Evidence:
     tools: frozenset[str] = frozenset()
     secret: str = field(default="", repr=False)
     answer: Answer | None = None
+    cache: Answer | None = None
 
 
 Check = Callable[[Assignment, Evidence], Judgement]

@@ -1,4 +1,4 @@
-"""Checks of what any job needs: a correct clock, a supported runner, and a token that outlives the work."""
+"""Checks of what any job needs: a correct clock, a supported runner, a token that outlives the work, the cache."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ def token(work: Assignment, evidence: Evidence) -> Judgement:
         if work.stage is PUBLISH:
             if not spec.backend.secret_required:
                 return skipped(f"{name} is not set; publishing runs without a secret")
+            if spec.publish.reviewers:
+                return skipped(f"{name} is not set; only an approval of {spec.publish.environment} releases it")
             fix = f"put it into the secret {name} of GitHub's environment {spec.publish.environment}"
             return failed(f"{name} is not set", fix)
         return skipped(f"{name} is not set; only the publish stage gets it")
@@ -67,4 +69,16 @@ def _minutes_ahead(work: Assignment) -> int:
     return publishing if work.stage is PUBLISH else work.spec.timeouts[BUILD] + publishing
 
 
-CHECKS = table(clock, runner, token)
+def cache(work: Assignment, evidence: Evidence) -> Judgement:
+    """The spec's binary cache answers."""
+    if work.spec.cache is None:
+        return skipped("the spec has no cache")
+    url, said = work.spec.cache.url, evidence.cache
+    if said is None:
+        return skipped(f"{url} was not asked: no nix is on PATH")
+    if said.status == 0:
+        return ok(f"{url} answers")
+    return failed(f"{url} does not answer: {said.said}", "give the runner's user access to it, or change cache.url")
+
+
+CHECKS = table(clock, runner, token, cache)

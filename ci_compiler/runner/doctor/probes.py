@@ -48,7 +48,16 @@ def gather(work: Assignment) -> Evidence:
         tools=frozenset(tool.name for tool in backend.tools if shutil.which(tool.name)),
         secret=secret,
         answer=answer(*command) if command else None,
+        cache=_cache(work),
     )
+
+
+def _cache(work: Assignment) -> Answer | None:
+    """The answer of the spec's binary cache to this machine's own Nix."""
+    if work.spec.cache is None or work.stage is None or "cache" not in work.stage.checks:
+        return None
+    options = ("--extra-experimental-features", "nix-command")
+    return answer("nix", *options, "store", "ping", "--store", work.spec.cache.url, seconds=60)
 
 
 # CUDA.

@@ -1,0 +1,135 @@
+"""What the called workflows take from their callers: inputs, permissions, and the publishing secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.proof import is_imported_only, job_title
+from ci_compiler.plan.routing import Route
+from ci_compiler.plan.sharding import stages_of
+from ci_compiler.plan.suites import benches, legs
+from ci_compiler.spec.model import Package, RunsOn, Spec
+from ci_compiler.stages import Stage
+from ci_compiler.workflows.common import expression, runs_on
+from ci_compiler.workflows.model import READ, Permissions, input_node
+from ci_compiler.workflows.writer import Node, Remarked
+
+ATTEST: Permissions = READ | {
+    "id-token": Remarked("write", "actions/attest signs with the run's identity"),
+    "attestations": Remarked("write", "actions/attest stores what it signed"),
+    "artifact-metadata": Remarked("write", "actions/attest records what it is of"),
+}
+"""What actions/attest needs (its README)."""
+
+
+def listed_packages(spec: Spec) -> Iterator[Package]:
+    """The packages with a variant that fits no axis."""
+    return filter(spec.lists, spec.packages.values())
+
+
+def package_inputs(spec: Spec) -> dict[str, Node]:
+    """The inputs that depend on the package alone: the names of jobs, and the legs of test suites."""
+    suites = {one.job: input_node(f"The shards of {one.title}, as JSON.") for one in benches(listed_packages(spec))}
+    return title_inputs(spec) | suites
+
+
+def package_values(spec: Spec, package: Package) -> dict[str, str]:
+    """The values of `package_inputs` for `package`."""
+    suites = {one.job: json.dumps(legs(package, one)) for one in benches(listed_packages(spec))}
+    return titles(spec, package) | suites
+
+
+def title_inputs(spec: Spec) -> dict[str, Node]:
+    """The inputs that name the jobs of stages that only import some package."""
+    return {
+        title_input(stage): input_node(f"The name of the job of {stage}.")
+        for stage in stages_of(spec)
+        if any(is_imported_only(spec, one, stage) for one in spec.packages.values() if spec.lists(one))
+    }
+
+
+def titles(spec: Spec, package: Package) -> dict[str, str]:
+    """The values of `title_inputs` for `package`."""
+    named = {title_input(stage): job_title(spec, package, stage) for stage in stages_of(spec)}
+    return {name: named[name] for name in title_inputs(spec)}
+
+
+def title_input(stage: Stage) -> str:
+    """The input with the name of the job of `stage`."""
+    return f"{stage}-name"
+
+
+def neighbour_inputs(spec: Spec) -> dict[str, Node]:
+    """The inputs that name the other variant of each stage that takes two."""
+    return {
+        neighbour_input(stage): input_node(f"The other variant that {stage} takes.", required=False)
+        for stage in stages_of(spec)
+        if stage.neighbour
+    }
+
+
+def neighbours(cell: Cell, route: Route) -> dict[str, str]:
+    """The values of `neighbour_inputs` for a cell, as suffixes; a stage that does not run has none."""
+    return {neighbour_input(stage): suffix for stage, suffix in route.beside(cell).items()}
+
+
+def machine_input(stage: Stage | str) -> str:
+    """The input that states where `stage` runs, or the suites of a bench by its `machine`."""
+    return f"{stage}-on"
+
+
+def neighbour_input(stage: Stage) -> str:
+    """The input with the other variant that `stage` takes."""
+    return f"{stage}-beside"
+
+
+def machine_inputs(spec: Spec) -> dict[str, Node]:
+    """The inputs that state where each stage runs; a test that no pool runs is passed none."""
+    stages: dict[str, Node] = {
+        machine_input(stage): input_node(f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
+        for stage in stages_of(spec)
+    }
+    suites: dict[str, Node] = {
+        machine_input(one.machine): input_node(f"Where {one.title} run, as JSON for runs-on.", required=False)
+        for one in benches(spec.packages.values())
+        if one.gpus > 1
+    }
+    return stages | suites
+
+
+def machines(route: Route) -> dict[str, str]:
+    """The values of `machine_inputs` for a cell; a stage that no pool runs has none."""
+    wide = {one.machine: pool for one, pool in route.suites.items() if one.gpus > 1}
+    pools = {stage.name: pool for stage, pool in route.pools.items()} | wide
+    return {machine_input(name): _runs_on_json(pool.runs_on) for name, pool in pools.items()}
+
+
+@lru_cache(maxsize=1024)
+def _runs_on_json(where: RunsOn) -> str:
+    return json.dumps(runs_on(where))
+
+
+def build_permissions(spec: Spec) -> Permissions:
+    """What a build asks for, which is the most that any stage does: every caller must grant it."""
+    return ATTEST if spec.attest else READ
+
+
+def secret_input(spec: Spec) -> dict[str, Node]:
+    """The secret that a called workflow accepts from a caller that may publish.
+
+    GitHub gives a called workflow's job the secrets of its environment only if the caller passes them by name:
+    https://docs.github.com/actions/how-tos/reuse-automations/reuse-workflows
+    """
+    return {spec.backend.secret: {"description": "What publishing needs, of the environment.", "required": False}}
+
+
+def secret_passed(spec: Spec) -> dict[str, str]:
+    """The secret of `secret_input` as a caller passes it. In the called job its value is the environment's.
+
+    Only the step that publishes receives it.
+    """
+    name = spec.backend.secret
+    return {name: expression(f"secrets.{name}")}
