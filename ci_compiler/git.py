@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,19 +35,33 @@ def _git_folder(root: Path) -> Path:
     return entry
 
 
-_LINK = "120000"
-"""The mode of a symbolic link in a tree."""
+class EntryKind(StrEnum):
+    """What is at a path, in words; '' if there is nothing."""
+
+    NOTHING = ""
+    FILE = "file"
+    FOLDER = "directory"
+    LINK = "symbolic link"
+    SUBMODULE = "submodule"
+    OTHER = "special file"
+
+
+_KINDS = {"120000": EntryKind.LINK, "160000": EntryKind.SUBMODULE, "040000": EntryKind.FOLDER}
+"""The kind of an entry of a tree by its mode; the other modes are those of files."""
+
+_UNBORN = "0" * 40
+"""What `update-ref` calls the commit of a ref that must not exist yet."""
 
 _SECONDS = 3600.0
 """The time limit of a command; a push may transfer much."""
 
 
 class TreeEntry(NamedTuple):
-    """An entry of a tree: its object's `name`, whether it is a `plain` file, the file's `size` in bytes."""
+    """An entry of a tree: its object's `name`, its kind, and the size of a file in bytes (0 if not asked for)."""
 
     name: str
-    plain: bool
-    size: int
+    kind: EntryKind
+    size: int = 0
 
 
 class Git:
@@ -99,18 +114,35 @@ class Git:
 
     def tree(self, commit: str, *folders: str) -> dict[str, str]:
         """The blobs of `commit` by path, in `folders` or, without any, in the whole tree."""
-        listed = self._run("ls-tree", "-r", "-z", "--full-tree", commit, "--", *folders)
-        entries = (entry.split("\t", 1) for entry in listed.split("\0") if entry)
-        return {path: meta.split()[2] for meta, path in entries}
+        blobs = {EntryKind.FILE, EntryKind.LINK}
+        return {path: one.name for path, one in self.entries(commit, *folders).items() if one.kind in blobs}
+
+    def entries(self, commit: str, *paths: str) -> dict[str, TreeEntry]:
+        """Everything in `commit` by path, folders included: at `paths` and below or, without any, the whole tree."""
+        listed = self._run("ls-tree", "-r", "-t", "-z", "--full-tree", commit, "--", *paths)
+        split = (entry.split("\t", 1) for entry in listed.split("\0") if entry)
+        return {path: _tree_entry(meta) for meta, path in split}
 
     def entry(self, commit: str, path: str) -> TreeEntry | None:
         """The entry of `commit` at `path`, relative to `root`; None if there is none."""
         listed = self._run("ls-tree", "-z", "--long", commit, "--", path)
-        if not listed:
-            return None
-        mode, kind, name, size = listed.split("\t")[0].split()
-        plain = kind == "blob" and mode != _LINK
-        return TreeEntry(name=name, plain=plain, size=int(size) if kind == "blob" else 0)
+        return _tree_entry(listed.split("\t")[0]) if listed else None
+
+    def versions(self, commit: str, path: str) -> list[str]:
+        """The blobs that `path` has had in the history of `commit`, the newest first."""
+        listed = self._run("rev-list", "--objects", "--full-history", commit, "--", path)
+        return [line.split(" ", 1)[0] for line in listed.splitlines() if line.endswith(f" {path}")]
+
+    def merged(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+        """The file that has both changes of `base`; None if they conflict."""
+        with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
+            files = [Path(scratch) / name for name in ("ours", "base", "theirs")]
+            for file, content in zip(files, (ours, base, theirs), strict=True):
+                file.write_bytes(content)
+            try:
+                return self._start(["merge-file", "-p", "-q", *map(os.fspath, files)], "", {})
+            except InputError:
+                return None
 
     def changed(self, base: str, head: str) -> dict[str, str]:
         """The paths that differ between two commits, with git's status letters (A, M, D, T). A rename is two paths."""
@@ -133,10 +165,18 @@ class Git:
             at = end + 2 + size
         return contents
 
-    def heads(self) -> dict[str, str]:
-        """The commit of each local branch."""
-        listed = self._run("for-each-ref", "--format=%(refname:short)%00%(objectname)", "refs/heads")
-        return dict(line.split("\0") for line in listed.splitlines())
+    def heads(self, of: str = "heads") -> dict[str, str]:
+        """The commit of each local branch, or of each branch of a remote as it was last fetched (`remotes/origin`)."""
+        folder = f"refs/{of}/"
+        listed = self._run("for-each-ref", "--format=%(refname)%00%(objectname)", folder)
+        return dict(line.removeprefix(folder).split("\0") for line in listed.splitlines())
+
+    def parents(self, commit: str) -> list[str]:
+        """The parents of `commit`; none if the repository does not have it."""
+        try:
+            return self._run("rev-parse", f"{commit}^@").split()
+        except InputError:
+            return []
 
     def has_ancestor(self, one: str, other: str) -> bool:
         """Whether the repository has the commit `one`, and it is `other` or an ancestor of it."""
@@ -145,16 +185,20 @@ class Git:
         except InputError:
             return False
 
-    def commit_tree(self, parent: str, changes: Mapping[str, str | None], message: str, index: Path) -> str:
-        """Makes a commit on `parent` with files changed (None: removed), in a temporary index at the path `index`."""
-        environment = {"GIT_INDEX_FILE": os.fspath(index)}
-        self._run("read-tree", parent, **environment)
-        entries = ""
-        for path, text in changes.items():
-            written = "" if text is None else self._run("hash-object", "-w", "--stdin", stdin=text).strip()
-            entries += f"100644 {written}\t{path}\0" if written else f"0 {'0' * 40}\t{path}\0"
-        self._run("update-index", "-z", "--index-info", stdin=entries, **environment)
-        tree = self._run("write-tree", **environment).strip()
+    def write_tree(self, parent: str, changes: Mapping[str, str | None]) -> str:
+        """Writes the tree of `parent` with files changed (None: removed), through an index of its own."""
+        with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
+            environment = {"GIT_INDEX_FILE": os.fspath(Path(scratch, "index"))}
+            self._run("read-tree", parent, **environment)
+            entries = ""
+            for path, text in changes.items():
+                written = "" if text is None else self._run("hash-object", "-w", "--stdin", stdin=text).strip()
+                entries += f"100644 {written}\t{path}\0" if written else f"0 {_UNBORN}\t{path}\0"
+            self._run("update-index", "-z", "--index-info", stdin=entries, **environment)
+            return self._run("write-tree", **environment).strip()
+
+    def commit_tree(self, tree: str, parent: str, message: str) -> str:
+        """Makes a commit of `tree` on `parent`."""
         return self._run("commit-tree", tree, "-p", parent, "-m", message).strip()
 
     def move_refs(self, moves: Mapping[str, tuple[str, str]]) -> None:
@@ -162,15 +206,40 @@ class Git:
         steps = "".join(f"update refs/heads/{name}\0{new}\0{old}\0" for name, (new, old) in moves.items())
         self._run("update-ref", "-z", "--stdin", stdin=f"start\0{steps}prepare\0commit\0")
 
-    def list_remote(self, remote: str) -> dict[str, str]:
-        """The commit of each branch that `remote` has now."""
-        listed = self._run("ls-remote", "--heads", "--", remote)
+    def list_remote(self, remote: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """The commit of each branch that `remote` has now.
+
+        `environment` has further variables for git, such as a credential.
+        """
+        listed = self._run("ls-remote", "--heads", "--", remote, **environment)
         return {ref.removeprefix("refs/heads/"): commit for commit, ref in map(str.split, listed.splitlines())}
 
-    def push(self, remote: str, commits: Mapping[str, str]) -> None:
-        """Pushes commits to branches of `remote` (name -> commit), all of them or none; never by force."""
-        refs = [f"{commit}:refs/heads/{name}" for name, commit in commits.items()]
-        self._run("push", "--atomic", "--porcelain", "--", remote, *refs)
+    def fetch(self, remote: str, branches: Collection[str], *, environment: Mapping[str, str]) -> None:
+        """Fetches the commits of `branches` of `remote`, and moves no ref; `environment` as in `list_remote`."""
+        if branches:
+            refs = [f"refs/heads/{name}" for name in branches]
+            self._run("fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--", remote, *refs, **environment)
+
+    def message(self, commit: str) -> str:
+        """The message of a commit."""
+        return self._run("log", "-1", "--format=%B", commit)
+
+    def push(
+        self,
+        remote: str,
+        commits: Mapping[str, str],
+        *,
+        environment: Mapping[str, str],
+        replaced: Mapping[str, str] | None = None,
+    ) -> None:
+        """Pushes commits to branches of `remote` (name -> commit), all of them or none.
+
+        Never by force, except to branches in `replaced`, which must be at the commit given there ('': be new).
+        `environment` as in `list_remote`.
+        """
+        leases = [f"--force-with-lease=refs/heads/{name}:{commit}" for name, commit in (replaced or {}).items()]
+        refs = [f"{'+' * (name in (replaced or {}))}{commit}:refs/heads/{name}" for name, commit in commits.items()]
+        self._run("push", "--atomic", "--porcelain", *leases, "--", remote, *refs, **environment)
 
     def checked_out(self) -> dict[str, Path]:
         """The branches that are checked out in any worktree of the repository, with the folder of the worktree."""
@@ -182,6 +251,13 @@ class Git:
             elif word == "branch":
                 found[rest.removeprefix("refs/heads/")] = folder
         return found
+
+
+def _tree_entry(meta: str) -> TreeEntry:
+    """The entry that a line of `ls-tree`, with or without `--long`, describes before its tab."""
+    mode, _, name, *size = meta.split()
+    kind = _KINDS.get(mode, EntryKind.FILE)
+    return TreeEntry(name=name, kind=kind, size=int(size[0]) if size and size[0].isdigit() else 0)
 
 
 def _remedy(reason: str) -> str:

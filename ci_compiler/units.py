@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 GB = 10**9
 """Bytes in a gigabyte, as the spec counts them and as memory and disks are sold."""
 
+_LIVE = re.compile(r"([\w.+-]*(?:@(?=\w)|://|\bwww\.)[^\s`|\\<>]*[\w/])")
+"""A mention or an address without markup: GitHub Flavored Markdown, "Autolinks (extension)"."""
+
 
 def duration(seconds: float) -> str:
     """A length of time in words: `40 s`, `12 min`, `3 h 5 min`; to the minute from two minutes on."""
@@ -53,9 +56,16 @@ def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, 
 
 
 def markdown_text(words: str) -> str:
-    """`words` as Markdown that shows them as they are, in a table as well."""
+    """`words` as Markdown that shows them as they are, in a table as well.
+
+    What GitHub would make a link or a mention without any markup (`@org/team`, an address) becomes code.
+    """
     shown = "".join(char if char.isprintable() else " " for char in words)
-    return re.sub(r"([\\`*_{}\[\]<>#|&!~$])", r"\\\1", shown)
+    parts = _LIVE.split(shown)
+    plain = (re.sub(r"([\\`*_{}\[\]<>#|&!~$])", r"\\\1", part) for part in parts[::2])
+    return "".join(
+        text for pair in zip(plain, [*(f"`{part}`" for part in parts[1::2]), ""], strict=True) for text in pair
+    )
 
 
 def _cell(content: object) -> str:

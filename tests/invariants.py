@@ -405,23 +405,26 @@ def secrets(compiled: Compiled) -> Iterator[str]:
     """The publishing secret reaches one step of publishing, by name, from its environment; no other job has one."""
     spec = compiled.decided.spec
     token = spec.backend.secret
-    holders = {("fleet-watch.yml", "coverage"): (SECRET, ENVIRONMENT)}
+    holders: dict[tuple[str, str], tuple[list[str], str]] = {
+        ("fleet-watch.yml", "coverage"): ([SECRET], ENVIRONMENT),
+        ("sync.yml", "sync"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
+    }
     for name, job_id, _ in compiled.jobs():
         if (name in CALLED and _stage(job_id) == PUBLISH.name) or (
             job_id.startswith("preflight-") and not spec.publish.reviewers
         ):
-            holders[name, job_id] = (token, spec.publish.environment)
+            holders[name, job_id] = ([token], spec.publish.environment)
     passed_on = f"${{{{ secrets.{token} }}}}"
     for name, job_id, job in compiled.jobs():
         passed = job.get("secrets", {})
         callers = name in compiled.shards and "uses" in job
         if passed != ({token: passed_on} if callers else {}):
             yield f"{name} {job_id}: passes {passed}"
-        secret, environment = holders.get((name, job_id), ("", None))
+        secret, environment = holders.get((name, job_id), ([], None))
         for mentioned in _secrets({key: value for key, value in job.items() if key not in {"secrets", "steps"}}):
             yield f"{name} {job_id}: {mentioned} for the whole job"
         found = [_secrets(step) for step in job.get("steps", ()) if _secrets(step)]
-        if found != ([[secret]] if secret else []):
+        if found != ([secret] if secret else []):
             yield f"{name} {job_id}: steps use {found}"
         if secret and job.get("environment") != environment:
             yield f"{name} {job_id}: {secret} without its environment"

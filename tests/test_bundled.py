@@ -77,7 +77,7 @@ def test_a_further_python_isa_gpu_package_or_branch_is_a_line_or_two(cells: tupl
         == 44
     )
     branch = (
-        '  nightly:\n    cuda: "13.0"\n    nixpkgs: 6a030d535719c5190187c4cec156f335e95e3211\n'
+        '  nightly:\n    cuda: "13.0"\n    nixpkgs: 0123456789abcdef0123456789abcdef01234567\n'
         "    versions: {pytorch: 2.11.0, torchvision: 0.26.0, torchaudio: 2.11.0}\n"
     )
     assert further(("\npackages:\n", f"{branch}\npackages:\n")) == 3 * (6 + 7 * 6)

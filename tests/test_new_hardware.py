@@ -14,7 +14,8 @@ import pytest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.hardware import Version, tables
-from ci_compiler.hardware.machine import GpuDevice, fit
+from ci_compiler.hardware.machine import GpuDevice, fit, too_new_driver
+from ci_compiler.plan.routing import runs_gpu
 from ci_compiler.runner.detect.recorded import machine
 from ci_compiler.runner.jobs.expectation import expectation
 from ci_compiler.runner.targets import find
@@ -72,6 +73,20 @@ def test_a_command_knows_the_declared_hardware(
     assert run(PROGRAM, command) == 0
     out, err = capsys.readouterr()
     assert said in out + err
+
+
+def test_a_declared_tegra_gpu_gets_no_desktop_code_and_runs_no_desktop_tests(root: Path) -> None:
+    path = root / ".github/ci-matrix.yaml"
+    text = path.read_text("utf-8")
+    path.write_text(
+        text.replace("  isas:\n    avx10_2", "    sm121: {tegra: true, last-driver: 610}\n  isas:\n    avx10_2")
+    )
+    hardware = load_spec(path, shown="ci-matrix.yaml").hardware
+    pool = replace(load_spec(path, shown="ci-matrix.yaml").pools[-1], gpu="sm121")
+    assert not runs_gpu(hardware, pool, "sm120")
+    assert runs_gpu(hardware, pool, "sm121")
+    assert runs_gpu(tables(), pool, "sm120")
+    assert too_new_driver(hardware.gpu("sm121")) == 615
 
 
 def test_the_recipe_builds_for_the_declared_hardware(root: Path) -> None:

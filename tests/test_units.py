@@ -55,5 +55,21 @@ def test_words_stay_in_their_cell_and_are_shown_as_they_are(words: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("words", "live"),
+    [
+        ("ask @org/team, or @me.", ["@org/team", "@me"]),
+        ("see https://example.org/a_b?c=d (and www.example.org)", ["https://example.org/a_b?c=d", "www.example.org"]),
+        ("mail first.last+tag@example.org!", ["first.last+tag@example.org"]),
+        ("a @ b: no_mention // here", []),
+    ],
+)
+def test_mentions_and_addresses_are_code(words: str, live: list[str]) -> None:
+    (token,) = (token for token in MarkdownIt("commonmark").parse(markdown_text(words)) if token.type == "inline")
+    children = token.children or []
+    assert [child.content for child in children if child.type == "code_inline"] == live
+    assert "".join(child.content for child in children) == words
+
+
 def test_a_bare_bar_does_not_end_a_cell() -> None:
     assert markdown_table(("one", "two"), [("`a|b`", r"c\|d")]).splitlines()[2] == r"| `a\|b` | c\|d |"

@@ -35,23 +35,23 @@ in
 }).overrideAttrs (old: {
   pname = "pytorch-python313-cuda12_8-sm61-avx";
 
-  ninjaFlags = [ "-j32" ];
-
   requiredSystemFeatures = [ "big-parallel" ];
 
-  cmakeFlags = (old.cmakeFlags or [ ]) ++ [
-    "-DCXX_AVX2_FOUND=FALSE"
-    "-DC_AVX2_FOUND=FALSE"
-    "-DCXX_AVX512_FOUND=FALSE"
-    "-DC_AVX512_FOUND=FALSE"
-    "-DCAFFE2_COMPILER_SUPPORTS_AVX512_EXTENSIONS=OFF"
-    "-DUSE_NNPACK=OFF"
-  ];
+  postPatch = (old.postPatch or "") + ''
+    # These libraries and ATen's dispatched kernels would use AVX2 on a build for CPUs without it.
+    for set in AVX2 AVX512; do
+      sed -i "1i set(C_''${set}_FOUND FALSE CACHE BOOL off)" cmake/Modules/FindAVX.cmake
+      sed -i "1i set(CXX_''${set}_FOUND FALSE CACHE BOOL off)" cmake/Modules/FindAVX.cmake
+      sed -i "1i set(CAFFE2_COMPILER_SUPPORTS_''${set}_EXTENSIONS FALSE CACHE BOOL off)" cmake/MiscCheck.cmake
+    done
+  '';
 
   preConfigure = (old.preConfigure or "") + ''
     export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
     export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
     export MAX_JOBS=32
+    # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
+    : $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))
     # cuDNN 9.11 and later need compute capability 7.5 or higher.
     export USE_CUDNN=0
     # These libraries and ATen's dispatched kernels would use AVX2 on a build for CPUs without it.
@@ -61,15 +61,11 @@ in
     export USE_NNPACK=0
   '';
 
-  preBuild = (old.preBuild or "") + ''
-    # nixpkgs' own preBuild sets it to every core, behind preConfigure.
-    export MAX_JOBS=32
-  '';
-
   passthru = (old.passthru or { }) // {
     gpuArch = "sm61";
     cpuISA = "avx";
     blasProvider = "cublas";
+    cudaCapabilities = [ gpuArchSM ];
   };
 
   meta = (old.meta or { }) // {
@@ -79,6 +75,8 @@ in
       - GPU: GTX 1050 to 1080 Ti, Titan Xp, Tesla P40 and P4 (compute capability 6.1)
       - CUDA 12.8, NVIDIA driver 525 or newer
       - CPU: Intel Sandy Bridge (2011) or AMD Bulldozer (2011) and later
+      - Without cuDNN: convolutions and recurrent layers run on PyTorch's own kernels, which are slower
+      - Without FBGEMM, oneDNN and NNPACK, which use AVX2: quantized models do not run with FBGEMM, and convolutions on the CPU are slower
     '';
     platforms = [ "x86_64-linux" ];
   };

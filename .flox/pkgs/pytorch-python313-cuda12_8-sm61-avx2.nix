@@ -35,27 +35,23 @@ in
 }).overrideAttrs (old: {
   pname = "pytorch-python313-cuda12_8-sm61-avx2";
 
-  ninjaFlags = [ "-j32" ];
-
   requiredSystemFeatures = [ "big-parallel" ];
 
   preConfigure = (old.preConfigure or "") + ''
     export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
     export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
     export MAX_JOBS=32
+    # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
+    : $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))
     # cuDNN 9.11 and later need compute capability 7.5 or higher.
     export USE_CUDNN=0
-  '';
-
-  preBuild = (old.preBuild or "") + ''
-    # nixpkgs' own preBuild sets it to every core, behind preConfigure.
-    export MAX_JOBS=32
   '';
 
   passthru = (old.passthru or { }) // {
     gpuArch = "sm61";
     cpuISA = "avx2";
     blasProvider = "cublas";
+    cudaCapabilities = [ gpuArchSM ];
   };
 
   meta = (old.meta or { }) // {
@@ -65,6 +61,7 @@ in
       - GPU: GTX 1050 to 1080 Ti, Titan Xp, Tesla P40 and P4 (compute capability 6.1)
       - CUDA 12.8, NVIDIA driver 525 or newer
       - CPU: Intel Haswell (2013), AMD Excavator (2015) or Zen (2017) and later
+      - Without cuDNN: convolutions and recurrent layers run on PyTorch's own kernels, which are slower
     '';
     platforms = [ "x86_64-linux" ];
   };

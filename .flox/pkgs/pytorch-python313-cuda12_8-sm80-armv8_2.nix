@@ -34,25 +34,21 @@ in
 }).overrideAttrs (old: {
   pname = "pytorch-python313-cuda12_8-sm80-armv8_2";
 
-  ninjaFlags = [ "-j32" ];
-
   requiredSystemFeatures = [ "big-parallel" ];
 
   preConfigure = (old.preConfigure or "") + ''
     export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
     export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
     export MAX_JOBS=32
-  '';
-
-  preBuild = (old.preBuild or "") + ''
-    # nixpkgs' own preBuild sets it to every core, behind preConfigure.
-    export MAX_JOBS=32
+    # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
+    : $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))
   '';
 
   passthru = (old.passthru or { }) // {
     gpuArch = "sm80";
     cpuISA = "armv8_2";
     blasProvider = "cublas";
+    cudaCapabilities = [ gpuArchSM ];
   };
 
   meta = (old.meta or { }) // {

@@ -26,14 +26,16 @@ in
 (pkgs.python313Packages.torchaudio.override { inherit torch; }).overrideAttrs (old: {
   pname = "torchaudio-python313-cpu-avx512vnni";
 
-  ninjaFlags = [ "-j32" ];
-
   requiredSystemFeatures = [ "big-parallel" ];
+
+  propagatedBuildInputs = (old.propagatedBuildInputs or [ ]) ++ [ torch.out ];
 
   preConfigure = (old.preConfigure or "") + ''
     export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
     export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
     export MAX_JOBS=32
+    # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
+    : $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))
   '';
 
   passthru = (old.passthru or { }) // {

@@ -35,14 +35,16 @@ in
 (pkgs.python313Packages.torchaudio.override { inherit torch; }).overrideAttrs (old: {
   pname = "torchaudio-python313-cuda12_8-sm61-avx2";
 
-  ninjaFlags = [ "-j32" ];
-
   requiredSystemFeatures = [ "big-parallel" ];
+
+  propagatedBuildInputs = (old.propagatedBuildInputs or [ ]) ++ [ torch.out ];
 
   preConfigure = (old.preConfigure or "") + ''
     export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
     export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
     export MAX_JOBS=32
+    # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
+    : $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))
     # Its own CUDA kernels, for the same GPU as torch's.
     export TORCH_CUDA_ARCH_LIST="${gpuArchSM}"
     export FORCE_CUDA=1
@@ -61,6 +63,7 @@ in
       - GPU: GTX 1050 to 1080 Ti, Titan Xp, Tesla P40 and P4 (compute capability 6.1)
       - CUDA 12.8, NVIDIA driver 525 or newer
       - CPU: Intel Haswell (2013), AMD Excavator (2015) or Zen (2017) and later
+      - Without cuDNN: convolutions and recurrent layers run on PyTorch's own kernels, which are slower
     '';
     platforms = [ "x86_64-linux" ];
   };

@@ -34,14 +34,16 @@ in
 (pkgs.python313Packages.torchaudio.override { inherit torch; }).overrideAttrs (old: {
   pname = "torchaudio-python313-cuda12_8-sm86-avx512bf16";
 
-  ninjaFlags = [ "-j32" ];
-
   requiredSystemFeatures = [ "big-parallel" ];
+
+  propagatedBuildInputs = (old.propagatedBuildInputs or [ ]) ++ [ torch.out ];
 
   preConfigure = (old.preConfigure or "") + ''
     export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
     export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
     export MAX_JOBS=32
+    # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
+    : $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))
     # Its own CUDA kernels, for the same GPU as torch's.
     export TORCH_CUDA_ARCH_LIST="${gpuArchSM}"
     export FORCE_CUDA=1

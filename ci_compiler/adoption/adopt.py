@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -159,6 +159,10 @@ def _compiled(fleet: Fleet, shown: str) -> tuple[str, Spec, Judged]:
     return _exact(fleet, candidates, shown)
 
 
+_OF_VERSIONS = {Code.VERSION_NOT_OF_PIN, Code.RELEASE_MISMATCH, Code.GPU_NEEDS_NEWER_TORCH}
+"""The errors that guessed versions cause, which do not matter where recipes are only compared."""
+
+
 def _differences(fleet: Fleet, spec: Spec, pins: KnownPins) -> tuple[int, list[Finding]]:
     """How many recipes are equal to compiled ones, and how those of packages that a spec can compile differ."""
     attributes = {one.attribute for one in bundled_spec().packages.values()}
@@ -176,7 +180,7 @@ def _differences(fleet: Fleet, spec: Spec, pins: KnownPins) -> tuple[int, list[F
     )
     text = spec_text(replace(fleet, facts=complete), known | (fleet.packages.keys() - own), {})
     try:
-        made = _judged(str(text), SHOWN)
+        made = _judged(str(text), SHOWN, but=_OF_VERSIONS)
     except InputError:  # not enough is known to compile them
         return 0, []
     return compared(replace(facts, kinds=kinds), *made)
@@ -233,10 +237,10 @@ def _key(branch: str, name: str) -> Key:
     return Key(branch=branch, package=said.package, python=said.python, cuda=said.cuda, gpu=said.gpu, isa=said.isa)
 
 
-def _judged(text: str, shown: str) -> tuple[Spec, Judged]:
-    """The spec of `text` and its variants. Raises InputError."""
+def _judged(text: str, shown: str, but: Collection[Code] = ()) -> tuple[Spec, Judged]:
+    """The spec of `text` and its variants. Raises InputError for errors `but` those with these codes."""
     spec = parse_spec(text.encode(), shown=shown)
     judged = judge(spec)
-    if errors := errors_among(judged.findings):
+    if errors := [one for one in errors_among(judged.findings) if one.code not in but]:
         raise InputError(errors)
     return spec, judged

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci_compiler.adoption.audit_names import unlike_their_names
-from ci_compiler.adoption.audit_own import impossible, wrong_in_itself
+from ci_compiler.adoption.audit_own import hands_on_no_torch, impossible, wrong_in_itself
 from ci_compiler.adoption.audit_text import wrong_counts, wrong_gpu_in_text
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, parse
@@ -199,6 +199,7 @@ def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluat
                 part, "", Code.PYTORCH_ALIAS, f"{whose}{part.attribute} is an alias; take {part.attribute[:-7]}torch"
             )
     yield from _check_torch(this, cell, one, others)
+    yield from hands_on_no_torch(one)
     yield from _check_rest(one, want)
 
 
@@ -293,6 +294,8 @@ def _check_rest(one: Evaluation, want: Evaluation) -> Iterator[Finding]:
     """Differences from the compiled recipe that no other check reports."""
     for name in _REST:
         here, wanted = getattr(one, name), getattr(want, name)
+        if name == "ninja_flags":  # compiled recipes limit ninja's jobs by MAX_JOBS
+            here = tuple(flag for flag in here if flag != f"-j{want.max_jobs}")
         if here != wanted:
             yield _differs(one, name, here, wanted)
     for kind, mine, theirs in (
@@ -301,6 +304,7 @@ def _check_rest(one: Evaluation, want: Evaluation) -> Iterator[Finding]:
         ("config", one.config, want.config),
     ):
         seen = {*want.flags, *one.flags, "MAX_JOBS", "cudaSupport"}
+        seen |= {"cudaCapabilities"} if kind == "passthru" else set()  # those of gpuTargets, which are checked
         for key in sorted((mine.keys() | theirs.keys()) - seen):
             if mine.get(key) != theirs.get(key) and not (kind == "config" and not one.pin):
                 yield _differs(one, f"{kind}.{key}", mine.get(key), theirs.get(key))

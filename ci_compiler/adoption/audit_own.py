@@ -43,6 +43,14 @@ def wrong_in_itself(cell: Cell, one: Evaluation, hardware: Hardware, pins: Itera
         message = f"its name says Python {cell.python}; it builds with {one.python}"
         yield at(one, "", Code.WRONG_PYTHON, message)
     yield from _wrong_flags(cell, one, hardware)
+    yield from hands_on_no_torch(one)
+
+
+def hands_on_no_torch(one: Evaluation) -> Iterator[Finding]:
+    """A finding if users of a package do not get the output of its torch that Python imports from."""
+    if one.package in {"torchvision", "torchaudio"} and "out" not in one.propagated_outputs:
+        message = "propagates torch without its output `out`, which has site-packages; add torch.out"
+        yield at(one, "propagatedBuildInputs", Code.TORCH_NOT_PROPAGATED, message)
 
 
 def impossible(name: str, path: Path, hardware: Hardware) -> Iterator[Finding]:

@@ -216,7 +216,8 @@ def _inputs(one: Evaluation) -> dict[str, object]:
 
 def _exports(one: Evaluation) -> dict[str, object]:
     exports: dict[str, object] = {name: value for name, value in one.exports.items() if name not in one.flags}
-    return exports | {"cmakeFlags": " ".join(one.cmake_flags), "ninjaFlags": " ".join(one.ninja_flags)}
+    ninja = [flag for flag in one.ninja_flags if flag != f"-j{one.max_jobs}"]  # MAX_JOBS says the same
+    return exports | {"cmakeFlags": " ".join(one.cmake_flags), "ninjaFlags": " ".join(ninja)}
 
 
 def _phases(one: Evaluation) -> dict[str, object]:

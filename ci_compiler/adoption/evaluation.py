@@ -116,6 +116,7 @@ class Evaluation:
 
     torch: Evaluation | None = None  # the torch that a torchvision or torchaudio is built with
     propagated_torch: tuple[str, ...] = ()  # the derivation paths of the torches that it propagates
+    propagated_outputs: tuple[str, ...] = ()  # the output that each of them gives: site-packages is in "out"
     imports: tuple[Path, ...] = ()  # Nix files of the folder that the recipe imports, directly or not
     reads: tuple[Path, ...] = ()  # other paths in the folder that the recipe or its imports name
     fetched: tuple[Fetch, ...] = ()
@@ -230,6 +231,7 @@ def _nixpkgs_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, An
         "override": _mapping(record["override"]),
         "passthru": _mapping(record["passthru"]),
         "propagated_torch": tuple(record["propagated_torch"]),
+        "propagated_outputs": tuple(record["propagated_outputs"]),
     }
 
 

@@ -34,6 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 _STANDIN = Path(__file__).resolve().parent / "standin"
+_FACTS = _STANDIN.parents[1] / "spec/releases.json"
 _TAG = "ci-compiler-event"
 _KEPT_LINES = 2000  # of the start of an error message, and of its end
 _UNSEEN_FOLDERS = frozenset({".git", "node_modules", "__pycache__"})
@@ -107,10 +108,8 @@ def evaluate(
         )
         outcomes = evaluator.run(recipes)
     ordered = [outcomes[path] for path in dict.fromkeys(recipes)]
-    return (
-        tuple(outcome for outcome in ordered if isinstance(outcome, Evaluation)),
-        tuple(outcome for outcome in ordered if isinstance(outcome, Finding)),
-    )
+    found = tuple(outcome for outcome in ordered if isinstance(outcome, Evaluation))
+    return found, tuple(outcome for outcome in ordered if isinstance(outcome, Finding))
 
 
 @dataclass(kw_only=True)
@@ -215,7 +214,7 @@ class _Evaluator:
             batch.flush()
             argv = nix.command(
                 "--eval", "--show-trace", str(_STANDIN / "main.nix"), "--argstr", "batch", batch.name,
-                readable=[*self.folders.named, _STANDIN, self.scratch],
+                readable=[*self.folders.named, _STANDIN, _FACTS, self.scratch],
             )  # fmt: skip
             env = nix.environment(self.scratch)
             ending = nix.stream(argv, env=env, on_line=watch.line, patience=self.patience, deadline=self.deadline)

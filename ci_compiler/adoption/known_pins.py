@@ -1,22 +1,12 @@
-"""The revisions of nixpkgs that the stand-in for nixpkgs knows (`standin/pins.nix`)."""
+"""The revisions of nixpkgs that are known (`spec/releases.json`), and that the stand-in for nixpkgs has."""
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-from ci_compiler.adoption import nix_instantiate as nix
-from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
-from ci_compiler.process import ask
-
-_PINS = Path(nix.__file__).with_name("standin") / "pins.nix"
-_SECONDS = 60.0
-_EXPRESSION = "{ file }: let pins = import file; in { inherit (pins) newest revisions; }"
+from ci_compiler.spec.releases import facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +26,6 @@ class KnownPins:
 
 @cache
 def known_pins() -> KnownPins:
-    """The table, read by Nix. Raises InputError if Nix is missing or fails."""
-    argv = nix.command(
-        "--eval", "--strict", "--json", "--expr", _EXPRESSION, "--argstr", "file", str(_PINS), readable=[_PINS.parent]
-    )
-    with tempfile.TemporaryDirectory(prefix="ci-compiler-") as home:
-        ended = ask(argv, seconds=_SECONDS, env=nix.environment(Path(home)))
-    if ended.status:
-        raise wrong(nix.PROGRAM, Code.NIX_FAILED, ended.said)
-    table = json.loads(ended.out)
-    versions = {pin: row["versions"] for pin, row in table["revisions"].items()}
-    return KnownPins(newest=table["newest"], versions=versions)
+    """The table."""
+    versions = {pin: row["versions"] for pin, row in facts()["pins"].items()}
+    return KnownPins(newest=facts()["newest"], versions=versions)

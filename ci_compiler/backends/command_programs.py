@@ -41,6 +41,10 @@ class CommandPrograms:
         self.job = job
         self._secret = secret
 
+    def evaluate(self, recipe: str) -> Mapping[str, str]:  # noqa: ARG002
+        """Nothing: a build script evaluates to nothing."""
+        return {}
+
     def build(self, order: BuildOrder) -> BuildResult:
         """Runs the build script, and copies the declared files to the folder of the manifest."""
         commands, root = self._commands(), self.job.root

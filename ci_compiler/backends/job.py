@@ -150,6 +150,9 @@ class BackendPrograms(Protocol):
     Every method raises InputError if a program or a setting is missing, and StageError if a program fails.
     """
 
+    def evaluate(self, recipe: str) -> Mapping[str, str]:
+        """The attributes of the derivation that a recipe evaluates to, as its build sees them; {} without recipes."""
+
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a variant with what it needs, and shares the result with other machines if the spec has a cache."""
 

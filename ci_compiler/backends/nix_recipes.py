@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,10 @@ class RecipePrograms(ABC):
         """Runs `command` in the checkout and prints its output. `more` are further arguments of `follow`."""
         return follow(command, show, seconds=self.job.seconds, folder=self.job.root, **more)
 
+    def evaluate(self, recipe: str) -> Mapping[str, str]:
+        """The attributes of the recipe's derivation."""
+        return self.store.attributes(self.store.instantiate(self.job.root / recipe))
+
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a recipe, and copies the closure to the cache."""
         program = self._program()
@@ -81,8 +85,8 @@ class RecipePrograms(ABC):
         )
 
     def fetch(self, build: BuildRecord) -> bool:
-        """Makes the store hold the closure of a build's output. Returns False if it already did."""
-        return self.hold(build, (build.store_path,))
+        """Makes the store hold the closures of a build's outputs. Returns False if it already did."""
+        return self.hold(build, tuple(dict.fromkeys((build.store_path, *build.outputs))))
 
     def fetch_recipe(self, name: str, recipe: str) -> None:
         """Makes the store hold what a recipe evaluates to, signed by the cache's key."""
@@ -101,8 +105,8 @@ class RecipePrograms(ABC):
         return () if self.store.lacks([build.store_path]) else self.store.closure(build.store_path)
 
     def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:  # noqa: ARG002
-        """The Python of the build's closure."""
-        return interpreter_of(build.store_path, self.closure(build))
+        """The Python that the build propagates."""
+        return interpreter_of(build.store_path, build.outputs)
 
     def hold(self, build: BuildRecord, paths: tuple[str, ...]) -> bool:
         """Makes the store hold `paths` of a build. Returns False if it already did; raises StageError if it cannot.

@@ -7,6 +7,7 @@ configuration and overlays have no effect. The settings in nix.conf, including t
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
@@ -27,6 +28,10 @@ PROFILE = "/nix/var/nix/profiles/default/bin"
 _INSTALL = "install Nix (`apt install nix-bin` on Debian, or see https://nixos.org/download)"
 _FRESH = ("--option", "narinfo-cache-negative-ttl", "0", "--option", "narinfo-cache-positive-ttl", "0")
 """Turns off Nix' memory of missing paths, which would hide for an hour what another machine pushes meanwhile."""
+
+_TEXT = r'"((?:[^"\\]|\\.)*)"'
+_ATTRIBUTE = re.compile(rf"\({_TEXT},{_TEXT}\)", re.DOTALL)
+"""A pair of texts in a derivation's file, which only its attributes are."""
 
 _PATHS_A_COMMAND = 500  # well within the limit on a command line's length
 
@@ -58,6 +63,15 @@ class Store:
         if ended.status != 0 or len(ended.out.split()) != 1:
             raise failure(what, Code.RECIPE_EVALUATION, ended.said if ended.status != 0 else "it is not one derivation")
         return ended.out.strip().split("!")[0]
+
+    def attributes(self, derivation: str) -> dict[str, str]:
+        """The attributes of a derivation that are texts: the environment of its build."""
+        ended = self._nix("store", "cat", derivation)
+        if ended.status != 0:
+            raise failure(derivation, Code.NIX, ended.said)
+        found = {_unescaped(name): _unescaped(value) for name, value in _ATTRIBUTE.findall(ended.out)}
+        structured = json.loads(found.pop("__json", "{}"))  # in place of the rest, with `__structuredAttrs`
+        return found | {name: value for name, value in structured.items() if isinstance(value, str)}
 
     def outputs(self, derivation: str) -> tuple[str, ...]:
         """The paths of all outputs of a derivation, whether they exist or not."""
@@ -167,6 +181,11 @@ class Store:
     ) -> Ended:
         command = [self._programs[name], *arguments]
         return ask(command, seconds=self._seconds, env=env, secret=secret)
+
+
+def _unescaped(text: str) -> str:
+    escapes = {"n": "\n", "r": "\r", "t": "\t"}
+    return re.sub(r"\\(.)", lambda match: escapes.get(match[1], match[1]), text, flags=re.DOTALL)
 
 
 def _parts(paths: Sequence[str]) -> Iterator[Sequence[str]]:

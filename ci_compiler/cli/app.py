@@ -27,8 +27,9 @@ from ci_compiler.errors import ExitCode, InputError, wrong
 COMMANDS = Path(__file__).with_name("commands.json")
 """The subcommands of both programs with their help, and their options: the keyword arguments of argparse.
 
-A word in a list of options names one of the `shared` options; `one_of` holds options of which exactly one is given. An
-option that `inherits` may also come before the subcommand. A word as `choices` is a key of `CHOICES`.
+A word in a list of options names one of the `shared` options; `one_of` holds options of which exactly one is given, or
+at most one if it is not `required`. An option that `inherits` may also come before the subcommand. A word as `choices`
+is a key of `CHOICES`.
 """
 
 TYPES: Mapping[str, type] = {"path": Path, "int": int, "float": float}
@@ -74,7 +75,8 @@ def _add(parser: argparse.ArgumentParser, options: Iterable[Any]) -> None:
     """Adds the declared `options` to `parser`."""
     for word in options:
         option = _declared()["shared"][word] if isinstance(word, str) else word
-        target = parser.add_mutually_exclusive_group(required=True) if "one_of" in option else parser
+        required = option.get("required", True)
+        target = parser.add_mutually_exclusive_group(required=required) if "one_of" in option else parser
         for one in option.get("one_of", [option]):
             target.add_argument(*one["flags"].split(), **_keywords(one))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,15 @@ def filter_of(arguments: argparse.Namespace, kind: str, known: Collection[str], 
     return name
 
 
+def check_branches(spec: Spec, **options: Collection[str]) -> None:
+    """Raises InputError for the first value of `options` that is not a branch of the spec."""
+    for option, names in options.items():
+        for name in names:
+            if name not in spec.branches:
+                message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
+                raise wrong(f"--{option}", Code.UNKNOWN_BRANCH, message)
+
+
 def root_of(arguments: argparse.Namespace) -> Path:
     """The repository's root: `--root`, or else the nearest checkout upwards, or else this folder."""
     given: Path | None = getattr(arguments, "root", None)
@@ -91,10 +100,15 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
 
 def templates_of(root: Path, spec: Spec) -> dict[str, str]:
     """The texts of the spec's templates that the repository at `root` has, by path. Raises InputError."""
-    from ci_compiler.recipes.template import paths
+    from ci_compiler.spec.carried import template_paths
 
+    return texts_of(root, template_paths(spec))
+
+
+def texts_of(root: Path, paths: Iterable[str]) -> dict[str, str]:
+    """The texts of the files at `paths` that the repository at `root` has, by path. Raises InputError."""
     found = {}
-    for path in paths(spec):
+    for path in paths:
         try:
             found[path] = (root / path).read_text("utf-8")
         except FileNotFoundError:

@@ -12,8 +12,9 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
+from ci_compiler.documents import build_choice
+from ci_compiler.documents.build_choice import NONE, code, codes
 from ci_compiler.hardware import CPU
-from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import Proof, is_imported_only
 from ci_compiler.plan.routing import Route
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 PATH = ".github/BUILD_MATRIX.md"
 _REPOSITORY = "../../.."
-_NONE = "–"
-
 TEMPLATE = Path(__file__).with_suffix(".md")
 """The document without its tables."""
 
@@ -45,6 +44,8 @@ def text(plan: Plan) -> str:
         "matrix": _matrix(plan),
         "tests": (block for stage in stages_that_test() for block in _test(spec, stage, parts)),
         "left_out": _left_out(plan),
+        "defaults": build_choice.defaults(plan),
+        "without": build_choice.without(plan),
     }
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         {name: "\n\n".join(found) for name, found in blocks.items()},
@@ -52,8 +53,9 @@ def text(plan: Plan) -> str:
         example=next((cell for cell in cells if cell.gpu != CPU), cells[0]).variants[0].name,
         sources=" ".join(_sources(spec)),
         source="recipe" if spec.backend.has_recipes else "build script",
-        gpus=markdown_table(["GPU", "architecture", "products", "hosts", "driver", "built on"], _gpu_rows(plan)),
-        isas=markdown_table(["instruction set", "CPUs", "flags that prove it", "for"], _isa_rows(plan)),
+        gpus=build_choice.gpu_table(plan),
+        isas=build_choice.isa_table(plan),
+        costs=build_choice.costs(plan),
         pools=markdown_table(
             ["pool", "machines", "system", "GPU", *(stage.name for stage in stages())],
             _pool_rows(spec, parts),
@@ -63,14 +65,6 @@ def text(plan: Plan) -> str:
 
 
 # Markdown.
-
-
-def _code(name: str) -> str:
-    return f"`{name}`"
-
-
-def _codes(names: Iterable[str]) -> str:
-    return ", ".join(map(_code, dict.fromkeys(names))) or _NONE
 
 
 def _link(shown: str, target: str) -> str:
@@ -86,8 +80,8 @@ def _sources(spec: Spec) -> Iterator[str]:
         yield f"Its recipe is `{recipe_path('NAME')}` on its branch."
     for package in spec.packages.values():
         if package.command:
-            script, line = _code(package.command.build), _code(package.command.install)
-            yield f"{_code(package.name)} is built by {script} and installed by {line}."
+            script, line = code(package.command.build), code(package.command.install)
+            yield f"{code(package.name)} is built by {script} and installed by {line}."
 
 
 def _variants(cells: Iterable[Cell]) -> int:
@@ -98,7 +92,7 @@ def _overview(plan: Plan) -> Iterator[str]:
     spec, cells = plan.spec, plan.judged.cells
     here = [package for package in in_build_order(spec.packages) if package.repository is None]
     yield (
-        f"**{counted(_variants(cells), 'variant')}** of {_codes(package.name for package in here)}: "
+        f"**{counted(_variants(cells), 'variant')}** of {codes(package.name for package in here)}: "
         f"{counted(len(cells), 'cell')} (branch × Python × GPU × instruction set) on "
         f"{counted(len(spec.branches), 'branch', 'branches')}, built by {counted(len(plan.shards), 'workflow')}."
     )
@@ -118,34 +112,12 @@ def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[lis
         own = [one for one in plan.judged.cells if one.branch == name and (one.cuda == cuda or not several)]
         shards = sum(one.branch == name and (one.cuda == cuda or not several) for one in plan.shards)
         rev = branch.pin(cuda).nixpkgs
-        pin = _link(_code(rev[:7]), f"https://github.com/NixOS/nixpkgs/tree/{rev}") if rev else _NONE
-        driver = f"{spec.hardware.toolkit(cuda).lowest_driver} or newer" if cuda else _NONE
-        versions = [branch.versions.get(package, _NONE) for package in packages]
+        pin = _link(code(rev[:7]), f"https://github.com/NixOS/nixpkgs/tree/{rev}") if rev else NONE
+        driver = f"{spec.hardware.toolkit(cuda).lowest_driver} or newer" if cuda else NONE
+        versions = [branch.versions.get(package, NONE) for package in packages]
         if own:
-            title = _code(name) if branch.publish else f"{_code(name)}, not published"
-            yield [title, cuda or _NONE, driver, pin, *versions, len(own), _variants(own), shards]
-
-
-# Choosing.
-
-
-def _isa_rows(plan: Plan) -> Iterator[list[str]]:
-    special = {one.isa: one.words for one in Workload if one.isa}
-    for isa in plan.spec.hardware.isas.values():
-        if any(cell.isa == isa.name for cell in plan.judged.cells):
-            yield [_code(isa.name), isa.cpus, _codes(isa.cpuinfo), special.get(isa.name, "general work")]
-
-
-def _gpu_rows(plan: Plan) -> Iterator[list[str]]:
-    for name in plan.spec.gpus:
-        on = dict.fromkeys(cell.branch for cell in plan.judged.cells if cell.gpu == name)
-        if name == CPU:
-            yield [_code(CPU), _NONE, "machines without an NVIDIA GPU", "all", _NONE, _codes(on)]
-            continue
-        gpu = plan.spec.hardware.gpu(name)
-        hosts = ", ".join(plan.spec.hardware.systems[system].title for system in gpu.systems)
-        driver = f"{gpu.driver} or newer" if gpu.driver else "the branch's"
-        yield [_code(gpu.name), gpu.architecture, gpu.summary, hosts, driver, _codes(on)]
+            title = code(name) if branch.publish else f"{code(name)}, not published"
+            yield [title, cuda or NONE, driver, pin, *versions, len(own), _variants(own), shards]
 
 
 # The matrix.
@@ -159,7 +131,7 @@ def _matrix(plan: Plan) -> Iterator[str]:
         yield f"### {name}"
         yield (
             f"{toolkits}{counted(_variants(cells), 'variant')} in {counted(len(cells), 'cell')}, by GPU: "
-            + ", ".join(f"{_code(gpu)} {count:,}" for gpu, count in counts.items())
+            + ", ".join(f"{code(gpu)} {count:,}" for gpu, count in counts.items())
             + "."
         )
         for title, own in _sections(plan, branch, cells).items():
@@ -203,10 +175,10 @@ def _grid(plan: Plan, cells: Sequence[Cell]) -> str:
     rows = []
     for gpu in dict.fromkeys(cell.gpu for cell in cells):
         of_gpu = [cell for cell in cells if cell.gpu == gpu]
-        recipes = [_recipes(plan, at[gpu, isa]) if (gpu, isa) in at else _NONE for isa in isas]
+        recipes = [_recipes(plan, at[gpu, isa]) if (gpu, isa) in at else NONE for isa in isas]
         workflows = [_workflow(shard) for shard in own if shard.gpu == gpu and _holds(shard, of_gpu)]
-        rows.append([_code(gpu), *recipes, "<br>".join(workflows)])
-    return markdown_table(["GPU", *map(_code, isas), "workflow"], rows)
+        rows.append([code(gpu), *recipes, "<br>".join(workflows)])
+    return markdown_table(["GPU", *map(code, isas), "workflow"], rows)
 
 
 def _holds(shard: Shard, cells: Iterable[Cell]) -> bool:
@@ -225,7 +197,7 @@ def _recipes(plan: Plan, cell: Cell) -> str:
 def _workflow(shard: Shard) -> str:
     file = f"{shard.name}.yml"
     run = _link("run", f"{_REPOSITORY}/actions/workflows/{file}")
-    return f"{_link(_code(shard.name), f'workflows/{file}')} · {run}"
+    return f"{_link(code(shard.name), f'workflows/{file}')} · {run}"
 
 
 # Tests.
@@ -236,10 +208,10 @@ def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list
         counts = [
             sum(len(cell.variants) for cell, route in parts if route.pools.get(stage) == pool) for stage in stages()
         ]
-        shown = [f"{count:,}" if count else _NONE for count in counts]
+        shown = [f"{count:,}" if count else NONE for count in counts]
         title = spec.hardware.systems[pool.system].title
         gpus = f"{pool.gpus} × " if pool.gpus > 1 else ""
-        yield [_code(pool.name), pool.count, title, f"{gpus}{_code(pool.gpu)}" if pool.gpu else _NONE, *shown]
+        yield [code(pool.name), pool.count, title, f"{gpus}{code(pool.gpu)}" if pool.gpu else NONE, *shown]
 
 
 def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iterator[str]:
@@ -260,17 +232,17 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
         others = [cell for cell, route in tested if route.pools[stage].gpu != cell.gpu]
         said += ", each on a GPU of its own architecture" if not others and tested else ""
         said += f", {_variants(others):,} of them on another GPU that runs their code" if others else ""
-    untested = f"; {_NONE} is what no pool can test (`ci-compile explain NAME` tells why)"
+    untested = f"; {NONE} is what no pool can test (`ci-compile explain NAME` tells why)"
     yield f"{said}{untested if done < total else ''}."
     yield from _imported_only(spec, stage)
     isas = _isas(spec, [cell for cell, _ in wanted])
     if of_gpu:
         gpus = [gpu for gpu in spec.gpus if any(cell.gpu == gpu for cell, _ in wanted)]
-        rows = [[_code(gpu), *(_tester(stage, _of(wanted, isa, gpu)) for isa in isas)] for gpu in gpus]
-        yield markdown_table(["GPU", *map(_code, isas)], rows)
+        rows = [[code(gpu), *(_tester(stage, _of(wanted, isa, gpu)) for isa in isas)] for gpu in gpus]
+        yield markdown_table(["GPU", *map(code, isas)], rows)
     else:
         own = {isa: _of(wanted, isa) for isa in isas}
-        rows = [[_code(isa), _tester(stage, own[isa]), f"{_variants(cell for cell, _ in own[isa]):,}"] for isa in isas]
+        rows = [[code(isa), _tester(stage, own[isa]), f"{_variants(cell for cell, _ in own[isa]):,}"] for isa in isas]
         yield markdown_table(["instruction set", "pool", "variants"], rows, right=1)
     yield from _suites(spec, stage, wanted)
 
@@ -284,9 +256,9 @@ def _suites(spec: Spec, stage: Stage, wanted: Sequence[tuple[Cell, Route]]) -> I
             if suite.stage is stage and routes:
                 pools = [route.suites.get(Bench(stage, suite.gpus)) for route in routes]
                 ran = f"{sum(pool is not None for pool in pools):,} of {len(routes):,}"
-                names = _codes(pool.name for pool in pools if pool)
-                gpus = suite.gpus if stage.needs_gpu else _NONE
-                rows.append([_code(package.name), _code(suite.name), names, gpus, suite.shards, suite.minutes, ran])
+                names = codes(pool.name for pool in pools if pool)
+                gpus = suite.gpus if stage.needs_gpu else NONE
+                rows.append([code(package.name), code(suite.name), names, gpus, suite.shards, suite.minutes, ran])
     if rows:
         yield "After the smoke test, these suites test a variant:"
         heads = ["package", "suite", "pool", "GPUs", "shards", "minutes of a shard", "variants"]
@@ -299,12 +271,12 @@ def _imported_only(spec: Spec, stage: Stage) -> Iterator[str]:
     if names:
         are = "are" if len(names) > 1 else "is"
         yield (
-            f"{_codes(names)} {are} **{Proof.IMPORTED_ONLY}**: the spec declares no `smoke` test, so the stage proves "
+            f"{codes(names)} {are} **{Proof.IMPORTED_ONLY}**: the spec declares no `smoke` test, so the stage proves "
             f"no more than that {'they' if len(names) > 1 else 'it'} can be imported in the right version."
         )
     published = [package.name for package in spec.packages.values() if is_imported_only(spec, package, PUBLISH)]
     if names and published and stage in spec.publish.after:
-        yield f"Publishing {_codes(published)} waits for tests that prove no more than this."
+        yield f"Publishing {codes(published)} waits for tests that prove no more than this."
 
 
 def _of(parts: Iterable[tuple[Cell, Route]], isa: str, gpu: str = "") -> list[tuple[Cell, Route]]:
@@ -318,7 +290,7 @@ def _tester(stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
         return ""
     pools = dict.fromkeys(route.pools[stage].name for _, route in parts if stage in route.pools)
     missing = any(stage not in route.pools for _, route in parts)
-    return ", ".join([*map(_code, pools), *([_NONE] if missing else [])])
+    return ", ".join([*map(code, pools), *([NONE] if missing else [])])
 
 
 # What is left out.
@@ -334,7 +306,7 @@ def _left_out(plan: Plan) -> Iterator[str]:
         yield markdown_table(
             ["GPU", "branch", "instruction sets", "Python", "package", "why"],
             [
-                [_code(gpu), _code(branch), _codes(isas), python or "all", package or "all", markdown_text(reason)]
+                [code(gpu), code(branch), codes(isas), python or "all", package or "all", markdown_text(reason)]
                 for (gpu, branch, python, package, reason), isas in groups.items()
             ],
         )
@@ -343,9 +315,9 @@ def _left_out(plan: Plan) -> Iterator[str]:
     selected = spec.gpus
     others = [gpu for gpu in spec.hardware.gpus.values() if gpu.name not in selected]
     if others:
-        names = ", ".join(f"{_code(gpu.name)} ({gpu.summary})" for gpu in others)
+        names = ", ".join(f"{code(gpu.name)} ({gpu.summary})" for gpu in others)
         yield f"GPUs that are known and that the spec does not select: {names}."
     used = {cell.isa for cell in plan.judged.cells}
     unused = [isa for isa, row in spec.hardware.isas.items() if row.flags and isa not in used]
     if unused:
-        yield f"Instruction sets that are known and that nothing is built for: {_codes(unused)}."
+        yield f"Instruction sets that are known and that nothing is built for: {codes(unused)}."

@@ -12,7 +12,7 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.git import EntryKind
 
 MARK = "Compiled by ci-compile"
 """The mark in the first line of every compiled file, after the comment sign of its format."""
@@ -139,29 +140,34 @@ def is_ours(path: Path) -> bool:
 
 def obstacle(root: Path, path: str) -> str:
     """Why no file can be written at `path`, because of what is there or in a folder above; '' if one can."""
+    return obstacle_among(lambda one: _kind(f"{root}/{one}"), path)
+
+
+def obstacle_among(kind_at: Callable[[str], EntryKind], path: str) -> str:
+    """As `obstacle`, in a tree in which `kind_at` knows what is at a path."""
     folder, rest = "", path
     while "/" in rest:
         name, _, rest = rest.partition("/")
         folder = f"{folder}/{name}" if folder else name
-        mode = _mode(root, folder)
-        if stat.S_ISLNK(mode):
-            return f"its folder {folder} is a symbolic link, which ci-compile does not write through"
-        if mode and not stat.S_ISDIR(mode):
-            return f"its folder {folder} is a file"
-    mode = _mode(root, path)
-    if stat.S_ISLNK(mode):
-        return "is a symbolic link, which ci-compile does not write through"
-    if stat.S_ISDIR(mode):
-        return "is a directory"
-    return "is not a regular file" if mode and not stat.S_ISREG(mode) else ""
+        if (kind := kind_at(folder)) not in {EntryKind.NOTHING, EntryKind.FOLDER}:
+            return f"its folder {folder} is a {kind}{_through(kind)}"
+    kind = kind_at(path)
+    return "" if kind in {EntryKind.NOTHING, EntryKind.FILE} else f"is a {kind}{_through(kind)}"
 
 
-def _mode(root: Path, path: str) -> int:
-    """The type and permissions of what is at `path`; 0 for nothing."""
+def _through(kind: EntryKind) -> str:
+    return ", which ci-compile does not write through" if kind is EntryKind.LINK else ""
+
+
+def _kind(path: str) -> EntryKind:
     try:
-        return os.lstat(f"{root}/{path}").st_mode
+        mode = os.lstat(path).st_mode
     except OSError:
-        return 0
+        return EntryKind.NOTHING
+    return _KINDS.get(stat.S_IFMT(mode), EntryKind.OTHER)
+
+
+_KINDS = {stat.S_IFLNK: EntryKind.LINK, stat.S_IFDIR: EntryKind.FOLDER, stat.S_IFREG: EntryKind.FILE}
 
 
 # Comparing.

@@ -57,6 +57,11 @@ class Access:
         return urlsplit(self.api).hostname or self.api
 
     @property
+    def web_host(self) -> str:
+        """The host of its web pages and of git."""
+        return _web_host(self.api)
+
+    @property
     def owner(self) -> str:
         """The repository's owner: a person or an organisation."""
         return self.repository.partition("/")[0]

@@ -6,6 +6,7 @@ PyGithub's own retries are off: they sleep silently, repeat requests that may ha
 from __future__ import annotations
 
 import logging
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -87,6 +88,22 @@ class Client:
         what = f"find the App's installation for {self.access.repository}"
         installation = self.call(what, lambda: integration.get_repo_installation(owner, name).id)
         return app.get_installation_auth(installation)
+
+    def git_environment(self) -> dict[str, str]:
+        """The variables with which git on https uses a token of the App; {} for other credentials. Raises GitHubError.
+
+        The header is that of actions/checkout. It is passed in the environment, which other users cannot read.
+        """
+        if not isinstance(self.access.credential, AppKey):
+            return {}
+        auth = self.github.requester.auth
+        token = self.call("create a token of the App", lambda: str(auth.token) if auth else "")
+        basic = b64encode(f"x-access-token:{token}".encode()).decode()
+        return {
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"http.https://{self.access.web_host}/.extraHeader",
+            "GIT_CONFIG_VALUE_0": f"AUTHORIZATION: basic {basic}",
+        }
 
     @cached_property
     def repository(self) -> Repository:

@@ -58,7 +58,11 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU architecture: nvcc's name for it, the toolkits that support it, the systems that it comes with."""
+    """A GPU architecture: nvcc's name for it, the toolkits that support it, the systems that it comes with.
+
+    `driver` is the lowest driver that runs it, `last_driver` the last driver branch that does (0: still supported).
+    `tegra`: it is part of a system on a chip, such as Jetson's. `adds`: what it has that earlier ones lack, in words.
+    """
 
     name: str
     capability: Version
@@ -70,12 +74,18 @@ class Gpu:
     driver: int
     cudnn: bool
     systems: tuple[str, ...]
+    last_driver: int = 0
+    tegra: bool = False
+    adds: str = ""
 
     def runs_cubin_of(self, other: Gpu) -> bool:
         """Whether a cubin built for `other` runs on this GPU: same major capability, no lower minor one.
 
-        A build for `all` GPUs holds code for each. Source: CUDA C++ Programming Guide, binary compatibility.
+        Tegra GPUs run only code that was built for them, and no other GPU runs that code. A build for `all` GPUs
+        contains code for each GPU except Tegra. Source: CUDA C++ Programming Guide, binary compatibility.
         """
+        if self.tegra or other.tegra:
+            return self.name == other.name
         if other is ALL:
             return True
         return self.capability.major == other.capability.major and self.capability.minor >= other.capability.minor
@@ -120,13 +130,15 @@ class Isa:
     cpuinfo: tuple[str, ...]
     includes: tuple[str, ...]
     cpus: str
+    good_for: str = ""
+    not_for: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A Nix system: GitHub's runner labels for its architecture and `os`, its title in documents, its `baseline` ISA.
+    """A Nix system: GitHub's runner labels for its architecture and `os`, its title in documents.
 
-    `baseline` is the ISA that every CPU of the system runs.
+    `baseline` is the ISA that every CPU of the system runs, `undecided` the ISA for users who do not know their CPU.
     """
 
     name: str
@@ -134,6 +146,7 @@ class System:
     os: str
     title: str
     baseline: str
+    undecided: str
 
 
 Row = TypeVar("Row")

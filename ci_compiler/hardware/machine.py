@@ -167,6 +167,16 @@ def driver_number(version: str) -> int:
     return int(found[0]) if found else 0
 
 
+def driver_branch(version: int) -> int:
+    """The branch of the major version of a driver: 581 (Windows and WSL) belongs to branch 580."""
+    return version - version % 5
+
+
+def too_new_driver(gpu: Gpu | None) -> int:
+    """The lowest driver (major version) that no longer runs `gpu`; 0 if there is none."""
+    return driver_branch(gpu.last_driver) + 5 if gpu and gpu.last_driver else 0
+
+
 def lowest_driver(toolkit: Toolkit, gpu: Gpu | None = None) -> int:
     """The lowest driver (major version) for `toolkit`, and for `gpu` if given."""
     return max(toolkit.lowest_driver, gpu.driver if gpu else 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -67,10 +68,14 @@ class _Names:
 
     def as_data(self) -> dict[str, Any]:
         """The table as the finder page reads it."""
+        rows: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+        for pattern, name in self.patterns:
+            rows[name][1].append(pattern.pattern)
+        for key, name in self.exact.items():
+            rows[name][0].append(key)
         return {
             "noise": [pattern.pattern for pattern in self.noise],
-            "exact": dict(self.exact),
-            "patterns": [[pattern.pattern, name] for pattern, name in self.patterns],
+            "rows": [[name, *row] for name, row in rows.items()],
             "shown": list(self.shown),
         }
 

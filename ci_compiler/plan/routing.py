@@ -7,7 +7,7 @@ machines before few, few instruction sets before many, then the order in the spe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -16,7 +16,7 @@ from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.suites import Bench, benches
-from ci_compiler.spec.model import Pool, RunsOn, Spec
+from ci_compiler.spec.model import Pool, RecipeKind, RunsOn, Spec
 from ci_compiler.stages import BUILD, Axis, Stage, TestPolicy, stages
 
 Neighbour = tuple[str, str]
@@ -52,7 +52,8 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple
     routes = tuple(map(router.route, cells))
     distinct = tuple({id(route): route for route in routes}.values())
     lacks, unused = router.lacks.values(), _unused_pools(spec, distinct)
-    return routes, (*lacks, *_stealing_pools(spec), *unused, *_without_a_cache(spec, distinct))
+    full = _overfull_builders(spec, zip(cells, routes, strict=True))
+    return routes, (*lacks, *_stealing_pools(spec), *unused, *full, *_without_a_cache(spec, distinct))
 
 
 class _Router:
@@ -219,6 +220,28 @@ def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]
             )
             yield spec.finding(("runners", other.name), Code.NO_CACHE, message, key=True)
             return
+
+
+def _overfull_builders(spec: Spec, routed: Iterable[tuple[Cell, Route]]) -> Iterator[Finding]:
+    """A warning for each package whose compilers take more memory than a pool has that builds it."""
+    building = (
+        (variant.package, route.pools[BUILD])
+        for cell, route in routed
+        if BUILD in route.pools
+        for variant in cell.variants
+        if spec.packages[variant.package].kind_of(variant.name) is not RecipeKind.OWN
+    )
+    for name, pool in {(name, pool.name): (name, pool) for name, pool in building}.values():
+        package = spec.packages[name]
+        compilers = min(package.jobs, pool.cores)
+        needed = compilers * package.memory_per_job
+        if needed > pool.memory:
+            message = (
+                f"{compilers} compilers of {name} take {needed} GB of memory ({package.memory_per_job} GB each), and "
+                f"{pool.name} has {pool.memory}; give {name} `jobs: {max(1, pool.memory // package.memory_per_job)}`, "
+                f"or {pool.name} machines with {needed} GB"
+            )
+            yield spec.finding(("packages", name, "jobs"), Code.JOBS_EXCEED_MEMORY, message)
 
 
 def _unused_pools(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:

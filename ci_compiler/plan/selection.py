@@ -37,12 +37,16 @@ class GitHubEvent(NamedTuple):
 
 
 class RunSelection(NamedTuple):
-    """What a run builds: the names of variants, their cells with routes, and the variants that need a dispatch."""
+    """What a run builds: the names of variants, and their cells with routes.
+
+    `left` are the variants that need a dispatch on `ref`, the branch that a pull request comes from ('': from a fork).
+    """
 
     branch: str
     variants: tuple[str, ...]
     cells: tuple[tuple[Cell, Route], ...]
     left: tuple[str, ...] = ()
+    ref: str = ""
 
     @property
     def suffixes(self) -> list[str]:
@@ -91,7 +95,15 @@ def of_pull_request(plan: Plan, event: GitHubEvent, affected: Affected) -> RunSe
     cells = tuple(part for shard in plan.shards if shard.branch == branch for part in shard.cells)
     whole = _choice(branch, cells, wanted)
     chosen = _choice(branch, within_limit(whole.cells, most_cells(plan)), wanted)
-    return chosen._replace(left=tuple(name for name in whole.variants if name not in set(chosen.variants)))
+    left = tuple(name for name in whole.variants if name not in set(chosen.variants))
+    return chosen._replace(left=left, ref=_own_head(request))
+
+
+def _own_head(request: Mapping[str, Any]) -> str:
+    """The branch of this repository that a pull request comes from; '' for a fork's request, which builds nothing."""
+    head, base = request.get("head") or {}, request["base"]
+    own = (head.get("repo") or {}).get("full_name") == (base.get("repo") or {}).get("full_name")
+    return str(head.get("ref", "")) if own else ""
 
 
 def most_cells(plan: Plan) -> int:

@@ -17,8 +17,8 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sources import rebuilt_packages
 from ci_compiler.recipes.identifiers import mentions
-from ci_compiler.recipes.template import paths
 from ci_compiler.spec.build import bundled_spec, parse_spec
+from ci_compiler.spec.carried import template_paths
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import RECIPES, recipe_name, recipe_path
@@ -44,7 +44,7 @@ def affected(git: Git, *, base: str, head: str, spec_path: str, spec: Spec, bran
     changed = git.changed(base, head)
     if spec.backend.has_recipes:
         reasons = dict(_by_shared(spec, cells, changed))
-        if changed.keys() & {spec_path, *paths(spec)}:
+        if changed.keys() & {spec_path, *template_paths(spec)}:
             reasons |= _by_spec(git, base, head, spec_path, spec, judged, branch)
         found = changed_recipes(git, changed, head=head, reasons=reasons, shared=read_by_recipes(spec))
     else:
@@ -139,7 +139,7 @@ def _by_spec(git: Git, base: str, head: str, spec_path: str, spec: Spec, judged:
 
 def _templates(git: Git, commit: str, spec: Spec) -> dict[str, str]:
     """The texts of the spec's templates at `commit`, by path; those that it has."""
-    tree = git.tree(commit, *paths(spec)) if paths(spec) else {}
+    tree = git.tree(commit, *template_paths(spec)) if template_paths(spec) else {}
     return {
         path: data.decode(errors="replace") for path, data in zip(tree, git.blobs(list(tree.values())), strict=True)
     }

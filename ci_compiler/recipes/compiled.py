@@ -17,9 +17,10 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.capabilities import sets_capabilities
-from ci_compiler.recipes.subject import Subject, fetch
+from ci_compiler.recipes.subject import Subject, fetch, switched_off
 from ci_compiler.recipes.work_arounds import Piece
 from ci_compiler.spec.placeholders import fill
+from ci_compiler.spec.presets import handed_on
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
 
 ARCHIVE = "https://github.com/{repository}/archive/{rev}.tar.gz"
@@ -27,6 +28,11 @@ NIXPKGS = "NixOS/nixpkgs"
 
 _CAPABILITY = "gpuArchSM"
 """The name that a recipe gives to the capability."""
+
+_JOBS = """\
+# The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
+: $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))"""
+"""Shell code after `MAX_JOBS` is set. nixpkgs' setup script sets NIX_BUILD_CORES to 1 or more."""
 
 _PACKAGE = re.compile(r"@(pkgs(?:\.[A-Za-z_][A-Za-z0-9_'-]*)+)@")
 """A text that stands for a package of nixpkgs."""
@@ -194,9 +200,8 @@ def _attributes(subject: Subject) -> dict[str, str]:
     if override.build_flags:
         made["ninjaFlags"] = nix.words([fill(flag, values) for flag in override.build_flags])
     made |= {nix.name(key): _value(subject, item) for key, item in override.attributes.items()}
-    for key, packages in override.inputs.items():
-        items = nix.listed([f"pkgs.{fill(package, values)}" for package in packages])
-        made[nix.name(key)] = f"(old.{nix.name(key)} or [ ]) ++ {items}"
+    for key, items in _inputs(subject).items():
+        made[nix.name(key)] = f"(old.{nix.name(key)} or [ ]) ++ {nix.listed(items)}"
     flags = [*(flag for piece in subject.pieces for flag in piece.cmake), *override.cmake_flags]
     if flags:
         made["cmakeFlags"] = f"(old.cmakeFlags or [ ]) ++ {nix.words([fill(flag, values) for flag in flags])}"
@@ -210,11 +215,27 @@ def _attributes(subject: Subject) -> dict[str, str]:
     return made
 
 
+def _inputs(subject: Subject) -> dict[str, list[str]]:
+    """The packages that the recipe adds to the inputs, Nix expressions by attribute."""
+    added = {
+        key: [f"pkgs.{fill(package, subject.values)}" for package in packages]
+        for key, packages in subject.override.inputs.items()
+    }
+    scope = "" if subject.package.at == "leaf" else "pfinal."
+    needed = [subject.spec.packages[need] for need in subject.package.needs if subject.package.set == "python"]
+    if outputs := [f"{scope}{nix.name(one.attribute)}.{handed_on(one)}" for one in needed if handed_on(one)]:
+        key = "propagatedBuildInputs"
+        added[key] = [*outputs, *added.get(key, ())]
+    return added
+
+
 def _pre_configure(subject: Subject) -> Iterator[str]:
     yield 'export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"'
     yield 'export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"'
     for key, value in subject.override.environment.items():
         yield nix.escape_lines(f"export {key}={shlex.quote(fill(str(value), subject.values))}")
+    if "MAX_JOBS" in subject.override.environment:
+        yield _JOBS
     for piece in subject.pieces:
         exports = [f"export {key}={fill(value, subject.values)}" for key, value in piece.exports.items()]
         if exports or piece.pre_configure:
@@ -257,3 +278,5 @@ def _long_description(subject: Subject) -> Iterator[str]:
         driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)
         yield f"- CUDA {subject.cell.cuda}, NVIDIA driver {driver} or newer"
     yield f"- CPU: {subject.isa.cpus}"
+    for off in switched_off(subject.spec, subject.cell, subject.package.name):
+        yield f"- Without {off}"

@@ -20,7 +20,7 @@ NO_TEMPLATES: Mapping[str, str] = {}
 def recipes(spec: Spec, judged: Judged, branch: str, templates: Mapping[str, str] = NO_TEMPLATES) -> dict[str, str]:
     """The recipes of `branch` that are written, by path from the repository's root, and their `.gitattributes`.
 
-    `templates` are the texts of the spec's templates, by path (`template.paths`). Recipes of the repository's own are
+    `templates` are the texts of the spec's templates, by path (`template_paths`). Recipes of the repository's own are
     left out. Raises InputError for a template that is missing, or a placeholder that is unknown.
     """
     if not spec.backend.has_recipes:

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ci_compiler.hardware import CPU, Gpu, Isa, Toolkit
+from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.capabilities import capabilities_of
 from ci_compiler.recipes.work_arounds import Piece, Traits, pieces_of
-from ci_compiler.spec.model import Branch, Package, Source, Spec
+from ci_compiler.spec.model import Branch, Package, RecipeKind, Source, Spec
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.presets import Override
+from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import cuda_tag, python_tag, variant_name
 
 
@@ -64,44 +66,8 @@ def subject_of(spec: Spec, cell: Cell, variant: Variant) -> Subject:
     branch, package = spec.branches[cell.branch], spec.packages[variant.package]
     pin = branch.pin(cell.cuda)
     gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
-    isa, toolkit = spec.hardware.isa(cell.isa), spec.hardware.toolkit(cell.cuda) if cell.cuda else None
+    toolkit = spec.hardware.toolkit(cell.cuda) if cell.cuda else None
     capabilities = capabilities_of(spec.hardware, cell)
-    version = branch.versions[package.name]
-    values = {
-        "name": variant.name,
-        "package": package.name,
-        "attribute": package.attribute,
-        "title": package.title,
-        "version": version,
-        "nix-version": nix.string(version),
-        "pname": variant_name(pin.pnames.get(package.name, package.name), cell.suffix),
-        "branch": branch.name,
-        "python": cell.python,
-        "python-tag": python_tag(cell.python),
-        "cuda": cell.cuda,
-        "cuda-tag": cuda_tag(cell.cuda) if cell.cuda else "",
-        "cuda-packages": toolkit.attribute if toolkit else "",
-        "gpu": cell.gpu,
-        "sm": ";".join(one.replace(".", "") for one in capabilities),
-        "capability": ";".join(capabilities),
-        "isa": isa.name,
-        "flags": " ".join(isa.flags),
-        "system": cell.system,
-        "jobs": str(package.jobs),
-        "nixpkgs": pin.nixpkgs,
-        "nixpkgs-hash": pin.nixpkgs_hash,
-    }
-    if source := pin.sources.get(package.name):
-        values["source"] = fetch(source, fetcher="final", tag=source.tag.replace(version, "${version}"))
-    traits = Traits(
-        package=package.name,
-        preset=package.preset,
-        isa=cell.isa,
-        cuda=gpu is not None,
-        cudnn=gpu is None or gpu.cudnn,
-        source=source is not None,
-        work_arounds=pin.work_arounds,
-    )
     return Subject(
         spec=spec,
         branch=branch,
@@ -110,13 +76,62 @@ def subject_of(spec: Spec, cell: Cell, variant: Variant) -> Subject:
         cell=cell,
         variant=variant,
         gpu=gpu,
-        isa=isa,
+        isa=spec.hardware.isa(cell.isa),
         toolkit=toolkit,
         capabilities=capabilities,
-        values=values,
+        values=_values(spec, cell, variant, pin, toolkit, capabilities),
         override=package.overrides["gpu" if gpu else "cpu"],
-        pieces=pieces_of(traits, spec.work_arounds),
+        pieces=_pieces(spec, cell, package),
     )
+
+
+def _values(
+    spec: Spec, cell: Cell, variant: Variant, pin: Pin, toolkit: Toolkit | None, capabilities: tuple[str, ...]
+) -> dict[str, str]:
+    """The values of the placeholders in the recipe of `variant`, and of those in pieces of recipes."""
+    package = spec.packages[variant.package]
+    values = variant_values(spec, cell.branch, package.name, variant.name, cell) | {
+        "attribute": package.attribute,
+        "title": package.title,
+        "pname": variant_name(pin.pnames.get(package.name, package.name), cell.suffix),
+        "python-tag": python_tag(cell.python),
+        "cuda-tag": cuda_tag(cell.cuda) if cell.cuda else "",
+        "cuda-packages": toolkit.attribute if toolkit else "",
+        "sm": ";".join(one.replace(".", "") for one in capabilities),
+        "capability": ";".join(capabilities),
+        "nixpkgs": pin.nixpkgs,
+        "nixpkgs-hash": pin.nixpkgs_hash,
+    }
+    values["nix-version"] = nix.string(values["version"])
+    if source := pin.sources.get(package.name):
+        tag = source.tag.replace(values["version"], "${version}")
+        values["source"] = fetch(source, fetcher="final", tag=tag)
+    return values
+
+
+def _pieces(spec: Spec, cell: Cell, package: Package) -> tuple[Piece, ...]:
+    pin = spec.branches[cell.branch].pin(cell.cuda)
+    traits = Traits(
+        package=package.name,
+        preset=package.preset,
+        isa=cell.isa,
+        cuda=cell.gpu != CPU,
+        cudnn=cell.gpu == CPU or spec.hardware.gpu(cell.gpu).cudnn,
+        source=package.name in pin.sources,
+        work_arounds=pin.work_arounds,
+    )
+    return pieces_of(traits, spec.work_arounds)
+
+
+def switched_off(spec: Spec, cell: Cell, package: str) -> tuple[str, ...]:
+    """What the compiled recipes of `package` and of all that it needs switch off in `cell`, with the consequences."""
+    found = [
+        piece.without
+        for name in (*needs_of(spec, package), package)
+        if spec.packages[name].kind_of(variant_name(name, cell.suffix)) is RecipeKind.COMPILED and not cell.listed
+        for piece in _pieces(spec, cell, spec.packages[name])
+    ]
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def fetch(source: Source, *, fetcher: str, tag: str) -> str:

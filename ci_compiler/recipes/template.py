@@ -9,21 +9,16 @@ from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.drift import MARK
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.subject import Subject
-from ci_compiler.spec.model import RecipeKind, Spec
+from ci_compiler.spec.carried import template_paths
+from ci_compiler.spec.model import Spec
 from ci_compiler.spec.placeholders import fill, unknown
-
-
-def paths(spec: Spec) -> tuple[str, ...]:
-    """The paths of the spec's templates, from the repository's root."""
-    using = (package for package in spec.packages.values() if package.may_be(RecipeKind.TEMPLATE))
-    return tuple(dict.fromkeys(package.template for package in using))
 
 
 def check(spec: Spec, templates: Mapping[str, str]) -> None:
     """Raises InputError for each template that is missing and each placeholder that is unknown."""
     findings = []
     for package in spec.packages.values():
-        if package.template not in templates and package.template in paths(spec):
+        if package.template not in templates and package.template in template_paths(spec):
             message = f"no file {package.template} here; it is the template of {package.name}'s recipes"
             findings.append(spec.finding(("packages", package.name, "template"), Code.TEMPLATE_MISSING, message))
     findings += [finding for path, text in templates.items() for finding in _unknown(path, text)]

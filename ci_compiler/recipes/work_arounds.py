@@ -29,7 +29,10 @@ class Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A piece of a recipe. `overlay`, `post_patch` and `pre_configure` are texts; '' for none."""
+    """A piece of a recipe. `overlay`, `post_patch` and `pre_configure` are texts; '' for none.
+
+    `without`: what it switches off, with the consequence; '' for nothing.
+    """
 
     name: str
     why: str
@@ -40,6 +43,7 @@ class Piece:
     post_patch: str = ""
     pre_configure: str = ""
     pre_build: tuple[str, ...] = ()
+    without: str = ""
 
     @property
     def is_work_around(self) -> bool:
@@ -109,6 +113,7 @@ def _piece(name: str, row: Mapping[str, Any]) -> Piece:
         post_patch=_text(row, "post-patch"),
         pre_configure=_text(row, "pre-configure"),
         pre_build=tuple(row.get("pre-build", ())),
+        without=row.get("without", ""),
     )
 
 

@@ -153,9 +153,12 @@ def _recipe_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str
         yield f"work-around {one.name} of {name}", json.dumps(asdict(one)) if used else ""
 
 
-def diff(before: Plan, after: Plan) -> PlanDifference:
-    """What changes from `before` to `after`."""
-    old, new = ({(one.cell.branch, one.variant.name): one for one in built_variants(plan)} for plan in (before, after))
+def diff(before: Plan, after: Plan, branch: str = "") -> PlanDifference:
+    """What changes from `before` to `after`, of the variants of `branch` alone if it is given."""
+    old, new = (
+        {(one.cell.branch, one.variant.name): one for one in built_variants(plan) if branch in {"", one.cell.branch}}
+        for plan in (before, after)
+    )
     both = [key for key in new if key in old]
     reasons = {key: reason for key in both if (reason := _reasons(before, after, old[key], new[key]))}
     built = {key for key in new if key not in old} | set(reasons)
@@ -175,7 +178,7 @@ def diff(before: Plan, after: Plan) -> PlanDifference:
         resharded={names: tuple(variants) for names, variants in resharded.items()},
         warnings_new=tuple(text for text in warns if text not in warned),
         warnings_gone=tuple(text for text in warned if text not in warns),
-        settings=tuple(_settings((), *(with_defaults(plan.spec.document.value) for plan in (before, after)))),
+        settings=tuple(settings(*(with_defaults(plan.spec.document.value) for plan in (before, after)))),
         costs=tuple(
             Cost(
                 pool=pool.name,
@@ -287,12 +290,12 @@ def _value(standing: BuiltVariant, axes: Sequence[str]) -> str:
 # Values of the spec.
 
 
-def _settings(path: tuple[str, ...], before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
-    """The values that differ: dotted path, before, after; '' for a side that lacks the value."""
+def settings(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str, str]]:
+    """The values of two documents that differ: dotted path, before, after; '' for a side that lacks the value."""
     one, other = ({} if side is None else side for side in (before, after))
     if isinstance(one, dict) and isinstance(other, dict):
         for key in dict.fromkeys((*one, *other)):
-            yield from _settings((*path, key), one.get(key, _ABSENT), other.get(key, _ABSENT))
+            yield from settings(one.get(key, _ABSENT), other.get(key, _ABSENT), (*path, key))
     elif one != other:
         yield ".".join(path), _said(one), _said(other)
 

@@ -72,16 +72,18 @@ class PullRequest:
 class Forecast:
     """A forecast; times are in seconds. `schedule` is the schedule of `jobs` in GitHub's order.
 
-    `measured`: variants whose build is recorded. `better_end`: the end with the jobs in `better_order`. `longest_end`:
-    the end with a scheduler that starts the longest job first. `overdue`: queued jobs that GitHub cancels if all shards
-    are dispatched at once; in `waves` there are none. `shards`: the duration of a run of each shard alone.
-    `capabilities`: the variants whose recipes set `config.cudaCapabilities`, by GPU; their builds also build the CUDA
-    libraries that they are linked with, which the times leave out. `alone_seconds`, `alone_end`: the work and the end
-    if each package built all packages that it needs itself.
+    `measured`: variants whose build is recorded. `memory`: the most memory of a recorded build in bytes, by
+    package. `better_end`: the end with the jobs in `better_order`. `longest_end`: the end with a scheduler that
+    starts the longest job first. `overdue`: queued jobs that GitHub cancels if all shards are dispatched at once;
+    in `waves` there are none. `shards`: the duration of a run of each shard alone. `capabilities`: the variants
+    whose recipes set `config.cudaCapabilities`, by GPU; their builds also build the CUDA libraries that they are
+    linked with, which the times leave out. `alone_seconds`, `alone_end`: the work and the end if each package built
+    all packages that it needs itself.
     """
 
     variants: int
     measured: int
+    memory: Mapping[str, int]
     jobs: tuple[PlannedJob, ...]
     schedule: Timeline
     bound: LowerBound
@@ -124,6 +126,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
     return Forecast(
         variants=sum(len(shard.variants) for shard in plan.shards),
         measured=sum((job.cell.branch, job.variant.name) in history.seconds for job in jobs if job.stage is BUILD),
+        memory=_memory(jobs, history),
         jobs=jobs,
         schedule=schedule,
         bound=bound,
@@ -172,6 +175,16 @@ def pool_table(found: Forecast) -> tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 # Parts of the forecast.
+
+
+def _memory(jobs: Iterable[PlannedJob], history: History) -> dict[str, int]:
+    """The most memory of a recorded build of each package, in bytes."""
+    found: dict[str, int] = {}
+    for job in jobs:
+        used = history.memory.get((job.cell.branch, job.variant.name), 0) if job.stage is BUILD else 0
+        if used > found.get(job.variant.package, 0):
+            found[job.variant.package] = used
+    return found
 
 
 def _pools(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline, bound: LowerBound) -> Iterator[PoolForecast]:

@@ -1,4 +1,4 @@
-"""The durations of recorded builds, read from their manifests."""
+"""The durations and the memory of recorded builds, read from their manifests."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ NAME = PurePosixPath(MANIFEST).name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The median duration of builds in seconds, by branch and variant name, and the number of manifests."""
+    """The median duration of builds in seconds, and the most memory in bytes, by branch and variant name.
+
+    `manifests` is the number of manifests.
+    """
 
     seconds: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    memory: Mapping[tuple[str, str], int] = field(default_factory=dict)
     manifests: int = 0
 
 
@@ -32,11 +36,14 @@ def read_history(folder: Path) -> History:
     if not folder.is_dir():
         raise wrong(folder, Code.HISTORY_MISSING, "no such folder")
     found: dict[tuple[str, str], list[float]] = {}
+    memory: dict[tuple[str, str], int] = {}
     findings: list[Finding] = []
     paths = list(_manifests(folder))
     for path in paths:
         try:
-            branch, name, seconds = _read(path)
+            branch, name, seconds, used = _read(path)
+            if used:
+                memory[branch, name] = max(used, memory.get((branch, name), 0))
             if seconds is not None:
                 found.setdefault((branch, name), []).append(seconds)
         except InputError as error:
@@ -46,7 +53,8 @@ def read_history(folder: Path) -> History:
         findings += wrong(folder, Code.HISTORY_EMPTY, message).findings
     if findings:
         raise InputError(findings)
-    return History(seconds={key: round(median(times)) for key, times in sorted(found.items())}, manifests=len(paths))
+    medians = {key: round(median(times)) for key, times in sorted(found.items())}
+    return History(seconds=medians, memory=dict(sorted(memory.items())), manifests=len(paths))
 
 
 def _manifests(folder: Path) -> Iterator[Path]:
@@ -56,8 +64,11 @@ def _manifests(folder: Path) -> Iterator[Path]:
             yield Path(parent, NAME)
 
 
-def _read(path: Path) -> tuple[str, str, float | None]:
-    """The branch, the name and the seconds of a build (None if the store already had it). Raises InputError."""
+def _read(path: Path) -> tuple[str, str, float | None, int]:
+    """The branch, the name, the seconds (None if the store already had it) and the memory (0: unknown) of a build.
+
+    Raises InputError.
+    """
     try:
         content: Any = json.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -74,7 +85,10 @@ def _read(path: Path) -> tuple[str, str, float | None]:
             raise _broken(path, f"not the manifest of a build: {key!r} is not text")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
         raise _broken(path, "not the manifest of a build: 'seconds' is not a number of seconds")
-    return str(branch), str(name), None if content.get("built") is False else float(seconds)
+    memory = content.get("memory", 0)
+    if type(memory) is not int or memory < 0:
+        raise _broken(path, "not the manifest of a build: 'memory' is not a number of bytes")
+    return str(branch), str(name), None if content.get("built") is False else float(seconds), memory
 
 
 def _broken(path: Path, message: str, line: int = 0, column: int = 0) -> InputError:

@@ -1,8 +1,9 @@
 """The variants of one package, ranked, and which of them a machine can run.
 
-A variant fits if its system is the machine's, the CPU runs its ISA, a GPU of the machine runs its cubin and the driver
-runs its toolkit. Variants that fit are ranked by these criteria, in this order: a GPU variant before a CPU-only one,
-the GPU's own architecture before a compatible one, the newest CUDA, the ISA that suits the workload, the newest Python.
+A variant fits if its system is the machine's, the CPU runs its ISA, a GPU of the machine runs its cubin, and the driver
+runs its toolkit and that GPU. Variants that fit are ranked by these criteria, in this order: a GPU variant before a
+CPU-only one, the GPU's own architecture before a compatible one, the newest CUDA, the ISA that suits the workload, the
+newest Python.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ci_compiler.hardware import CPU, Gpu, Hardware
-from ci_compiler.hardware.machine import lowest_driver
+from ci_compiler.hardware.machine import lowest_driver, too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.spec.model import Spec
@@ -107,6 +108,13 @@ def fits(hardware: Hardware, profile: Profile, one: Cell | Offer) -> bool:
     """Whether the machine runs `one` with a driver that is new enough."""
     cpu = one.system == profile.system and one.isa in profile.isas
     return cpu and (one.gpu == CPU or runs_cubin(hardware, profile, one.gpu))
+
+
+def runs_with(profile: Profile, offer: Offer, driver: int) -> bool:
+    """Whether `driver` (0: not known) runs `offer`, which fits the machine otherwise."""
+    if not driver or offer.gpu == CPU:
+        return True
+    return offer.driver <= driver < (too_new_driver(profile.gpu) or driver + 1)
 
 
 def runs_cubin(hardware: Hardware, profile: Profile, gpu: str) -> bool:

@@ -63,6 +63,8 @@ def unserved_gpu(hardware: Hardware, profile: Profile, wanted: Iterable[Offer], 
     """Why no GPU variant among `wanted` fits; `needed` is the lowest driver with which one does, 0 for none."""
     if needed:
         return say("gpu-driver", needed=needed)
+    if profile.gpu and profile.gpu.tegra and profile.gpu.name not in {offer.gpu for offer in wanted}:
+        return say("gpu-tegra")
     if profile.gpu is None:
         return say("gpu-unknown")
     run = [offer for offer in wanted if runs_cubin(hardware, profile, offer.gpu)]
@@ -76,6 +78,10 @@ def unserved_gpu(hardware: Hardware, profile: Profile, wanted: Iterable[Offer], 
 
 def unserved(hardware: Hardware, profile: Profile, wanted: Iterable[Offer]) -> str:
     """Why nothing among `wanted` fits, not even a CPU-only variant."""
+    system = hardware.systems.get(profile.system)
+    if system and system.os != "Linux" and not any(offer.system == system.name for offer in wanted):
+        linux = next(one for one in hardware.systems.values() if one.os == "Linux" and one.label == system.label)
+        return say("none-os", os=system.os, linux=linux.name)
     here = [offer for offer in wanted if offer.system == profile.system and offer.gpu == CPU]
     if not here:
         return say("none-system", host=profile.system)
@@ -88,7 +94,7 @@ def unserved(hardware: Hardware, profile: Profile, wanted: Iterable[Offer]) -> s
 def why(
     profile: Profile, wishes: Wishes, best: Offer, *, newest: bool, later: Offer | None, known: bool
 ) -> Iterator[str]:
-    """Why `best` is the best for the GPU, the branch and the driver.
+    """Why `best` is the best for the GPU, the branch and the driver; nothing on the driver if it is unknown.
 
     `newest`: its branch is the newest one. `later`: the best variant with any driver, if that is another one. `known`:
     the machine's driver is known.
@@ -103,8 +109,16 @@ def why(
         yield say("branch-driver", newer=later.cuda, needed=later.driver)
     else:
         yield say("branch-newest" if newest else "branch-serves")
-    if best.gpu != CPU:
-        yield say("driver-runs" if known else "driver-unknown")
+    if best.gpu != CPU and known:
+        yield say("driver-runs")
+
+
+def doubts(profile: Profile, best: Offer | None) -> tuple[str, ...]:
+    """What has to be checked before `best` is installed on a machine whose driver is unknown."""
+    if best is None or best.gpu == CPU:
+        return ()
+    last = profile.gpu.last_driver if profile.gpu else 0
+    return (say("driver-unknown-last", last=last) if last else say("driver-unknown"),)
 
 
 def why_isa(hardware: Hardware, profile: Profile, workload: Workload, best: str, wanted: str) -> str:

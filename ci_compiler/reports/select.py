@@ -12,13 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
-from ci_compiler.hardware import CPU
-from ci_compiler.hardware.machine import GpuDevice, Machine, driver_number
+from ci_compiler.hardware import CPU, Gpu
+from ci_compiler.hardware.machine import GpuDevice, Machine, driver_number, too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.recipes.subject import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
-from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, isa_order, offers
+from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, isa_order, offers, runs_with
 from ci_compiler.spec.model import Spec
 
 _AXES = ("python", "isa", "cuda", "branch", "gpu")
@@ -40,13 +41,17 @@ class Noted:
 class Step:
     """The answer from `driver` on, up to the driver of the next step. `best` None: nothing fits.
 
-    `nearest`: the variant with the lowest demands on the CPU, if nothing fits. `impossible`: no such machine exists.
+    `doubts`: what has to be checked, because the driver is unknown. `better`: better variants, which need another
+    driver. `nearest`: the variant with the lowest demands on the CPU, if nothing fits. `impossible`: no such machine
+    exists.
     """
 
     driver: int
     best: Offer | None
     problems: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    better: tuple[Noted, ...] = ()
     nearest: Offer | None = None
     impossible: bool = False
 
@@ -58,26 +63,26 @@ class Answer:
     steps: tuple[Step, ...]
     unknown: Step
 
-    def at(self, driver: int) -> tuple[Step, tuple[Step, ...]]:
-        """The answer with `driver` (0: not known), and the answers that need a newer driver."""
-        if not driver:
-            return self.unknown, ()
-        passed = sum(step.driver <= driver for step in self.steps)
-        return self.steps[passed - 1], self.steps[passed:]
+    def at(self, driver: int) -> Step:
+        """The answer with `driver` (0: not known)."""
+        return [step for step in self.steps if step.driver <= driver][-1] if driver else self.unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
     """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU, or the whole machine.
 
-    `runners_up` fit and differ from the best in one axis each. `better` do not fit; if nothing fits, they are the
-    nearest variants. `impossible`: no such machine exists.
+    `doubts` say what to check before `best` is installed, `without` what is switched off in it. `runners_up` fit
+    and differ from the best in one axis each. `better` do not fit; if nothing fits, they are the nearest variants.
+    `impossible`: no such machine exists.
     """
 
     best: Offer | None
     impossible: bool = False
     problems: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     runners_up: tuple[Noted, ...] = ()
     better: tuple[Noted, ...] = ()
     install: tuple[str, ...] = ()
@@ -89,6 +94,8 @@ class Recommendation:
             "impossible": self.impossible,
             "problems": list(self.problems),
             "why": list(self.why),
+            "doubts": list(self.doubts),
+            "without": list(self.without),
             "runners_up": [asdict(one.offer) | {"note": one.note} for one in self.runners_up],
             "better": [asdict(one.offer) | {"note": one.note} for one in self.better],
             "install": list(self.install),
@@ -103,11 +110,11 @@ def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) 
     driver = driver_number(device.driver) if device else 0
     profile = Profile(system=machine.system, isas=machine.isas, gpu=gpu, has_gpu=device is not None)
     finder = Finder(spec, cells, wishes.package)
-    step, later = finder.answer(profile, wishes).at(driver)
-    anywhere, _ = finder.answer(profile, replace(wishes, branch="", python="", cuda="")).at(driver)
+    step = finder.answer(profile, wishes).at(driver)
+    anywhere = finder.answer(profile, replace(wishes, branch="", python="", cuda="")).at(driver)
     best, facts = step.best, _facts(device, driver, wishes)
     several = [reasons.say("strongest")] if best and len({one.sm for one in machine.gpus}) > 1 else []
-    fitting = [one for one in finder.fitting(profile, wishes.workload) if not driver or one.driver <= driver]
+    fitting = [one for one in finder.fitting(profile, wishes.workload) if runs_with(profile, one, driver)]
     runners_up = finder.alternatives(filter(wishes.allow, fitting))[best] if best else ()
 
     def filled(text: str, offer: Offer | None) -> str:
@@ -118,12 +125,18 @@ def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) 
         impossible=step.impossible,
         problems=tuple(filled(text, best) for text in step.problems),
         why=tuple(filled(text, best) for text in (*several, *step.why)),
+        doubts=tuple(filled(text, best) for text in step.doubts),
+        without=next((switched_off(spec, cell, wishes.package) for cell in cells if _is_of(cell, best)), ()),
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
-        better=_better(step, later, anywhere, wishes),
+        better=_better(step, anywhere, wishes),
         install=install(spec, shared_suffixes(cells), branch=best.branch, name=best.name, package=best.package)
         if best
         else (),
     )
+
+
+def _is_of(cell: Cell, offer: Offer | None) -> bool:
+    return offer is not None and cell.branch == offer.branch and offer.name in {one.name for one in cell.variants}
 
 
 def _facts(device: GpuDevice | None, driver: int, wishes: Wishes) -> dict[str, object]:
@@ -132,10 +145,9 @@ def _facts(device: GpuDevice | None, driver: int, wishes: Wishes) -> dict[str, o
     return gpu | {"package": wishes.package, "where": reasons.where(wishes)}
 
 
-def _better(step: Step, later: Iterable[Step], anywhere: Step, wishes: Wishes) -> tuple[Noted, ...]:
-    """Better variants with a newer driver or other wishes; if there are none, variants that need another CPU."""
-    newer = (one.best for one in later if one.best)
-    found = [Noted(offer=one, note=reasons.say("need-driver", **reasons.of_offer(one))) for one in newer]
+def _better(step: Step, anywhere: Step, wishes: Wishes) -> tuple[Noted, ...]:
+    """Better variants with another driver or other wishes; if there are none, variants that need another CPU."""
+    found = [replace(one, note=reasons.fill(one.note, reasons.of_offer(one.offer))) for one in step.better]
     if anywhere.best and anywhere.best != step.best:
         found.append(Noted(offer=anywhere.best, note=reasons.instead(wishes, anywhere.best)))
     if not found and step.nearest:
@@ -169,12 +181,16 @@ class Finder:
             return Answer(steps=(step,), unknown=step)
         fitting = [offer for offer in self.fitting(profile, wishes.workload) if wishes.allow(offer)]
         bests = list(_bests(fitting))
-        steps = tuple(
+        steps = [
             self._step(profile, wishes, driver, best, [later for _, later in bests[at:] if later])
             for at, (driver, best) in enumerate(bests, 1)
-        )
-        unknown = replace(steps[-1], why=tuple(self._why(profile, wishes, steps[-1].best, None, known=False)))
-        return Answer(steps=steps, unknown=unknown)
+        ]
+        best = steps[-1].best
+        why = self._why(profile, wishes, best, None, known=False)
+        unknown = replace(steps[-1], why=tuple(why), doubts=reasons.doubts(profile, best))
+        if profile.gpu and profile.gpu.last_driver and best and best.gpu != CPU:
+            steps.append(self._after_last_driver(profile, wishes, profile.gpu, best))
+        return Answer(steps=tuple(steps), unknown=unknown)
 
     def _step(self, profile: Profile, wishes: Wishes, driver: int, best: Offer | None, later: Sequence[Offer]) -> Step:
         """The answer with `best`; `later` are the best offers with newer drivers."""
@@ -189,7 +205,20 @@ class Finder:
             best=best,
             problems=tuple(problems),
             why=tuple(self._why(profile, wishes, best, later[-1] if later else None, known=True)),
+            better=tuple(Noted(offer=one, note=reasons.say("need-driver")) for one in later),
             nearest=None if best else self._nearest(profile, wishes.workload),
+        )
+
+    def _after_last_driver(self, profile: Profile, wishes: Wishes, gpu: Gpu, before: Offer) -> Step:
+        """The answer with a driver that no longer runs the GPU; `before` is the best with the last one that does."""
+        fitting = self.fitting(profile, wishes.workload)
+        best = next((one for one in fitting if one.gpu == CPU and wishes.allow(one)), None)
+        last = gpu.last_driver
+        step = self._step(profile, wishes, too_new_driver(gpu), best, ())
+        return replace(
+            step,
+            problems=(reasons.say("gpu-driver-ended", last=last), *step.problems[1:]),
+            better=(Noted(offer=before, note=reasons.say("need-older-driver", last=last)),),
         )
 
     def _why(

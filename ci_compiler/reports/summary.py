@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,10 @@ from typing import Any
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import Proof, is_imported_only
-from ci_compiler.plan.selection import RunSelection
+from ci_compiler.plan.selection import ALL, RunSelection
 from ci_compiler.plan.suites import Bench
 from ci_compiler.stages import BUILD, PUBLISH, Stage, stages, stages_that_test
-from ci_compiler.units import duration, markdown_table, markdown_text, size
+from ci_compiler.units import counted, duration, markdown_table, markdown_text, size
 from ci_compiler.variant import variant_name
 from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT
 
@@ -41,15 +42,16 @@ def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], re
 
 
 def left_to_dispatch(plan: Plan, choice: RunSelection) -> str:
-    """The variants that a pull request affects but does not build, with the command that starts each."""
-    commands = [
-        built.dispatch
-        for name in choice.left
-        for built in explain(plan, name).built
-        if built.cell.branch == choice.branch
-    ]
+    """The variants that a pull request affects but does not build, with one command per shard that builds its code."""
+    left = set(choice.left)
+    commands = []
+    for shard in plan.shards:
+        names = [name for name in shard.variants if shard.branch == choice.branch and name in left]
+        if names:
+            variant = names[0] if len(names) == 1 else ALL
+            commands.append(f"gh workflow run {shard.name}.yml --ref {shlex.quote(choice.ref)} -f variant={variant}")
     listed = "\n".join(commands)
-    count = f"{len(choice.left)} further variants are rebuilt by this change"
+    count = f"{counted(len(left), 'further variant')} {'is' if len(left) == 1 else 'are'} rebuilt by this change"
     return f"<details><summary>{count}; start them with</summary>\n\n```sh\n{listed}\n```\n\n</details>\n"
 
 

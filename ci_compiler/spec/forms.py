@@ -15,8 +15,8 @@ BranchName = Annotated[
     str,
     form(
         "branch-name",
-        title="a branch name (letters, digits, _ - . and single slashes)",
-        pattern=r"^(?!.*(\.\.|\.lock$|/\.|\.$|\./))[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9._-]+)*$",
+        title="a branch name that git and GitHub accept (letters, digits, _ - . and single slashes)",
+        pattern=r"^(?!(HEAD|[0-9a-f]{40})$|refs/)(?!.*(\.\.|\.lock(/|$)|/\.|\.$|\./))[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9._-]+)*$",
         maxLength=100,
     ),
 ]

@@ -60,6 +60,17 @@ class GpuRow:
     first_cuda: VersionNumber | None = key("First toolkit that builds for it.", default=None, published=False)
     last_cuda: VersionNumber | None = key("Last toolkit that builds for it.", default=None, published=False)
     driver: Driver | None = key("The lowest driver that runs it.", default=None, published=False)
+    last_driver: Driver | None = key(
+        "The last driver branch that runs it, such as 580; 0 if drivers still support it.",
+        default=None,
+        published=False,
+    )
+    adds: Text | None = key("What it has that earlier ones lack, for documents.", default=None, published=False)
+    tegra: bool | None = key(
+        "Whether it is a Tegra GPU, which runs only code that is built for it; false if not given.",
+        default=None,
+        published=False,
+    )
     cudnn: bool | None = key("Whether cuDNN supports it; true if not given.", default=None, published=False)
     systems: tuple[Word, ...] | None = key(
         "Nix systems of its hosts.", minItems=1, default=None, published=False, examples=[["x86_64-linux"]]
@@ -78,6 +89,8 @@ class IsaRow:
     )
     includes: IsaNames | None = key("ISAs that its CPUs also run.", default=None, published=False)
     cpus: Text | None = key("The CPUs that have it, in words.", default=None, published=False)
+    good_for: Text | None = key("What its builds are good for, for documents.", default=None, published=False)
+    not_for: Text | None = key("What its builds are not good for.", default=None, published=False)
 
 
 @declared("hardware")
@@ -220,6 +233,9 @@ def _wrong_gpus(rows: HardwareRows, hardware: Hardware) -> Iterator[Problem]:
         if gpu.last_cuda is not None and gpu.last_cuda < gpu.first_cuda:
             message = f"the last toolkit for {name}, {gpu.last_cuda}, is older than the first, {gpu.first_cuda}"
             yield Problem((*path, "last-cuda"), Code.WRONG_HARDWARE, message)
+        if 0 < gpu.last_driver < gpu.driver:
+            message = f"the last driver for {name}, {gpu.last_driver}, is older than the lowest, {gpu.driver}"
+            yield Problem((*path, "last-driver"), Code.WRONG_HARDWARE, message)
         for index, system in enumerate(gpu.systems):
             if system not in hardware.systems:
                 message = f"unknown system {system!r}{nearest(system, hardware.systems)}"

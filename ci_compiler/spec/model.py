@@ -23,6 +23,7 @@ from ci_compiler.spec.forms import (
     Minutes,
     Owner,
     PackageName,
+    PackageVersion,
     PoolName,
     ScaleSetName,
     Word,
@@ -31,6 +32,7 @@ from ci_compiler.spec.hardware import HardwareRows
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source, in_build_order
 from ci_compiler.spec.recipe_keys import WorkAround
+from ci_compiler.spec.triggers import PullRequest, Schedule, Sync
 from ci_compiler.stages import Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "Schedule",
     "Source",
     "Spec",
+    "Sync",
     "WorkAround",
     "in_build_order",
 ]
@@ -194,34 +197,6 @@ class Cache:
     )
 
 
-@declared()
-class PullRequest:
-    """What a pull request from a branch of this repository builds."""
-
-    cells: int = key(
-        "The most cells that it builds, as far as GitHub's limit of jobs in a run allows; if more are affected, it "
-        "builds a representative of every value of every axis.",
-        title="a number of cells from 0 to 64",
-        minimum=0,
-        maximum=64,
-        default=12,
-    )
-
-
-@declared()
-class Schedule:
-    """Scheduled builds, staggered over the shards."""
-
-    days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] = key(
-        "Days of the week; each shard starts at an hour and minute of its own.",
-        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
-        minItems=1,
-    )
-    build: Literal["all", "unpublished"] = key(
-        "`all` variants, or only those that are still `unpublished`.", default="unpublished"
-    )
-
-
 @declared(title="a ci-compiler spec (a mapping of keys)")
 class Spec:
     """One declaration of a fleet of hardware-specific packages: `.github/ci-matrix.yaml`. `ci-compile` turns it into
@@ -239,7 +214,8 @@ class Spec:
         default=backends()[0],
     )
     branches: Mapping[BranchName, Branch] = key(
-        "The git branches that carry recipes, each with the CUDA toolkit it builds with.",
+        "The git branches that carry recipes, each with the CUDA toolkit it builds with. The first is the repository's "
+        "default branch, on which the spec is edited.",
         minProperties=1,
         examples=[
             {
@@ -260,6 +236,12 @@ class Spec:
         "The repository's own work-arounds, which branches list by name as they do the bundled ones.",
         default={},
         examples=[{"no-tests": {"why": "The tests need a GPU.", "cmake": ["-DBUILD_TESTS=OFF"]}}],
+    )
+    releases: Mapping[PackageVersion, Mapping[str, PackageVersion]] = key(
+        "The releases of other packages that belong to a release of torch, by attribute, in addition to the bundled "
+        "table. A value of two numbers stands for all releases of that series.",
+        default={},
+        examples=[{"2.15.0": {"torchvision": "0.30.0", "torchaudio": "2.11"}}],
     )
     matrix: Matrix | None = key("The axes of every package that has none of its own.", default=None, published=False)
     pools: tuple[Pool, ...] = key(
@@ -300,6 +282,7 @@ class Spec:
     attest: bool = key("Whether a build's provenance is attested (actions/attest).", default=False)
     pull_request: PullRequest = key(default=PullRequest())
     schedule: Schedule | None = key(default=None, published=False)
+    sync: Sync | None = key(default=None, published=False)
     hosted: Label = key("GitHub-hosted machine for the checks that run no code of a variant.", default="ubuntu-24.04")
     toolkit: str = key(
         "What hosted jobs install to have `ci-compile`; the version that compiled, if not given.",

@@ -209,8 +209,8 @@ class Package(RecipeKeys):
         published=False,
     )
     jobs: int = key(
-        "Number of compilers that a build runs at a time (`MAX_JOBS`, ninja's -j): as many as the builders' memory "
-        "holds.",
+        "The most compilers that a build runs at a time. Compiled recipes run no more than Nix' `cores` on the builder "
+        "either, so their result does not depend on the builder.",
         title="a number of compile jobs",
         minimum=1,
         maximum=1024,
@@ -252,6 +252,9 @@ class Package(RecipeKeys):
     )
     disk: int = key("Disk that a build takes, in GB.", title="gigabytes", minimum=1, maximum=100000, default=10)
     memory: int = key("Memory that a build takes, in GB.", title="gigabytes", minimum=1, maximum=100000, default=8)
+    memory_per_job: int = key(
+        "Memory that one of its compilers takes, in GB.", title="gigabytes", minimum=1, maximum=1000, default=2
+    )
     command: Command | None = key(default=None, published=False)
     smoke: Smoke | None = key(default=None, published=False)
     suites: Mapping[SuiteName, Suite] = key(

@@ -78,6 +78,12 @@ def preset_of(name: str, attribute: str) -> str:
     return name or (attribute if attribute in presets() else BASE)
 
 
+def handed_on(package: Package) -> str:
+    """The output of `package` that a package which needs it propagates beside the one that nixpkgs takes; or ''."""
+    output: str = presets()[package.preset].get("hands-on", "")
+    return output
+
+
 def override_of(package: Package, kind: str) -> Override:
     """What the compiled recipes of `package` override in builds of `kind`: the presets' values, then its own."""
     base, preset = presets()[BASE], presets()[package.preset]

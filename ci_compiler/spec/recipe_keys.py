@@ -73,7 +73,7 @@ class RecipeKeys:
         examples=[["-DCMAKE_CUDA_ARCHITECTURES=@sm@"]],
     )
     build_flags: RecipeFlags = key(
-        "Flags of ninja (`ninjaFlags`), after -j with the compile jobs.",
+        "Flags of ninja (`ninjaFlags`), which runs as many jobs as Nix' `cores` and `jobs` allow.",
         convert=by_build,
         default={},
         published=False,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
+from ci_compiler.spec.alike import alike_findings
 from ci_compiler.spec.hardware import TOOLKIT, ToolkitRow, declaration
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec, in_build_order
@@ -35,7 +36,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
         *_check_listed(spec),
         *_check_pools(spec),
         *_check_publish(spec),
-        *_check_alike(spec),
+        *alike_findings(spec),
     ]
 
 
@@ -276,18 +277,6 @@ def _check_publish(spec: Spec) -> Iterator[Finding]:
         if spec.tests[stage] is TestPolicy.NEVER and ("publish", "after") in spec.document.values:
             message = f"publishing waits for {stage}, which `tests` switches off"
             yield spec.finding(("publish", "after", index), Code.TEST_NEVER_RUNS, message)
-
-
-def _check_alike(spec: Spec) -> Iterator[Finding]:
-    """Names that differ only in case, or in `/` and `-`: they would give two files the same name."""
-    for path, kind, names in (("packages", "package", spec.packages), ("branches", "branch", spec.branches)):
-        seen: dict[str, str] = {}
-        for name in names:
-            key = name.replace("/", "-").casefold()
-            if key in seen:
-                message = f"the {kind} {name!r} and {seen[key]!r} cannot be told apart in file names"
-                yield spec.finding((path, name), Code.DUPLICATE_NAME, message, key=True)
-            seen[key] = name
 
 
 def _known_branches(spec: Spec, path: Path_, names: Iterable[str], *, key: bool = False) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
-from ci_compiler.git import Git
+from ci_compiler.git import EntryKind, Git
 from ci_compiler.spec.build import bundled_spec, load_spec, parse_spec
 from ci_compiler.spec.load import LARGEST_FILE
 from ci_compiler.spec.model import Spec
@@ -51,7 +51,7 @@ def _spec_at(git: Git, commit: str, path: str, *, shown: str, required: bool) ->
         if required:
             raise wrong(shown, Code.SPEC_MISSING, "no such file at that revision")
         return bundled_spec()
-    if not entry.plain:
+    if entry.kind is not EntryKind.FILE:
         raise wrong(shown, Code.SPEC_UNREADABLE, "is no plain file at that revision; a spec is a YAML file")
     if entry.size > LARGEST_FILE:
         raise wrong(shown, Code.SPEC_TOO_LARGE, f"larger than {LARGEST_FILE:,} bytes, which no spec is")

@@ -1,22 +1,23 @@
 """Brings every branch up to date with its recipes, the workflows, the documents and the spec, in one commit each.
 
 The whole plan is made before anything is written. Commits are made with an index of their own; then all branches are
-moved in one transaction, so that a run that is killed leaves each branch where it was. Checkouts, their indexes and
-uncommitted work are never touched.
+moved in one transaction, so that a run that is killed leaves each branch where it was, or is finished by the next one.
+Checkouts, their indexes and uncommitted work are never touched.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
-from ci_compiler.files.drift import FLOX, GITHUB, Territory, marked
-from ci_compiler.git import Git
+from ci_compiler.files.drift import FLOX, GITHUB, Territory, marked, obstacle_among
+from ci_compiler.git import EntryKind, Git
 from ci_compiler.spec.model import Spec
+
+WRITTEN = "Written by `ci-compile sync`; the spec says why."
+"""The line by which the commits of a sync are recognised."""
 
 
 class BranchPlan(NamedTuple):
@@ -36,17 +37,17 @@ class BranchPlan(NamedTuple):
 def plan_branch(
     git: Git, branch: str, parent: str, files: Mapping[str, str], recipes: Territory, *, adopt: bool
 ) -> BranchPlan:
-    """What `branch` at `parent` lacks of `files`. Raises InputError if a file that was not compiled is in the way.
+    """What `branch` at `parent` lacks of `files`. Raises InputError if something that was not compiled is in the way.
 
     `recipes` is the folder of the branch's recipes. `adopt` takes over recipes that are in the way; any other such file
-    remains an error.
+    remains an error, and so does a link, a folder or a submodule.
     """
     territories = (GITHUB, recipes)
     folders = {territory.folder.split("/")[0] for territory in territories}
-    elsewhere = {path for path in files if path.split("/")[0] not in folders}
-    tree = git.tree(parent, *sorted(folders | elsewhere))
-    watched = [path for path in tree if path in files or any(one.may_hold(path) for one in territories)]
-    texts = dict(zip(watched, git.blobs([tree[path] for path in watched]), strict=True))
+    entries = git.entries(parent, *sorted(folders | {path.split("/")[0] for path in files}))
+    plain = {path: one.name for path, one in entries.items() if one.kind is EntryKind.FILE}
+    watched = [path for path in plain if path in files or any(one.may_hold(path) for one in territories)]
+    texts = dict(zip(watched, git.blobs([plain[path] for path in watched]), strict=True))
     changes: dict[str, str | None] = {}
     taken: dict[str, str] = {}
     findings = []
@@ -54,11 +55,13 @@ def plan_branch(
         there = texts.get(path)
         if there == text.encode():
             continue
-        mine = there is None or marked(there) or not marked(text.encode())
-        if not mine and adopt and path.startswith(f"{FLOX.folder}/"):
-            taken[path] = text
-        elif not mine:
-            findings.append(_in_the_way(branch, path))
+        if problem := obstacle_among(lambda one: entries[one].kind if one in entries else EntryKind.NOTHING, path):
+            findings.append(_in_the_way(branch, path, problem))
+        elif there is not None and not marked(there) and marked(text.encode()):
+            if adopt and path.startswith(f"{FLOX.folder}/"):
+                taken[path] = text
+            else:
+                findings.append(_foreign(branch, path))
         changes[path] = text
     changes |= {path: None for path, data in texts.items() if path not in files and marked(data)}
     if findings:
@@ -68,55 +71,96 @@ def plan_branch(
         parent=parent,
         changes=changes,
         taken=taken,
-        added=sum(text is not None and path not in tree for path, text in changes.items()),
+        added=sum(text is not None and path not in entries for path, text in changes.items()),
         removed=sum(text is None for text in changes.values()),
     )
 
 
-def heads_of(git: Git, spec: Spec) -> dict[str, str]:
-    """The commit of each of the spec's branches. Raises InputError with every branch that is missing."""
-    heads = git.heads()
+def heads_of(git: Git, spec: Spec, remote: str = "") -> dict[str, str]:
+    """The commit of each of the spec's branches; of one that only `remote` has, as it was last fetched from there.
+
+    Raises InputError with every branch that is missing.
+    """
+    heads = {**(git.heads(f"remotes/{remote}") if remote else {}), **git.heads()}
     missing = [branch for branch in spec.branches if branch not in heads]
     if missing:
         raise InputError(_missing(spec, branch, heads) for branch in missing)
     return {branch: heads[branch] for branch in spec.branches}
 
 
-def check_push(git: Git, remote: str, plans: tuple[BranchPlan, ...]) -> None:
-    """Raises InputError if a push would not be a fast-forward of what the remote has now."""
-    theirs = git.list_remote(remote)
+def check_push(git: Git, remote: str, plans: tuple[BranchPlan, ...], environment: Mapping[str, str]) -> dict[str, str]:
+    """The commits that an earlier run pushed for `plans` before it was killed, by branch.
+
+    Such a commit has the same parent and the same changes. Raises InputError if a push would not be a fast-forward of
+    what the remote has now.
+    """
+    theirs = git.list_remote(remote, environment)
+    behind = [
+        plan for plan in plans if plan.branch in theirs and not git.has_ancestor(theirs[plan.branch], plan.parent)
+    ]
+    found = {plan.branch: theirs[plan.branch] for plan in behind if makes(git, theirs[plan.branch], plan)}
     findings = [
         Finding(
             place=Place(file=plan.branch),
             code=Code.NOT_A_FAST_FORWARD,
             message=f"{remote} has commits of {plan.branch} that are not in this repository; pull them first",
         )
-        for plan in plans
-        if plan.branch in theirs and not git.has_ancestor(theirs[plan.branch], plan.parent)
+        for plan in behind
+        if plan.branch not in found
     ]
     if findings:
         raise InputError(findings)
+    return found
 
 
-def write(git: Git, plans: tuple[BranchPlan, ...], messages: Mapping[str, str], *, remote: str = "") -> dict[str, str]:
-    """Commits each plan that changes anything, pushes to `remote` if given, moves the branches; branch -> commit.
+def makes(git: Git, commit: str, plan: BranchPlan) -> bool:
+    """Whether `commit` makes exactly the changes of `plan`."""
+    if git.parents(commit) != [plan.parent]:
+        return False
+    entries = git.entries(commit)
+    kinds = {path: entries[path].kind if path in entries else EntryKind.NOTHING for path in plan.changes}
+    wanted = {path: EntryKind.NOTHING if text is None else EntryKind.FILE for path, text in plan.changes.items()}
+    if git.changed(plan.parent, commit).keys() != plan.changes.keys() or kinds != wanted:
+        return False
+    texts = {path: text for path, text in plan.changes.items() if text is not None}
+    return git.blobs([entries[path].name for path in texts]) == [text.encode() for text in texts.values()]
 
-    `messages` are those of the commits, by branch.
+
+def commit_plans(
+    git: Git, plans: Iterable[BranchPlan], messages: Mapping[str, str], made: Mapping[str, str]
+) -> dict[str, str]:
+    """Commits each plan that changes anything, and moves nothing; branch -> commit.
+
+    `messages` is by branch. `made` has the commits that an earlier run made.
     """
-    due = [plan for plan in plans if plan.changes]
-    with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
-        commits = {
-            plan.branch: git.commit_tree(
-                plan.parent, plan.changes, messages[plan.branch], Path(scratch) / f"index-{number}"
-            )
-            for number, plan in enumerate(due)
-        }
+    return {
+        plan.branch: made.get(plan.branch)
+        or git.commit_tree(git.write_tree(plan.parent, plan.changes), plan.parent, messages[plan.branch])
+        for plan in plans
+        if plan.changes
+    }
+
+
+def write(
+    git: Git,
+    plans: tuple[BranchPlan, ...],
+    commits: Mapping[str, str],
+    *,
+    remote: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Pushes `commits` to `remote` if given, and moves the local branches to them.
+
+    `environment` has further variables for the push. A branch that only the remote has gets no local branch.
+    """
     if remote:
         pushed = {plan.branch: commits.get(plan.branch, plan.parent) for plan in plans}
-        git.push(remote, pushed)
-    if commits:
-        git.move_refs({plan.branch: (commits[plan.branch], plan.parent) for plan in due})
-    return commits
+        git.push(remote, pushed, environment=environment or {})
+    local = git.heads()
+    if moves := {
+        one.branch: (commits[one.branch], one.parent) for one in plans if one.branch in commits.keys() & local
+    }:
+        git.move_refs(moves)
 
 
 def _missing(spec: Spec, branch: str, heads: Mapping[str, str]) -> Finding:
@@ -124,10 +168,14 @@ def _missing(spec: Spec, branch: str, heads: Mapping[str, str]) -> Finding:
     return spec.finding(("branches", branch), Code.MISSING_BRANCH, message, key=True)
 
 
-def _in_the_way(branch: str, path: str) -> Finding:
-    recipe = "; `--adopt` takes it over" if path.startswith(f"{FLOX.folder}/") else ""
-    message = f"was not written by ci-compile and is in the way{recipe}"
-    return Finding(place=Place(file=f"{branch}:{path}"), code=Code.IN_THE_WAY, message=message)
+def _foreign(branch: str, path: str) -> Finding:
+    """The finding about a file at `path` that does not have our mark."""
+    remedy = "; `--adopt` takes it over" if path.startswith(f"{FLOX.folder}/") else ""
+    return _in_the_way(branch, path, f"was not written by ci-compile and is in the way{remedy}")
+
+
+def _in_the_way(branch: str, path: str, problem: str) -> Finding:
+    return Finding(place=Place(file=f"{branch}:{path}"), code=Code.IN_THE_WAY, message=problem)
 
 
 def summary(plans: tuple[BranchPlan, ...]) -> Iterator[tuple[str, int, int, int]]:

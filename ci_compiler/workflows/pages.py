@@ -1,10 +1,11 @@
-"""`pages.yml`: publishes the finder page on GitHub Pages when its sources change on the spec's first branch.
+"""`pages.yml`: publishes the finder page on GitHub Pages when its sources change on the default branch.
 
 In the repository's settings, the source of Pages must be GitHub Actions, and their environment must allow that branch.
 """
 
 from __future__ import annotations
 
+from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import expression
 from ci_compiler.workflows.model import Job, RunStep, Workflow, action_step
@@ -22,7 +23,7 @@ _ARTIFACT = f"github-pages-{expression('github.run_attempt')}"
 
 def workflow(spec: Spec) -> Workflow:
     """`pages.yml`."""
-    branch = next(iter(spec.branches))
+    branch = default_branch(spec)
     return Workflow(
         name="pages",
         on={"push": {"branches": [branch], "paths": [".github/**"]}, "workflow_dispatch": None},

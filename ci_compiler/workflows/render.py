@@ -10,7 +10,7 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.sharding import FOLDER, Shard, cell_packages, lists_any
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.workflows import cell, fleet_watch, pages, pull_request, setup_action, shard, variant
+from ci_compiler.workflows import cell, fleet_watch, pages, pull_request, setup_action, shard, sync, variant
 from ci_compiler.workflows.common import CELL, FLEET_WATCH, PULL_REQUEST, SETUP_ACTION, VARIANT
 from ci_compiler.workflows.writer import Node, dump
 
@@ -37,6 +37,8 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
         f"{FOLDER}/{pages.FILE}": pages.workflow(spec).node(),
         f"{SETUP_ACTION}/action.yml": setup_action.action(spec),
     }
+    if spec.sync:
+        compiled[f"{FOLDER}/{sync.FILE}"] = sync.workflow(spec, spec.sync).node()
     files = {path: dump(one, header=head) for path, one in compiled.items()} | {
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
         ".github/.gitattributes": "".join(f"# {line}\n" for line in head)

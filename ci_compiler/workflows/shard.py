@@ -6,6 +6,7 @@ anything is built.
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,8 +39,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     publish = expression(_MAY_PUBLISH[spec.publish.on_push]) if publishes else "false"
     jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard, publish)
     verdict = verdict_job(spec, "Verdict", [SELECT, *jobs], chosen=CHOSEN, branch=shard.branch, publish=publish)
-    head = expression(f"github.event_name == 'push' && github.sha || '{shard.branch}'")
-    select = select_job(spec, f"--shard {shard.name}", "cells", ref=head, before=_backend(spec))
+    select = select_job(spec, f"--shard {shard.name}", "cells", ref=_commit(spec, shard), before=_backend(spec))
     group = [
         shard.name,
         expression("github.ref"),
@@ -54,6 +54,16 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         concurrency={"group": "-".join(group), "cancel-in-progress": False},
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
+
+
+def _commit(spec: Spec, shard: Shard) -> str:
+    """What a run builds: the commit of a push, or that of a dispatch on a branch that the spec does not have.
+
+    The latter builds the code of a pull request; publishing refuses the ref. Any other run builds the shard's branch.
+    """
+    branches = json.dumps(list(spec.branches))
+    dispatched = f"github.event_name == 'workflow_dispatch' && !contains(fromJSON('{branches}'), github.ref_name)"
+    return expression(f"(github.event_name == 'push' || {dispatched}) && github.sha || '{shard.branch}'")
 
 
 def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:

@@ -34,6 +34,7 @@ branches:
     pnames: {pytorch: pytorch210}
     sources:
       pytorch: {repository: pytorch/pytorch, tag: v2.10.0, hash: sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=}
+      torchvision: {repository: pytorch/vision, tag: v0.25.0, hash: sha256-oktJHcT6T4f58pUO+HSBpbyS1ISH3zDlTsXQh6PcMy4=}
     work-arounds: [magma-cuda-13, torch-cccl, torch-find-cuda-toolkit]
 packages:
   pytorch: {attribute: torch, title: PyTorch}
@@ -146,6 +147,16 @@ def spark_on_x86(folder: Folder) -> None:
 
 
 PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
+    "torch.out is not handed on": (
+        "main",
+        "torch-not-propagated",
+        lambda folder: folder.edit(V90, "++ [ torch.out ]", "++ [ ]"),
+    ),
+    "torch is handed on without its output": (
+        "main",
+        "torch-not-propagated",
+        lambda folder: folder.edit(V90, "++ [ torch.out ]", "++ [ torch ]"),
+    ),
     "1 file name and pname differ": (
         "main",
         "pname-differs",
@@ -197,7 +208,7 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
     "14 a comment about another GPU": (
         "main",
         "text-names-another-gpu",
-        lambda f: f.edit(X90, "  ninjaFlags", "  # the RTX 4090 needs this\n  ninjaFlags"),
+        lambda f: f.edit(X90, "  preConfigure", "  # the RTX 4090 needs this\n  preConfigure"),
     ),
     "14 a description of another GPU": (
         "main",
@@ -207,7 +218,7 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
     "15 an edit that was missed": (
         "main",
         "differs-from-spec",
-        lambda f: f.edit(X90, 'ninjaFlags = [ "-j32" ]', 'ninjaFlags = [ "-j16" ]'),
+        lambda f: f.edit(X90, "MAX_JOBS=32", "MAX_JOBS=16"),
     ),
     "15 a variable that only one has": (
         "main",
@@ -245,7 +256,7 @@ def test_a_recipes_own_torch_is_checked_too(tmp_path: Path, spec: Spec) -> None:
 def test_a_failed_evaluation_is_a_finding_and_the_rest_is_audited(tmp_path: Path, spec: Spec) -> None:
     folder = write(tmp_path, spec, "main")
     folder.path(CPU).write_text("{ ... }: {\n  broken", "utf-8")
-    folder.edit(V90, 'ninjaFlags = [ "-j32" ]', "ninjaFlags = [ ]")
+    folder.edit(V90, "MAX_JOBS=32", "MAX_JOBS=16")
     found = audit(tmp_path, spec, "main")
     assert {"differs-from-spec", "recipe-evaluation"} <= {finding.code for finding in found}
     assert any(

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,6 +49,9 @@ class CopyPrograms:
 
     def __init__(self, job: JobContext) -> None:
         self.job, self.depot = job, job.root.parent / "depot"
+
+    def evaluate(self, recipe: str) -> Mapping[str, str]:
+        return {"version": (self.job.root / recipe).read_text("utf-8").partition("@")[2].strip()}
 
     def build(self, order: BuildOrder) -> BuildResult:
         order.log.write_text("copied\n", "utf-8")

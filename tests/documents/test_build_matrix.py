@@ -107,6 +107,40 @@ def test_the_bundled_stack_s(bundled: Plan) -> None:
     assert "| CUDA 12.9 was the last to know sm61, and the branch has 13.0 |" in section(said, "What is left out")
 
 
+def test_the_undecided_get_a_line_to_install(bundled: Plan) -> None:
+    rows = next(table for table in tables(text(bundled)) if table[0][-1] == "install")[2:]
+    names = {variant.name for cell in bundled.judged.cells for variant in cell.variants}
+    assert {isa for _, isa, *_ in rows} == {"`avx2`", "`armv8_2`"}
+    for _, isa, gpu, branch, command in rows:
+        name = re.fullmatch(r"`flox install flox-cuda/([^@`]+)(@.*)?`", command)[1]
+        assert name in names
+        assert name.endswith(isa.strip("`"))
+        assert gpu.strip("`") in name
+        assert branch != "`main`"
+    assert [row[3] for row in rows if row[2] == "`sm61`"] == ["`cuda-12_9`"]
+
+
+def test_what_is_switched_off_is_said_with_its_consequence(bundled: Plan) -> None:
+    rows = tables(section(text(bundled), "What is switched off"))[0][2:]
+    assert [(row[0].split(":")[0], *row[1:3]) for row in rows] == [
+        ("cuDNN", "`sm61`", "`avx`, `avx2`"),
+        ("FBGEMM, oneDNN and NNPACK, which use AVX2", "`sm61`, `cpu`", "`avx`"),
+    ]
+    own = small(packages={"pytorch": {"attribute": "torch", "recipes": "own"}})
+    own["branches"]["main"]["versions"] = {"pytorch": "2.8.0"}
+    own["matrix"]["isas"] = {"x86_64-linux": ["avx"]}
+    assert "Nothing." in section(text(plan(spec_of(own))), "What is switched off")
+
+
+def test_costs_and_hardware_are_those_of_the_tables(bundled: Plan) -> None:
+    said = text(bundled)
+    assert "| `pytorch` | 120 | 60 | 20 GB | 32 GB | 32 of 4 GB |" in section(said, "What a build takes")
+    choosing = section(said, "How to choose")
+    assert "last driver branch: 580 | INT8 dot products; no tensor cores |" in choosing
+    assert "| FP8 (Transformer Engine), thread block clusters, MIG |" in choosing
+    assert "| inference with INT8 | training, and work in FP32, which it does not speed up |" in choosing
+
+
 def test_a_further_variant_is_counted() -> None:
     one, two = (
         text(plan(spec_of(small(matrix={"python": ["3.13"], "isas": {"x86_64-linux": isas}, "gpus": {"sm90": {}}}))))

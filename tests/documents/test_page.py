@@ -74,7 +74,13 @@ def test_choosing(page: Page, address: str, bundled: Plan, gpu: str, cpu: str, d
     assert page.text("#answer .command pre").splitlines() == list(expected.install)
     assert cells(page, ".best") == 1
     shown = page.text("#answer").casefold()
-    for sentence in (*expected.problems, *expected.why, *(one.note for one in expected.better)):
+    for sentence in (
+        *expected.problems,
+        *expected.why,
+        *expected.doubts,
+        *expected.without,
+        *(one.note for one in expected.better),
+    ):
         assert sentence.casefold() in shown
     page.click("#answer .others summary")
     rows = page.run("[...document.querySelectorAll('.notes li')].map(row => row.innerText)")
@@ -82,6 +88,20 @@ def test_choosing(page: Page, address: str, bundled: Plan, gpu: str, cpu: str, d
     for row, one in zip(rows, expected.runners_up, strict=True):
         assert one.offer.name in row
         assert f"{one.offer.branch} · {one.note}" in row
+
+
+def test_an_unknown_driver_is_amber_and_a_known_one_green(page: Page, address: str) -> None:
+    page.open(f"{address}#gpu=RTX+4090&cpu=Zen+4")
+    assert "the driver here is not known" in page.text("#answer .why li.doubt")
+    assert "if its driver runs it" in page.text("#answer .eyebrow")
+    assert page.run("document.querySelector('#answer .tag').classList.contains('doubt')") is True
+    page.fill("#driver", "580")
+    assert page.run("document.querySelectorAll('#answer .doubt').length") == 0
+
+
+def test_what_is_switched_off_is_shown(page: Page, address: str) -> None:
+    page.open(f"{address}#gpu=GTX+1080&cpu=Zen+4&driver=580")
+    assert "Without cuDNN: convolutions" in page.text("#answer .why li.without")
 
 
 def test_workload_and_branch(page: Page, address: str) -> None:

@@ -31,7 +31,7 @@ def pushed(world: World, engine: Run) -> Run:
     """A push in which one cell has a recipe that fails, and the other a recipe with another version than the spec."""
     assert engine.status == 0
     world.edit(f".flox/pkgs/{BROKEN}.nix", "export MAX_JOBS=1", "echo 'the compiler is on fire'; exit 3")
-    world.edit(f".flox/pkgs/{WRONG}.nix", "ninjaFlags", 'version = "9.9.9";\n\n  ninjaFlags')
+    world.edit(f".flox/pkgs/{WRONG}.nix", "requiredSystemFeatures", 'version = "9.9.9";\n\n  requiredSystemFeatures')
     world.commit("Break two recipes")
     return world.push("build-main-cpu.yml", "main")
 

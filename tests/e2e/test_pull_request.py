@@ -17,10 +17,6 @@ VERDICT = "pull request/Pull request verdict"
 HOSTED = sorted([*CHECKS, "pull request/Select", VERDICT])
 TESTED = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke"]
 CHOSEN = [f"{package}-{TAG}-cpu-avx" for package in ("engine", "vision")]
-LEFT = [
-    *(f"{package}-{TAG}-cpu-avx2" for package in ("engine", "vision")),
-    *(f"{package}-{TAG}-cuda12_8-sm90-avx2" for package in ("engine", "vision")),
-]
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +59,26 @@ def test_it_builds_and_tests_the_merge_and_publishes_nothing(world: World, own: 
 
 def test_what_it_leaves_is_listed_with_the_command_that_starts_it(own: Run) -> None:
     started = [line for line in own.log.summary.splitlines() if line.startswith("gh workflow run")]
-    assert [line.rpartition("variant=")[2] for line in started] == LEFT
-    assert all("--ref main" in line for line in started)
-    assert started[0].startswith("gh workflow run build-main-cpu.yml")
+    assert started == [
+        f"gh workflow run build-main-{shard}.yml --ref two-jobs -f variant=all" for shard in ("cpu", "sm90")
+    ]
+
+
+def test_that_command_builds_the_code_of_the_request_and_publishes_nothing(world: World) -> None:
+    world.git("push", "--quiet", "origin", "two-jobs")
+    run = world.dispatch("build-main-cpu.yml", "two-jobs", variant=CHOSEN[0], publish="false")
+    manifest = run.json(f"build-{CHOSEN[0]}", "manifest.json")
+    assert (manifest["commit"], manifest["branch"]) == (world.git("rev-parse", "two-jobs"), "main")
+    assert run.did(CHOSEN[0]) == TESTED
+    assert not [entry for entry in run.journal if entry.secret]
+    assert run.row(CHOSEN[0])[-1] == "no: the run is at two-jobs, not at main"
+
+
+def test_a_dispatch_that_asks_to_publish_that_code_is_refused_before_anything_is_built(world: World) -> None:
+    run = world.dispatch("build-main-cpu.yml", "two-jobs", variant=CHOSEN[0], publish="true")
+    assert run.ended("failure") == ["main CPU/Select", "main CPU/Verdict"]
+    assert "wrong-ref it asks to publish from refs/heads/two-jobs" in run.log.said
+    assert run.journal == ()
 
 
 def test_the_effects_of_the_change_are_shown(own: Run) -> None:

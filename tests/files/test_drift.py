@@ -85,7 +85,7 @@ def test_a_foreign_file_in_the_way_is_an_error_and_nothing_is_written(tmp_path: 
         ("linked-folder", "its folder .github/workflows is a symbolic link, which ci-compile does not write through"),
         ("linked-root", "its folder .github is a symbolic link, which ci-compile does not write through"),
         ("file-for-a-folder", "its folder .github/workflows is a file"),
-        ("pipe", "is not a regular file"),
+        ("pipe", "is a special file"),
     ],
 )
 def test_anything_else_in_the_way_is_an_error(tmp_path: Path, kind: str, said: str) -> None:

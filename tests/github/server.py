@@ -31,7 +31,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(answer.status, answer.headers, b"" if answer.body is None else json.dumps(answer.body).encode())
 
-    do_GET = do_POST = do_DELETE = handle_any  # noqa: N815
+    do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815
 
     def _trouble(self, fault: Fault) -> None:
         body = fault.body if fault.body is not None else json.dumps({"message": fault.message}).encode()

@@ -92,6 +92,7 @@ class GitHub:
         self.dispatched: list[Json] = []
         self.details = "known"
         self.secrets: list[str] = []
+        self.pulls: dict[int, Json] = {}
         self.faults: list[Fault] = []
         self.chance: Callable[[str, str], Fault | None] = lambda *_: None
         self.asked: list[tuple[str, str, Any]] = []
@@ -312,6 +313,30 @@ class GitHub:
         number = int(request.known["run_id"])
         return self._page("jobs", self.jobs[number], request)
 
+    def list_pulls(self, request: Request) -> Answer:
+        head, base = request.query["head"][0], request.query["base"][0]
+        example = description().example("pull-request-simple-items")[0]
+        found = [one for one in self.pulls.values() if (f"{OWNER}:{one['head']}", one["base"]) == (head, base)]
+        return Answer(200, [example | _NO_TEAMS | {key: one[key] for key in _LINKS} for one in found])
+
+    def open_pull(self, request: Request) -> Answer:
+        if any(one["head"] == request.body["head"] for one in self.pulls.values()):
+            return refusal(422, f"A pull request already exists for {OWNER}:{request.body['head']}.")
+        number = self._number()
+        url = f"repos/{REPOSITORY}/pulls/{number}"
+        links = {
+            "number": number,
+            "url": f"{self.url}/{url}",
+            "html_url": f"https://github.com/{REPOSITORY}/pull/{number}",
+        }
+        self.pulls[number] = dict(request.body) | links
+        return Answer(201, _pull() | links)
+
+    def edit_pull(self, request: Request) -> Answer:
+        number = int(request.known["pull_number"])
+        self.pulls[number] |= request.body
+        return Answer(200, _pull() | {key: self.pulls[number][key] for key in _LINKS})
+
     def _page(self, item: str, found: list[Any], request: Request) -> Answer:
         size, page = (int(request.query.get(name, [usual])[0]) for name, usual in (("per_page", "30"), ("page", "1")))
         last = max(1, -(-len(found) // size))
@@ -336,7 +361,20 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get /actions/workflows/{workflow_id}/runs": GitHub.list_runs,
     "get /actions/runs/{run_id}": GitHub.run,
     "get /actions/runs/{run_id}/jobs": GitHub.list_jobs,
+    "get /pulls": GitHub.list_pulls,
+    "post /pulls": GitHub.open_pull,
+    "patch /pulls/{pull_number}": GitHub.edit_pull,
 }
+
+_LINKS = ("number", "url", "html_url")
+
+
+_NO_TEAMS: Json = {"requested_teams": []}
+"""GitHub's own examples of teams lack what its description requires."""
+
+
+def _pull() -> Json:
+    return description().example("pull-request") | _NO_TEAMS
 
 
 def _wrong_inputs(form: Mapping[str, Any] | None, inputs: Mapping[str, str]) -> Iterator[str]:

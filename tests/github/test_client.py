@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ from ci_compiler.github.inventory import of_repository
 from ci_compiler.github.registration import Registrar
 from ci_compiler.secret import Secret
 
-from .state import NOW, REPOSITORY, Fault, GitHub
+from .state import NOW, REPOSITORY, TOKEN, Fault, GitHub
 from .talk import Jumping, Talk, talk
 
 LABELS = ("self-hosted", "linux", "x64")
@@ -224,6 +225,14 @@ def test_an_app_works_like_a_token(github: GitHub) -> None:
     client = app_client(github, pem.decode())
     assert client.repository.full_name == REPOSITORY
     assert isinstance(client.github.requester.auth, Auth.AppInstallationAuth)
+    given = client.git_environment()
+    assert given["GIT_CONFIG_KEY_0"] == "http.https://127.0.0.1/.extraHeader"
+    scheme, _, basic = given["GIT_CONFIG_VALUE_0"].removeprefix("AUTHORIZATION: ").partition(" ")
+    assert (scheme, base64.b64decode(basic).decode()) == ("basic", f"x-access-token:{TOKEN}")
+
+
+def test_git_keeps_the_credentials_of_its_user_without_an_app(github: GitHub) -> None:
+    assert talk(github).client.git_environment() == {}
 
 
 def test_a_wrong_key_of_an_app_is_reported(github: GitHub) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci_compiler import hardware as bundled
-from ci_compiler.hardware import UnknownHardwareError, Version, tables
+from ci_compiler.hardware import ALL, UnknownHardwareError, Version, tables
+from ci_compiler.hardware.machine import driver_branch, too_new_driver
 
 
 def test_the_name_of_each_gpu_is_its_capability() -> None:
@@ -27,6 +28,18 @@ def test_cubins_run_within_a_major_capability_and_upwards() -> None:
     assert ("sm80", "sm86") not in runs
     assert ("sm90", "sm89") not in runs
     assert ("sm120", "sm100") not in runs
+    tegra = {gpu.name for gpu in tables().gpus.values() if gpu.tegra}
+    assert tegra == {"sm87", "sm110"}
+    assert {pair for pair in runs if tegra & {*pair}} == {("sm87", "sm87"), ("sm110", "sm110")}
+    assert not any(tables().gpu(name).runs_cubin_of(ALL) for name in tegra)
+
+
+def test_driver_branch_580_is_the_last_for_maxwell_pascal_and_volta() -> None:
+    """Source: NVIDIA's release notes of driver branch 580."""
+    ended = {gpu.architecture for gpu in tables().gpus.values() if gpu.last_driver}
+    assert ended == {"Maxwell", "Pascal", "Volta"}
+    assert all(too_new_driver(gpu) in {0, 585} for gpu in tables().gpus.values())
+    assert driver_branch(581) == 580
 
 
 @pytest.mark.parametrize(

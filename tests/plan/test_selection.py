@@ -216,6 +216,43 @@ def test_the_command_writes_the_outputs_of_a_select_job(
 
 
 @pytest.mark.parametrize(
+    ("repo", "commands"),
+    [
+        (
+            "my-org/stack",
+            [
+                "gh workflow run build-main-cpu.yml --ref 'bump$(x)' -f variant=all",
+                f"gh workflow run build-main-sm90.yml --ref 'bump$(x)' -f variant={V90}",
+            ],
+        ),
+        ("a-stranger/stack", []),
+    ],
+)
+def test_what_a_pull_request_leaves_is_listed_once_per_shard_with_its_own_branch(
+    repository: Repository,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    repo: str,
+    commands: list[str],
+) -> None:
+    spec = repository.root / ".github/ci-matrix.yaml"
+    repository.write(".github/ci-matrix.yaml", f"{spec.read_text('utf-8')}pull-request: {{cells: 0}}\n")
+    before = repository.commit()
+    for name in (CPU, CPU.replace("pytorch", "torchvision"), V90):
+        repository.append(f"{PKGS}/{name}.nix")
+    repository.commit()
+    summary = repository.root.parent / "summary.md"
+    summary.unlink(missing_ok=True)
+    head = {"ref": "bump$(x)", "repo": {"full_name": repo}}
+    base = {"ref": "main", "sha": before, "repo": {"full_name": "my-org/stack"}}
+    made = outputs(
+        repository, monkeypatch, "pull_request", {"pull_request": {"base": base, "head": head}}, "--pull-request"
+    )
+    assert made["chosen"] == []
+    text = summary.read_text("utf-8") if summary.exists() else ""
+    assert [line for line in text.splitlines() if line.startswith("gh ")] == commands
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--shard", "build-main-sm9"], "unknown shard 'build-main-sm9'; did you mean build-main-sm90"),

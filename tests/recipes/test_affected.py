@@ -104,7 +104,7 @@ def test_a_shared_builder_and_a_patch_folder_affect_their_users(
 def test_what_a_package_declares_as_shared_affects_all_its_variants(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shared = SPEC.replace("torchvision: {", "torchvision: {shared: [nix, flags.txt], ")
+    shared = SPEC.replace("torchvision: {title", "torchvision: {shared: [nix, flags.txt], title")
     assert shared != SPEC
     repository.write(".github/ci-matrix.yaml", shared)
     repository.write("nix/deep/a.nix", "{ }\n")

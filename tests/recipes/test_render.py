@@ -70,11 +70,13 @@ def test_each_recipe_evaluates_to_what_the_matrix_says(evaluated: dict[str, dict
             assert set(isa.flags) <= set(one.flags["CXXFLAGS"])
             assert set(isa.flags) <= set(one.flags["CFLAGS"])
             assert one.required_system_features == ("big-parallel",)
-            assert one.ninja_flags == ("-j32",)
+            assert one.ninja_flags == ()
             assert one.max_jobs == "32"
             assert one.passthru["cpuISA"] == cell.isa
             assert bool(one.config.get("allowBroken")) == branch.allow_broken
             assert one.config["allowUnfree"] is True
+            assert ("Without cuDNN" in one.long_description) == (cell.gpu == "sm61")
+            assert ("Without FBGEMM, oneDNN and NNPACK" in one.long_description) == (cell.isa == "avx")
             if variant.package in branch.sources:
                 assert one.version == branch.versions[variant.package]
             if cell.gpu == CPU:
@@ -108,7 +110,8 @@ def test_all_packages_of_a_cell_use_one_torch_derivation(evaluated: dict[str, di
                 torch = names[name.replace(one.package, "pytorch", 1)]
                 assert one.torch is not None
                 assert one.torch.drv_path == torch.drv_path
-                assert one.propagated_torch == (torch.drv_path,)
+                assert one.propagated_torch == (torch.drv_path,) * 2
+                assert one.propagated_outputs == ("dev", "out")
                 count += 1
     assert count == 306
     derivations = {one.drv_path for names in evaluated.values() for one in names.values()}
@@ -152,7 +155,11 @@ def test_the_maintainers_own_verification_passes(folders: dict[str, Path]) -> No
             {"USE_CUDNN": "0", "USE_FBGEMM": "0", "USE_MKLDNN": "0", "USE_MKLDNN_CBLAS": "0", "USE_NNPACK": "0"},
         ),
         ("cuda-13_0", "pytorch-python313-cpu-avx", {"USE_FBGEMM": "0", "USE_MKLDNN": "0", "USE_NNPACK": "0"}),
-        ("cuda-13_0", "pytorch-python313-cuda13_0-sm75-avx2", {"PYTORCH_BUILD_VERSION": "2.10.0"}),
+        (
+            "cuda-13_0",
+            "pytorch-python313-cuda13_0-sm75-avx2",
+            {"PYTORCH_BUILD_VERSION": "2.10.0", "CMAKE_CUDA_FLAGS": "-I/build/cccl-compat"},
+        ),
     ],
 )
 def test_old_hardware_gets_its_build_switches(
@@ -161,7 +168,10 @@ def test_old_hardware_gets_its_build_switches(
     one = evaluated[branch][name]
     assert exports.items() <= one.exports.items()
     assert ("USE_CUDNN" in one.exports) == ("USE_CUDNN" in exports)
-    assert ("-DUSE_NNPACK=OFF" in one.cmake_flags) == name.endswith("-avx")
+    assert ("CXX_${set}_FOUND" in str(one.attributes.get("postPatch"))) == name.endswith("-avx")
+    assert one.cmake_flags == ()  # torch's build does not read them
+    gpu = name.split("-")[2 if "cpu" in name else 3]
+    assert one.passthru.get("cudaCapabilities", []) == {"sm61": ["6.1"], "sm75": ["7.5"]}.get(gpu, [])
 
 
 def test_a_torch_from_another_repository_is_the_derivation_that_is_built_there(tmp_path: Path) -> None:

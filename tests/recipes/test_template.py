@@ -16,7 +16,7 @@ from ci_compiler.files.drift import is_ours
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.render import recipes
-from ci_compiler.recipes.template import paths
+from ci_compiler.spec.carried import template_paths
 from ci_compiler.spec.placeholders import PLACEHOLDERS
 from ci_compiler.workflows.render import render
 from tests.checkers import require
@@ -32,16 +32,21 @@ import ./lib/mkTorchVision.nix {
 """
 BUILDER = """\
 { name, version, python, sm, isa, cuda }:
-(import (builtins.fetchTarball "https://github.com/NixOS/nixpkgs/archive/PIN.tar.gz") {
+let packages = (import (builtins.fetchTarball "https://github.com/NixOS/nixpkgs/archive/PIN.tar.gz") {
   system = "x86_64-linux";
   config.cudaSupport = sm != "cpu";
-}).${python + "Packages"}.torchvision.overrideAttrs (old: { pname = name; inherit version; })
+}).${python + "Packages"};
+in packages.torchvision.overrideAttrs (old: {
+  pname = name;
+  inherit version;
+  propagatedBuildInputs = old.propagatedBuildInputs ++ [ packages.torch.out ];
+})
 """.replace("PIN", PIN)
 
 
 def of_template(text: str, name: str) -> str:
     spec = spec_with({"torchvision": {"recipes": "template", "template": PATH}})
-    assert paths(spec) == (PATH,)
+    assert template_paths(spec) == (PATH,)
     return recipes(spec, judge(spec), "main", {PATH: text})[f".flox/pkgs/torchvision-{name}.nix"]
 
 

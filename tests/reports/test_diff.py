@@ -25,12 +25,13 @@ from ci_compiler.spec.build import BUNDLED, bundled_spec, parse_spec
 from tests.checkers import require
 from tests.specs import PIN, documents, small, spec_of
 
-OTHER_PIN = "6a030d535719c5190187c4cec156f335e95e3211"
+OTHER_PIN = "0123456789abcdef0123456789abcdef01234567"
 Edit = Callable[[dict[str, Any]], None]
 
 
 def planned(edit: Edit | None = None) -> Plan:
-    document = small()
+    document = small(releases={"2.8.0": {"torchvision": "0.23"}})
+    document["branches"]["main"]["nixpkgs"] = "f" * 40
     if edit is not None:
         edit(document)
     return plan(spec_of(document))
@@ -77,7 +78,7 @@ def both(tail: str) -> str:
         (put(["avx", "avx2", "avx512"], "matrix", "isas", "x86_64-linux"), ["`avx` on `main`: 4 added"]),
         (put({"isas": ["avx2"]}, "matrix", "gpus", "sm90"),
          [f"{both('cuda12_8-sm90-avx512')}: 2 removed"]),
-        (put(OTHER_PIN, "branches", "main", "nixpkgs"), ["all of `main`: 8 rebuilt (`nixpkgs fe5e41d → 6a030d5`)"]),
+        (put(OTHER_PIN, "branches", "main", "nixpkgs"), ["all of `main`: 8 rebuilt (`nixpkgs fffffff → 0123456`)"]),
         (put("2.8.1", "branches", "main", "versions", "pytorch"),
          ["all of `main`: 8 rebuilt (`version of pytorch 2.8.0 → 2.8.1`)"]),
         (put("0.23.1", "branches", "main", "versions", "torchvision"),
@@ -160,7 +161,7 @@ def test_the_inputs_of_a_variant_include_those_of_its_dependencies() -> None:
     cell = decided.judged.cells[0]
     torch, vision = (build_inputs(decided, cell, variant) for variant in cell.variants)
     assert torch.items() < vision.items()
-    assert (torch["nixpkgs"], torch["Python"], torch["system"]) == (PIN, "3.13", "x86_64-linux")
+    assert (torch["nixpkgs"], torch["Python"], torch["system"]) == ("f" * 40, "3.13", "x86_64-linux")
 
 
 def test_a_package_of_another_repository_rebuilds_what_needs_it_by_its_commit() -> None:

@@ -55,7 +55,8 @@ def one_cell(*, packages: Any = None, cores: int = 32, isas: list[str] | None = 
     isas = isas or ["avx2"]
     builder = {"runs-on": ["self-hosted", "linux", "x64"], "cpu": isas, "cores": cores}
     packages = packages or {"pytorch": {"minutes": {"cpu": 60}}}
-    versions = dict.fromkeys(packages, "1.0")
+    known = {"pytorch": "2.8.0", "torch": "2.8.0", "torchvision": "0.23.0"}
+    versions = {name: known.get(name, "1.0") for name in packages}
     document = small(
         packages=packages,
         matrix={"python": ["3.13"], "isas": {"x86_64-linux": isas}, "gpus": {"cpu": {}}},
@@ -292,13 +293,14 @@ def test_what_every_forecast_keeps(document: dict[str, Any]) -> None:
 # Recorded builds.
 
 
-def record(folder: Path, name: str, seconds: float, branch: str = "main") -> None:
+def record(folder: Path, name: str, seconds: float, branch: str = "main", memory: int = 0) -> None:
     folder.mkdir(parents=True)
     manifest = {
         "name": name,
         "branch": branch,
         "seconds": seconds,
         "closure_size": 1,
+        "memory": memory,
         "started": "2026-01-01T00:00:00Z",
     }
     (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
@@ -320,9 +322,23 @@ def test_a_recorded_variant_takes_the_median_and_the_others_the_estimate(tmp_pat
     assert builds == {"avx2": 1200, "avx512": 60 * MINUTE}
 
 
+def test_the_memory_of_recorded_builds_comes_back_by_package(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for index, memory in enumerate((40 * 10**9, 61 * 10**9, 0)):
+        record(tmp_path / str(index), "pytorch-python313-cpu-avx2", 100, memory=memory)
+    record(tmp_path / "elsewhere", "pytorch-python313-cpu-avx512", 1, branch="other", memory=10**12)
+    found = forecast(one_cell(isas=["avx2", "avx512"]), history=read_history(tmp_path))
+    assert found.memory == {"pytorch": 61 * 10**9}
+    record(tmp_path / "bundled", "pytorch-python313-cpu-avx", 1, branch="cuda-13_0", memory=61 * 10**9)
+    assert run(PROGRAM, ["forecast", "--history", str(tmp_path)]) == 0
+    assert "61 GB in the largest recorded build of pytorch" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('{"name": "a", "branch": "b", "seconds": 1, "memory": "2"}', "'memory' is not a number of bytes"),
         ("{", "manifest.json:1:2: broken-manifest not JSON"),
         ("[]", "manifest.json: broken-manifest not the manifest of a build"),
         ('{"name": "a", "branch": "b"}', "'seconds' is not a number"),

@@ -34,7 +34,7 @@ def test_machines(bundled: Plan, case: Case) -> None:
     assert (choice.best.name if choice.best else None) == case.best
     assert (choice.best.branch if choice.best else "") == case.branch
     assert choice.impossible == case.impossible
-    assert case.says in "; ".join((*choice.problems, *choice.why))
+    assert case.says in "; ".join((*choice.problems, *choice.why, *choice.doubts))
 
 
 def test_the_table_has_every_product_and_enough_machines() -> None:
@@ -88,7 +88,8 @@ def test_the_nearest_variant_is_named_if_nothing_fits(bundled: Plan) -> None:
         bundled.spec, bundled.judged.cells, Machine(system="aarch64-darwin"), Wishes(package="torchvision")
     )
     assert foreign.best is None
-    assert foreign.problems == ("torchvision is not built for aarch64-darwin",)
+    [problem] = foreign.problems
+    assert problem.startswith("torchvision has no variant for macOS: these are Linux packages; a Linux virtual machine")
 
 
 def test_the_strongest_of_several_gpus_counts(bundled: Plan) -> None:
@@ -98,6 +99,31 @@ def test_the_strongest_of_several_gpus_counts(bundled: Plan) -> None:
     assert choice.best is not None
     assert choice.best.gpu == "sm89"
     assert choice.why[0] == "sm89 (RTX 4090) is the strongest GPU of this machine"
+
+
+def test_a_driver_that_no_longer_runs_the_gpu_is_named_with_the_last_that_does(bundled: Plan) -> None:
+    choice = asked(bundled, "GTX 1080 Ti", "i9-12900K", "590")
+    assert [(one.offer.name, one.note) for one in choice.better] == [
+        ("pytorch-python313-cuda12_9-sm61-avx2", "a driver of branch 580")
+    ]
+    assert choice.best is not None
+    assert choice.best.gpu == "cpu"
+    assert "sm61" not in {one.offer.gpu for one in choice.runners_up}
+
+
+def test_an_unknown_driver_is_a_doubt_and_a_known_one_is_not(bundled: Plan) -> None:
+    assert asked(bundled, "RTX 4090", "Zen 4", "580").doubts == ()
+    [doubt] = asked(bundled, "RTX 4090", "Zen 4").doubts
+    assert doubt == "CUDA 13.0 needs driver 580 or newer; the driver here is not known, nvidia-smi prints it"
+    assert asked(bundled, "none", "Zen 4").doubts == ()
+
+
+def test_what_is_switched_off_is_said(bundled: Plan) -> None:
+    for package in ("pytorch", "torchaudio"):
+        cudnn, avx = asked(bundled, "GTX 1080", "Sandy Bridge", "580", package=package).without
+        assert cudnn.startswith("cuDNN: convolutions")
+        assert avx.startswith("FBGEMM, oneDNN and NNPACK")
+    assert asked(bundled, "RTX 4090", "Zen 4", "580").without == ()
 
 
 # Installing.
@@ -141,7 +167,7 @@ def machines(draw: st.DrawFn) -> Machine:
     own = [isa.name for isa in hardware.isas.values() if isa.system == system]
     isas = hardware.runs(draw(st.lists(st.sampled_from(own), unique=True)), system)
     known = [gpu.capability for gpu in hardware.gpus.values() if system in gpu.systems]
-    driver = draw(st.sampled_from(["", "470.1", "525.60.13", "569", "570.86", "579.9", "580", "600.2"]))
+    driver = draw(st.sampled_from(["", "470.1", "525.60.13", "569", "570.86", "579.9", "580", "584.9", "585", "600.2"]))
     gpus = [
         GpuDevice(index=index, name=f"card {index}", capability=capability, driver=driver)
         for index, capability in enumerate(draw(st.lists(st.sampled_from(known), max_size=2)))
@@ -162,7 +188,9 @@ def runs(machine: Machine, cell: Cell, cuda: str) -> bool:
     own, built = hardware.gpu(f"sm{major}{minor}"), hardware.gpu(cell.gpu)
     lowest = max(hardware.toolkit(cuda).lowest_driver, own.driver)
     driver = machine.gpus[0].driver
-    return own.runs_cubin_of(built) and (not driver or int(driver.split(".")[0]) >= lowest)
+    number = int(driver.split(".")[0] or 0) if driver else lowest
+    ended = {"Maxwell", "Pascal", "Volta"}  # their last driver branch is 580
+    return own.runs_cubin_of(built) and number >= lowest and (own.architecture not in ended or number < 585)
 
 
 @given(documents(), machines(), st.sampled_from(Workload))

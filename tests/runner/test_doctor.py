@@ -211,6 +211,12 @@ TEST_ILLNESSES: list[tuple[str, str, Evidence, str]] = [
     ("driver", GPU, evidence(gpus=with_driver("h200", "")), "has an unknown driver"),
     (
         "driver",
+        "pytorch-python313-cuda12_9-sm61-avx2",
+        evidence(gpus=(replace(known("h200").gpus[0], capability=Version(6, 1), driver="590.48.01"),)),
+        "has driver 590.48.01, which no longer runs sm61",
+    ),
+    (
+        "driver",
         BLACKWELL,
         evidence(gpus=with_driver("two-gpus", "560.1")[1:]),
         "has driver 560.1, and CUDA 12.9 needs 570",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ci_compiler.cli.app import Program, run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.errors import InputError
+from tests.checkers import require
 from tests.specs import MAIN, SOURCE, Said, assert_said, branches, builder, excluding, matrix, small, spec_of
 
 REPOSITORY = {"name": "o/r", "rev": {"mian": "1" * 40}, "hash": {"other": "sha256-" + "A" * 43 + "="}}
@@ -146,3 +148,21 @@ def test_every_command_refuses_a_spec_with_an_unknown_name(
     assert out == ""
     assert err.startswith("spec.yaml:1:")
     assert "unknown-gpu unknown GPU 'sm91'; did you mean" in err
+
+
+@pytest.mark.parametrize("name", ["a.lock/b", "a.lock", "HEAD", "refs/heads/main", "a/.b", "a..b", "-a", "0" * 40])
+def test_a_branch_that_git_or_github_refuses_is_an_error(name: str) -> None:
+    with pytest.raises(InputError, match="is not a branch name that git and GitHub accept"):
+        spec_of(small(branches={name: MAIN}))
+
+
+@pytest.mark.parametrize("name", ["main", "release/1.0", "a.locked/b", "HEAD2", "topic/HEAD", "v1_0-rc.1"])
+def test_a_branch_that_git_accepts_is_accepted(name: str) -> None:
+    require("git")
+    subprocess.run(["git", "check-ref-format", "--branch", name], check=True)
+    assert list(spec_of(small(branches={name: MAIN})).branches) == [name]
+
+
+def test_a_branch_cannot_be_below_another() -> None:
+    with pytest.raises(InputError, match="git cannot have the branch 'main/b' beside 'main'"):
+        spec_of(small(branches={"main": MAIN, "main/b": MAIN}))

@@ -252,3 +252,100 @@ def test_a_run_that_is_killed_leaves_every_branch_where_it_was(repository: Repos
     assert (heads(repository), checkout_bytes(repository)) == before
     assert repository.ci("sync") == 0
     assert heads(repository)["main"] != before[0]["main"]
+
+
+def test_a_run_that_is_killed_after_its_push_is_finished_by_the_next(repository: Repository, remote: Path) -> None:
+    before = heads(repository)
+    script = (
+        "import os, sys\nfrom ci_compiler.git import Git\nfrom ci_compiler.cli.compile import main\n"
+        "Git.move_refs = lambda *_: os._exit(9)\n"
+        f"sys.argv = ['ci-compile', 'sync', '--push', '--root', {str(repository.root)!r}]\nmain()\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False, capture_output=True).returncode == 9
+    pushed = Git(remote).heads()
+    assert heads(repository) == before != pushed
+    assert repository.ci("sync", "--push") == 0
+    assert {branch: heads(repository)[branch] for branch in BRANCHES} == {one: pushed[one] for one in BRANCHES}
+    assert Git(remote).heads() == pushed
+
+
+@pytest.mark.usefixtures("remote")
+def test_another_commit_on_the_same_parent_is_not_taken_for_an_earlier_run(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = heads(repository)["main"]
+    assert repository.ci("sync") == 0
+    repository.git("checkout", "-q", "main")
+    repository.write(".github/BUILD_MATRIX.md", "# mine\n")
+    repository.git("commit", "-qam", "x", "--amend")
+    repository.git("push", "-q", "origin", "main")
+    repository.git("checkout", "-qf", "topic")
+    repository.git("update-ref", "refs/heads/main", before)
+    assert repository.ci("sync", "--push") == 2
+    assert "main: not-a-fast-forward" in capsys.readouterr().err
+
+
+def test_a_tag_with_the_name_of_a_branch_changes_nothing(repository: Repository, remote: Path) -> None:
+    for branch in BRANCHES:
+        repository.git("tag", branch, "topic")
+        repository.git("tag", f"origin/{branch}", "topic")
+    assert repository.ci("sync", "--push") == 0
+    theirs = Git(remote).heads()
+    assert "name: cell" in shown(repository, theirs["cuda-13_0"], ".github/workflows/cell.yml")
+    assert {branch: theirs[branch] for branch in BRANCHES} == {b: heads(repository)[b] for b in BRANCHES}
+
+
+@pytest.mark.usefixtures("remote")
+def test_a_branch_that_only_the_remote_has_is_pushed_and_gets_no_local_branch(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository.git("branch", "-D", "cuda-13_0")
+    assert repository.ci("sync") == 2
+    assert "missing-branch" in capsys.readouterr().err
+    assert repository.ci("sync", "--push") == 0
+    assert "cuda-13_0" not in heads(repository)
+    assert "name: cell" in shown(repository, "refs/remotes/origin/cuda-13_0", ".github/workflows/cell.yml")
+
+
+def link(target: str) -> dict[str, tuple[str, str]]:
+    return {target: ("120000", "elsewhere")}
+
+
+ODD = {
+    "a folder that is a link": (
+        {".github": ("120000", "elsewhere")},
+        ".github",
+        "its folder .github is a symbolic link",
+    ),
+    "a folder that is a file": ({".flox": ("100644", "mine")}, ".flox", "its folder .flox is a file"),
+    "a submodule": ({".flox/pkgs": ("160000", "")}, ".flox", "its folder .flox/pkgs is a submodule"),
+    "a link among the recipes": ({".flox/pkgs": ("120000", "..")}, ".flox", "its folder .flox/pkgs is a symbolic link"),
+    "a document that is a folder": ({".github/BUILD_MATRIX.md/mine": ("100644", "mine")}, "", "is a directory"),
+    "a workflow that is a link": ({".github/workflows/cell.yml": ("120000", "mine.yml")}, "", "is a symbolic link"),
+}
+
+
+@pytest.mark.parametrize(("entries", "instead", "says"), ODD.values(), ids=ODD)
+def test_what_is_no_plain_file_or_folder_is_never_replaced(
+    repository: Repository,
+    entries: dict[str, tuple[str, str]],
+    instead: str,
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    repository.git("checkout", "-q", "cuda-13_0")
+    if instead:
+        repository.git("rm", "-rq", "--cached", "--ignore-unmatch", instead)
+    for path, (mode, text) in entries.items():
+        repository.write("scratch", text)
+        name = heads(repository)["topic"] if mode == "160000" else repository.git("hash-object", "-w", "scratch")
+        repository.git("update-index", "--add", "--cacheinfo", f"{mode},{name},{path}")
+    repository.git("commit", "-qm", "odd")
+    repository.git("checkout", "-qf", "topic")
+    before = heads(repository)
+    assert repository.ci("sync", "--adopt") == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if "in-the-way" in line]
+    assert lines
+    assert all(line.startswith("cuda-13_0:") for line in lines)
+    assert says in lines[0]
+    assert heads(repository) == before

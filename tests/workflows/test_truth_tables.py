@@ -432,13 +432,31 @@ def test_only_a_dispatch_that_says_so_publishes_again(compiled: Tree) -> None:
         assert list(expression_values([(word, {"inputs": {"again": again}})])) == ["yes" if again else ""]
 
 
-def test_what_is_selected_from_is_the_push_itself_or_the_shards_branch(compiled: Tree) -> None:
+def test_what_is_selected_from_is_the_push_the_code_of_a_request_or_the_shards_branch(compiled: Tree) -> None:
     cases, wanted = [], []
     for shard in compiled.plan.shards:
         checkout = compiled.files[f"{shard.name}.yml"]["jobs"]["select"]["steps"][0]
-        cases += [(checkout["with"]["ref"], {"github": event.github()}) for event in EVENTS[:3]]
-        wanted += ["0" * 40, shard.branch, shard.branch]
+        for event, ref in itertools.product(EVENTS[:3], [*compiled.plan.spec.branches, "topic"]):
+            github = event.github(f"refs/heads/{ref}") | {"ref_name": ref}
+            cases.append((checkout["with"]["ref"], {"github": github}))
+            own = event.name == "push" or (event.name == "workflow_dispatch" and ref == "topic")
+            wanted.append("0" * 40 if own else shard.branch)
     assert expression_values(cases) == wanted
+    assert {"0" * 40, *compiled.plan.spec.branches} == set(wanted)
+
+
+# sync.yml.
+
+
+def test_the_spec_is_carried_from_the_default_branch_alone(compiled: Tree) -> None:
+    if compiled.plan.spec.sync is None:
+        return
+    condition = compiled.files["sync.yml"]["jobs"]["sync"]["if"]
+    rows = [
+        ({"github": EVENTS[1].github(f"refs/{ref}")}, ref == "heads/main")
+        for ref in ("heads/main", "tags/main", "heads/x")
+    ]
+    assert_tables((condition, rows))
 
 
 # pull-request.yml.
@@ -569,8 +587,10 @@ def test_only_stages_of_a_variant_and_preflights_can_run_on_a_self_hosted_machin
 
 def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
-        has_table = file in CALLED or name == "verdict" or name.startswith("preflight-") or "uses" in job
-        assert ("if" in job) is has_table, (file, name)
+        own = (
+            file in CALLED or name == "verdict" or name.startswith("preflight-") or (file, name) == ("sync.yml", "sync")
+        )
+        assert ("if" in job) is (own or "uses" in job), (file, name)
 
 
 def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:

@@ -84,8 +84,9 @@ let
       final = built.attrs;
       name = final.name or (if final ? version then "${final.pname}-${final.version}" else final.pname);
 
+      outputs = final.outputs or [ "out" ];
       drv = derivation {
-        inherit name;
+        inherit name outputs;
         inherit (spec.context) system;
         builder = "/bin/sh";
         args = [ "-c" "echo this package only stands in for one of nixpkgs >&2; exit 1" ];
@@ -101,6 +102,11 @@ let
 
       self =
         lib.genAttrs outputNames (_: self)
+        // lib.genAttrs outputs (output: self // {
+          outPath = drv.${output};
+          outputName = output;
+          outputSpecified = true;
+        })
         // final
         // { meta = final.meta or { }; }
         // spec.extras args
@@ -111,10 +117,9 @@ let
           inherit (drv) drvPath outPath;
           inherit (spec.context) system;
           pname = final.pname or (lib.getName name);
-          out = self;
-          outputName = "out";
+          outputName = builtins.head outputs;
           drvAttrs = final;
-          outputs = final.outputs or [ "out" ];
+          inherit outputs;
           passthru = final.passthru or { };
           override = new: again { given = spec.given // (if lib.isFunction new then new args else new); };
           inherit overrideAttrs;

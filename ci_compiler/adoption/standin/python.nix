@@ -39,6 +39,7 @@ let
     attrs = args: {
       pname = "torch";
       version = context.versions.torch;
+      outputs = [ "out" "dev" "lib" "cxxdev" ];
       src = source "pytorch" context.versions.torch;
       # What a CUDA build is of: through these, an overlay's change reaches torch, and through no others.
       buildInputs = [ args.blas ] ++ lib.optionals args.cudaSupport (

@@ -46,6 +46,10 @@ let
   propagated = final:
     filter lib.isDerivation (lib.flatten [ (final.propagatedBuildInputs or [ ]) (final.dependencies or [ ]) ]);
 
+  # The output that `propagatedBuildInputs` takes of a package: the one that was chosen, else `dev` if there is one.
+  propagatedOutput = drv:
+    if drv.outputSpecified or false || !(builtins.elem "dev" drv.outputs) then drv.outputName else "dev";
+
   # What an overlay's attribute has become.
   overlaid = value:
     if value ? __cuda then { cuda = value.__cuda.attribute; inherit (value.__cuda) version; }
@@ -84,6 +88,7 @@ let
       passthru = mapAttrs (_: tried) (final.passthru or { });
       torch = if lib.isDerivation torch then describe torch else null;
       propagated_torch = map (p: p.drvPath) torches;
+      propagated_outputs = map propagatedOutput torches;
       places =
         places "" r.set
         // places "override." r.given

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings, table
 from ci_compiler.cli.drift import write_or_check
-from ci_compiler.cli.where import branch_of, plan_of, root_of, templates_of
+from ci_compiler.cli.where import SPEC, branch_of, plan_of, root_of, templates_of
+from ci_compiler.errors import Finding
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
 from ci_compiler.git import head_branch
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.spec.carried import default_branch
+from ci_compiler.sync.carried import edits_of_request
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.units import size
 
@@ -35,7 +38,23 @@ def run(arguments: argparse.Namespace) -> int:
         if left := len(decided.judged.left_out):
             print(f"{left} combinations left out; `ci-compile variants --left-out` lists them with their reasons")
 
-    return write_or_check(arguments, ["ci-compile"], root, files | recipes, territories, done)
+    code = write_or_check(arguments, ["ci-compile"], root, files | recipes, territories, done)
+    edited = _edited(decided, root, arguments) if arguments.check else ()
+    print_findings(edited)
+    return 1 if edited else code
+
+
+def _edited(decided: Plan, root: Path, arguments: argparse.Namespace) -> Sequence[Finding]:
+    """The findings about a spec that another branch than the default one edits, as far as the history is here."""
+    spec = decided.spec
+    branch = getattr(arguments, "branch", None) or head_branch(root)
+    if branch not in spec.branches or branch == default_branch(spec) or not (root / ".git").exists():
+        return ()
+    from ci_compiler.git import Git
+
+    git = Git(root)
+    default = {**git.heads(), **git.heads("remotes/origin")}.get(default_branch(spec))
+    return edits_of_request(git, spec, SPEC.as_posix(), branch, default) if default else ()
 
 
 def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[dict[str, str], list[Territory]]:

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     lines = "".join(f"{key}={value}\n" for key, value in outputs.items())
     append_to("GITHUB_OUTPUT", lines)
     print(lines, end="")
-    if choice.left:  # to be dispatched by hand
+    if choice.left and choice.ref:  # to be dispatched by hand
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, choice))
     return 0
 

@@ -10,9 +10,9 @@ from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.where import plan_of
 from ci_compiler.files.atomic import cannot_write
 from ci_compiler.plan.limits import limit
-from ci_compiler.reports.forecast import NO_HISTORY, Forecast, forecast, pool_table
+from ci_compiler.reports.forecast import NO_HISTORY, Forecast, PoolForecast, forecast, pool_table
 from ci_compiler.reports.history import read_history
-from ci_compiler.units import duration, machine_hours
+from ci_compiler.units import duration, machine_hours, size
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,6 +66,8 @@ def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
     yield "one shard", f"up to {duration(found.shards[slowest])} ({slowest})"
     one = found.pull_request
     yield "pull request", f"up to {duration(one.seconds)} ({len(one.cells)} cells of {one.branch})"
+    for package, memory in found.memory.items():
+        yield "memory", f"{size(memory)} in the largest recorded build of {package}"
     if found.capabilities:
         gpus = ", ".join(found.capabilities)
         count = f"{sum(found.capabilities.values()):,} variants"
@@ -82,23 +84,10 @@ def _as_json(found: Forecast) -> dict[str, Any]:
     return {
         "variants": found.variants,
         "measured": found.measured,
+        "memory": dict(found.memory),
         "jobs": len(found.jobs),
         "seconds": found.seconds,
-        "pools": [
-            {
-                "name": one.pool.name,
-                "machines": one.pool.count,
-                "jobs": one.jobs,
-                "seconds": one.seconds,
-                "busy": round(one.busy, 4),
-                "lower_bound": one.bound,
-                "build_disk_gb": one.build_disk,
-                "disk_peak_gb": one.disk_peak,
-                "disk_gb": one.pool.disk,
-                "one_more_saves": one.one_more,
-            }
-            for one in found.pools
-        ],
+        "pools": list(map(_pool_json, found.pools)),
         "full_build": {
             "as_written": found.end,
             "better_order": found.better_end,
@@ -127,4 +116,19 @@ def _as_json(found: Forecast) -> dict[str, Any]:
             for job in found.path
         ],
         "every_package_builds_its_needs": {"seconds": found.alone_seconds, "full_build": found.alone_end},
+    }
+
+
+def _pool_json(one: PoolForecast) -> dict[str, Any]:
+    return {
+        "name": one.pool.name,
+        "machines": one.pool.count,
+        "jobs": one.jobs,
+        "seconds": one.seconds,
+        "busy": round(one.busy, 4),
+        "lower_bound": one.bound,
+        "build_disk_gb": one.build_disk,
+        "disk_peak_gb": one.disk_peak,
+        "disk_gb": one.pool.disk,
+        "one_more_saves": one.one_more,
     }

@@ -81,6 +81,13 @@ def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]
     yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}"
     if choice.best:
         yield "branch", f"{choice.best.branch}, {choice.best.package} {choice.best.version}"
-    for key, values in (("but", choice.problems), ("why", choice.why), ("install", choice.install)):
+    rows = (
+        ("but", choice.problems),
+        ("why", choice.why),
+        ("check", choice.doubts),
+        ("without", choice.without),
+        ("install", choice.install),
+    )
+    for key, values in rows:
         for index, value in enumerate(values):
             yield "" if index else key, value

@@ -3,55 +3,152 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings, table
-from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of, spec_of, templates_of
+from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, check_branches, root_of, spec_of, texts_of
+from ci_compiler.errors import InputError
 from ci_compiler.git import Git
-from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import Judged
 from ci_compiler.recipes.render import recipes, territory
+from ci_compiler.spec.build import parse_spec
+from ci_compiler.spec.carried import carried_paths, default_branch, template_paths
 from ci_compiler.spec.model import Spec
-from ci_compiler.sync.branches import BranchPlan, check_push, heads_of, plan_branch, summary, write
+from ci_compiler.spec.revision import base_spec
+from ci_compiler.sync.branches import (
+    WRITTEN,
+    BranchPlan,
+    check_push,
+    commit_plans,
+    heads_of,
+    plan_branch,
+    summary,
+    write,
+)
+from ci_compiler.sync.carried import other_edits, refuse, take
 from ci_compiler.sync.compiled import compile_files
 
 REMOTE = "origin"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Brings every branch up to date."""
+    """Brings every branch up to date, or opens pull requests that do."""
     root, spec = root_of(arguments), spec_of(arguments)
+    git, online = Git(root), arguments.push or arguments.pull_request
+    remote = REMOTE if online else ""
+    spec, carried = _carried(git, root, spec, heads_of(git, spec, remote), arguments)
     decided = plan(spec)
     print_findings(decided.warnings)
-    git = Git(root)
-    templates = templates_of(root, spec)
-    common = {**compile_files(decided), **_carried(root, spec), **templates}
-    plans = tuple(
-        plan_branch(
-            git,
-            branch,
-            head,
-            {**common, **recipes(spec, decided.judged, branch, templates)},
-            territory(spec, decided.judged, branch),
-            adopt=arguments.adopt,
-        )
-        for branch, head in heads_of(git, spec).items()
-    )
-    if arguments.push:
-        check_push(git, REMOTE, plans)
+    plans = _plans(git, decided, {**_schema(root, spec), **carried}, heads_of(git, spec, remote), adopt=arguments.adopt)
+    credential = _credential(arguments)
+    pushed = check_push(git, REMOTE, plans, credential) if arguments.push else {}
     table(["branch", "added", "changed", "removed"], summary(plans))
-    taken = {plan.branch: _taken(git, plan, decided.judged) for plan in plans if plan.taken}
+    taken = {one.branch: _taken(git, one, decided.judged) for one in plans if one.taken}
     for branch, lines in taken.items():
         print(f"{branch} takes over recipes:", *lines, sep="\n  ")
     if arguments.dry_run:
         return 0
-    message = f"Compile from {spec.document.file}\n\nWritten by `ci-compile sync`; the spec says why."
-    messages = {plan.branch: "\n".join([message, *_told(taken.get(plan.branch, []))]) for plan in plans}
-    commits = write(git, plans, messages, remote=REMOTE if arguments.push else "")
+    message = f"Compile from {spec.document.file}\n\n{WRITTEN}"
+    messages = {one.branch: "\n".join([message, *_told(taken.get(one.branch, []))]) for one in plans}
+    if arguments.pull_request:
+        return _open(arguments, git, decided, plans, messages)
+    commits = commit_plans(git, plans, messages, pushed)
+    write(git, plans, commits, remote=REMOTE if arguments.push else "", environment=credential)
     for branch, commit in commits.items():
         print(f"{branch} is now {commit[:12]}")
-    folders, parents = git.checked_out(), {plan.branch: plan.parent for plan in plans}
+    _note_checkouts(git, plans, commits)
+    print("every branch is up to date" if not commits else f"{len(commits)} of {len(plans)} branches moved")
+    return 0
+
+
+def _plans(
+    git: Git, decided: Plan, carried: Mapping[str, str], heads: Mapping[str, str], *, adopt: bool
+) -> tuple[BranchPlan, ...]:
+    """What each branch lacks."""
+    spec, judged = decided.spec, decided.judged
+    common = {**compile_files(decided), **carried}
+    templates = {path: carried[path] for path in template_paths(spec) if path in carried}
+    return tuple(
+        plan_branch(
+            git,
+            branch,
+            head,
+            {**common, **recipes(spec, judged, branch, templates)},
+            territory(spec, judged, branch),
+            adopt=adopt,
+        )
+        for branch, head in heads.items()
+    )
+
+
+def _carried(
+    git: Git, root: Path, spec: Spec, heads: Mapping[str, str], arguments: argparse.Namespace
+) -> tuple[Spec, dict[str, str]]:
+    """The spec and the carried files, with the edits of `--take`. Raises InputError for edits that would be lost."""
+    check_branches(spec, take=arguments.take, drop=arguments.drop)
+    default, spec_path = default_branch(spec), SPEC.as_posix()
+    known = dict.fromkeys(heads, heads[default]) | {default: git.resolve("HEAD")}
+    files = texts_of(root, carried_paths(spec, spec_path))
+    edits = [one for one in other_edits(git, heads, known, files) if one.branch not in arguments.drop]
+    refuse((one for one in edits if one.branch not in arguments.take), default)
+    if not edits:
+        return spec, files
+    taken = take(git, files, edits)
+    return (parse_spec(taken[spec_path].encode(), shown=spec_path) if spec_path in taken else spec), taken
+
+
+def _schema(root: Path, spec: Spec) -> dict[str, str]:
+    """The schema beside the repository's own spec, which is the same on every branch."""
+    path = root / SCHEMA_BESIDE
+    own = spec.document.file == SPEC.as_posix() and path.is_file()
+    return {SCHEMA_BESIDE.as_posix(): path.read_text("utf-8")} if own else {}
+
+
+def _credential(arguments: argparse.Namespace) -> dict[str, str]:
+    """The variables with which git uses the token of a GitHub App, if the environment names one."""
+    if not (arguments.push and os.environ.get("GITHUB_APP_ID")):
+        return {}
+    from ci_compiler.cli.remote import client_of
+
+    return client_of(arguments, root_of(arguments)).git_environment()
+
+
+def _open(
+    arguments: argparse.Namespace, git: Git, decided: Plan, plans: Sequence[BranchPlan], messages: Mapping[str, str]
+) -> int:
+    """Opens the pull requests, and prints the URL of each."""
+    from ci_compiler.cli.remote import client_of
+    from ci_compiler.sync.pull_requests import open_pull_requests
+
+    client, opened = client_of(arguments, git.root), 0
+    bodies = {one.branch: _difference(git, decided, one) for one in plans if one.changes}
+    for branch, address in open_pull_requests(client, git, REMOTE, plans, messages, bodies):
+        print(branch, address, flush=True)
+        opened += 1
+    if not opened:
+        print("every branch is up to date")
+    return 0
+
+
+def _difference(git: Git, decided: Plan, one: BranchPlan) -> str:
+    """What the change means for the branch, as Markdown."""
+    from ci_compiler.reports.diff import diff
+    from ci_compiler.reports.diff_markdown import markdown
+
+    try:
+        before = plan(base_spec(git.root, one.parent, SPEC.as_posix()))
+    except InputError as error:
+        return f"The spec of {one.branch} is wrong, so that the change cannot be compared with it: {error.findings[0]}"
+    return markdown(diff(before, decided, one.branch))
+
+
+def _note_checkouts(git: Git, plans: Sequence[BranchPlan], commits: Mapping[str, str]) -> None:
+    """Prints how to update the checkouts of the branches that moved."""
+    folders, parents = git.checked_out(), {one.branch: one.parent for one in plans}
     for branch in sorted(folders.keys() & commits.keys()):
         there = "" if folders[branch] == Path.cwd() else f" -C {shlex.quote(str(folders[branch]))}"
         note(
@@ -59,33 +156,20 @@ def run(arguments: argparse.Namespace) -> int:
             f"`git{there} diff --name-only {parents[branch][:12]} {commits[branch][:12]} | "
             f"git{there} restore --staged --worktree --pathspec-from-file=-`"
         )
-    print("every branch is up to date" if not commits else f"{len(commits)} of {len(plans)} branches moved")
-    return 0
 
 
-def _taken(git: Git, plan: BranchPlan, judged: Judged) -> list[str]:
-    """How the recipes that `plan` takes over differ from the compiled ones."""
+def _taken(git: Git, one: BranchPlan, judged: Judged) -> list[str]:
+    """How the recipes that `one` takes over differ from the compiled ones."""
     from ci_compiler.adoption.taking import differing  # only `--adopt` needs it
     from ci_compiler.variant import RECIPES
 
-    tree = git.tree(plan.parent, RECIPES)
+    tree = git.tree(one.parent, RECIPES)
     before = zip(tree, git.blobs(list(tree.values())), strict=True)
     packages = {
-        variant.name: variant.package
-        for cell in judged.cells
-        if cell.branch == plan.branch
-        for variant in cell.variants
+        variant.name: variant.package for cell in judged.cells if cell.branch == one.branch for variant in cell.variants
     }
-    return differing({path: data.decode(errors="replace") for path, data in before}, plan.taken, packages)
+    return differing({path: data.decode(errors="replace") for path, data in before}, one.taken, packages)
 
 
 def _told(lines: list[str]) -> list[str]:
     return ["", "Recipes that were the repository's own are compiled from now on:", *lines] if lines else []
-
-
-def _carried(root: Path, spec: Spec) -> dict[str, str]:
-    """The repository's own spec, its schema and its overlays, which are the same on every branch."""
-    overlays = {Path(path): None for package in spec.packages.values() for path in package.overlays}
-    own = (SPEC, SCHEMA_BESIDE) if spec.document.file == SPEC.as_posix() else ()
-    files = (path for path in (*own, *overlays) if (root / path).is_file())
-    return {path.as_posix(): (root / path).read_text("utf-8") for path in files}

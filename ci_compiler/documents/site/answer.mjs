@@ -56,18 +56,21 @@ export function shownAnswer(choice) {
       "ul",
       { class: "why" },
       choice.why.map((text) => make("li", { text: sentence(text) })),
+      choice.doubts.map((text) => make("li", { class: "doubt", text: sentence(text) })),
+      choice.without.map((text) => make("li", { class: "without", text: sentence(`without ${text}`) })),
     ),
     othersOf(choice.runners_up),
   ];
 }
 
-function eyebrow({ best, impossible }) {
-  const title = best ? "Best for your machine" : impossible ? "No such machine" : "Nothing serves this machine";
+function eyebrow({ best, impossible, doubts }) {
+  const served = doubts.length ? "Best for your machine, if its driver runs it" : "Best for your machine";
+  const title = best ? served : impossible ? "No such machine" : "Nothing serves this machine";
   const tag = !best
     ? null
     : best.gpu === "cpu"
       ? make("span", { class: "tag", text: "CPU build" })
-      : make("span", { class: "tag", text: "GPU build" });
+      : make("span", { class: doubts.length ? "tag doubt" : "tag", text: "GPU build" });
   return make("p", { class: "eyebrow" }, make("span", { text: title }), tag);
 }
 

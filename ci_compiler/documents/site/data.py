@@ -16,6 +16,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
 from ci_compiler.plan.sharding import FOLDER
+from ci_compiler.recipes.subject import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import needed_driver, python_order
@@ -23,7 +24,7 @@ from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.stages import stages, stages_that_test
 from ci_compiler.variant import RECIPES
 
-_SENTENCES = ("where-branch", "where-python", "need-driver", "need-branch", "need-python", "need-isa", "and")
+_SENTENCES = ("where-branch", "where-python", "need-branch", "need-python", "need-isa", "and")
 """Sentences that mention what the user asks for, so the tables cannot contain them filled in."""
 
 
@@ -92,20 +93,26 @@ def _cells(plan: Plan) -> dict[str, Any]:
     """The cells, and the rows that they share: their routes and their commands."""
     shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
     shared = shared_suffixes(plan.judged.cells)
-    routes, installs = Rows(), Rows()
+    routes, installs, without = Rows(), Rows(), Rows()
     cells = [
         {
             **axes_row(cell),
             "packages": [variant.package for variant in cell.variants],
             "driver": needed_driver(plan.spec, cell, None),
             "install": installs.index(_installs(plan.spec, cell, shared)),
+            **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
             "tested": [stage.name for stage in stages_that_test() if stage in route.pools],
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
-    return {"cells": cells, "routes": routes.rows, "installs": installs.rows}
+    return {"cells": cells, "routes": routes.rows, "installs": installs.rows, "without": without.rows}
+
+
+def _lacks(spec: Spec, cell: Cell) -> dict[str, tuple[str, ...]]:
+    """What is switched off in each package of `cell`."""
+    return {one.package: switched_off(spec, cell, one.package) for one in cell.variants}
 
 
 def _installs(spec: Spec, cell: Cell, shared: set[str]) -> dict[str, str]:

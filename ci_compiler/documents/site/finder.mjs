@@ -27,16 +27,16 @@ function lookUp(data, table, { gpu, cpu }) {
 /** The cells that `machine` runs, each with the lowest driver that runs it. */
 export function running(data, machine) {
   const steps = data.drivers[lookUp(data, data.running, machine)];
-  const passed = steps.filter(([from]) => !machine.driver || from <= machine.driver);
+  const { driver } = machine;
+  const passed = steps.filter(([from, , end]) => !driver || (from <= driver && (end === null || driver < end)));
   return new Map(passed.flatMap(([from, cells]) => cells.map((cell) => [cell, from])));
 }
 
-/** The answer for the machine's driver, followed by the answers that need a newer driver. */
-function stepsOf(data, machine, { package: package_, branch, python, workload }) {
+/** The answer for the machine's driver. */
+function stepOf(data, machine, { package: package_, branch, python, workload }) {
   const found = lookUp(data, data.found[data.groups[package_]][branch][python][workload], machine);
-  const steps = data.answers[found].map(([from, step]) => ({ from, ...data.steps[step] }));
-  if (!machine.driver) return steps.slice(-1);
-  return steps.slice(0, -1).filter((_, at) => at + 2 === steps.length || steps[at + 1].from > machine.driver);
+  const steps = data.answers[found].filter(([from]) => (machine.driver ? from !== null && from <= machine.driver : true));
+  return data.steps[steps.at(-1)[1]];
 }
 
 /** A variant: `package_` of the cell with the number `at`. */
@@ -59,6 +59,9 @@ export function offerOf(data, at, package_) {
   };
 }
 
+/** What is switched off in a variant, with the consequences. */
+export const withoutOf = (data, offer) => data.without[data.cells[offer.at].without]?.[offer.package] ?? [];
+
 /** The commands that install a variant and its dependencies. */
 export function installOf(data, offer) {
   const { install, suffix } = data.cells[offer.at];
@@ -69,8 +72,8 @@ export function installOf(data, offer) {
 export function select(data, machine, wishes) {
   const { sentences } = data;
   const runs = running(data, machine);
-  const [step, ...later] = stepsOf(data, machine, wishes);
-  const [anywhere] = stepsOf(data, machine, { ...wishes, branch: "", python: "" });
+  const step = stepOf(data, machine, wishes);
+  const anywhere = stepOf(data, machine, { ...wishes, branch: "", python: "" });
   const where = ["branch", "python"].map((axis) => (wishes[axis] ? fill(sentences[`where-${axis}`], wishes) : ""));
   const facts = {
     own: machine.gpu?.sm,
@@ -89,7 +92,7 @@ export function select(data, machine, wishes) {
       .map((axis) => fill(sentences[`need-${axis}`], { ...one, asked: wishes[axis] }));
 
   const best = step.best === undefined ? null : offer(step.best);
-  const better = later.map(({ from, best: at }) => noted(offer(at, from), sentences["need-driver"]));
+  const better = (step.better ?? []).map(([at, driver, row]) => noted(offer(at, driver), data.said[row][0]));
   if (anywhere.best !== undefined && anywhere.best !== step.best) {
     const one = offer(anywhere.best);
     better.push({ ...one, note: instead(one).join(` ${sentences.and} `) });
@@ -102,6 +105,8 @@ export function select(data, machine, wishes) {
     impossible: step.impossible === true,
     problems: said(step.problems),
     why: said(step.why, best),
+    doubts: said(step.doubts, best),
+    without: best === null ? [] : withoutOf(data, best),
     runners_up: alike
       .filter(([at]) => runs.has(at) && asked(data.cells[at]))
       .map(([at, row]) => ({ ...offer(at), note: said(row, offer(at))[0] })),

@@ -9,8 +9,9 @@ function keyOf(names, text) {
 
 function find(names, text) {
   const key = keyOf(names, text);
-  if (Object.hasOwn(names.exact, key)) return names.exact[key];
-  return names.patterns.find(([pattern]) => new RegExp(pattern).test(key))?.[1];
+  const exact = names.rows.find(([, keys]) => keys.includes(key));
+  const found = exact ?? names.rows.find(([, , patterns]) => patterns.some((one) => new RegExp(one).test(key)));
+  return found?.[0];
 }
 
 /** A typed name that matches nothing; `near` are similar names. */

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ci_compiler.hardware import CPU, Gpu, Hardware
+from ci_compiler.hardware.machine import too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, needed_driver, runs_cubin
@@ -63,7 +64,7 @@ class Tables:
         distinct = gpu and (
             system not in gpu.systems or any(runs_cubin(self.spec.hardware, profile, name) for name in built)
         )
-        key = profile if distinct else (system, isas, has_gpu, gpu is None)
+        key = profile if distinct else (system, isas, has_gpu, gpu is None, gpu is not None and gpu.tegra)
         return self._profiles.setdefault(key, profile)
 
     def as_data(self) -> dict[str, Any]:
@@ -102,13 +103,17 @@ class Tables:
         return ", ".join(isa for isa in isas if not any(isa in runs([other]) for other in isas if other != isa))
 
     def _running(self, profile: Profile) -> list[list[object]]:
-        """The cells that a machine runs: `[driver, cells]` with the lowest driver that runs the cells."""
+        """The cells that a machine runs: `[driver, cells, end]` with the lowest driver that runs the cells.
+
+        `end` is the lowest driver that no longer runs them; None if there is none.
+        """
         found: dict[int, list[int]] = defaultdict(list)
         if not profile.gpu or profile.system in profile.gpu.systems:
             for at, cell in enumerate(self.cells):
                 if fits(self.spec.hardware, profile, cell):
                     found[needed_driver(self.spec, cell, profile.gpu)].append(at)
-        return [[driver, found[driver]] for driver in sorted(found)]
+        end = too_new_driver(profile.gpu) or None
+        return [[driver, found[driver], end if driver else None] for driver in sorted(found)]
 
     def _found(self, finder: Finder) -> dict[str, Any]:
         """The answer for each GPU and CPU, by branch, Python and workload."""
@@ -139,8 +144,10 @@ class Tables:
             "impossible": step.impossible or None,
             "problems": step.problems and self._said.index(step.problems),
             "why": step.why and self._said.index(step.why),
+            "doubts": step.doubts and self._said.index(step.doubts),
+            "better": [[self._cell(one.offer), one.offer.driver, self._said.index([one.note])] for one in step.better],
         }
-        return self._steps.index({name: part for name, part in parts.items() if part not in {None, ()}})
+        return self._steps.index({name: part for name, part in parts.items() if part not in (None, (), [])})
 
     def _alternatives(self, finder: Finder) -> dict[int, list[list[int]]]:
         """For each cell, `[cell, text]` of the lower-ranked cells that differ from it in one axis."""

@@ -189,21 +189,21 @@ def _display_controllers() -> Iterator[str]:
 
 
 def _cpu_limits() -> Iterator[str]:
-    for group in _groups("cpu"):
+    for group in control_groups("cpu"):
         yield text_of(group / "cpu.max")
         yield f"{text_of(group / 'cpu.cfs_quota_us').strip()} {text_of(group / 'cpu.cfs_period_us').strip()}"
 
 
 def _memory_limits() -> Iterator[str]:
-    for group in _groups("memory"):
+    for group in control_groups("memory"):
         yield text_of(group / "memory.max")
         yield text_of(group / "memory.limit_in_bytes")
 
 
-def _groups(controller: str) -> Iterator[Path]:
-    """The folders of this process's control groups for `controller` and of their parents, if they are visible."""
+def control_groups(controller: str, process: str = "self") -> Iterator[Path]:
+    """The folders of a process's control groups for `controller` and of their parents, if they are visible."""
     tree = ROOT / "sys/fs/cgroup"
-    for line in text_of(ROOT / "proc/self/cgroup").splitlines():
+    for line in text_of(ROOT / "proc" / process / "cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controller in controllers.split(",") or not controllers:
             base = tree / controller if controllers else tree

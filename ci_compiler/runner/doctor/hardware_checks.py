@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ci_compiler.hardware import CPU, Toolkit
-from ci_compiler.hardware.machine import GpuDevice, driver_number, lowest_driver, missing_flags
+from ci_compiler.hardware.machine import GpuDevice, driver_number, lowest_driver, missing_flags, too_new_driver
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.runner.doctor.evidence import Assignment, CudaAttempt, Evidence, table
 
@@ -82,6 +82,9 @@ def driver(work: Assignment, evidence: Evidence) -> Judgement:
             has = f"driver {device.driver}" if device.driver else "an unknown driver"
             message = f"{_title(device)} has {has}, and CUDA {newest.version} needs {lowest} or newer on it"
             return failed(message, f"install driver {max(lowest, newest.shipped_driver)} or newer")
+        if known and 0 < too_new_driver(known) <= driver_number(device.driver):
+            message = f"{_title(device)} has driver {device.driver}, which no longer runs {known.name}"
+            return failed(message, f"install a driver of branch {known.last_driver}, the last that runs it")
     versions = ", ".join(str(one.version) for one in toolkits)
     return ok(f"driver {devices[0].driver} runs CUDA {versions}")
 

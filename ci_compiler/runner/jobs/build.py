@@ -7,12 +7,15 @@ from pathlib import Path
 
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.job import BuildOrder, NeededVariant
+from ci_compiler.backends.protocol import NixUse
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.compiled import ARCHIVE
+from ci_compiler.runner.detect.build_memory import watched_memory
 from ci_compiler.runner.detect.this_machine import this_machine
+from ci_compiler.runner.jobs.evaluated import check_evaluated
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, write_manifest
 from ci_compiler.runner.jobs.setting import Secrets, output_folder, programs_of
 from ci_compiler.runner.jobs.summary import add_row, reporting
@@ -48,7 +51,9 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secr
     commit = _commit(spec, root, built)
     programs = programs_of(spec, root, secrets, spec.timeouts[BUILD], built=built, folder=out)
     order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=tuple(_needed(spec, built)), log=out / LOG)
-    result = programs.build(order)
+    check_evaluated(spec, built, programs.evaluate(built.recipe))
+    with watched_memory(uses_nix=spec.backend.nix is not NixUse.NONE) as peak:
+        result = programs.build(order)
     machine = this_machine(spec.hardware, trial=False)
     return Manifest(
         name=built.variant.name,
@@ -68,6 +73,7 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secr
         built=result.built,
         machine=Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores),
         untested={stage.name: reason for stage, reason in built.route.skipped.items() if stage.is_test},
+        memory=peak.memory if result.built else 0,
     )
 
 

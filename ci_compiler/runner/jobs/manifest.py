@@ -46,7 +46,7 @@ class Manifest:
     `store_path` is the output to install, `outputs` are all outputs. `closure` has the hash of each path's content, and
     `closure_size` is in bytes. `started` is UTC as ISO 8601, and `seconds` is the duration of the build. `built` is
     false if the store already had the result; `seconds` is then not the duration of a build. `untested` has the tests
-    that no pool runs, with the reasons.
+    that no pool runs, with the reasons. `memory` is the most memory in use during the build, in bytes (0: unknown).
     """
 
     name: str
@@ -66,6 +66,7 @@ class Manifest:
     built: bool
     machine: Builder
     untested: Mapping[str, str]
+    memory: int = 0
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
@@ -91,7 +92,7 @@ def read_manifest(path: Path) -> Manifest:
     if not isinstance(data, dict):
         raise _broken(path, "is not the manifest of a build: not a mapping")
     names = [field.name for field in fields(Manifest)]
-    problems = [f"has no {name!r}" for name in names if name not in data]
+    problems = [f"has no {name!r}" for name in names if name not in data and name not in _OPTIONAL]
     problems += [f"has an unknown key {name!r}{nearest(name, names)}" for name in data if name not in names]
     values: dict[str, Any] = {}
     readers = _READERS | _output_readers(data.get("backend"))
@@ -170,6 +171,9 @@ def _untested(value: Any) -> dict[str, str]:
     return {stage_of(stage).name: _line(reason) for stage, reason in _dict(value).items()}
 
 
+_OPTIONAL = frozenset({"memory"})
+"""Fields that a manifest of an earlier version lacks."""
+
 _READERS: dict[str, Reader] = {
     "name": _if(ATTRIBUTE.fullmatch),
     "package": _if(ATTRIBUTE.fullmatch),
@@ -184,4 +188,5 @@ _READERS: dict[str, Reader] = {
     "built": _if(lambda value: type(value) is bool),
     "machine": _machine,
     "untested": _untested,
+    "memory": _count,
 }

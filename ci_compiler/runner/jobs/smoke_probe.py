@@ -2,8 +2,7 @@
 
 A script that `smoke` starts with `-I` in a clean environment. It imports only the standard library, the package and
 what the package imports. It reads the expectation from standard input as JSON, and writes a line of JSON when a check
-begins and when it ends, so that the reader knows which check was running at a crash. The package's own output goes to
-standard error.
+begins and ends, so that the reader knows what was running at a crash. The package's output goes to standard error.
 
 Numerical results are compared with error bounds. For a product of matrices with the inner dimension k, elementwise,
 

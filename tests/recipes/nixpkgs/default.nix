@@ -54,6 +54,15 @@ let
     in
     attrs
     // (attrs.passthru or { })
+    // listToAttrs (
+      map (output: {
+        name = output;
+        value = {
+          inherit (drv) type drvPath outPath;
+          outputName = output;
+        };
+      }) (attrs.outputs or [ ])
+    )
     // {
       inherit (drv) type drvPath outPath;
       recorded = removeAttrs attrs [ "passthru" ];

@@ -10,6 +10,7 @@
 buildPythonPackage {
   pname = "torch";
   version = "2.8.0";
+  outputs = [ "out" "dev" "lib" "cxxdev" ];
   inherit gpuTargets;
   buildInputs = lib.optionals cudaSupport [ cudaPackages.nccl ];
   passthru = {

@@ -103,6 +103,53 @@ def test_if_flox_builds_something_else_the_manifest_has_that_result(world: World
     assert world.manifest["store_path"] in world.manifest["outputs"]
 
 
+# What the recipe evaluates to.
+
+SM90 = "builds for TORCH_CUDA_ARCH_LIST=8.6;9.0; NAME is for 9.0"
+EVALUATES: dict[str, tuple[str, str, str]] = {
+    "another version": (TORCH, 'version = "2.7.1";', "evaluates to version 2.7.1; main has pytorch 2.8.0"),
+    "another GPU": (GPU_TORCH, "preConfigure = ''export TORCH_CUDA_ARCH_LIST=\"8.6;9.0\"'';", SM90),
+    "a GPU in a CPU build": (TORCH, 'TORCH_CUDA_ARCH_LIST = "9.0";', "TORCH_CUDA_ARCH_LIST=9.0; NAME is for no GPU"),
+    "flags of a larger ISA": (
+        TORCH,
+        "preConfigure = ''export CXXFLAGS=\"-mavx512f $CXXFLAGS\"'';",
+        "CXXFLAGS turns on avx512f; NAME is for avx2",
+    ),
+    "flags of a smaller ISA": (TORCH, 'CFLAGS = "-mavx";', "CFLAGS does not turn on "),
+    "an unknown flag": (TORCH, 'CFLAGS = "-march=i999";', "CFLAGS: -march=i999: unknown 'i999'"),
+    "structured attributes": (
+        TORCH,
+        '__structuredAttrs = true; version = "2.7.1";',
+        "evaluates to version 2.7.1; main has pytorch 2.8.0",
+    ),
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("case", EVALUATES)
+def test_a_recipe_that_evaluates_to_another_variant_is_refused_before_the_build(
+    world: World, backend: str, case: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, extra, message = EVALUATES[case]
+    world.spec(backend=backend)
+    world.write(name, recipe(name, "2.8.0", f"echo built >>{world.folder}/builds", extra=extra))
+    world.commit()
+    assert world.build(name) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f".flox/pkgs/{name}.nix: evaluation-differs ")
+    assert message.replace("NAME", name) in said
+    assert world.builds == 0
+
+
+@BACKENDS
+def test_equal_flags_and_architectures_are_compared_by_meaning(world: World, backend: str) -> None:
+    extra = 'version = "2.8.0"; TORCH_CUDA_ARCH_LIST = "9.0a+PTX"; CFLAGS = "-mf16c -mfma -mavx2 -mtune=native";'
+    world.spec(backend=backend)
+    world.write(GPU_TORCH, recipe(GPU_TORCH, "2.8.0", extra=extra))
+    world.commit()
+    assert world.build(GPU_TORCH) == 0
+
+
 # Dependencies.
 
 

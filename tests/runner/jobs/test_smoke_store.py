@@ -61,7 +61,7 @@ def test_a_package_without_its_python_is_reported(
     monkeypatch.setattr(smoke, "this_machine", lambda *_, **__: known("h200"))
     assert world.build() == 0
     assert ci_runner("smoke", TORCH, "--manifest", "build-output/manifest.json") == 1
-    assert f"no-python has no python{PYTHON} in its closure" in capsys.readouterr().err
+    assert f"no-python propagates no python{PYTHON}" in capsys.readouterr().err
 
 
 def test_the_driver_is_found_where_only_the_loaders_cache_has_it(

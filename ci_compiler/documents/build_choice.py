@@ -1,0 +1,142 @@
+"""The part of BUILD_MATRIX.md that helps to choose: GPUs, instruction sets, defaults, costs, what is switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ci_compiler.hardware import CPU, Gpu
+from ci_compiler.hardware.workloads import Workload
+from ci_compiler.recipes.subject import switched_off
+from ci_compiler.reports.install import install, shared_suffixes
+from ci_compiler.reports.offers import Profile
+from ci_compiler.reports.select import Finder
+from ci_compiler.spec.model import Package, in_build_order
+from ci_compiler.units import markdown_table, markdown_text
+
+if TYPE_CHECKING:
+    from ci_compiler.plan.pipeline import Plan
+
+NONE = "–"
+
+
+def code(name: str) -> str:
+    """`name` as code."""
+    return f"`{name}`"
+
+
+def codes(names: Iterable[str]) -> str:
+    """`names` as code, each once; a dash for none."""
+    return ", ".join(map(code, dict.fromkeys(names))) or NONE
+
+
+def gpu_table(plan: Plan) -> str:
+    """The GPUs of the spec, and where they are built."""
+    headers = ["GPU", "architecture", "products", "hosts", "driver", "adds", "built on"]
+    return markdown_table(headers, _gpu_rows(plan))
+
+
+def isa_table(plan: Plan) -> str:
+    """The instruction sets that something is built for, and what each is good and not good for."""
+    return markdown_table(["instruction set", "CPUs", "flags that prove it", "good for", "not for"], _isa_rows(plan))
+
+
+def _isa_rows(plan: Plan) -> Iterator[list[str]]:
+    special = {one.isa: one.words for one in Workload if one.isa}
+    for isa in plan.spec.hardware.isas.values():
+        if any(cell.isa == isa.name for cell in plan.judged.cells):
+            good = markdown_text(isa.good_for or special.get(isa.name, "general work"))
+            yield [code(isa.name), isa.cpus, codes(isa.cpuinfo), good, markdown_text(isa.not_for) or NONE]
+
+
+def _gpu_rows(plan: Plan) -> Iterator[list[str]]:
+    for name in plan.spec.gpus:
+        on = dict.fromkeys(cell.branch for cell in plan.judged.cells if cell.gpu == name)
+        if name == CPU:
+            yield [code(CPU), NONE, "machines without an NVIDIA GPU", "all", NONE, NONE, codes(on)]
+            continue
+        gpu = plan.spec.hardware.gpu(name)
+        hosts = ", ".join(plan.spec.hardware.systems[system].title for system in gpu.systems)
+        adds = markdown_text(gpu.adds) or NONE
+        yield [code(gpu.name), gpu.architecture, gpu.summary, hosts, _driver(gpu), adds, codes(on)]
+
+
+def _driver(gpu: Gpu) -> str:
+    """The drivers that run `gpu`."""
+    lowest = f"{gpu.driver} or newer" if gpu.driver else "the branch's minimum"
+    return f"{lowest}; last driver branch: {gpu.last_driver}" if gpu.last_driver else lowest
+
+
+# Defaults and their installation.
+
+
+def defaults(plan: Plan) -> Iterator[str]:
+    """What to install if the CPU is not known: by system and GPU, the best variant for the system's `undecided` ISA."""
+    here = [one for one in in_build_order(plan.spec.packages) if one.repository is None and not one.system]
+    if rows := [row for package in here[:1] for row in _default_rows(plan, package)]:
+        yield "If you do not know the CPU, take these: almost every server and desktop of the last ten years runs them."
+        yield markdown_table(["CPUs", "instruction set", "GPU", "branch", "install"], rows)
+
+
+def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
+    hardware = plan.spec.hardware
+    finder = Finder(plan.spec, plan.judged.cells, package.name)
+    shared = shared_suffixes(plan.judged.cells)
+    for system in hardware.systems.values():
+        isas = hardware.runs([system.undecided], system.name)
+        for name in plan.spec.gpus:
+            gpu = None if name == CPU else hardware.gpus.get(name)
+            profile = Profile(system=system.name, isas=tuple(isas), gpu=gpu, has_gpu=gpu is not None)
+            found = next((one for one in finder.fitting(profile, Workload.GENERAL) if one.gpu == name), None)
+            if found:
+                lines = install(plan.spec, shared, branch=found.branch, name=found.name, package=package.name)
+                yield [
+                    system.title,
+                    code(found.isa),
+                    code(name),
+                    code(found.branch),
+                    "<br>".join(code(line) for line in lines),
+                ]
+
+
+# What builds cost, and what they lack.
+
+
+def costs(plan: Plan) -> str:
+    """What a build of each package takes."""
+    here = [one for one in in_build_order(plan.spec.packages) if one.repository is None]
+    return markdown_table(
+        ["package", "minutes with CUDA", "minutes without", "disk", "memory", "compilers"],
+        [
+            [
+                code(one.name),
+                one.minutes.get("gpu", NONE),
+                one.minutes.get("cpu", NONE),
+                f"{one.disk} GB",
+                f"{one.memory} GB",
+                f"{one.jobs} of {one.memory_per_job} GB",
+            ]
+            for one in here
+        ],
+        right=3,
+    )
+
+
+def without(plan: Plan) -> Iterator[str]:
+    """What compiled recipes switch off, and in which variants."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for cell in plan.judged.cells:
+        for variant in cell.variants:
+            for text in switched_off(plan.spec, cell, variant.package):
+                found.setdefault(text, []).append((cell.gpu, cell.isa))
+    if not found:
+        yield "Nothing."
+        return
+    yield markdown_table(
+        ["without", "GPU", "instruction sets", "variants"],
+        [
+            [markdown_text(text), codes(gpu for gpu, _ in cells), codes(isa for _, isa in cells), len(cells)]
+            for text, cells in found.items()
+        ],
+        right=1,
+    )

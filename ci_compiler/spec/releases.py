@@ -1,0 +1,67 @@
+"""Which releases belong together, which GPUs a release of torch knows, and what known nixpkgs commits have.
+
+`releases.json` holds the facts with their sources; the `releases` section of a spec adds to them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+TORCH = "torch"
+"""The attribute in nixpkgs of the package that the releases of the others belong to."""
+
+
+@cache
+def facts() -> Mapping[str, Any]:
+    """The tables of `releases.json`."""
+    table: Mapping[str, Any] = json.loads(Path(__file__).with_name("releases.json").read_bytes())
+    return table
+
+
+def companions(version: str, own: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+    """The releases that belong to `version` of torch, by attribute; {} if the table does not know it.
+
+    `own` are a spec's rows, which come first. A value is a release or, where only the series is known, a series.
+    """
+    known = {**facts()["releases"], **own}
+    found: Mapping[str, str] = known.get(version) or known.get(series(version), {})
+    return found
+
+
+def series(version: str) -> str:
+    """The first two numbers of a version: `2.9` for `2.9.1`."""
+    return ".".join(version.split(".")[:2])
+
+
+def is_of(version: str, release: str) -> bool:
+    """Whether `version` is the release or, if `release` is a series, one of its releases."""
+    return version == release or (release.count(".") == 1 and series(version) == release)
+
+
+def first_series(version: str, gpu: str) -> str:
+    """The first series of torch that knows `gpu`, if `version` is older; else or if either is unknown, ''."""
+    first: str = facts()["gpus"].get(gpu, "")
+    try:
+        older = bool(first) and _numbers(series(version)) < _numbers(first)
+    except ValueError:
+        return ""
+    return first if older else ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def version_in(pin: str, attribute: str) -> str:
+    """The release of `attribute` in the nixpkgs commit `pin`; '' if it is not known."""
+    version: str = facts()["pins"].get(pin, {}).get("versions", {}).get(attribute, "")
+    return version
+
+
+def pins_with(attribute: str, version: str) -> tuple[str, ...]:
+    """The known nixpkgs commits that have `version` of `attribute`."""
+    return tuple(pin for pin in facts()["pins"] if version_in(pin, attribute) == version)

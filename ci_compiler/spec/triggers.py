@@ -1,0 +1,47 @@
+"""The keys of the spec for what events do: pull requests, schedules, and a push of the spec itself."""
+
+from typing import Literal
+
+from ci_compiler.spec.declare import declared, key
+
+
+@declared()
+class PullRequest:
+    """What a pull request from a branch of this repository builds."""
+
+    cells: int = key(
+        "The most cells that it builds, as far as GitHub's limit of jobs in a run allows; if more are affected, it "
+        "builds a representative of every value of every axis.",
+        title="a number of cells from 0 to 64",
+        minimum=0,
+        maximum=64,
+        default=12,
+    )
+
+
+@declared()
+class Schedule:
+    """Scheduled builds, staggered over the shards."""
+
+    days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] = key(
+        "Days of the week; each shard starts at an hour and minute of its own.",
+        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
+        minItems=1,
+    )
+    build: Literal["all", "unpublished"] = key(
+        "`all` variants, or only those that are still `unpublished`.", default="unpublished"
+    )
+
+
+@declared()
+class Sync:
+    """The workflow `sync.yml`, which carries a change of the spec from the default branch to the other branches.
+
+    Its environment `sync` holds the key of a GitHub App. The token of GitHub Actions can neither push workflows nor
+    start them.
+    """
+
+    on_push: Literal["push", "pull-request"] = key(
+        "What a push to the default branch does: `push` to every branch, or open one `pull-request` per branch.",
+        examples=["pull-request"],
+    )

@@ -1,0 +1,76 @@
+"""`sync --pull-request`: one branch `ci-compile/BRANCH` and one pull request for each branch that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from github.PullRequest import PullRequest
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.git import Git
+from ci_compiler.github.client import Client
+from ci_compiler.sync.branches import WRITTEN, BranchPlan, commit_plans, makes
+
+HEAD = "ci-compile/{branch}"
+"""The branch that a pull request comes from."""
+
+LONGEST_BODY = 65_536
+"""The most characters of a pull request's text; GitHub refuses more."""
+
+_CUT = "\n\n… `ci-compile diff` shows the rest.\n"
+
+
+def open_pull_requests(
+    client: Client,
+    git: Git,
+    remote: str,
+    plans: Iterable[BranchPlan],
+    messages: Mapping[str, str],
+    bodies: Mapping[str, str],
+) -> Iterator[tuple[str, str]]:
+    """Pushes a commit for each of `plans` that changes anything, and opens or updates its pull request: branch, URL.
+
+    `messages` of commits, whose first lines are the titles, and `bodies` are by branch. A head branch that another run
+    pushed is replaced, and left alone if it has the same changes.
+    Raises InputError if it has commits of others, and GitHubError.
+    """
+    due = [plan for plan in plans if plan.changes]
+    environment = client.git_environment()
+    heads = {HEAD.format(branch=plan.branch): plan for plan in due}
+    theirs = {head: commit for head, commit in git.list_remote(remote, environment).items() if head in heads}
+    git.fetch(remote, theirs, environment=environment)
+    if findings := [_foreign(head) for head, commit in theirs.items() if WRITTEN not in git.message(commit)]:
+        raise InputError(findings)
+    made = {heads[head].branch: commit for head, commit in theirs.items() if makes(git, commit, heads[head])}
+    commits = commit_plans(git, due, messages, made)
+    fresh = {head: commits[plan.branch] for head, plan in heads.items() if plan.branch not in made}
+    if fresh:
+        git.push(remote, fresh, replaced={head: theirs.get(head, "") for head in fresh}, environment=environment)
+    for head, plan in heads.items():
+        title = messages[plan.branch].partition("\n")[0]
+        yield plan.branch, _open(client, plan.branch, head, title, bodies[plan.branch])
+
+
+def _open(client: Client, branch: str, head: str, title: str, text: str) -> str:
+    """The URL of the pull request from `head`, new or updated."""
+    repository = client.repository
+    body = text if len(text) <= LONGEST_BODY else f"{text[: LONGEST_BODY - len(_CUT)]}{_CUT}"
+
+    def find() -> PullRequest | None:
+        return next(iter(repository.get_pulls(state="open", base=branch, head=f"{client.access.owner}:{head}")), None)
+
+    found = client.call(f"look for the pull request of {branch}", find)
+    if found is None:
+        what = f"open a pull request for {branch}"
+        made = client.call(
+            what, lambda: repository.create_pull(branch, head, title=title, body=body), write=True, again=False
+        )
+        return made.html_url
+    client.call(f"update the pull request of {branch}", lambda: found.edit(body=body), write=True)
+    return found.html_url
+
+
+def _foreign(head: str) -> Finding:
+    message = "its last commit is not one of sync; merge its pull request, or delete the branch"
+    return Finding(place=Place(file=head), code=Code.IN_THE_WAY, message=message)

@@ -1,0 +1,56 @@
+"""The interpreter for a package has what a user gets with the package, and not the rest of its closure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.backends.nix_python import PROPAGATED, interpreter_of
+from ci_compiler.errors import StageError
+
+SITE = "lib/python3.13/site-packages"
+DEVELOPMENT, INSTALLED = PROPAGATED
+
+
+def path(store: Path, name: str, file: str = DEVELOPMENT, *propagates: Path) -> Path:
+    """A store path with a Python package (with an interpreter: python3), and what it records in `file`."""
+    made = store / name
+    if name == "python3":
+        (made / "bin").mkdir(parents=True)
+        (made / "bin/python3.13").write_text("#!/bin/sh\n", "utf-8")
+        (made / "bin/python3.13").chmod(0o755)
+    elif not name.endswith("-dev"):
+        (made / SITE).mkdir(parents=True)
+    if propagates:
+        (made / file).parent.mkdir(parents=True)
+        (made / file).write_text(" ".join(map(str, propagates)) + "\n", "utf-8")
+    return made
+
+
+@pytest.mark.parametrize("file", ["nix-support/propagated-build-inputs", "nix-support/propagated-user-env-packages"])
+def test_what_is_propagated_is_there_and_nothing_else(tmp_path: Path, file: str) -> None:
+    python, numpy = path(tmp_path, "python3"), path(tmp_path, "numpy")
+    path(tmp_path, "in-the-closure-alone")
+    torch = path(tmp_path, "torch", file, numpy)
+    vision = path(tmp_path, "vision", file, python, torch)
+    found = interpreter_of(str(vision), [str(vision)])
+    assert found.program == str(python / "bin/python3.13")
+    assert found.paths == tuple(str(one / SITE) for one in (vision, torch, numpy))
+
+
+def test_a_torch_that_is_handed_on_as_dev_alone_is_not_there(tmp_path: Path) -> None:
+    python, torch = path(tmp_path, "python3"), path(tmp_path, "torch")
+    dev = path(tmp_path, "torch-dev", DEVELOPMENT, path(tmp_path, "numpy"))
+    without = path(tmp_path, "vision", DEVELOPMENT, python, dev)
+    assert str(torch / SITE) not in interpreter_of(str(without), [str(without)]).paths
+    with_it = path(tmp_path, "vision-2", DEVELOPMENT, python, dev, torch)
+    assert str(torch / SITE) in interpreter_of(str(with_it), [str(with_it)]).paths
+
+
+def test_another_output_records_what_a_package_propagates(tmp_path: Path) -> None:
+    python, numpy = path(tmp_path, "python3"), path(tmp_path, "numpy")
+    torch, dev = path(tmp_path, "torch"), path(tmp_path, "torch-dev", DEVELOPMENT, python, numpy)
+    assert interpreter_of(str(torch), [str(torch), str(dev)]).paths == (str(torch / SITE), str(numpy / SITE))
+    with pytest.raises(StageError, match=r"no-python propagates no python3\.13"):
+        interpreter_of(str(torch), [str(torch)])
