@@ -405,7 +405,7 @@ def secrets(compiled: Compiled) -> Iterator[str]:
     """The publishing secret reaches one step of publishing, by name, from its environment; no other job has one."""
     spec = compiled.decided.spec
     token = spec.backend.secret
-    holders = {
+    holders: dict[tuple[str, str], tuple[list[str], str]] = {
         ("fleet-watch.yml", "coverage"): ([SECRET], ENVIRONMENT),
         ("sync.yml", "sync"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
     }

@@ -1,6 +1,6 @@
 """The jobs of one variant: those of a package in `cell.yml`, or those of a listed variant in `variant.yml`.
 
-build -> cpu-test and gpu-test -> publish. A build waits for the builds that it needs and for nothing else of theirs.
+build -> cpu-test and gpu-test -> publish. A build waits for the builds that it needs and for no other job.
 Publishing waits for the tests of the variant and of everything that it needs. A stage that no pool runs is passed no
 machine and shows as skipped. Test suites follow the test of their stage, in a matrix job for each kind of machine that
 they need. The manifest and the log of a build reach the tests and publishing as one artifact. The

@@ -66,12 +66,19 @@ def test_what_it_leaves_is_listed_with_the_command_that_starts_it(own: Run) -> N
 
 def test_that_command_builds_the_code_of_the_request_and_publishes_nothing(world: World) -> None:
     world.git("push", "--quiet", "origin", "two-jobs")
-    run = world.dispatch("build-main-cpu.yml", "two-jobs", variant=CHOSEN[0], publish="true")
+    run = world.dispatch("build-main-cpu.yml", "two-jobs", variant=CHOSEN[0], publish="false")
     manifest = run.json(f"build-{CHOSEN[0]}", "manifest.json")
     assert (manifest["commit"], manifest["branch"]) == (world.git("rev-parse", "two-jobs"), "main")
     assert run.did(CHOSEN[0]) == TESTED
     assert not [entry for entry in run.journal if entry.secret]
     assert run.row(CHOSEN[0])[-1] == "no: the run is at two-jobs, not at main"
+
+
+def test_a_dispatch_that_asks_to_publish_that_code_is_refused_before_anything_is_built(world: World) -> None:
+    run = world.dispatch("build-main-cpu.yml", "two-jobs", variant=CHOSEN[0], publish="true")
+    assert run.ended("failure") == ["main CPU/Select", "main CPU/Verdict"]
+    assert "wrong-ref it asks to publish from refs/heads/two-jobs" in run.log.said
+    assert run.journal == ()
 
 
 def test_the_effects_of_the_change_are_shown(own: Run) -> None:
