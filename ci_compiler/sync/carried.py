@@ -12,7 +12,6 @@ from typing import NamedTuple
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.git import EntryKind, Git
-from ci_compiler.reports.diff import settings
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.spec.load import parse_document
 from ci_compiler.spec.model import Spec
@@ -100,6 +99,8 @@ def refuse(edits: Iterable[OtherEdit], default: str) -> None:
 
 def changes(edit: OtherEdit) -> str:
     """What `edit` changes: the settings of a spec by their dotted paths, or else lines."""
+    from ci_compiler.reports.diff import settings  # most commands do not need it
+
     try:
         before, after = (parse_document(text, shown=edit.path).value for text in (edit.base, edit.text))
         found: Collection[str] = [name for name, _, _ in settings(before, after)]
