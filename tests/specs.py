@@ -15,6 +15,9 @@ from ci_compiler.spec.model import Spec
 
 PIN = "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"
 
+UNKNOWN_PIN = "0123456789abcdef0123456789abcdef01234567"
+"""A commit of nixpkgs whose versions no table knows: a spec may state any."""
+
 SMALL: dict[str, Any] = {
     "version": 1,
     "owner": "my-org",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -264,8 +264,15 @@ def test_the_build_matrix_has_the_same_elements_and_says_hostile_reasons() -> No
     plain, _ = _markdown(compile_files(plan(_titled("plain")))[".github/BUILD_MATRIX.md"])
     for text, spec in zip(TITLES, ALL[1:], strict=True):
         elements, said = _markdown(compile_files(plan(spec))[".github/BUILD_MATRIX.md"])
-        assert elements == plain, text
+        if "@" in text:  # GitHub would take it for a mention, so it becomes code
+            assert _without_code(elements) == _without_code(plain), text
+        else:
+            assert elements == plain, text
         assert any(text in line for line in said), text
+
+
+def _without_code(elements: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [element for element in elements if element != ("code_inline", "code")]
 
 
 def test_deployments_contain_no_titles() -> None:

@@ -28,7 +28,7 @@ from ci_compiler.sync.compiled import compile_files
 from ci_compiler.variant import VariantName, recipe_name, recipe_path
 from tests.adoption.helpers import needs_nix
 from tests.reports.machines import Case
-from tests.specs import PIN, small, spec_of
+from tests.specs import UNKNOWN_PIN, small, spec_of
 
 PACKAGES = ("torch", "torch-audio", "flash-attn", "llama-cpp_2")
 CELL = "python313-cuda12_8-sm90-avx2"
@@ -80,7 +80,7 @@ def test_texts_that_are_not_names(text: str) -> None:
 def document(**changes: Any) -> dict[str, Any]:
     versions = {name: f"{index}.0" for index, name in enumerate(PACKAGES)}
     return small(
-        branches={"main": {"cuda": "12.8", "nixpkgs": PIN, "versions": versions}},
+        branches={"main": {"cuda": "12.8", "nixpkgs": UNKNOWN_PIN, "versions": versions}},
         packages={name: {"needs": ["torch"] if name != "torch" else []} for name in PACKAGES},
         **changes,
     )

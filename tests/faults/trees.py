@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.injector import child, command
-from tests.specs import PIN, small
+from tests.specs import UNKNOWN_PIN, small
 
 STAGING = ".ci-compile-"
 
@@ -24,7 +24,9 @@ FOREIGN = {
 OLD = small()
 NEW = small(
     owner="other-org",
-    branches={"main": {"cuda": "12.9", "nixpkgs": PIN, "versions": {"pytorch": "2.9.0", "torchvision": "0.24.0"}}},
+    branches={
+        "main": {"cuda": "12.9", "nixpkgs": UNKNOWN_PIN, "versions": {"pytorch": "2.9.0", "torchvision": "0.24.0"}}
+    },
     matrix={"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"cpu": {}, "sm80": {}}},
 )
 """Two specs without a compiled file in common: from one to the other, files are added, changed and removed."""

@@ -10,7 +10,7 @@ import pytest
 
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.sync.compiled import compile_files
-from tests.specs import PIN, small, spec_of
+from tests.specs import PIN, UNKNOWN_PIN, small, spec_of
 
 from .server import serving
 from .state import REPOSITORY, TOKEN, GitHub
@@ -35,7 +35,11 @@ def stack() -> Plan:
     """Two branches with different toolkits: CPU variants are on both, each GPU variant is on one."""
     branches = {
         "main": {"cuda": "12.8", "nixpkgs": PIN, "versions": {"pytorch": "2.8.0", "torchvision": "0.23.0"}},
-        "cuda-13_0": {"cuda": "13.0", "nixpkgs": PIN, "versions": {"pytorch": "2.10.0", "torchvision": "0.25.0"}},
+        "cuda-13_0": {
+            "cuda": "13.0",
+            "nixpkgs": UNKNOWN_PIN,
+            "versions": {"pytorch": "2.10.0", "torchvision": "0.25.0"},
+        },
     }
     return plan(spec_of(small(branches=branches)))
 

@@ -50,7 +50,7 @@ def asked_on(text: str) -> set[str]:
     for job in yaml.safe_load(text)["jobs"].values():
         found |= {value for key, value in job.get("with", {}).items() if key.endswith("-on") and "$" not in value}
         if "$" not in (runs_on := job.get("runs-on", "$")):
-            found.add(json.dumps([runs_on]))
+            found.add(json.dumps(runs_on if isinstance(runs_on, list) else [runs_on]))
     return found
 
 
