@@ -74,14 +74,23 @@ def rows_of(checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> list[Ro
 
 
 def _spread(rows: Iterable[Row]) -> list[Row]:
-    """`rows`, with those of cells that have more packages than one workflow file has jobs for listed by name."""
+    """`rows`, with those listed by name that no workflow file could hold.
+
+    These are the rows of cells with more packages than a shard's file has jobs for, and of the packages with the fewest
+    recipes beyond as many as `cell.yml` holds.
+    """
     found = list(rows)
     most = (limit("jobs").gate - OWN_JOBS) // len(stages())
     held = Counter(_cell(row) for row in found if not row.listed)
+    sizes = Counter(row.package for row in found if not row.listed and held[_cell(row)] <= most)
+    kept = {package for package, _ in sizes.most_common(most)}
     return [
-        replace(row, listed=True, python="", cuda="", gpu="", isa="") if held[_cell(row)] > most else row
-        for row in found
+        row if row.listed or (row.package in kept and held[_cell(row)] <= most) else _as_listed(row) for row in found
     ]
+
+
+def _as_listed(row: Row) -> Row:
+    return replace(row, listed=True, python="", cuda="", gpu="", isa="")
 
 
 def _cell(row: Row) -> tuple[str, ...]:

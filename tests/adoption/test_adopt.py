@@ -33,6 +33,7 @@ from ci_compiler.spec.build import BUNDLED, bundled_spec, parse_spec
 from ci_compiler.spec.load import parse_document
 from ci_compiler.spec.model import Matrix, Spec
 from ci_compiler.spec.packages import RecipeKind
+from ci_compiler.sync.compiled import compile_files
 from tests.adoption.fleets import git
 from tests.adoption.helpers import PIN, needs_nix
 from tests.specs import small, spec_of
@@ -705,3 +706,16 @@ def test_a_cell_of_more_packages_than_a_workflow_has_jobs_is_listed_by_name(tmp_
     assert found.complete
     assert all(cell.listed for cell in found.judged.cells)
     assert max(shard.jobs for shard in plan(found.spec).shards) <= limit("jobs").gate
+
+
+@needs_nix
+def test_packages_beyond_what_the_workflow_of_a_cell_holds_are_listed_by_name(tmp_path: Path) -> None:
+    gpus = ("sm80", "sm90")
+    texts = {f"tool{index}-python313-cuda12_8-{gpus[index % 2]}-avx2": "{ hello }: hello\n" for index in range(100)}
+    texts |= {f"tool{index}-python313-cpu-avx2": "{ hello }: hello\n" for index in range(40)}
+    found = adopt([folder_of(tmp_path, texts, "main")])
+    assert found.complete
+    decided = plan(found.spec)
+    matrix = {one.package for cell in decided.judged.cells for one in cell.variants if not cell.listed}
+    assert {f"tool{index}" for index in range(40)} <= matrix
+    assert len(compile_files(decided)[".github/workflows/cell.yml"]) <= limit("file-bytes").gate
