@@ -1,4 +1,4 @@
-# Arguments: pkgs/by-name/ll/llama-cpp/package.nix with version 5760 in nixpkgs.
+# Arguments: pkgs/by-name/ll/llama-cpp/package.nix, version 5760, in nixpkgs 389986cd4a245ae6dddf6d73ccea1692fee8c579.
 {
   lib, autoAddDriverRunpath, cmake, fetchFromGitHub, nix-update-script, stdenv, config,
   cudaSupport ? config.cudaSupport, cudaPackages ? { }, rocmSupport ? config.rocmSupport, rocmPackages ? { },
