@@ -92,7 +92,7 @@ def adopt(folders: Sequence[Path], *, shown: str = SHOWN, progress: Callable[[st
     known = guessed(checkouts, tables())
     rows, findings = _once(rows_of(checkouts, known.hardware))
     progress("evaluating one recipe of each kind")
-    pins = _pins(findings)
+    pins = known_pins()
     facts = learn(rows, checkouts, known.hardware, pins)
     fleet = Fleet(rows=rows, facts=facts, reads=reads_of(list(facts.kinds.values()), checkouts), guessed=known)
     progress("looking for a short matrix")
@@ -116,15 +116,6 @@ def adopt(folders: Sequence[Path], *, shown: str = SHOWN, progress: Callable[[st
 
 def _silent(_: str) -> None:
     """Reports nothing."""
-
-
-def _pins(findings: list[Finding]) -> KnownPins:
-    """The known revisions of nixpkgs; none, with a warning, where Nix is missing."""
-    try:
-        return known_pins()
-    except InputError as error:
-        findings += [replace(finding, tolerated=True) for finding in error.findings]
-        return KnownPins(newest="", versions={})
 
 
 def _once(rows: Sequence[Row]) -> tuple[list[Row], list[Finding]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci_compiler.adoption.audit_names import unlike_their_names
-from ci_compiler.adoption.audit_own import hands_on_no_torch, impossible, wrong_in_itself
+from ci_compiler.adoption.audit_own import at, hands_on_no_torch, impossible, wrong_in_itself
 from ci_compiler.adoption.audit_text import wrong_counts, wrong_gpu_in_text
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, parse
@@ -60,7 +60,12 @@ def audit(
     paths = find_recipes(root)
     judged = judge(spec)
     cells = {v.name: cell for cell in judged.cells if cell.branch == branch for v in cell.variants}
-    own = {name for name in cells if _is_own(spec, cells[name], name)}
+    own = {
+        variant.name
+        for cell in cells.values()
+        for variant in cell.variants
+        if spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN
+    }
     groups = {path: cells[name].variants[0].package for path in paths if (name := name_of(path)) in own}
     found, failed = evaluate(root, paths, timeout=timeout, groups=groups)
     this = Audit(
@@ -87,11 +92,6 @@ def audit(
         else:
             findings += _of_compiled(this, name, one, by_name)
     return tuple(sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message)))
-
-
-def _is_own(spec: Spec, cell: Cell, name: str) -> bool:
-    package = next(variant.package for variant in cell.variants if variant.name == name)
-    return spec.packages[package].kind_of(name) is RecipeKind.OWN
 
 
 def _of_compiled(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluation]) -> list[Finding]:
@@ -139,15 +139,15 @@ def _unknown(this: Audit, name: str, one: Evaluation) -> Iterator[Finding]:
     right = parts and parts.spelled(this.spec.hardware)
     if right != parts:
         message = f"{name!r} contains a dot, and a Flox attribute path contains none; call it {right}"
-        yield _at(one, "", Code.DOTTED_NAME, message)
+        yield at(one, "", Code.DOTTED_NAME, message)
     elif parts and parts.cuda not in {"", *this.branch.toolkits}:
         message = f"its name says CUDA {parts.cuda}; {this.branch.name} has {', '.join(this.branch.toolkits)}"
-        yield _at(one, "pname", Code.CUDA_IN_NAME, message)
+        yield at(one, "pname", Code.CUDA_IN_NAME, message)
     elif impossible := list(_impossible(this, one)):
         yield from impossible
     else:
         message = f"{name} is not in the spec{nearest(name, this.cells)}"
-        yield _at(one, "", Code.UNKNOWN_RECIPE, message)
+        yield at(one, "", Code.UNKNOWN_RECIPE, message)
 
 
 def _impossible(this: Audit, one: Evaluation) -> Iterator[Finding]:
@@ -161,7 +161,7 @@ def _impossible(this: Audit, one: Evaluation) -> Iterator[Finding]:
             about_host = rule.code is Code.GPU_HOST
             problem = rule.problem(gpu, toolkit, system) if system or not about_host else ""
             if problem:
-                yield _at(one, "meta.platforms" if about_host else "override.gpuTargets", rule.code, problem)
+                yield at(one, "meta.platforms" if about_host else "override.gpuTargets", rule.code, problem)
                 return
 
 
@@ -184,7 +184,7 @@ def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluat
     if want is None:  # a recipe of the repository's own: there is nothing to compare it with
         return
     if one.pname != want.pname:
-        yield _at(one, "pname", Code.PNAME_DIFFERS, f"pname is {one.pname!r}; the recipe of {name} has {want.pname!r}")
+        yield at(one, "pname", Code.PNAME_DIFFERS, f"pname is {one.pname!r}; the recipe of {name} has {want.pname!r}")
     yield from _check_nixpkgs(this, one, want)
     yield from _check_hardware(this, cell, one, want)
     own_torch = one.torch if one.torch and one.torch.path == one.path else None
@@ -193,9 +193,9 @@ def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluat
             continue
         if "big-parallel" not in part.required_system_features and "big-parallel" in want.required_system_features:
             message = f'{whose}requiredSystemFeatures lacks "big-parallel"'
-            yield _at(part, "requiredSystemFeatures", Code.BIG_PARALLEL_MISSING, message)
+            yield at(part, "requiredSystemFeatures", Code.BIG_PARALLEL_MISSING, message)
         if part.attribute.endswith(".pytorch"):
-            yield _at(
+            yield at(
                 part, "", Code.PYTORCH_ALIAS, f"{whose}{part.attribute} is an alias; take {part.attribute[:-7]}torch"
             )
     yield from _check_torch(this, cell, one, others)
@@ -206,23 +206,23 @@ def _known(this: Audit, name: str, one: Evaluation, others: Mapping[str, Evaluat
 def _check_nixpkgs(this: Audit, one: Evaluation, want: Evaluation) -> Iterator[Finding]:
     if one.pin != want.pin:
         taken = f"takes nixpkgs {one.pin}" if one.pin else "takes the nixpkgs that it is called with"
-        yield _at(one, "nixpkgs", Code.WRONG_PIN, f"{taken}; {this.branch.name} is pinned to {want.pin}")
+        yield at(one, "nixpkgs", Code.WRONG_PIN, f"{taken}; {this.branch.name} is pinned to {want.pin}")
     here = {attribute for overlay in one.overlays for attribute in overlay}
     for overlay in want.overlays:
         for attribute in overlay:
             if attribute not in here and one.pin:
                 message = f"no overlay sets {attribute}, as the recipes of {this.branch.name} do"
-                yield _at(one, "nixpkgs.overlays", Code.OVERLAY_MISSING, message)
+                yield at(one, "nixpkgs.overlays", Code.OVERLAY_MISSING, message)
     for attribute in sorted(here & want.overlaid.keys()):
         if one.overlaid.get(attribute) != want.overlaid[attribute]:
             message = f"its overlay changes {attribute} in another way than the recipes of {this.branch.name}"
-            yield _at(one, "nixpkgs.overlays", Code.OVERLAY_MISSING, message)
+            yield at(one, "nixpkgs.overlays", Code.OVERLAY_MISSING, message)
 
 
 def _check_hardware(this: Audit, cell: Cell, one: Evaluation, want: Evaluation) -> Iterator[Finding]:
     if one.platforms != want.platforms:
         shown = ", ".join(one.platforms) or "none"
-        yield _at(
+        yield at(
             one, "meta.platforms", Code.WRONG_PLATFORMS, f"meta.platforms is {shown}, but it is built for {cell.system}"
         )
     for name in ("CXXFLAGS", "CFLAGS"):
@@ -230,14 +230,12 @@ def _check_hardware(this: Audit, cell: Cell, one: Evaluation, want: Evaluation) 
     if cell.gpu == CPU:
         if one.cuda_support or one.config.get("cudaSupport") or one.gpu_targets:
             where = "override.cudaSupport" if one.override.get("cudaSupport") else "config.cudaSupport"
-            yield _at(one, where, Code.CUDA_IN_CPU_RECIPE, "CUDA is turned on, but the recipe is for CPUs only")
+            yield at(one, where, Code.CUDA_IN_CPU_RECIPE, "CUDA is turned on, but the recipe is for CPUs only")
         return
     if one.package == "torch":
         yield from _check_targets(this, cell, one)
     if one.pin and not one.config.get("cudaSupport"):
-        yield _at(
-            one, "config.cudaSupport", Code.CUDA_OFF, "config.cudaSupport is not set, but the recipe is for a GPU"
-        )
+        yield at(one, "config.cudaSupport", Code.CUDA_OFF, "config.cudaSupport is not set, but the recipe is for a GPU")
 
 
 def _check_targets(this: Audit, cell: Cell, one: Evaluation) -> Iterator[Finding]:
@@ -245,15 +243,15 @@ def _check_targets(this: Audit, cell: Cell, one: Evaluation) -> Iterator[Finding
     capabilities = capabilities_of(this.spec.hardware, cell)
     want = ", ".join(capabilities)
     if not one.cuda_support:
-        yield _at(one, "override.cudaSupport", Code.CUDA_OFF, "CUDA is turned off, but the recipe is for a GPU")
+        yield at(one, "override.cudaSupport", Code.CUDA_OFF, "CUDA is turned off, but the recipe is for a GPU")
     elif wrong:
         message = f"gpuTargets contains {wrong[0]!r}; torch takes {want!r}"
-        yield _at(one, "override.gpuTargets", Code.GPU_TARGET_NOTATION, message)
+        yield at(one, "override.gpuTargets", Code.GPU_TARGET_NOTATION, message)
     elif impossible := list(_impossible(this, one)):
         yield from impossible
     elif one.gpu_targets != capabilities:
         message = f"gpuTargets is {', '.join(one.gpu_targets) or 'not set'}, and {cell.gpu} is {want}"
-        yield _at(one, "override.gpuTargets", Code.WRONG_GPU, message)
+        yield at(one, "override.gpuTargets", Code.WRONG_GPU, message)
 
 
 def _check_flags(one: Evaluation, want: Evaluation, name: str, isa: Isa | None) -> Iterator[Finding]:
@@ -262,17 +260,17 @@ def _check_flags(one: Evaluation, want: Evaluation, name: str, isa: Isa | None) 
     try:
         here, wanted = features(given), features(want.flags.get(name, ()))
     except UnknownFlagError as error:
-        yield _at(one, "preConfigure", Code.UNKNOWN_FLAG, f"{name}: {error}")
+        yield at(one, "preConfigure", Code.UNKNOWN_FLAG, f"{name}: {error}")
         return
     if isa and here - wanted:
         message = (
             f"{name} turns on {', '.join(least(here - wanted))}, which {isa.name} does not have: declare it so "
             f"({declaration(refined(isa, given))}), or remove the flags"
         )
-        yield _at(one, "preConfigure", Code.FLAGS_EXCEED_ISA, message)
+        yield at(one, "preConfigure", Code.FLAGS_EXCEED_ISA, message)
     if wanted - here:
         message = f"{name} does not turn on {', '.join(least(wanted - here))}"
-        yield _at(one, "preConfigure", Code.WRONG_CPU_FLAGS, message)
+        yield at(one, "preConfigure", Code.WRONG_CPU_FLAGS, message)
 
 
 def _check_torch(this: Audit, cell: Cell, one: Evaluation, others: Mapping[str, Evaluation]) -> Iterator[Finding]:
@@ -284,7 +282,7 @@ def _check_torch(this: Audit, cell: Cell, one: Evaluation, others: Mapping[str, 
         is_torch = this.spec.packages[variant.package].attribute == "torch"
         if is_torch and other is not None and one.torch.drv_path != other.drv_path:
             message = f"its torch is not the derivation that {variant.name} builds; import that recipe"
-            yield _at(one, "override.torch", Code.ANOTHER_TORCH, message)
+            yield at(one, "override.torch", Code.ANOTHER_TORCH, message)
 
 
 _REST = ("ninja_flags", "max_jobs", "cmake_flags", "python", "sources", "patches")
@@ -310,12 +308,12 @@ def _check_rest(one: Evaluation, want: Evaluation) -> Iterator[Finding]:
                 yield _differs(one, f"{kind}.{key}", mine.get(key), theirs.get(key))
     for phase in ("postPatch",):
         if one.attributes.get(phase) != want.attributes.get(phase):
-            yield _at(one, phase, Code.DIFFERS_FROM_SPEC, f"{phase} differs from the spec's recipe")
+            yield at(one, phase, Code.DIFFERS_FROM_SPEC, f"{phase} differs from the spec's recipe")
 
 
 def _differs(one: Evaluation, name: str, here: object, wanted: object) -> Finding:
     message = f"{name} is {_shown(here)}; the spec's recipe has {_shown(wanted)}"
-    return _at(one, _PLACES.get(name, name), Code.DIFFERS_FROM_SPEC, message)
+    return at(one, _PLACES.get(name, name), Code.DIFFERS_FROM_SPEC, message)
 
 
 _PLACES = {"ninja_flags": "ninjaFlags", "cmake_flags": "cmakeFlags", "max_jobs": "preConfigure", "sources": "src"}
@@ -326,8 +324,3 @@ def _shown(value: object) -> str:
         return "not set"
     text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return text if len(text) <= 100 else text[:97] + "…"
-
-
-def _at(one: Evaluation, where: str, code: Code, message: str) -> Finding:
-    place = one.places.get(where) or Place(file=str(one.path), line=1, column=1)
-    return Finding(place=place, code=code, message=message)

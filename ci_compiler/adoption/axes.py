@@ -1,7 +1,7 @@
 """The matrix that states a set of variants in few characters: products and their exceptions.
 
 Each GPU's entry has a few possible forms: empty, with branches or toolkits, with its own ISAs, with further ISAs by
-branch. GPUs with the same variants get the same form: the one that is shortest together with the exclusions that it
+branch. GPUs with the same variants get the same form: the shortest, counted together with the exclusions that it
 needs. The exclusions of all entries are then found together.
 """
 

@@ -72,7 +72,7 @@ def evaluate_all(
 ) -> tuple[dict[Path, Evaluation], dict[Path, Finding]]:
     """The evaluations of the `chosen` recipes, and a finding for each that cannot be evaluated.
 
-    The values of `chosen` are groups: recipes of one that is known to fail are not tried one by one.
+    The values of `chosen` are groups. Once a group is known to fail, its other recipes are not tried.
     """
     chosen_of = [replace(one, recipes=tuple(filter(chosen.__contains__, one.recipes))) for one in checkouts]
     some = [one for one in chosen_of if one.recipes]

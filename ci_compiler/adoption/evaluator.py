@@ -87,8 +87,8 @@ def evaluate(
         the next slow one sooner. A recipe for which no time is left is a finding, too.
     tarballs: folders to use for other repositories' archives, by the start of the archive's address. The recipes may
         read them.
-    groups: the group of each recipe. Where one of a group fails outside its own file, such as in a shared builder, or
-        hangs, the others of the group that are still waiting get its finding without being evaluated.
+    groups: the group of each recipe. If a recipe fails outside its own file, such as in a shared builder, or hangs, the
+        rest of its group gets the same finding without being evaluated.
 
     Findings are `recipe-evaluation`, with Nix's own message and place, and `recipe-timeout`. Raises InputError if Nix
     or the folder is missing.

@@ -1,4 +1,4 @@
-"""The revisions of nixpkgs that are known (`spec/releases.json`), and that the stand-in for nixpkgs has."""
+"""The revisions of nixpkgs that are known (`spec/releases.json`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,6 @@ class KnownPins:
 
     newest: str
     versions: Mapping[str, Mapping[str, str]]
-
-    def like(self, versions: Mapping[str, str]) -> str:
-        """The revision that has most of `versions` (by attribute), the newest of several."""
-        return max(
-            self.versions,
-            key=lambda pin: (sum(self.versions[pin].get(k) == v for k, v in versions.items()), pin == self.newest, pin),
-        )
 
 
 @cache

@@ -59,7 +59,10 @@ def edited(text: str, spec: Spec, packages: Iterable[str], pattern: str) -> str:
         before, after = lines[line][:column], lines[line][column:]
         entry = f"{scalar(pattern)}: {RecipeKind.COMPILED}"
         if isinstance(value, str):
-            given = next(one for one in (f'"{value}"', f"'{value}'", value) if after.startswith(one))
+            given = next((one for one in (f'"{value}"', f"'{value}'", value) if after.startswith(one)), None)
+            if given is None:
+                message = f"`recipes` of {package} cannot be edited here; write it as a plain word or a mapping"
+                raise InputError([spec.finding(("packages", package, "recipes"), Code.WRONG_PATTERN, message)])
             made = str(RecipeKind.COMPILED) if pattern == "*" else f'{{{entry}, "*": {value}}}'
             lines[line] = f"{before}{made}{after[len(given) :]}"
         elif after.startswith("{"):

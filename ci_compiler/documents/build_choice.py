@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ci_compiler.hardware import CPU, Gpu
+from ci_compiler.hardware import ALL, CPU, Gpu
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.recipes.subject import switched_off
 from ci_compiler.reports.install import install, shared_suffixes
@@ -85,7 +85,7 @@ def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
     for system in hardware.systems.values():
         isas = hardware.runs([system.undecided], system.name)
         for name in plan.spec.gpus:
-            gpu = None if name == CPU else hardware.gpus.get(name)
+            gpu = None if name in {CPU, ALL.name} else hardware.gpu(name)
             profile = Profile(system=system.name, isas=tuple(isas), gpu=gpu, has_gpu=gpu is not None)
             found = next((one for one in finder.fitting(profile, Workload.GENERAL) if one.gpu == name), None)
             if found:

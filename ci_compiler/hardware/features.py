@@ -172,10 +172,11 @@ def declaration(isa: Isa) -> str:
 
 
 def _family_of(isa: Isa) -> _Family:
-    return _family("aarch64" if isa.system.startswith("aarch64") else "x86")
+    return _family(_OF_ARCHITECTURE[isa.system.partition("-")[0]])
 
 
-_FAMILIES = ("x86", "aarch64")
+_OF_ARCHITECTURE = {"x86_64": "x86", "aarch64": "aarch64"}
+_FAMILIES = tuple(_OF_ARCHITECTURE.values())
 
 
 @cache

@@ -19,11 +19,9 @@ from ci_compiler.plan.sharding import Shard, waits_for
 from ci_compiler.plan.simulation import TimedJob, tails
 from ci_compiler.plan.suites import Bench
 from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.spec.packages import BUILDER_CORES
 from ci_compiler.stages import Stage, StageKind, stages
 from ci_compiler.variant import variant_name
-
-BUILDER_CORES = 32
-"""The cores of the builder that the spec's minutes refer to."""
 
 Recorded = Mapping[tuple[str, str], int]
 """Durations of recorded builds in seconds, by branch and variant name."""

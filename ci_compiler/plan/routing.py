@@ -1,8 +1,8 @@
 """Which pool runs which stage of which cell. The pool's hardware decides, never its name.
 
-All packages of a cell share one route. Of the pools that fit, the least scarce one is chosen: a pool without a GPU
-before one with a GPU, a GPU of exactly the architecture before one that is only compatible, few GPUs before many, many
-machines before few, few instruction sets before many, then the order in the spec.
+All packages of a cell share one route. Of the pools that fit, the least scarce is chosen: first pools without GPUs,
+then pools whose GPU has exactly the architecture, then the others. Among equals, fewer GPUs, more machines and fewer
+instruction sets win, and finally the order in the spec.
 """
 
 from __future__ import annotations

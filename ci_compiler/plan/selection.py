@@ -14,7 +14,7 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard, jobs_of_cell
+from ci_compiler.plan.sharding import Shard, job_counter
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
@@ -108,7 +108,7 @@ def _own_head(request: Mapping[str, Any]) -> str:
 
 def most_cells(plan: Plan) -> int:
     """The most cells that a pull request builds: the spec's number, or fewer to stay within GitHub's limit of jobs."""
-    jobs = max(jobs_of_cell(plan.spec, cell) for cell in plan.judged.cells)
+    jobs = max(map(job_counter(plan.spec), plan.judged.cells))
     return min(plan.spec.pull_request.cells, (limit("jobs").gate - OWN_JOBS) // jobs)
 
 

@@ -88,12 +88,15 @@ def lists_any(spec: Spec) -> bool:
     return any(map(spec.lists, spec.packages.values()))
 
 
-def jobs_of_cell(spec: Spec, cell: Cell) -> int:
-    """The number of jobs of a cell as GitHub counts them: those of packages that it lacks are skipped, but count."""
-    if cell.listed:
-        return len(stages_of(spec)) + suite_jobs(spec)[cell.variants[0].package]
-    packages = cell_packages(spec)
-    return len(packages) * len(stages_of(spec)) + sum(one.shards for p in packages for one in p.suites.values())
+JobCount = Callable[[Cell], int]
+"""The number of jobs of a cell as GitHub counts them: those of packages that it lacks are skipped, but count."""
+
+
+def job_counter(spec: Spec) -> JobCount:
+    """Counts the jobs of cells. What all cells share is computed once."""
+    each, packages, listed = len(stages_of(spec)), cell_packages(spec), suite_jobs(spec)
+    of_cell = len(packages) * each + sum(one.shards for package in packages for one in package.suites.values())
+    return lambda cell: each + listed[cell.variants[0].package] if cell.listed else of_cell
 
 
 def waits_for(spec: Spec, stage: Stage) -> tuple[Stage, ...]:
@@ -126,8 +129,9 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
         groups.setdefault((cell.branch, cell.cuda, _LISTED if cell.listed else cell.gpu), []).append(part)
     found: list[Shard] = []
     too_large: list[Finding] = []
+    count = job_counter(spec)
     for (branch, _, target), parts in groups.items():
-        made = _split(spec, branch, target, parts)
+        made = _split(spec, count, branch, target, parts)
         found += made
         too_large += [_too_large(spec, shard) for shard in made if shard.jobs > limit("jobs").gate]
     if too_large:
@@ -135,14 +139,14 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
     return tuple(found)
 
 
-def _split(spec: Spec, branch: str, target: str, parts: list[Part]) -> list[Shard]:
+def _split(spec: Spec, count: JobCount, branch: str, target: str, parts: list[Part]) -> list[Shard]:
     """The coarsest split whose shards are all within the limit, or the finest if there is none."""
     made: list[Shard] = []
     for key_of in _listed_splits() if target == _LISTED else _SPLITS:
         by_key: dict[tuple[str, ...], list[Part]] = {}
         for part in parts:
             by_key.setdefault(key_of(part[0]), []).append(part)
-        made = [_shard(spec, branch, target, key, tuple(group)) for key, group in by_key.items()]
+        made = [_shard(spec, count, branch, target, key, tuple(group)) for key, group in by_key.items()]
         if all(shard.jobs <= limit("jobs").gate for shard in made):
             break
     return made
@@ -156,7 +160,9 @@ def _listed_splits() -> Iterator[Callable[[Cell], tuple[str, ...]]]:
     yield lambda cell: (job_id(cell).lower(),)
 
 
-def _shard(spec: Spec, branch: str, target: str, key: tuple[str, ...], cells: tuple[Part, ...]) -> Shard:
+def _shard(
+    spec: Spec, count: JobCount, branch: str, target: str, key: tuple[str, ...], cells: tuple[Part, ...]
+) -> Shard:
     cell = cells[0][0]
     several = cell.cuda and len(spec.branches[branch].toolkits) > 1
     toolkit = [cuda_tag(cell.cuda)] if several else []
@@ -167,7 +173,7 @@ def _shard(spec: Spec, branch: str, target: str, key: tuple[str, ...], cells: tu
         branch=branch,
         cuda=cell.cuda,
         gpu=cell.gpu,
-        jobs=OWN_JOBS + sum(jobs_of_cell(spec, cell) for cell, _ in cells),
+        jobs=OWN_JOBS + sum(count(cell) for cell, _ in cells),
         cells=cells,
     )
     preflights = len(made.publish_pools) if spec.branches[branch].publish else 0

@@ -53,7 +53,7 @@ def legs(package: Package, bench: Bench) -> list[dict[str, str]]:
 
 
 def suite_jobs(spec: Spec) -> dict[str, int]:
-    """The number of jobs that suites add to a listed variant, by package. A package without one has a skipped job."""
+    """The number of jobs that suites add to a listed variant, by package: a skipped one where there are no suites."""
     every = benches(filter(spec.lists, spec.packages.values()))
     return {name: sum(max(1, len(legs(package, one))) for one in every) for name, package in spec.packages.items()}
 

@@ -45,14 +45,15 @@ def affected(git: Git, *, base: str, head: str, spec_path: str, spec: Spec, bran
     if spec.backend.has_recipes:
         reasons = dict(_by_shared(spec, cells, changed))
         if changed.keys() & {spec_path, *template_paths(spec)}:
-            reasons |= _by_spec(git, base, head, spec_path, spec, judged, branch)
+            same_spec = spec_path not in changed
+            reasons |= _by_spec(git, base, head, spec_path, spec, judged, branch, same_spec=same_spec)
         found = changed_recipes(git, changed, head=head, reasons=reasons, shared=read_by_recipes(spec))
     else:
         packages = rebuilt_packages(spec, (path for path in changed if path != spec_path))
         built = {variant.name: variant.package for cell in cells for variant in cell.variants}
         found = {name: packages[package] for name, package in built.items() if package in packages}
         if spec_path in changed:
-            found |= _by_values(git, base, spec_path, spec, cells)
+            found |= _by_values(git, base, spec_path, spec, cells, branch)
     names = [variant.name for cell in cells for variant in cell.variants]
     return tuple(Affected(name=name, because=found[name]) for name in names if name in found)
 
@@ -121,13 +122,14 @@ def _reason(uses: Iterable[str], reasons: Mapping[str, str]) -> str:
     return ""
 
 
-def _by_spec(git: Git, base: str, head: str, spec_path: str, spec: Spec, judged: Judged, branch: str) -> dict[str, str]:
+def _by_spec(
+    git: Git, base: str, head: str, spec_path: str, spec: Spec, judged: Judged, branch: str, *, same_spec: bool
+) -> dict[str, str]:
     """The recipes that the spec or a template at `base` made to another text or not at all: path -> what changed."""
     from ci_compiler.recipes.render import recipes
 
     now = recipes(spec, judged, branch, _templates(git, head, spec))
     before = _recipes_of_base(git, base, spec_path, spec, branch)
-    same_spec = spec_path not in git.changed(base, head)
     because = {
         recipe_path(variant.name): spec.packages[variant.package].template
         for cell in judged.cells
@@ -145,10 +147,9 @@ def _templates(git: Git, commit: str, spec: Spec) -> dict[str, str]:
     }
 
 
-def _by_values(git: Git, base: str, spec_path: str, spec: Spec, cells: Sequence[Cell]) -> dict[str, str]:
+def _by_values(git: Git, base: str, spec_path: str, spec: Spec, cells: Sequence[Cell], branch: str) -> dict[str, str]:
     """The variants whose values or commands the spec at `base` did not have: name -> what changed."""
     old = _spec_of_base(git, base, spec_path, spec)
-    branch = cells[0].branch if cells else ""
     before = _builds(old, [cell for cell in judge(old).cells if cell.branch == branch]) if old else {}
     return {name: spec_path for name, how in _builds(spec, cells).items() if before.get(name) != how}
 

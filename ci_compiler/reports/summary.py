@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.codes import Code
+from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import Proof, is_imported_only
@@ -56,7 +58,10 @@ def left_to_dispatch(plan: Plan, choice: RunSelection) -> str:
 
 
 def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, chosen: Sequence[str]) -> list[str]:
-    built = next(one for one in explain(plan, name).built if one.cell.branch == branch)
+    built = next((one for one in explain(plan, name).built if one.cell.branch == branch), None)
+    if built is None:
+        message = f"{name} is not built on {branch}; `ci-compile variants --branch {branch}` lists what is"
+        raise wrong("--chosen", Code.UNKNOWN_VARIANT, message)
     manifest = _manifest(results, name)
     tests = {stage: _read(results / f"{stage}-{name}" / RESULT) for stage in stages_that_test()}
     needs = [variant_name(need, built.cell.suffix) for need in plan.spec.packages[built.variant.package].needs]
@@ -112,7 +117,7 @@ def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:
 
 
 def _manifest(results: Path, name: str) -> Mapping[str, Any]:
-    """The manifest of a build. download-artifact creates no folder for an artifact that is the only one of a run."""
+    """The manifest of a build. If a run has only one artifact, download-artifact creates no folder for it."""
     alone = _read(results / MANIFEST_FILE)
     return alone if alone.get("name") == name else _read(results / f"build-{name}" / MANIFEST_FILE)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ci_compiler.spec.declare import declared, entries, key
-from ci_compiler.spec.forms import BranchNames, CudaVersion, IsaNames, Python, VariantPattern
+from ci_compiler.spec.forms import COMMENT_LINE, BranchNames, CudaVersion, IsaNames, Python, VariantPattern
 
 
 @declared("gpu", type=["object", "null"])
@@ -40,7 +40,7 @@ class Exclusion:
         title="a reason of one line (3 to 200 characters)",
         minLength=3,
         maxLength=200,
-        pattern=r"^[^\x00-\x1f\x7f\u2028\u2029]+$",
+        pattern=COMMENT_LINE,
     )
 
 

@@ -4,10 +4,9 @@ from typing import Annotated
 
 from ci_compiler.backends.command import SCRIPT
 from ci_compiler.spec.declare import declared, form, key
+from ci_compiler.spec.forms import LINE
 
-Line = Annotated[
-    str, form(title="a shell command (one line)", minLength=1, maxLength=2000, pattern=r"^[^\x00-\x1f\x7f]+$")
-]
+Line = Annotated[str, form(title="a shell command (one line)", minLength=1, maxLength=2000, pattern=LINE)]
 
 InstallLine = Annotated[
     str,

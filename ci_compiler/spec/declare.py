@@ -82,7 +82,7 @@ def key(
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(key, field))
 def declared(name: str = "", **rules: Any) -> Callable[[Class], Class]:
-    """Makes a class a frozen dataclass whose keys are a definition of the schema, with further keywords for it.
+    """Turns a class into a frozen dataclass whose keys are a definition of the schema, with further keywords for it.
 
     `name` is the definition's name if it is not the class's name in kebab case. The first paragraph of the docstring is
     its description.

@@ -7,6 +7,14 @@ from typing import Annotated, Any
 
 from ci_compiler.spec.declare import form
 
+LINE = r"^[^\x00-\x1f\x7f]+$"
+COMMENT_LINE = r"^[^\x00-\x1f\x7f\u2028\u2029]+$"
+"""Patterns of a text on one line; the latter may become a comment in YAML, where more characters end a line."""
+
+WORD = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+REVISION = "^[0-9a-f]{40}$"
+"""The patterns of a name, and of a commit."""
+
 Owner = Annotated[
     str, form("owner", title="an owner (letters, digits, _ and -)", pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")
 ]
@@ -41,12 +49,10 @@ PoolName = Annotated[
 
 Label = Annotated[
     str,
-    form("label", title="a runner label (letters, digits and . _ -)", pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"),
+    form("label", title="a runner label (letters, digits and . _ -)", pattern=WORD),
 ]
 
-Word = Annotated[
-    str, form("word", title="a name (letters, digits, . _ and -)", pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-]
+Word = Annotated[str, form("word", title="a name (letters, digits, . _ and -)", pattern=WORD)]
 
 PackageVersion = Annotated[
     str,
@@ -91,7 +97,7 @@ BranchNames = Annotated[
     ),
 ]
 
-Commit = Annotated[str, form(title="a commit (40 hexadecimal digits)", pattern="^[0-9a-f]{40}$")]
+Commit = Annotated[str, form(title="a commit (40 hexadecimal digits)", pattern=REVISION)]
 
 Python = Annotated[str, form(title='a Python version from 3.9 to 3.15 in quotes ("3.13")', pattern=r"^3\.(9|1[0-5])$")]
 """A released Python version: PEP 596, 619, 664, 693, 719, 745, 790."""

@@ -11,14 +11,14 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
 from ci_compiler.hardware import Gpu, Hardware, Isa, Toolkit, Version
 from ci_compiler.spec.declare import declared, form, key, keys_of
-from ci_compiler.spec.forms import IsaNames, Word
+from ci_compiler.spec.forms import COMMENT_LINE, IsaNames, Word
 from ci_compiler.spec.load import Path_
 
 Row = TypeVar("Row")
 
 Text = Annotated[
     str,
-    form(title="a text of one line", minLength=1, maxLength=200, pattern=r"^[^\x00-\x1f\x7f\u2028\u2029]+$"),
+    form(title="a text of one line", minLength=1, maxLength=200, pattern=COMMENT_LINE),
 ]
 
 TOOLKIT = r"^[1-9][0-9]?\.[0-9]{1,2}$"

@@ -8,6 +8,9 @@ from ci_compiler.spec.axes import Matrix
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import (
+    LINE,
+    REVISION,
+    WORD,
     BranchName,
     BranchNames,
     Commit,
@@ -28,6 +31,9 @@ from ci_compiler.spec.smoke import Smoke
 from ci_compiler.spec.suites import Suite, SuiteName
 from ci_compiler.variant import recipe_path
 
+BUILDER_CORES = 32
+"""The cores of the builder that the minutes of a package refer to."""
+
 
 @declared()
 class Source:
@@ -37,7 +43,7 @@ class Source:
     tag: str = key(
         "The tag that is built.",
         title="a tag (letters, digits and . _ -)",
-        pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        pattern=WORD,
     )
     hash: Hash = key("Hash of the tag's content.")
     submodules: bool = key("Whether its submodules are fetched as well.", default=False)
@@ -50,7 +56,7 @@ class Pin:
     nixpkgs: str = key(
         "The nixpkgs commit that recipes are pinned to. Required where `ci-compile` writes recipes.",
         title="a commit of nixpkgs (40 hexadecimal digits, in quotes where they are all digits)",
-        pattern="^[0-9a-f]{40}$",
+        pattern=REVISION,
         examples=["fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"],
         default="",
         published=False,
@@ -137,7 +143,7 @@ class Branch(Pin):
 
     def pin(self, cuda: str) -> Pin:
         """The pin for variants of the toolkit `cuda`; the branch's own for CPU variants (`cuda` is '')."""
-        return self.toolkits.get(cuda, self)
+        return self.toolkits[cuda] if cuda else self
 
 
 @declared()
@@ -203,7 +209,7 @@ class Package(RecipeKeys):
         title="a name for people (one line)",
         minLength=1,
         maxLength=60,
-        pattern=r"^[^\x00-\x1f\x7f]+$",
+        pattern=LINE,
         examples=["PyTorch"],
         default="",
         published=False,
@@ -246,7 +252,7 @@ class Package(RecipeKeys):
     )
     branches: BranchNames = key(default=(), published=False)
     minutes: Mapping[Literal["gpu", "cpu"], Minutes] = key(
-        "Duration of a build on a 32-core builder, for the forecast.",
+        f"Duration of a build on a {BUILDER_CORES}-core builder, for the forecast.",
         title="{gpu: MINUTES, cpu: MINUTES}",
         default={"gpu": 60, "cpu": 30},
     )

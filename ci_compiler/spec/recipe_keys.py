@@ -6,6 +6,7 @@ from typing import Literal
 
 from ci_compiler.spec.declare import declared, key
 from ci_compiler.spec.forms import (
+    COMMENT_LINE,
     FilePath,
     RecipeArguments,
     RecipeAttributes,
@@ -118,7 +119,7 @@ class WorkAround:
         title="a reason of one line (3 to 200 characters)",
         minLength=3,
         maxLength=200,
-        pattern=r"^[^\x00-\x1f\x7f\u2028\u2029]+$",
+        pattern=COMMENT_LINE,
     )
     packages: tuple[str, ...] = key(
         "Packages whose recipes have it. Left out: all.", default=(), published=False, examples=[["vllm"]]

@@ -296,7 +296,8 @@ def _look_up(
         message = f"{error} (or {extra})" if extra else str(error)
         if error.code is Code.UNKNOWN_TOOLKIT and re.fullmatch(TOOLKIT, name):
             message += f"{'' if message.endswith('?') else '.'} To declare it: {declaration(name, ToolkitRow)}"
-        yield spec.finding(path, error.code, _of_product(spec, name) or message, key=key)
+        hint = _of_product(spec, name) if error.code is Code.UNKNOWN_GPU else ""
+        yield spec.finding(path, error.code, hint or message, key=key)
 
 
 def _of_product(spec: Spec, name: str) -> str:
@@ -305,7 +306,7 @@ def _of_product(spec: Spec, name: str) -> str:
 
     try:
         known = device(spec.hardware, name)
-    except UnknownHardwareError:
+    except (UnknownHardwareError, ValueError):  # the latter for a product of another vendor
         return ""
     of = [gpu.name for gpu in spec.hardware.gpus.values() if known and gpu.capability == known.capability]
     return f"{name!r} is a product; write its architecture, {of[0]}" if of else ""

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from ci_compiler.backends.command import SCRIPT
 from ci_compiler.spec.declare import declared, form, key
+from ci_compiler.spec.forms import LINE
 
 ScriptPath = Annotated[str, form(title="the path of a file in the repository", pattern=f"^{SCRIPT}$")]
 
@@ -15,9 +16,7 @@ ProgramLine = Annotated[
     ),
 ]
 
-Expression = Annotated[
-    str, form(title="a regular expression (one line)", minLength=1, maxLength=500, pattern=r"^[^\x00-\x1f\x7f]+$")
-]
+Expression = Annotated[str, form(title="a regular expression (one line)", minLength=1, maxLength=500, pattern=LINE)]
 
 
 @declared()

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from ci_compiler.spec.command import FilePattern, Line
 from ci_compiler.spec.declare import declared, form, key
-from ci_compiler.spec.forms import Minutes
+from ci_compiler.spec.forms import LINE, Minutes
 from ci_compiler.stages import Stage, stages_that_test
 
 SuiteName = Annotated[
@@ -26,7 +26,7 @@ class ExpectedFailure:
         title="the name of a test (one line)",
         minLength=1,
         maxLength=500,
-        pattern=r"^[^\x00-\x1f\x7f]+$",
+        pattern=LINE,
         examples=["tests.test_ops.TestMatmul.test_fp8"],
     )
     because: str = key(
@@ -34,7 +34,7 @@ class ExpectedFailure:
         title="a reason (one line)",
         minLength=1,
         maxLength=300,
-        pattern=r"^[^\x00-\x1f\x7f]+$",
+        pattern=LINE,
         examples=["FP8 needs a driver of version 580 or newer."],
     )
     until: str = key(

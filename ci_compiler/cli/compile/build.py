@@ -12,7 +12,7 @@ from ci_compiler.cli.drift import write_or_check
 from ci_compiler.cli.where import SPEC, branch_of, plan_of, root_of, templates_of
 from ci_compiler.errors import Finding
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
-from ci_compiler.git import head_branch
+from ci_compiler.git import Git, head_branch
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.carried import default_branch
@@ -50,8 +50,6 @@ def _edited(decided: Plan, root: Path, arguments: argparse.Namespace) -> Sequenc
     branch = getattr(arguments, "branch", None) or head_branch(root)
     if branch not in spec.branches or branch == default_branch(spec) or not (root / ".git").exists():
         return ()
-    from ci_compiler.git import Git
-
     git = Git(root)
     default = {**git.heads(), **git.heads("remotes/origin")}.get(default_branch(spec))
     return edits_of_request(git, spec, SPEC.as_posix(), branch, default) if default else ()

@@ -6,7 +6,6 @@ import argparse
 from typing import Any
 
 from ci_compiler.cli.console import note, print_rows
-from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served, cover, label_sets
 from ci_compiler.units import duration
@@ -31,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
     """Raises GitHubError, also for the organisation's runners if only they could serve a label set."""
+    from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
     from ci_compiler.github.inventory import inventory
 
     client = client_of(arguments, root_of(arguments))

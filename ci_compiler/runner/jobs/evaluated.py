@@ -52,9 +52,9 @@ def _architectures(spec: Spec, built: BuiltVariant, value: str) -> Iterator[str]
 
 
 def _flags(spec: Spec, built: BuiltVariant, name: str, value: str) -> Iterator[str]:
-    isa = spec.hardware.isas.get(built.cell.isa)
+    isa = spec.hardware.isa(built.cell.isa)
     given = tuple(word for word in shell.words(value) if word.startswith("-m"))
-    if isa is None or not given:
+    if not given:
         return
     try:
         here, wanted = features(given), features(isa.flags)

@@ -23,6 +23,7 @@ def table() -> Mapping[str, Mapping[str, Any]]:
     return rows
 
 
+@cache
 def work_arounds() -> tuple[str, ...]:
     """The names that a branch may list under `work-arounds`."""
     return tuple(name for name, row in table().items() if row["when"].get("work-around"))
