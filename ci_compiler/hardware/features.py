@@ -172,11 +172,10 @@ def declaration(isa: Isa) -> str:
 
 
 def _family_of(isa: Isa) -> _Family:
-    return _family(_OF_ARCHITECTURE[isa.system.partition("-")[0]])
+    return _family("aarch64" if isa.system.startswith("aarch64") else "x86")
 
 
-_OF_ARCHITECTURE = {"x86_64": "x86", "aarch64": "aarch64"}
-_FAMILIES = tuple(_OF_ARCHITECTURE.values())
+_FAMILIES = ("x86", "aarch64")
 
 
 @cache
