@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +22,7 @@ from ci_compiler import __version__
 from ci_compiler.cli.console import print_findings
 from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, InputError, wrong
+from ci_compiler.record import record
 
 COMMANDS = Path(__file__).with_name("commands.json")
 """The subcommands of both programs with their help, and their options: the keyword arguments of argparse.
@@ -43,7 +43,7 @@ CHOICES: Mapping[str, Callable[[], list[str]]] = {
 """Choices that other modules know; with `"default": "first"`, the first one is the default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Program:
     """A command: its subcommands, each with its help and options, and the default one ('': none) with its options."""
 

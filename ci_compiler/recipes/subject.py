@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ci_compiler.hardware import CPU, Gpu, Isa, Toolkit
 from ci_compiler.plan.job_graph import needs_of
@@ -11,6 +10,7 @@ from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.capabilities import capabilities_of
 from ci_compiler.recipes.work_arounds import Piece, Traits, pieces_of
+from ci_compiler.record import record
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Source, Spec
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.presets import Override
@@ -18,7 +18,7 @@ from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import cuda_tag, python_tag, variant_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Subject:
     """A variant with its branch, package and hardware. `gpu` and `toolkit` are None for a CPU variant.
 

@@ -6,15 +6,16 @@ The bundled ones are in `ci_compiler.spec.work_arounds`, because the spec names 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
+from ci_compiler.record import record
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.work_arounds import FOLDER, table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Traits:
     """What decides which pieces a recipe has; `cuda` is True for a GPU build, `cudnn` if cuDNN supports the GPU."""
 
@@ -27,7 +28,7 @@ class Traits:
     work_arounds: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Piece:
     """A piece of a recipe. `overlay`, `post_patch` and `pre_configure` are texts; '' for none.
 

@@ -13,7 +13,8 @@ from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import CPU, Gpu
-from ci_compiler.hardware.machine import GpuDevice, Machine, driver_number, too_new_driver
+from ci_compiler.hardware.drivers import driver_number, too_new_driver
+from ci_compiler.hardware.machine import GpuDevice, Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.recipes.subject import switched_off

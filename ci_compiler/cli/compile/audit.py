@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 from ci_compiler.adoption.audit import audit
 from ci_compiler.cli.console import note, print_findings, print_json
@@ -28,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     findings = audit(arguments.folder, spec, branch, timeout=arguments.timeout, templates=templates)
     if arguments.json:
         print_json(
-            [asdict(one.place) | {"code": one.code, "message": one.message, "url": url(one.code)} for one in findings]
+            [one.place._asdict() | {"code": one.code, "message": one.message, "url": url(one.code)} for one in findings]
         )
     elif findings:
         print_findings(findings)
