@@ -7,7 +7,6 @@ A `Finding` is one problem at one place; an `InputError` carries the findings th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from enum import IntEnum
 from os import PathLike, fspath
 from typing import NamedTuple, Self
@@ -103,6 +102,8 @@ def nearest(name: str, known: Iterable[str], *, label: str = "did you mean", onl
 
     If none is near, it lists all names, or is '' with `only_near`. It is '' if there are no names.
     """
+    from difflib import get_close_matches  # only messages need it
+
     names = sorted(set(known))
     near = get_close_matches(name, names, n=3, cutoff=0.6)
     if near:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.hardware import ALL, CPU, Gpu
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.recipes.subject import switched_off
+from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import offers
 from ci_compiler.spec.model import Package, in_build_order

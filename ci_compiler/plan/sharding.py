@@ -29,6 +29,9 @@ FOLDER = ".github/workflows"
 OWN_JOBS = 2
 """The jobs of a shard besides those of its cells and its preflights: the selection and the verdict."""
 
+ALL = "all"
+"""The choice of the dispatch form that builds the whole shard."""
+
 
 @record
 class Shard:
