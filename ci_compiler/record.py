@@ -27,17 +27,20 @@ class _Layout(NamedTuple):
     check: Callable[[Any], None] | None
 
 
+_put = object.__setattr__
+
+
 def _init(self: Any, **values: Any) -> None:
-    names, defaults, factories, _, check = type(self).__layout__
-    if len(values) != len(names):
+    names, defaults, factories, _, check = self.__layout__
+    if values.keys() != names:
         made = {name: make() for name, make in factories.items() if name not in values} if factories else {}
         values = {**defaults, **made, **values}
-    if values.keys() != names:
-        wrong = ", ".join(sorted(names ^ values.keys()))
-        message = f"{type(self).__name__}: missing or unknown: {wrong}"
-        raise TypeError(message)
+        if values.keys() != names:
+            wrong = ", ".join(sorted(names ^ values.keys()))
+            message = f"{type(self).__name__}: missing or unknown: {wrong}"
+            raise TypeError(message)
     for name, value in values.items():
-        object.__setattr__(self, name, value)
+        _put(self, name, value)
     if check:
         check(self)
 

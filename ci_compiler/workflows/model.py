@@ -45,7 +45,7 @@ def _keys(kind: Any) -> tuple[tuple[str, str], ...]:
 
 def _plain(value: Any) -> Node:
     """The node of a collection, which holds either parts or what is plain already."""
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):  # an exact type first: checks against abstract classes are slow
         parts = isinstance(next(iter(value.values()), None), Part)
         return {key: part.node() for key, part in value.items()} if parts else value
     return [part.node() for part in value] if isinstance(next(iter(value), None), Part) else value
