@@ -152,9 +152,9 @@ class _Task:
         left = self.deadline - time.monotonic()
         with evaluation() as env:
             ended = ask(command, seconds=left, env=env)
-        rows = [json.loads(line) for line in ended.out.splitlines() if line.startswith("{")]
+        rows = [row for line in ended.out.splitlines() if (row := _row(line))]
         store = Store(seconds=left)
-        outcomes = {row["attr"]: self._of_job(store, row) for row in rows if row.get("attr") in self.recipes}
+        outcomes = {row["attr"]: self._of_job(store, row) for row in rows if row["attr"] in self.recipes}
         if not outcomes and time.monotonic() < self.deadline:  # it failed as a whole
             return dict.fromkeys(self.recipes, self._finding(next(iter(self.recipes)), ended.err))
         return outcomes
@@ -233,6 +233,15 @@ class _Task:
         if problem.file == path.resolve():
             place = Place(file=str(path), line=problem.line, column=problem.column)
         return Finding(place=place, code=Code.RECIPE_EVALUATION, message=problem.message)
+
+
+def _row(line: str) -> dict[str, Any]:
+    """The object in a line of JSON; {} for any other line, such as one that the time limit cut off."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) and "attr" in row else {}
 
 
 def _workers() -> int:
