@@ -93,7 +93,9 @@ def audit(
     by_name = {name_of(one.path): one for one in found}
     for line in notes(found):
         say(line)
-    findings += [one for name in by_name if name in cells for one in another_release(spec, cells[name], by_name[name])]
+    findings += [
+        one for name in cells.keys() & by_name.keys() - own for one in another_release(spec, cells[name], by_name[name])
+    ]
     for path in paths:
         if (name := name_of(path)) in own and cells[name].listed:
             findings += impossible(name, path, spec.hardware)
