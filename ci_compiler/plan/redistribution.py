@@ -9,8 +9,8 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.releases import uses_cudnn
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.releases import TORCH
 
 CUDA, CUDNN = "cuda", "cudnn"
 """The products' folders on NVIDIA's download server, which `redistributes` names."""
@@ -36,8 +36,5 @@ def redistribution_findings(spec: Spec, cells: Iterable[Cell]) -> Iterator[Findi
 
 def _products(spec: Spec, cell: Cell) -> Iterator[str]:
     yield CUDA
-    packages = {name: spec.packages[name] for name in (variant.package for variant in cell.variants)}
-    needed = {need for package in packages.values() for need in package.needs}
-    torch = any(spec.packages[name].attribute == TORCH for name in (*packages, *needed))
-    if torch and spec.hardware.gpu(cell.gpu).cudnn:
+    if any(uses_cudnn(spec, cell, variant.package) for variant in cell.variants):
         yield CUDNN
