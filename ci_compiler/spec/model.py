@@ -199,7 +199,6 @@ class Cache:
         "What is copied into it: `all` of a build's closure, or only its `own` part, without what the caches in "
         "`others` serve and without NVIDIA's libraries that `redistributes` does not name.",
         default=CachePush.ALL,
-        published=False,
     )
     others: tuple[CacheUrl, ...] = key(
         "The caches whose paths `push: own` leaves out. Machines and users must be able to fetch from them.",

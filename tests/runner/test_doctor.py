@@ -167,7 +167,11 @@ BUILD_ILLNESSES: list[tuple[str, dict[str, Any], str]] = [
     ("sandbox", {"nix": replace(UNSANDBOXED, sandbox="relaxed")}, "sandbox = relaxed, but"),
     ("big-parallel", {"nix": replace(NIX, features=("kvm",))}, "lacks big-parallel (it has kvm)"),
     ("clock", {"clock": ClockReading(now=upstream().written - 1)}, "before this release of ci-compiler"),
-    ("clock", {"clock": ClockReading(now=NOW, newest=NOW + 400, newest_file="/var/log")}, "but /var/log was changed at"),
+    (
+        "clock",
+        {"clock": ClockReading(now=NOW, newest=NOW + 400, newest_file="/var/log")},
+        "but /var/log was changed at",
+    ),
     ("clock", {"clock": ClockReading(now=NOW, synchronised=False)}, "no time server synchronises it"),
     ("runner", {"runner": "2.328.9"}, "runner 2.328.9 is no longer supported; GitHub accepts 2.329.0 or newer"),
     ("token", {"secret": token(exp=NOW - 1)}, "FLOX_FLOXHUB_TOKEN expired on"),
