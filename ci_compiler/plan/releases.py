@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
+from ci_compiler.hardware import CPU
+from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.spec.model import Branch, Package, Spec
 from ci_compiler.spec.packages import Pin, RecipeKind
@@ -16,6 +18,7 @@ from ci_compiler.spec.releases import (
     attribute_of,
     companions,
     companions_of_torch,
+    cudnn_in,
     first_series,
     is_called,
     is_of,
@@ -135,3 +138,20 @@ def _has_overlays(spec: Spec, package: Package, pin: Pin) -> bool:
     """Whether an overlay of the repository's own may replace the package."""
     own = (spec.work_arounds[name] for name in pin.work_arounds if name in spec.work_arounds)
     return bool(package.overlays) or any(one.overlay for one in own)
+
+
+def uses_cudnn(spec: Spec, cell: Cell, package: str) -> bool:
+    """Whether `package` in `cell` is PyTorch, or needs it, for a GPU that cuDNN supports."""
+    return cell.gpu != CPU and spec.hardware.gpu(cell.gpu).cudnn and bool(_torches(spec, package))
+
+
+def cudnn_of(spec: Spec, cell: Cell, package: str) -> str:
+    """The version of cuDNN in `package` in `cell`, or its series (`9.x`); '' without cuDNN, or if it is not known."""
+    here = all(torch.repository is None for torch in _torches(spec, package))
+    known = here and uses_cudnn(spec, cell, package)
+    return cudnn_in(spec.branches[cell.branch].pin(cell.cuda).nixpkgs, cell.cuda) if known else ""
+
+
+def _torches(spec: Spec, package: str) -> list[Package]:
+    names = (*needs_of(spec, package), package)
+    return [spec.packages[name] for name in names if spec.packages[name].attribute == TORCH]
