@@ -15,7 +15,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci_compiler.adoption.audit_causes import AuditCause, causes_of
@@ -184,7 +184,7 @@ def _of_opaque(this: _Audit, timeout: float) -> Iterator[Finding]:
         if path not in opaque:
             yield finding
         elif why := _wrong_path(this.root.resolve(), finding):
-            yield Finding(place=Place(file=str(path)), code=Code.RECIPE_EVALUATION, message=why)
+            yield replace(finding, message=why)  # in a shared file, one finding for all that import it
     yield from parse(list(opaque), timeout=timeout)
     yield from unlike_their_names({path: cell for path, cell in opaque.items() if not cell.listed})
 

@@ -102,7 +102,7 @@ HISTORY: Mapping[str, Planted] = {
     "c7d89d5": in_vision("pname-differs", ("12_8", "75", "avx"), ('sm75-avx";', 'sm75-avx-no-nnpack";')),
     # Files that are not valid Nix, or not in the repository.
     "8574696": in_torch("recipe-syntax", ("12_8", "100", "avx2"), ("cudaSupport = true;", "cudaSupport = true; " * 2)),
-    "0b75703": in_torch("recipe-evaluation", ("12_8", "120", "avx2"), ("(nixpkgs_pinned) lib", "(import ./lib/x.nix) lib")),
+    "0b75703": in_torch("recipe-evaluation", ("12_8", "120", "avx2"), ("(nixpkgs_pinned)", "(import ./lib/x.nix)")),
 }  # fmt: skip
 
 
