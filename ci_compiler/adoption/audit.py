@@ -22,7 +22,7 @@ from ci_compiler.adoption.audit_causes import AuditCause, causes_of
 from ci_compiler.adoption.audit_defects import AuditedRecipe, at, defects, impossible
 from ci_compiler.adoption.audit_names import unlike_their_names
 from ci_compiler.adoption.audit_text import wrong_counts, wrong_gpu_in_text
-from ci_compiler.adoption.comparison import Pair, causes
+from ci_compiler.adoption.comparison import Pair, as_compiled, causes
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, parse
 from ci_compiler.codes import Code
@@ -77,13 +77,19 @@ class _Audit:
 
 
 def audit(
-    root: Path, spec: Spec, branch: str, *, timeout: float = 120.0, templates: Mapping[str, str] = NO_TEMPLATES
+    root: Path,
+    spec: Spec,
+    branch: str,
+    *,
+    timeout: float = 120.0,
+    templates: Mapping[str, str] = NO_TEMPLATES,
+    compares_own: bool = False,
 ) -> Audited:
     """The defects of the recipes under `root` as those of `branch`, and how they differ from what the spec compiles to.
 
-    The repository's own recipes have no compiled ones to differ from. `templates` are the texts of the spec's
-    templates, by path. `timeout` is in seconds, for all evaluations together. Raises InputError where there are no
-    recipes or no Nix.
+    The repository's own recipes differ from nothing, or, with `compares_own`, from those that the spec would compile in
+    their place. `templates` are the texts of the spec's templates, by path. `timeout` is in seconds, for all
+    evaluations together. Raises InputError where there are no recipes or no Nix.
     """
     paths = find_recipes(root)
     judged = judge(spec)
@@ -91,6 +97,7 @@ def audit(
     own = [path for path in paths if (name := name_of(path)) in cells and _is_own(spec, cells[name], name)]
     groups = {path: cells[name_of(path)].variants[0].package for path in own}
     found, failed = evaluate(root, paths, timeout=timeout, groups=groups)
+    compiled = as_compiled(spec, branch) if compares_own else spec
     done = {one.path for one in found}
     lacking = [path for path in dict.fromkeys(paths) if path not in done]
     this = _Audit(
@@ -102,7 +109,7 @@ def audit(
         cells=cells,
         found={name_of(one.path): one for one in found},
         failed=dict(zip(lacking, failed, strict=True)),
-        wanted=_wanted(root, spec, recipes(spec, judged, branch, templates), timeout),
+        wanted=_wanted(root, spec, recipes(compiled, judged, branch, templates), timeout),
     )
     all_ = [*_missing(this), *_of_opaque(this, timeout), *_of_names(this)]
     all_ += [] if own else wrong_counts(root, judged)

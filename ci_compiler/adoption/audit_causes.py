@@ -13,8 +13,8 @@ from ci_compiler.units import counted
 MOST_NAMED = 2
 """The most further files that a line names; it counts the others."""
 
-_PARTICULARS = re.compile(r"\(.*\)|'[^']*'|; .*|/\S+|[\w.+-]*\d[\w.+-]*")
-"""What differs between messages with the same cause: names, numbers, the advice after the statement."""
+_PARTICULARS = re.compile(r"\(.*\)|'[^']*'|; .*|/\S+|[\w.+]*-[\w.+-]*")
+"""What differs between messages with the same cause: names of variants and systems, the advice after the statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,9 @@ from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware.features import UnknownFlagError, features
 from ci_compiler.plan.rules import Judged
 from ci_compiler.recipes.render import recipe
+from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.packages import RecipeKind
 
 MOST_PACKAGES = 10
 """The packages from which on findings tell no packages apart."""
@@ -136,6 +138,22 @@ def opaque(facts: Facts) -> list[Finding]:
         )
         for all_ in causes.values()
     ]
+
+
+def as_compiled(spec: Spec, branch: str) -> Spec:
+    """`spec` with compiled recipes for each package of `branch` whose versions and nixpkgs it states."""
+    on = spec.branches[branch]
+    known = {one.attribute for one in bundled_spec().packages.values()}
+    pinned = all(pin.nixpkgs for pin in (on, *on.toolkits.values()))
+    return replace(
+        spec,
+        packages={
+            name: replace(one, recipes=(("*", RecipeKind.COMPILED),))
+            if pinned and one.attribute in known and {name, *one.needs} <= on.versions.keys()
+            else one
+            for name, one in spec.packages.items()
+        },
+    )
 
 
 def _recipes(count: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.adoption.audit import audit
+from ci_compiler.adoption.audit import Audited, audit
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.errors import InputError
@@ -255,6 +255,19 @@ def test_what_the_compiler_would_write_in_another_way_is_a_difference(tmp_path: 
     assert found.defects == ()
     assert {cause.code for cause in found.differences} == {"recipe-differs"}
     assert str(folder.path(X90)) in {file for cause in found.differences for file in cause.files}
+
+
+def test_own_recipes_are_compared_on_demand(tmp_path: Path, spec: Spec) -> None:
+    folder = write(tmp_path, spec, "main")
+    folder.edit(X90, "export MAX_JOBS=32", "export MAX_JOBS=16")
+    own = SPEC.replace("attribute: torch,", "attribute: torch, recipes: own,").replace("needs:", "recipes: own, needs:")
+    spec = parse_spec(own.encode(), shown="ci-matrix.yaml")
+    assert audit(tmp_path, spec, "main") == Audited(defects=(), differences=())
+    found = audit(tmp_path, spec, "main", compares_own=True)
+    assert found.defects == ()
+    assert [cause.files for cause in found.differences if " of pytorch differs" in cause.message] == [
+        (str(folder.path(X90)),)
+    ]
 
 
 ALIKE: dict[str, tuple[str, str]] = {

@@ -26,11 +26,12 @@ def run(arguments: argparse.Namespace) -> int:
     checkout = checkout_around(arguments.folder)
     branch = branch_of(arguments, spec, checkout)
     templates = templates_of(checkout, spec)
-    audited = audit(arguments.folder, spec, branch, timeout=arguments.timeout, templates=templates)
+    shows = arguments.differences
+    audited = audit(arguments.folder, spec, branch, timeout=arguments.timeout, templates=templates, compares_own=shows)
     if arguments.json:
         print_json({"defects": _rows(audited.defects), "differences": _rows(audited.differences)})
     else:
-        _print(audited, shows_differences=arguments.differences)
+        _print(audited, shows_differences=shows)
     return 1 if audited.defects else 0
 
 
