@@ -176,7 +176,7 @@ def _wrong_gpu(recipe: AuditedRecipe) -> Iterator[Finding]:
         if finding := _wrong_target(torch, where, targets, wanted, cell.gpu):
             yield finding
             return
-    if not asked and torch.package == "torch":
+    if not asked and torch.package == "torch" and (torch is one or torch.override):
         message = f"gpuTargets is not set, so that torch has nixpkgs' default architectures, and {cell.gpu} is {wanted}"
         yield at(torch, "override.gpuTargets", Code.WRONG_GPU, message)
 
