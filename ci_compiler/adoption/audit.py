@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from ci_compiler.adoption.audit_text import wrong_counts, wrong_gpu_in_text
 from ci_compiler.adoption.comparison import Pair, as_compiled, causes
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, parse
+from ci_compiler.adoption.unknown import notes
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, nearest
 from ci_compiler.hardware import Gpu
@@ -84,12 +85,14 @@ def audit(
     timeout: float = 120.0,
     templates: Mapping[str, str] = NO_TEMPLATES,
     compares_own: bool = False,
+    say: Callable[[str], object] = str,
 ) -> Audited:
     """The defects of the recipes under `root` as those of `branch`, and how they differ from what the spec compiles to.
 
     The repository's own recipes differ from nothing, or, with `compares_own`, from those that the spec would compile in
     their place. `templates` are the texts of the spec's templates, by path. `timeout` is in seconds, for all
-    evaluations together. Raises InputError where there are no recipes or no Nix.
+    evaluations together. `say` is called with each line about what could not be compared, because the stand-in does not
+    know it. Raises InputError where there are no recipes or no Nix.
     """
     paths = find_recipes(root)
     judged = judge(spec)
@@ -97,6 +100,8 @@ def audit(
     own = [path for path in paths if (name := name_of(path)) in cells and _is_own(spec, cells[name], name)]
     groups = {path: cells[name_of(path)].variants[0].package for path in own}
     found, failed = evaluate(root, paths, timeout=timeout, groups=groups)
+    for line in notes(found):
+        say(line)
     compiled = as_compiled(spec, branch) if compares_own else spec
     done = {one.path for one in found}
     lacking = [path for path in dict.fromkeys(paths) if path not in done]

@@ -14,6 +14,7 @@ from pathlib import Path
 from ci_compiler.adoption.audit_flags import machine_flags, wrong_flags
 from ci_compiler.adoption.evaluation import Evaluation, texts
 from ci_compiler.adoption.evaluator import name_of
+from ci_compiler.adoption.judged import another_version
 from ci_compiler.adoption.known_pins import known_pins
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
@@ -120,9 +121,9 @@ def _wrong_nixpkgs(recipe: AuditedRecipe) -> Iterator[Finding]:
         taken = f"takes nixpkgs {one.pin}" if one.pin else "takes the nixpkgs that it is called with"
         yield at(one, "nixpkgs", Code.WRONG_PIN, f"{taken}; {branch.name} is pinned to {pin}")
     version = branch.versions.get(recipe.package, "")
-    stated = "version" in one.sets or (_is_known(one) and not recipe.own)  # toolkits may have pins of their own
-    if version and stated and one.version != version and not re.match(rf"{re.escape(version)}[^\d.]", one.version):
-        message = f"evaluates to version {one.version}; {branch.name} has {recipe.package} {version}"
+    known = "version" in one.sets or not (recipe.own or "release" in one.unknown)  # own recipes may have further pins
+    suffixed = re.match(rf"{re.escape(version)}[^\d.]", one.version)
+    for message in another_version(branch.name, recipe.package, version, one.version if known and not suffixed else ""):
         yield at(one, "version", Code.EVALUATION_DIFFERS, message)
     for whose, part in recipe.parts:
         if part.attribute.endswith(".pytorch"):

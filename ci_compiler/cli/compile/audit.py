@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 
 from ci_compiler.adoption.audit import Audited, audit
-from ci_compiler.adoption.audit_causes import AuditCause, tally
+from ci_compiler.adoption.audit_causes import AuditCause, causes_of, tally
 from ci_compiler.cli.console import note, print_findings, print_json
-from ci_compiler.cli.where import branch_of, checkout_around, spec_of, templates_of
+from ci_compiler.cli.where import branch_of, checkout_around, nixpkgs_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.register import url
+from ci_compiler.spec.model import Spec
+from ci_compiler.units import counted
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -27,7 +30,19 @@ def run(arguments: argparse.Namespace) -> int:
     branch = branch_of(arguments, spec, checkout)
     templates = templates_of(checkout, spec)
     shows = arguments.differences
-    audited = audit(arguments.folder, spec, branch, timeout=arguments.timeout, templates=templates, compares_own=shows)
+    audited = audit(
+        arguments.folder,
+        spec,
+        branch,
+        timeout=arguments.timeout,
+        templates=templates,
+        compares_own=shows,
+        say=note,
+    )
+    if arguments.nixpkgs is not None:
+        audited = _with_real(arguments, spec, branch, checkout, audited)
+    elif arguments.since is not None:
+        raise wrong("--since", Code.WRONG_OPTION, "it chooses what --nixpkgs evaluates; give --nixpkgs as well")
     if arguments.json:
         print_json({"defects": _rows(audited.defects), "differences": _rows(audited.differences)})
     else:
@@ -58,3 +73,24 @@ def _print(audited: Audited, *, shows_differences: bool) -> None:
         sums.append(f"{tally(audited.differences, 'difference')}{hint}")
     if sums:
         note(", ".join(sums))
+
+
+def _with_real(arguments: argparse.Namespace, spec: Spec, branch: str, checkout: Path, audited: Audited) -> Audited:
+    """The audit with the defects that the true nixpkgs shows on the branch, or in what changed since `--since`."""
+    from ci_compiler.adoption.audit_real import evaluate_branch, with_real
+    from ci_compiler.cli.changes import changed_since
+    from ci_compiler.git import Git
+    from ci_compiler.plan.pipeline import plan
+
+    folder, decided = nixpkgs_of(arguments), plan(spec)
+    names = None if arguments.since is None else changed_since(Git(checkout), decided, arguments.since, branch)
+    if names is not None and not names:
+        note(f"nothing to evaluate: no variant of {branch} changed since {arguments.since}")
+        return audited
+    real = evaluate_branch(arguments.folder, decided, branch, folder, names)
+    done = real.done
+    note(f"evaluated with nixpkgs: {counted(len(done.derivations), 'recipe')}")
+    if done.late:
+        note(f"the time was over before {counted(len(done.late), 'recipe')}: {', '.join(done.late)}")
+    found = [one for cause in audited.defects for one in cause.findings]
+    return replace(audited, defects=causes_of(with_real(decided, real, found)))
