@@ -67,8 +67,8 @@ class Pin:
         published=False,
     )
     allow_broken: bool = key(
-        "Whether the recipes allow packages that nixpkgs marks as broken (for a CUDA toolkit that nixpkgs does not "
-        "build with yet).",
+        "Whether the recipes build their own package where nixpkgs marks it as broken (for a CUDA toolkit that nixpkgs "
+        "does not build it with yet). Other broken packages stay refused; a work-around's overlay repairs one.",
         default=False,
     )
     work_arounds: tuple[Word, ...] = key(
