@@ -62,7 +62,8 @@ class Pin:
         published=False,
     )
     nixpkgs_hash: Hash = key(
-        "Hash of that commit's archive; with it the recipes also evaluate in Nix's pure mode.",
+        "Hash of that commit's archive, which `ci-compile hash` fills in. Required where a branch publishes into a "
+        "`cache`; with it the recipes also evaluate in Nix's pure mode.",
         default="",
         published=False,
     )
