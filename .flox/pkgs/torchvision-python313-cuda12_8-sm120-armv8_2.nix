@@ -52,8 +52,8 @@ in
   '';
 
   preFixup = (old.preFixup or "") + "\n" + ''
-    # built_for LIMIT SM...: reads lines that name architectures as sm_90 or sm_90a, and ends the build unless each SM is
-    # among them, and any other in fewer lines than LIMIT times the least of those.
+    # built_for LIMIT NUMBER...: reads lines that name architectures by their numbers, and ends the build unless each NUMBER
+    # is among them, and any other in at most LIMIT times as many lines as the rarest of those.
     built_for() {
       awk -v limit="$1" -v wanted="''${*:2}" '
         {

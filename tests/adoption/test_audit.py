@@ -146,6 +146,7 @@ def spark_on_x86(folder: Folder) -> None:
     )
 
 
+FEATURES = 'requiredSystemFeatures = lib.unique ((old.requiredSystemFeatures or [ ]) ++ [ "big-parallel" ]);'
 PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
     "torch.out is not handed on": (
         "main",
@@ -186,12 +187,12 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
     "9 no big-parallel on torch": (
         "main",
         "big-parallel-missing",
-        lambda f: f.edit(X90, 'requiredSystemFeatures = [ "big-parallel" ];', ""),
+        lambda f: f.edit(X90, FEATURES, ""),
     ),
     "9 no big-parallel on what uses it": (
         "main",
         "big-parallel-missing",
-        lambda f: f.edit(V90, 'requiredSystemFeatures = [ "big-parallel" ];', ""),
+        lambda f: f.edit(V90, FEATURES, ""),
     ),
     "10 both systems": ("main", "wrong-platforms", two_platforms),
     "11 python3Packages.pytorch": (

@@ -1,4 +1,4 @@
-# The phases of nixpkgs' stdenv that a recipe of ours hooks into, in one shell, as there.
+# The phases of nixpkgs' stdenv whose hooks a compiled recipe adds to, in one shell, as there.
 set -eu -o pipefail
 set +u
 cp -r "$src" source
