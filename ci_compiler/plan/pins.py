@@ -6,11 +6,12 @@ from a commit with its hash.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import RecipeKind, Spec
 
@@ -38,8 +39,9 @@ def named_commits(spec: Spec) -> Iterator[Named]:
                 yield Named(path, branch, one[COMMIT], one.get(HASH) or "")
 
 
-def unverified_commits(spec: Spec) -> Iterator[Finding]:
+def unverified_commits(spec: Spec, cells: Sequence[Cell]) -> Iterator[Finding]:
     """An error for each commit without a hash, on a branch whose recipes are written and published into a cache."""
+    built = {cell.branch for cell in cells}
     if spec.cache is None or not spec.backend.has_recipes:
         return
     for one in named_commits(spec):
@@ -48,7 +50,7 @@ def unverified_commits(spec: Spec) -> Iterator[Finding]:
             package.on(branch.name) and (package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE))
             for package in spec.packages.values()
         )
-        if branch.publish and written and not one.hash:
+        if branch.publish and branch.name in built and written and not one.hash:
             message = (
                 f"{branch.name} publishes into a cache what it builds from {one.commit[:12]}, and nothing says what "
                 f"that archive must hold; `ci-compile hash` fills in `{HASH}`"
