@@ -99,6 +99,7 @@ class Code(StrEnum):
     NIX = "nix"
     NIX_FAILED = "nix-failed"
     NIX_MISSING = "nix-missing"
+    NIXPKGS_UNVERIFIED = "nixpkgs-unverified"
     NO_CACHE = "no-cache", Severity.WARNING
     NO_CONTAINERS = "no-containers", Severity.WARNING
     NO_ENGINE = "no-engine"
