@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ci_compiler.runner.jobs import smoke_probe as probe
+from ci_compiler.runner.jobs.smoke_probe import checks
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_gpu_runs_a_build_for_the_same_major_capability_and_no_higher_minor(
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     if runs:
-        assert probe.gpu({"capability": built}) == 0
+        assert checks.gpu({"capability": built}) == 0
     else:
-        with pytest.raises(probe.WrongError, match="no GPU runs sm_"):
-            probe.gpu({"capability": built})
+        with pytest.raises(checks.WrongError, match="no GPU runs sm_"):
+            checks.gpu({"capability": built})
