@@ -130,6 +130,7 @@ class Code(StrEnum):
     RECIPE_SYNTAX = "recipe-syntax"
     RECIPE_TIMEOUT = "recipe-timeout"
     RECIPES_MISSING = "recipes-missing"
+    REDISTRIBUTION_UNCLAIMED = "redistribution-unclaimed"
     RELEASE_MISMATCH = "release-mismatch"
     RESULT_MISSING = "result-missing"
     ROOT_MISSING = "root-missing"

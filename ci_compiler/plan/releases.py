@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
+from ci_compiler.hardware import CPU
+from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.spec.model import Branch, Package, Spec
 from ci_compiler.spec.packages import Pin, RecipeKind
-from ci_compiler.spec.releases import TORCH, companions, first_series, is_of, pins_with, series, version_in
+from ci_compiler.spec.releases import TORCH, companions, cudnn_in, first_series, is_of, pins_with, series, version_in
 
 
 def release_findings(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
@@ -78,3 +80,20 @@ def _replaces_source(spec: Spec, package: Package, pin: Pin) -> bool:
     own = (spec.work_arounds[name] for name in pin.work_arounds if name in spec.work_arounds)
     attributes = {name for table in package.attributes.values() for name in table}
     return bool(package.overlays or attributes & {"src", "version"} or any(one.overlay for one in own))
+
+
+def uses_cudnn(spec: Spec, cell: Cell, package: str) -> bool:
+    """Whether `package` in `cell` is PyTorch, or needs it, for a GPU that cuDNN supports."""
+    return cell.gpu != CPU and spec.hardware.gpu(cell.gpu).cudnn and bool(_torches(spec, package))
+
+
+def cudnn_of(spec: Spec, cell: Cell, package: str) -> str:
+    """The version of cuDNN in `package` in `cell`, or its series (`9.x`); '' without cuDNN, or if it is not known."""
+    here = all(torch.repository is None for torch in _torches(spec, package))
+    known = here and uses_cudnn(spec, cell, package)
+    return cudnn_in(spec.branches[cell.branch].pin(cell.cuda).nixpkgs, cell.cuda) if known else ""
+
+
+def _torches(spec: Spec, package: str) -> list[Package]:
+    names = (*needs_of(spec, package), package)
+    return [spec.packages[name] for name in names if spec.packages[name].attribute == TORCH]

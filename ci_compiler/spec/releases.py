@@ -62,6 +62,12 @@ def version_in(pin: str, attribute: str) -> str:
     return version
 
 
+def cudnn_in(pin: str, cuda: str) -> str:
+    """The cuDNN that the nixpkgs commit `pin` has for the toolkit `cuda`, or its series (`9.x`); '' if not known."""
+    version: str = facts()["pins"].get(pin, {}).get("cudnn", {}).get(cuda, "")
+    return version
+
+
 def pins_with(attribute: str, version: str) -> tuple[str, ...]:
     """The known nixpkgs commits that have `version` of `attribute`."""
     return tuple(pin for pin in facts()["pins"] if version_in(pin, attribute) == version)

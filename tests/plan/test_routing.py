@@ -121,7 +121,9 @@ def test_a_pool_that_nothing_uses_is_a_warning() -> None:
     runners = {"builder": pool("b"), "a100": pool("a", gpu="sm80")}
     matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm90": {}}}
     decided = plan(spec_of(small(runners=runners, matrix=matrix)))
-    assert [(finding.code, finding.message) for finding in decided.warnings] == [("unused-pool", "no job goes to a100")]
+    [warning] = decided.warnings
+    assert warning.code == "unused-pool"
+    assert warning.message.startswith("no job goes to a100; remove it, or ")
     assert decided.routes[0].pools[BUILD].name == "builder"
 
 

@@ -21,7 +21,7 @@ def findings(document: dict[str, Any]) -> Sequence[Finding]:
 WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
     "a branch of nothing": (
         {"branches": {"main": MAIN, "none": MAIN | {"cuda": "12.9"}}, **matrix(gpus={"cpu": {"branches": ["main"]}})},
-        [("unused-branch", "none has no variant", '"none": {')],
+        [("unused-branch", "no variant is built on none; select it in `matrix`", '"none": {')],
     ),
     "a GPU of nothing": (
         excluding({"variants": "*-sm90-*"}),
