@@ -25,8 +25,8 @@ class Proof(StrEnum):
 class Reach(StrEnum):
     """Which instruction set a test proves that a build runs on.
 
-    OWN: the variant's, because the CPU has no more. EMULATED: the variant's, because the test also ran on such a CPU
-    under emulation. LARGER: only that of the machine's CPU, which has more.
+    OWN: the variant's, because the CPU has nothing beyond it. EMULATED: the variant's, because the test also ran on
+    such a CPU under emulation. LARGER: only that of the machine's CPU, which has more.
     """
 
     OWN = "on its instruction set"

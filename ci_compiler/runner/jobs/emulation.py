@@ -37,7 +37,7 @@ _VERSION_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a test proves of the instruction set, and why it proves no more ('': it proves the variant's own)."""
+    """What a test proves of the instruction set, and why only that of the machine ('': the variant's own)."""
 
     reach: Reach
     because: str = ""
@@ -63,7 +63,7 @@ def emulation(hardware: Hardware, isa: Isa) -> Emulation:
             options = [option.format(model=one.model(isa)) for option in one.options]
             return Emulation(command=(program, *options), title=f"{one.title}'s {one.model(isa)}", stray=one.stray)
         reasons.append(reason)
-    return Emulation(lacking=" and ".join(reasons) or f"no emulator is known to execute {isa.name} and no more")
+    return Emulation(lacking=" and ".join(reasons) or f"no emulator is known for {isa.name}")
 
 
 def _too_old(emulator: Emulator, program: str) -> str:

@@ -1,4 +1,4 @@
-"""What of a package a test does not cover: instructions beyond the instruction set, and libraries that nothing loaded.
+"""The part of a package that no test covers: instructions beyond the instruction set, and libraries not loaded.
 
 A notice, never a failure: code that asks the CPU first may contain any instruction.
 """
