@@ -13,7 +13,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.proof import Proof, is_imported_only
+from ci_compiler.plan.proof import is_imported_only, passed
 from ci_compiler.plan.selection import RunSelection
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.plan.suites import Bench
@@ -77,8 +77,8 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
             cells[stage] = "not reached"
         else:
             only = is_imported_only(plan.spec, plan.spec.packages[built.variant.package], stage)
-            passed = f"passed ({Proof.IMPORTED_ONLY})" if only else "passed"
-            cells[stage] = "; ".join([passed, *_suites(built, stage, results)]) if result.get("passed") else _FAILED
+            shown = passed(imported_only=only, reach=str(result.get("reach", "")))
+            cells[stage] = "; ".join([shown, *_suites(built, stage, results)]) if result.get("passed") else _FAILED
     published = _read(results / f"publish-{name}" / PUBLISHED)
     failed = any(_FAILED in cell or cell == "not reached" for cell in cells.values())
     return [

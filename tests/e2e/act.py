@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+PASSED = {f"passed (imported only{reach})" for reach in ("", ", instruction set emulated", ", on a larger CPU")}
+"""How a test that only imports is shown where it passed. The reach depends on the CPU that runs the tests here."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
