@@ -113,6 +113,7 @@ class Code(StrEnum):
     NO_TOKEN = "no-token"  # noqa: S105  (a code)
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
+    OTHER_TREE = "other-tree"
     OTHER_VERSION = "other-version"
     OVERLAY_MISSING = "overlay-missing"
     PNAME_DIFFERS = "pname-differs"

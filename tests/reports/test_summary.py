@@ -29,16 +29,16 @@ def left(results: Path, artifact: str, name: str, **content: Any) -> None:
     """Writes a file of a stage of the variant."""
     path = results / artifact / name
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"name": NAME, **content}), "utf-8")
+    path.write_text(json.dumps({"name": NAME, "branch": "main", **content}), "utf-8")
 
 
 def row(decided: Plan, results: Path, *shards: dict[str, Any]) -> str:
     """The row of the variant, whose stages passed, after these shards of its suites."""
-    left(results, f"build-{NAME}", "manifest.json")
+    left(results, f"build-{NAME}@main", "manifest.json")
     for stage in ("cpu-test", "gpu-test"):
-        left(results, f"{stage}-{NAME}", "result.json", passed=True)
+        left(results, f"{stage}-{NAME}@main", "result.json", passed=True)
     for index, content in enumerate(shards):
-        left(results, f"gpu-test-suites-{index}-{NAME}", "suite.json", **content)
+        left(results, f"gpu-test-suites-{index}-{NAME}@main", "suite.json", **content)
     return table(decided, RUN, "main", [NAME], results).splitlines()[-1]
 
 
