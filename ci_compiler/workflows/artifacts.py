@@ -27,7 +27,7 @@ def artifact_expression(stage: Stage | str, variant: str, branches: Iterable[str
     """`artifact_name` in a called workflow, whose input `branch` is one of `branches`."""
     named = {branch: _escaped(branch) for branch in branches}
     other = {branch: name for branch, name in named.items() if branch != name}
-    quoted = json.dumps(named).replace("'", "''")
+    quoted = json.dumps(named).replace("'", r"\u0027")
     words = f"fromJSON('{quoted}')[inputs.branch]" if other else "inputs.branch"
     return f"{stage}-{variant}@{expression(words)}"
 
