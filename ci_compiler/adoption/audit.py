@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from ci_compiler.adoption.audit_text import wrong_counts, wrong_gpu_in_text
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, parse
 from ci_compiler.adoption.known_pins import known_pins
+from ci_compiler.adoption.unknown import another_release, notes
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, nearest
 from ci_compiler.hardware import CPU, Gpu, Isa
@@ -49,12 +50,19 @@ class Audit:
 
 
 def audit(
-    root: Path, spec: Spec, branch: str, *, timeout: float = 120.0, templates: Mapping[str, str] = NO_TEMPLATES
+    root: Path,
+    spec: Spec,
+    branch: str,
+    *,
+    timeout: float = 120.0,
+    templates: Mapping[str, str] = NO_TEMPLATES,
+    say: Callable[[str], object] = str,
 ) -> tuple[Finding, ...]:
     """Everything wrong with the recipes under `root` as those of `branch`, by file and line.
 
     Compiled recipes are compared with what the spec compiles to; the repository's own only with their names.
     `templates` are the texts of the spec's templates, by path. `timeout` is in seconds, for all evaluations together.
+    `say` is called with each line about what could not be compared, because the stand-in does not know it.
     Raises InputError where there are no recipes or no Nix.
     """
     paths = find_recipes(root)
@@ -83,6 +91,11 @@ def audit(
     findings += unlike_their_names({path: cell for path, cell in opaque.items() if not cell.listed})
     findings += [] if own else wrong_counts(root, judged)
     by_name = {name_of(one.path): one for one in found}
+    for line in notes(found):
+        say(line)
+    findings += [
+        one for name in cells.keys() & by_name.keys() - own for one in another_release(spec, cells[name], by_name[name])
+    ]
     for path in paths:
         if (name := name_of(path)) in own and cells[name].listed:
             findings += impossible(name, path, spec.hardware)

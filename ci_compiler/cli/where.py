@@ -98,6 +98,19 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
     return bundled_spec()
 
 
+def nixpkgs_of(arguments: argparse.Namespace) -> Path | None:
+    """The folder that `--nixpkgs` names; None for `real`. Raises InputError if there is no nixpkgs there."""
+    from ci_compiler.adoption.real_nixpkgs import REAL
+
+    if arguments.nixpkgs == REAL:
+        return None
+    folder = Path(arguments.nixpkgs).resolve()
+    if not (folder / "default.nix").is_file():
+        message = f"there is no nixpkgs here, which has a default.nix; give a folder, or {REAL!r} for the recipes' own"
+        raise wrong(arguments.nixpkgs, Code.ROOT_MISSING, message)
+    return folder
+
+
 def templates_of(root: Path, spec: Spec) -> dict[str, str]:
     """The texts of the spec's templates that the repository at `root` has, by path. Raises InputError."""
     from ci_compiler.spec.carried import template_paths

@@ -248,4 +248,8 @@ def _unused_pools(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
     used = {pool.name for route in routes for pool in (*route.pools.values(), *route.suites.values())}
     for pool in spec.pools:
         if pool.name not in used:
-            yield spec.finding(("runners", pool.name), Code.UNUSED_POOL, f"no job goes to {pool.name}", key=True)
+            message = (
+                f"no job goes to {pool.name}; remove it, or compare its `cpu`, `gpu` and `stages` with the variants "
+                "(`ci-compile explain NAME` shows the pools of a variant)"
+            )
+            yield spec.finding(("runners", pool.name), Code.UNUSED_POOL, message, key=True)

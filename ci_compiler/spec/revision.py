@@ -54,6 +54,6 @@ def _spec_at(git: Git, commit: str, path: str, *, shown: str, required: bool) ->
     if entry.kind is not EntryKind.FILE:
         raise wrong(shown, Code.SPEC_UNREADABLE, "is no plain file at that revision; a spec is a YAML file")
     if entry.size > LARGEST_FILE:
-        raise wrong(shown, Code.SPEC_TOO_LARGE, f"larger than {LARGEST_FILE:,} bytes, which no spec is")
+        raise wrong(shown, Code.SPEC_TOO_LARGE, f"is larger than {LARGEST_FILE:,} bytes, the limit for a spec")
     (content,) = git.blobs([entry.name])
     return parse_spec(content, shown=shown)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
+from ci_compiler.cli.changes import changed_since
 from ci_compiler.cli.console import append_to, note
 from ci_compiler.cli.where import SPEC, carried_of, filter_of, plan_of, root_of
 from ci_compiler.codes import Code
@@ -15,7 +15,6 @@ from ci_compiler.errors import InputError, StageError, wrong
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import GitHubEvent, Rebuilt, of_pull_request, of_shard
-from ci_compiler.recipes.affected import affected
 from ci_compiler.reports.summary import left_to_dispatch, rebuilt_by_branch
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.sync.carried import changes, other_edits
@@ -42,7 +41,7 @@ def _of_shard(arguments: argparse.Namespace, git: Git, decided: Plan, event: Git
         decided,
         shard,
         event,
-        lambda base, branch: _changed(git, decided, base, branch),
+        lambda base, branch: changed_since(git, decided, base, branch),
         lambda name: _published(decided, git.root, shard.branch, name),
     )
     return {
@@ -81,7 +80,7 @@ def _rebuilt(git: Git, decided: Plan, base: str, branch: str) -> dict[str, Rebui
 
     A change of a carried file on the default branch reaches the others by `sync`.
     """
-    spec, found = decided.spec, {branch: Rebuilt(_changed(git, decided, base, branch))}
+    spec, found = decided.spec, {branch: Rebuilt(changed_since(git, decided, base, branch))}
     carried = carried_of(git.root, spec)
     head = git.resolve("HEAD")
     if branch != default_branch(spec) or not git.changed(git.merge_base(base, head), head).keys() & carried.keys():
@@ -113,18 +112,6 @@ def _event() -> GitHubEvent:
         message = f"GITHUB_EVENT_PATH names no event ({error}); `choose` runs in a GitHub Actions job"
         raise wrong("event", Code.NO_EVENT, message) from None
     return GitHubEvent(name=name, payload=payload)
-
-
-def _changed(git: Git, decided: Plan, base: str, branch: str) -> Sequence[str]:
-    """The variants that changed since `base`; all of the branch if `base` is gone (a forced push)."""
-    head = git.resolve("HEAD")
-    try:
-        start = git.merge_base(git.resolve(base), head)
-    except InputError:
-        note(f"the commit {base} is not in the history; everything counts as changed")
-        return [name for shard in decided.shards if shard.branch == branch for name in shard.variants]
-    found = affected(git, base=start, head=head, spec_path=SPEC.as_posix(), spec=decided.spec, branch=branch)
-    return [one.name for one in found]
 
 
 def _published(decided: Plan, root: Path, branch: str, name: str) -> bool:

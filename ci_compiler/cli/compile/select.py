@@ -80,7 +80,9 @@ def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]
     yield "gpu", gpus or "none"
     yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}"
     if choice.best:
-        yield "branch", f"{choice.best.branch}, {choice.best.package} {choice.best.version}"
+        libraries = [f"CUDA {choice.best.cuda}"] if choice.best.cuda else []
+        libraries += [f"cuDNN {choice.cudnn}"] if choice.cudnn else []
+        yield "branch", ", ".join([choice.best.branch, f"{choice.best.package} {choice.best.version}", *libraries])
     rows = (
         ("but", choice.problems),
         ("why", choice.why),
