@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.summary import SummarisedRun, table
 from tests.specs import small, spec_of
@@ -59,3 +61,20 @@ def test_a_failed_suite_names_its_failures_and_explains_why_nothing_was_publishe
 
 def test_a_suite_with_a_missing_shard_failed(decided: Plan, tmp_path: Path) -> None:
     assert "ops: **failed**;" in row(decided, tmp_path, {"suite": "ops", "passed": True, "failures": []})
+
+
+def test_a_run_for_several_branches_has_one_table_for_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CPU-only variant has the same name on two branches, and each table has its own artifacts."""
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    name = "pytorch-python313-cpu-avx2"
+    left(tmp_path, f"build-{name}@cuda-13_0", "manifest.json", branch="cuda-13_0", seconds=61)
+    chosen = json.dumps({"main": [name], "cuda-13_0": [name]})
+    assert run(COMPILE, ["summary", str(tmp_path), "--chosen", chosen, "--root", str(tmp_path)]) == 0
+    main, other = capsys.readouterr().out.split("### ")[1:]
+    assert main.startswith("main\n")
+    assert f"| `{name}` | **failed** |" in main
+    assert other.startswith("cuda-13\\_0\n")
+    assert f"| `{name}` | passed |" in other
+    assert "61 s" in other
