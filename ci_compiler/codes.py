@@ -10,10 +10,12 @@ from typing import Self
 
 
 class Severity(StrEnum):
-    """Whether a finding stops the command (error) or is only printed (warning)."""
+    """Whether a finding stops the command (error), is only printed (warning), or is not wrong at all (difference)."""
 
     ERROR = "error"
     WARNING = "warning"
+    DIFFERENCE = "difference"
+    """A recipe works, and the compiler would write it in another way."""
 
 
 class Code(StrEnum):
@@ -45,7 +47,6 @@ class Code(StrEnum):
     CUDA_IN_CPU_RECIPE = "cuda-in-cpu-recipe"
     CUDA_IN_NAME = "cuda-in-name"
     CUDA_OFF = "cuda-off"
-    DIFFERS_FROM_SPEC = "differs-from-spec"
     DOTTED_NAME = "dotted-name"
     DUPLICATE_NAME = "duplicate-name"
     DUPLICATE_RECIPE = "duplicate-recipe", Severity.WARNING
@@ -115,7 +116,6 @@ class Code(StrEnum):
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
     OTHER_TREE = "other-tree"
     OTHER_VERSION = "other-version"
-    OVERLAY_MISSING = "overlay-missing"
     PNAME_DIFFERS = "pname-differs"
     POOL_STEALS = "pool-steals"
     PROGRAM_MISSING = "program-missing"
@@ -124,7 +124,7 @@ class Code(StrEnum):
     PUSH_FAILED = "push-failed"
     PYTORCH_ALIAS = "pytorch-alias"
     RECIPE_CHANGED = "recipe-changed"
-    RECIPE_DIFFERS = "recipe-differs", Severity.WARNING
+    RECIPE_DIFFERS = "recipe-differs", Severity.DIFFERENCE
     RECIPE_EVALUATION = "recipe-evaluation"
     RECIPE_MISSING = "recipe-missing"
     RECIPE_OPAQUE = "recipe-opaque", Severity.WARNING

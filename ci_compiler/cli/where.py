@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_compiler.checkout import head_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
-from ci_compiler.git import head_branch
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import Spec
 

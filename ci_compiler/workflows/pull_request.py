@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.selection import RunSelection
 from ci_compiler.plan.sharding import cell_packages, lists_any
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
 from ci_compiler.workflows.common import CELL, COMMIT, FORK_GUARD, SELECT, VARIANT, VERDICT, expression, local
 from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, select_job, verdict_job
+
+if TYPE_CHECKING:
+    from ci_compiler.plan.selection import RunSelection
 
 CELLS, LISTED = "cells", "listed"
 """The jobs that build the affected cells, and the affected variants that fit no axis."""
