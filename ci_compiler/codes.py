@@ -115,6 +115,7 @@ class Code(StrEnum):
     NO_TOKEN = "no-token"  # noqa: S105  (a code)
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
+    OTHER_TREE = "other-tree"
     OTHER_VERSION = "other-version"
     PNAME_DIFFERS = "pname-differs"
     POOL_STEALS = "pool-steals"

@@ -131,6 +131,19 @@ def texts_of(root: Path, paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def schema_text(root: Path, spec: Spec) -> dict[str, str]:
+    """The schema beside the repository's own spec, if there is one, by its path; it is the same on every branch."""
+    own = spec.document.file == SPEC.as_posix() and (root / SCHEMA_BESIDE).is_file()
+    return texts_of(root, [SCHEMA_BESIDE.as_posix()]) if own else {}
+
+
+def carried_of(root: Path, spec: Spec) -> dict[str, str]:
+    """The texts of the files that `sync` carries to every branch, by path. Raises InputError."""
+    from ci_compiler.spec.carried import carried_paths
+
+    return schema_text(root, spec) | texts_of(root, carried_paths(spec, SPEC.as_posix()))
+
+
 def plan_of(arguments: argparse.Namespace) -> Plan:
     """The plan of the spec (`spec_of`). Raises InputError."""
     from ci_compiler.plan.pipeline import plan
