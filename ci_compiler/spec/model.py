@@ -34,6 +34,7 @@ from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source, in_build_order
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.triggers import PullRequest, Schedule, Sync
+from ci_compiler.spec.upstream import ActionName, ActionPin, Update
 from ci_compiler.stages import Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "Source",
     "Spec",
     "Sync",
+    "Update",
     "WorkAround",
     "in_build_order",
 ]
@@ -300,6 +302,12 @@ class Spec:
     pull_request: PullRequest = key(default=PullRequest())
     schedule: Schedule | None = key(default=None, published=False)
     sync: Sync | None = key(default=None, published=False)
+    update: Update | None = key(default=None, published=False)
+    pins: Mapping[ActionName, ActionPin] = key(
+        "Commits of actions in place of the compiler's own, by action.",
+        default={},
+        examples=[{"actions/checkout": {"tag": "v7.0.1", "commit": "3d3c42e5aac5ba805825da76410c181273ba90b1"}}],
+    )
     hosted: Label = key("GitHub-hosted machine for the checks that run no code of a variant.", default="ubuntu-24.04")
     toolkit: str = key(
         "What hosted jobs install to have `ci-compile`; the version that compiled, if not given.",

@@ -19,11 +19,14 @@ class PullRequest:
     )
 
 
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+
 @declared()
 class Schedule:
     """Scheduled builds, staggered over the shards."""
 
-    days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] = key(
+    days: tuple[Day, ...] = key(
         "Days of the week; each shard starts at an hour and minute of its own.",
         title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
         minItems=1,
