@@ -43,12 +43,19 @@ class Nixpkgs:
             self._versions[key] = version_in(commit, attribute) or self._read(commit, attribute)
         return self._versions[key]
 
-    def _read(self, commit: str, attribute: str) -> str:
+    def text(self, commit: str, attribute: str) -> str:
+        """The first file of the package in `commit` that states a version, or else the last; '' for none."""
+        last = ""
         for form in self._facts["files"]:
             path = form.format(attribute=attribute, start=attribute[:2].lower())
-            if found := _VERSION.search(self._remote.file(NIXPKGS, commit, path) or ""):
-                return found[1]
-        return ""
+            last = self._remote.file(NIXPKGS, commit, path) or last
+            if _VERSION.search(last):
+                break
+        return last
+
+    def _read(self, commit: str, attribute: str) -> str:
+        found = _VERSION.search(self.text(commit, attribute))
+        return found[1] if found else ""
 
 
 class Place(NamedTuple):

@@ -28,6 +28,10 @@ class Asked(NamedTuple):
     branches: tuple[str, ...] = ()
     leaves_line: bool = False
 
+    def covers(self, branch: str) -> bool:
+        """Whether `branch` is asked for ('': what is not of any branch)."""
+        return not branch or not self.branches or branch in self.branches
+
 
 class Move(NamedTuple):
     """A package of a branch that goes to another release of `upstream`."""
@@ -84,7 +88,7 @@ def choose(spec: Spec, asked: Asked, offer: Offer) -> Choice:
     findings: list[Finding] = []
     fits = False
     for branch in spec.branches.values():
-        for lead in leads(spec, branch, asked.packages) if branch.name in (asked.branches or spec.branches) else ():
+        for lead in leads(spec, branch, asked.packages) if asked.covers(branch.name) else ():
             try:
                 version = _target(spec, branch, lead, offer, asked)
                 fits = fits or bool(version)

@@ -8,6 +8,7 @@ Nothing is written here. Any failure is an InputError, so that the spec stays as
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ci_compiler.errors import Finding, InputError
@@ -18,25 +19,33 @@ from ci_compiler.update.changes import Nixpkgs, edits, moved_tags
 from ci_compiler.update.choice import Asked, Choice, Move, Offered, choose, leads, offered
 from ci_compiler.update.editing import edited
 from ci_compiler.update.new_branch import with_branch
+from ci_compiler.update.pins import KINDS, StalePin, stale_programs
 from ci_compiler.update.remote import Remote
 
 
 class Updated(NamedTuple):
-    """The new text and the spec in it, the moves that lead there, and what kept other branches where they are."""
+    """The new text and the spec in it, the moves and pins that lead there, what kept other branches where they are."""
 
     text: str
     spec: Spec
     moves: tuple[Move, ...]
+    pins: tuple[StalePin, ...]
     findings: tuple[Finding, ...]
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The branches that change, each once."""
+        named = [*(one.branch for one in self.moves), *(one.branch for one in self.pins)]
+        return tuple(dict.fromkeys(filter(None, named)))
 
 
 def updated(text: str, spec: Spec, asked: Asked, remote: Remote, *, new_branch: str = "") -> Updated:
     """`text` of `spec` with the releases that `asked` leads to. Raises InputError.
 
-    With `new_branch`, the first branch of `asked` stays, and the new one, made from it, goes to the release; without a
-    version in `asked`, to the newest.
+    The names `nixpkgs` and `actions` among the packages stand for these pins. With `new_branch`, the first branch of
+    `asked` stays, and the new one, made from it, goes to the release; without a version in `asked`, to the newest.
     """
-    shown, offers = spec.document.file, _Offers(remote)
+    shown = spec.document.file
     if new_branch:
         text = with_branch(text, spec, asked.branches[0], new_branch)
         spec = parse_spec(text.encode(), shown=shown)
@@ -44,9 +53,32 @@ def updated(text: str, spec: Spec, asked: Asked, remote: Remote, *, new_branch: 
         asked = asked._replace(branches=(new_branch,), packages=(*first,), leaves_line=not asked.to)
     if findings := list(moved_tags(spec, remote)):
         raise InputError(findings)
-    choice: Choice = choose(spec, asked, offers.of)
-    made = edited(text, edits(spec, choice.moves, remote, Nixpkgs(remote)), shown=shown)
-    return Updated(made, parse_spec(made.encode(), shown=shown), choice.moves, choice.findings)
+    kinds = [name for name in asked.packages if name in KINDS and name not in spec.packages]
+    asked = asked._replace(packages=tuple(name for name in asked.packages if name not in kinds))
+    choice, nixpkgs = Choice((), ()), Nixpkgs(remote)
+    if asked.packages or not kinds:
+        choice = choose(spec, asked, _Offers(remote).of)
+    text = edited(text, edits(spec, choice.moves, remote, nixpkgs), shown=shown)
+    after = parse_spec(text.encode(), shown=shown)
+    pins = tuple(pin for kind in kinds for pin in KINDS[kind](after, remote, nixpkgs) if asked.covers(pin.branch))
+    text = edited(text, [edit for pin in pins for edit in pin.edits], shown=shown)
+    return Updated(text, parse_spec(text.encode(), shown=shown), choice.moves, pins, choice.findings)
+
+
+class Checked(NamedTuple):
+    """What is stale: releases, pins, and what is wrong with what the spec has."""
+
+    moves: tuple[Move, ...]
+    pins: tuple[StalePin, ...]
+    findings: tuple[Finding, ...]
+
+
+def checked(spec: Spec, asked: Asked, remote: Remote, programs: Mapping[str, str]) -> Checked:
+    """What of the spec, and of the versions of `programs` by name, is stale. Raises InputError."""
+    choice, nixpkgs = choose(spec, asked, _Offers(remote).of), Nixpkgs(remote)
+    pins = [pin for find in KINDS.values() for pin in find(spec, remote, nixpkgs) if asked.covers(pin.branch)]
+    found = (*moved_tags(spec, remote), *choice.findings)
+    return Checked(choice.moves, (*pins, *stale_programs(remote, programs)), found)
 
 
 class _Offers:

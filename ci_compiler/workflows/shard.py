@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -77,10 +77,14 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
         "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},
     }
     if spec.schedule:
-        days = ",".join(str(_DAYS[day]) for day in sorted(spec.schedule.days, key=_DAYS.__getitem__))
         minute, hour = _stagger(shard.name)
-        triggers["schedule"] = [{"cron": f"{minute} {hour} * * {days}"}]
+        triggers["schedule"] = [{"cron": f"{minute} {hour} * * {cron_days(spec.schedule.days)}"}]
     return triggers
+
+
+def cron_days(days: Iterable[str]) -> str:
+    """The last field of a cron expression: the days of the week, which the spec names, as numbers."""
+    return ",".join(str(_DAYS[day]) for day in sorted(days, key=_DAYS.__getitem__))
 
 
 def _switch(description: str) -> Node:
