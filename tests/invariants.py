@@ -428,6 +428,7 @@ def secrets(compiled: Compiled) -> Iterator[str]:
     holders: dict[tuple[str, str], tuple[list[str], str]] = {
         ("fleet-watch.yml", "coverage"): ([SECRET], ENVIRONMENT),
         ("sync.yml", "sync"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
+        ("update.yml", "update"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
     }
     for name, job_id, _ in compiled.jobs():
         if (name in CALLED and _stage(job_id) == PUBLISH.name) or (

@@ -44,9 +44,12 @@ class Nixpkgs:
         return self._versions[key]
 
     def text(self, commit: str, attribute: str) -> str:
-        """The first file of the package in `commit` that states a version, or else the last; '' for none."""
+        """The first file of the package in `commit` that states a version, or else the last; '' for none.
+
+        Only heads of branches are read: a mirror need not serve any other commit.
+        """
         last = ""
-        for form in self._facts["files"]:
+        for form in self._facts["files"] if commit in self.heads() else ():
             path = form.format(attribute=attribute, start=attribute[:2].lower())
             last = self._remote.file(NIXPKGS, commit, path) or last
             if _VERSION.search(last):

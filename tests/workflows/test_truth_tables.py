@@ -448,13 +448,14 @@ def test_what_is_selected_from_is_the_push_the_code_of_a_request_or_the_shards_b
     assert {"0" * 40, *compiled.plan.spec.branches} == set(wanted)
 
 
-# sync.yml.
+# sync.yml and update.yml.
 
 
-def test_the_spec_is_carried_from_the_default_branch_alone(compiled: Tree) -> None:
-    if compiled.plan.spec.sync is None:
+@pytest.mark.parametrize("name", ["sync", "update"])
+def test_the_spec_is_carried_and_updated_from_the_default_branch_alone(compiled: Tree, name: str) -> None:
+    if f"{name}.yml" not in compiled.files:
         return
-    condition = compiled.files["sync.yml"]["jobs"]["sync"]["if"]
+    condition = compiled.files[f"{name}.yml"]["jobs"][name]["if"]
     rows = [
         ({"github": EVENTS[1].github(f"refs/{ref}")}, ref == "heads/main")
         for ref in ("heads/main", "tags/main", "heads/x")
@@ -630,9 +631,8 @@ def test_the_name_of_an_artifact_is_the_one_that_the_table_looks_for(branch: str
 
 def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
-        own = (
-            file in CALLED or name == "verdict" or name.startswith("preflight-") or (file, name) == ("sync.yml", "sync")
-        )
+        alone = file == f"{name}.yml" and name in {"sync", "update"}
+        own = file in CALLED or name == "verdict" or name.startswith("preflight-") or alone
         assert ("if" in job) is (own or "uses" in job), (file, name)
 
 
