@@ -24,6 +24,7 @@ from urllib.request import Request, urlopen
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
+from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import Ended, ask, find_program
 
 SERVER, SERVER_VARIABLE = "https://github.com", "CI_COMPILE_UPSTREAMS"
@@ -62,6 +63,8 @@ def upstream_facts() -> Mapping[str, Any]:
 class Remote:
     """The upstreams that `environment` names. Use it in a `with` block, which removes what was fetched.
 
+    Git gets no credential of GitHub.
+
     Every method raises InputError: `upstream-unreachable` in one line, whatever went wrong. No answer is asked for
     twice.
     """
@@ -69,7 +72,8 @@ class Remote:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._server = environment.get(SERVER_VARIABLE, "").rstrip("/") or SERVER
         self._index = environment.get(INDEX_VARIABLE, "").rstrip("/")
-        self._environment = {**environment, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
+        own = {name: value for name, value in environment.items() if name not in CREDENTIALS}
+        self._environment = {**own, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
         self._stack = ExitStack()
         self._known: dict[tuple[str, ...], Any] = {}
         self.has_index = bool(self._index)

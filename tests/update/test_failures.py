@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ci_compiler.update import remote
 from ci_compiler.update.remote import Bounds
@@ -133,3 +137,32 @@ def test_nothing_that_is_fetched_is_executed(
     upstreams.release("2.8.1", "0.23.1", "")
     assert fleet.ci("update", "--branch", "main") == 0
     assert not mark.exists()
+
+
+def test_the_hash_of_a_source_with_submodules_is_that_of_all_files(fleet: Repository, upstreams: Upstreams) -> None:
+    upstreams.commit("o/third", {"code.c": "int x;\n"})
+    upstreams.git(TORCH, "submodule", "add", "-q", f"{upstreams.address}/o/third", "third_party/third")
+    upstreams.release("2.8.1", "0.23.1", "")
+    assert fleet.ci("update", "--branch", "main") == 0
+    sources = yaml.safe_load((fleet.root / FILE).read_text("utf-8"))["branches"]["main"]["sources"]
+    whole = upstreams.folder / TORCH
+    for one in (whole / ".git", whole / "third_party/third/.git"):
+        shutil.rmtree(one) if one.is_dir() else one.unlink()
+    assert (whole / "third_party/third/code.c").is_file()
+    hashed = subprocess.run(["nix-hash", "--type", "sha256", str(whole)], check=True, capture_output=True, text=True)
+    assert sources["pytorch"]["hash"] == f"sha256-{b64encode(bytes.fromhex(hashed.stdout.strip())).decode()}"
+
+
+def test_the_hash_of_a_source_without_submodules_is_that_of_its_archive(
+    fleet: Repository, upstreams: Upstreams, tmp_path: Path
+) -> None:
+    upstreams.commit(VISION, {".gitattributes": "tests export-ignore\n", "tests": "left out\n"})
+    upstreams.release("2.8.1", "0.23.1", "")
+    assert fleet.ci("update", "--branch", "main") == 0
+    sources = yaml.safe_load((fleet.root / FILE).read_text("utf-8"))["branches"]["main"]["sources"]
+    for path in (".gitattributes", "version.txt"):
+        (tmp_path / "archive").mkdir(exist_ok=True)
+        shutil.copy(upstreams.folder / VISION / path, tmp_path / "archive" / path)
+    words = ["nix-hash", "--type", "sha256", str(tmp_path / "archive")]
+    hashed = subprocess.run(words, check=True, capture_output=True, text=True)
+    assert sources["torchvision"]["hash"] == f"sha256-{b64encode(bytes.fromhex(hashed.stdout.strip())).decode()}"
