@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -54,6 +55,17 @@ def filter_of(arguments: argparse.Namespace, kind: str, known: Collection[str], 
     if name is not None and name not in known:
         raise wrong(option or f"--{kind}", UNKNOWN[kind], f"unknown {kind} {name!r}{nearest(name, known)}")
     return name
+
+
+def chosen_of(arguments: argparse.Namespace) -> list[str]:
+    """The names in `--chosen`, a JSON list. Raises InputError."""
+    try:
+        chosen = json.loads(arguments.chosen or "[]")
+    except ValueError:
+        chosen = None
+    if not (isinstance(chosen, list) and all(isinstance(name, str) for name in chosen)):
+        raise wrong("--chosen", Code.WRONG_VALUE, "is not a JSON list of names")
+    return chosen
 
 
 def check_branches(spec: Spec, **options: Collection[str]) -> None:

@@ -1,7 +1,8 @@
 """The state of the matrix: the last result of every variant, from the jobs of the latest runs of its shard.
 
 Every run of a shard's workflow builds the shard's branch, whatever started it. The last result of a variant comes from
-the newest run that selected it, by the job names of the compiled workflows: `3.13 avx2 / pytorch / build`.
+the newest run that selected it, by the job names of the compiled workflows: `3.13 avx2 / pytorch / build`. One job per
+pool publishes; its conclusion counts for every variant whose own jobs succeeded.
 """
 
 from __future__ import annotations
@@ -21,12 +22,11 @@ from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import Proof
 from ci_compiler.plan.sharding import Shard, job_name
-from ci_compiler.stages import stages
+from ci_compiler.stages import PUBLISH
+from ci_compiler.workflows.shard import publication_name
 
 DEPTH = 10
 """The most runs of a shard to search for variants that newer runs did not select."""
-
-_STAGES = frozenset(stage.name for stage in stages())
 
 SKIPPED = "skipped"
 CANCELLED = "cancelled"
@@ -106,15 +106,20 @@ def _jobs(client: Client, run: WorkflowRun) -> list[ReportedJob]:
 def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: str) -> Iterator[LastBuild]:
     """The results of the variants that a run of `shard` with `jobs` selected."""
     by_name: dict[tuple[str, ...], dict[str, ReportedJob]] = {}
+    jobs = list(jobs)
+    publishing = {job.name: job for job in jobs if job.conclusion != SKIPPED}
     for job in jobs:
         match job.name.split(" / "):
             case [cell_title, *package, title] if len(package) <= 1:
                 stage = title.removesuffix(f" ({Proof.IMPORTED_ONLY})")
                 by_name.setdefault((cell_title, *package), {})[stage] = job
-    for cell, _ in shard.cells:
+    for cell, route in shard.cells:
+        published = publishing.get(publication_name(route.pools[PUBLISH])) if PUBLISH in route.pools else None
         for variant in cell.variants:
             ran = by_name.get((cell.listed,) if cell.listed else (job_name(cell), variant.package), {})
             ran = {stage: job for stage, job in ran.items() if job.conclusion != SKIPPED}
+            if published and ran and all(job.conclusion == SUCCESS for job in ran.values()):
+                ran[PUBLISH.name] = published
             if ran:
                 stages = {stage: job.conclusion or job.status for stage, job in ran.items()}
                 yield LastBuild(

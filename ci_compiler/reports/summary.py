@@ -78,7 +78,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
             only = is_imported_only(plan.spec, plan.spec.packages[built.variant.package], stage)
             passed = f"passed ({Proof.IMPORTED_ONLY})" if only else "passed"
             cells[stage] = "; ".join([passed, *_suites(built, stage, results)]) if result.get("passed") else _FAILED
-    published = _read(results / f"publish-{name}" / PUBLISHED)
+    published = next((_read(path) for path in results.glob(f"*/{name}/{PUBLISHED}")), {})
     failed = any(_FAILED in cell or cell == "not reached" for cell in cells.values())
     return [
         f"`{name}`",

@@ -137,7 +137,6 @@ class CallJob(Part):
     uses: str
     permissions: Permissions
     with_: Mapping[str, Node]
-    secrets: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -104,8 +104,6 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
             **subject,
             "branch": BASE,
             "commit": COMMIT,
-            "publish": False,
-            "again": False,
             **{name: expression(f"matrix.{name}") for name in called.machine_inputs(spec)},
         },
     )

@@ -138,7 +138,7 @@ def test_descriptions_minutes_and_pools_rebuild_nothing() -> None:
     assert "- `owner`: `my-org` → `another`" in text
     assert "- `runners.builder.count`: `2` → `5`" in text
     assert "- `branches.main.nixpkgs-hash`: nothing → " in text
-    assert "A full build takes 2 h 26 min instead of 3 h 41 min." in text
+    assert "A full build takes 2 h 41 min instead of 3 h 46 min." in text
 
 
 def test_flags_and_targets_of_the_tables_are_build_inputs() -> None:

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 
 from ci_compiler.cli.console import append_to
-from ci_compiler.cli.where import branch_of, plan_of, root_of
-from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.cli.where import branch_of, chosen_of, plan_of, root_of
 from ci_compiler.reports.summary import SummarisedRun, table
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Appends the table to $GITHUB_STEP_SUMMARY, or prints it."""
-    decided = plan_of(arguments)
-    try:
-        chosen = json.loads(arguments.chosen or "[]")
-    except ValueError:
-        chosen = None
-    if not (isinstance(chosen, list) and all(isinstance(name, str) for name in chosen)):
-        raise wrong("--chosen", Code.WRONG_VALUE, "is not a JSON list of names")
+    decided, chosen = plan_of(arguments), chosen_of(arguments)
     summarised = SummarisedRun(
         event=os.environ.get("GITHUB_EVENT_NAME", ""),
         ref=os.environ.get("GITHUB_REF_NAME", ""),

@@ -72,9 +72,10 @@ _CRASHES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmokeSubject:
-    """What to test: a variant, by a stage, in an interpreter. `store_path` is '' for an interpreter of the user.
+    """What to test: a variant, by a stage, in an interpreter.
 
-    `given`: expectations of the user in place of the spec's, by the fields of `Expectation`.
+    `store_path` and `content`, the hash of its closure, are '' for an interpreter of the user. `given`: expectations
+    of the user in place of the spec's, by the fields of `Expectation`.
     """
 
     spec: Spec
@@ -83,6 +84,7 @@ class SmokeSubject:
     interpreter: Interpreter
     given: Mapping[str, Any]
     store_path: str = ""
+    content: str = ""
 
     @property
     def name(self) -> str:
@@ -140,6 +142,7 @@ def of_manifest(
         stage=stage,
         interpreter=interpreter,
         store_path=interpreter.home,
+        content=manifest.content,
         given=given,
     )
 
@@ -329,6 +332,7 @@ def _report(subject: SmokeSubject, results: tuple[TestResult, ...], out: Path, s
         "proof": proof.value,
         "seconds": round(seconds, 1),
         "store_path": subject.store_path,
+        "content": subject.content,
         "python": subject.interpreter.program,
         "checks": [asdict(result) for result in results],
     }

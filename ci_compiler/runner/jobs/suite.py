@@ -214,6 +214,7 @@ def _report(
         "name": subject.name,
         "branch": subject.built.cell.branch,
         "stage": subject.stage.name,
+        "content": subject.content,
         "suite": suite.name,
         "shard": shard[0],
         "shards": shard[1],
