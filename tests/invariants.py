@@ -95,7 +95,7 @@ def problems(compiled: Compiled) -> dict[str, list[str]]:
 def offered(document: Any) -> list[str]:
     """The variants of a shard's dispatch form."""
     options: list[str] = document[True]["workflow_dispatch"]["inputs"]["variant"]["options"]
-    return options[1:]
+    return options[2:]
 
 
 # What is built, and where.
@@ -297,7 +297,8 @@ def _as_pattern(path: str) -> str:
 @named("concurrency")
 def concurrency(compiled: Compiled) -> Iterator[str]:
     """No run or publication replaces or cancels another one that does other work; pull requests cancel older runs."""
-    distinct = ("github.ref }}", "inputs.variant || github.run_id", "inputs.publish }}", "inputs.again }}")
+    choice = "inputs.only && github.run_id || inputs.variant || github.run_id"
+    distinct = ("github.ref }}", choice, "inputs.publish }}", "inputs.again }}")
     for name, document in compiled.workflows.items():
         found = document.get("concurrency", {})
         wanted = (name.removesuffix(".yml"), *distinct) if name in compiled.shards else ()
@@ -427,6 +428,8 @@ def permissions(compiled: Compiled) -> Iterator[str]:
 def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any]) -> set[str]:
     if (name, job_id) == ("pages.yml", "deploy"):
         return {"pages", "id-token"}
+    if (name, job_id) in {("waves.yml", "waves"), ("schedule.yml", "start")}:
+        return {"actions"}
     builds = "uses" in job or (name in CALLED and _stage(job_id) == BUILD.name)
     return {"id-token", "attestations", "artifact-metadata"} if compiled.decided.spec.attest and builds else set()
 

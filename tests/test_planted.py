@@ -103,8 +103,8 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "a need of nothing": ("needs", lambda w: job(w, SHARD, "verdict")["needs"].append("python312-avx2")),
     "a variant missing": ("each-variant-once", lambda w: options(w, SHARD).pop()),
-    "a variant twice in a file": ("each-variant-once", lambda w: options(w, SHARD).append(options(w, SHARD)[1])),
-    "a variant in two files": ("each-variant-once", lambda w: options(w, OTHER).append(options(w, SHARD)[1])),
+    "a variant twice in a file": ("each-variant-once", lambda w: options(w, SHARD).append(options(w, SHARD)[2])),
+    "a variant in two files": ("each-variant-once", lambda w: options(w, OTHER).append(options(w, SHARD)[2])),
     "a variant renamed": (
         "each-variant-once",
         lambda w: options(w, SHARD).append(options(w, SHARD).pop().replace("sm90", "sm91")),

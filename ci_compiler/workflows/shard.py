@@ -1,4 +1,4 @@
-"""The workflow of a shard: one job per cell, run by dispatch, by pushes to its branch's recipes, or on a schedule.
+"""The workflow of a shard: one job per cell, run by dispatch, or by pushes to its branch's recipes.
 
 A run that will publish begins with a preflight on each pool that publishes. A missing token then fails the run before
 anything is built. The run ends with one job per pool that publishes all variants that may be, so that reviewers of the
@@ -8,14 +8,13 @@ environment approve once per run and pool.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ci_compiler.hardware import BASELINE
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.selection import ALL
+from ci_compiler.plan.selection import ALL, UNPUBLISHED
 from ci_compiler.plan.sharding import Shard, job_id, job_name
 from ci_compiler.plan.sources import path_filters
 from ci_compiler.spec.model import Pool, Spec
@@ -31,8 +30,9 @@ from ci_compiler.workflows.writer import Node
 PUBLISH_OUTPUT = "publish-output"
 """The folder of the outcomes of publishing, one folder per variant."""
 
+_REQUESTED = expression("inputs.request && format(' [{0}]', inputs.request) || ''")
+_WHAT = expression("inputs.only && 'a selection' || inputs.variant || github.event_name")
 _PREFLIGHT_MINUTES = 15
-_DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 _MAY_PUBLISH = {True: "github.event_name == 'push' || inputs.publish == true", False: "inputs.publish == true"}
 """Whether a run may publish, by whether pushes publish."""
 
@@ -49,13 +49,13 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     group = [
         shard.name,
         expression("github.ref"),
-        expression("inputs.variant || github.run_id"),
+        expression("inputs.only && github.run_id || inputs.variant || github.run_id"),
         expression("inputs.publish"),  # so that a run that does not publish never replaces one that does
         expression("inputs.again"),
     ]
     return Workflow(
         name=shard.title,
-        run_name=f"{shard.title} ({expression('inputs.variant || github.event_name')})",
+        run_name=f"{shard.title}{_REQUESTED} ({_WHAT})",
         on=_triggers(spec, shard),
         concurrency={"group": "-".join(group), "cancel-in-progress": False},
         jobs={SELECT: select, **jobs, VERDICT: verdict},
@@ -73,21 +73,21 @@ def _commit(spec: Spec, shard: Shard) -> str:
 
 
 def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
+    choices: list[Node] = [ALL, UNPUBLISHED, *shard.variants]
     inputs: dict[str, Node] = {
-        "variant": input_node("What to build.", "choice", default=ALL, options=[ALL, *shard.variants]),
+        "variant": input_node("What to build.", "choice", default=ALL, options=choices),
+        "only": input_node(
+            "Names, with wildcards, separated by blanks: of what to build, these alone.", required=False
+        ),
+        "request": input_node("The request of waves.yml that this run belongs to.", required=False),
     }
     if spec.branches[shard.branch].publish:
         inputs["publish"] = _switch(f"Publish what passes its tests (from {shard.branch} alone).")
         inputs["again"] = _switch("Publish even what shows as published (a changed recipe of the same version).")
-    triggers: dict[str, Node] = {
+    return {
         "workflow_dispatch": {"inputs": inputs},
         "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},
     }
-    if spec.schedule:
-        days = ",".join(str(_DAYS[day]) for day in sorted(spec.schedule.days, key=_DAYS.__getitem__))
-        minute, hour = _stagger(shard.name)
-        triggers["schedule"] = [{"cron": f"{minute} {hour} * * {days}"}]
-    return triggers
 
 
 def _switch(description: str) -> Node:
@@ -118,18 +118,12 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     return list(found)
 
 
-def _stagger(name: str) -> tuple[int, int]:
-    """A minute (never on the hour, when GitHub is busiest) and an hour of the day, derived from the shard's name."""
-    moment = zlib.crc32(name.encode()) % (24 * 57)
-    return 2 + moment % 57, moment // 57
-
-
 def _backend(spec: Spec) -> list[UsesStep]:
-    """The step that installs the backend: a scheduled run may ask it which variants are published."""
-    if spec.schedule is None or spec.schedule.build == "all" or not spec.backend.installer:
+    """The step that installs the backend where it is asked which variants are published."""
+    if not spec.backend.installer:
         return []
-    on_schedule = expression("github.event_name == 'schedule'")
-    return [action_step(f"Set up {spec.backend.title}", spec.backend.installer, if_=on_schedule)]
+    asked = expression(f"inputs.variant == '{UNPUBLISHED}'")
+    return [action_step(f"Set up {spec.backend.title}", spec.backend.installer, if_=asked)]
 
 
 def preflight_id(pool: Pool) -> str:

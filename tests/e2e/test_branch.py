@@ -1,4 +1,4 @@
-"""Runs on a branch: a dispatch of a whole shard, a second dispatch of one variant, a push, a schedule."""
+"""Runs on a branch: a dispatch of a whole shard, a second dispatch of one variant, a push, what is not published."""
 
 from __future__ import annotations
 
@@ -225,14 +225,14 @@ def test_the_cells_that_it_does_not_change_are_skipped_and_the_verdict_is_green(
     assert f"| `engine-{TAG}-cpu-avx` |" not in pushed.log.summary
 
 
-# The clock.
+# What is not published.
 
 
-def test_the_clock_builds_what_is_not_published_yet(world: World, pushed: Run) -> None:
+def test_a_dispatch_of_what_is_not_published_builds_it(world: World, pushed: Run) -> None:
     assert pushed.status == 0
-    run = world.schedule("build-main-cpu.yml")
+    run = world.dispatch("build-main-cpu.yml", "main", variant="unpublished", publish="false")
     unpublished = {f"{package}-{TAG}-cpu-avx" for package in ("engine", "vision")}
     assert run.status == 0
     assert {entry.variant for entry in run.journal} == unpublished
     assert all(run.did(variant) == STAGES for variant in unpublished)
-    assert {run.row(variant)[-1] for variant in unpublished} == {"no: schedule publishes nothing"}
+    assert {run.row(variant)[-1] for variant in unpublished} == {"no: not asked for"}

@@ -95,8 +95,8 @@ def test_publishing_again_does_nothing(world: World, pushed: Run) -> None:
     assert run.row(VISION)[-1].startswith("published already")
 
 
-def test_the_clock_asks_flox_what_is_published(world: World, pushed: Run) -> None:
-    run = world.schedule("build-main-cpu.yml", job="select")
+def test_flox_is_asked_what_is_published(world: World, pushed: Run) -> None:
+    run = world.dispatch("build-main-cpu.yml", "main", job="select", variant="unpublished")
     (chosen,) = (line for line in run.log.said.splitlines() if line.startswith("chosen="))
     assert pushed.status == run.status == 0
     assert json.loads(chosen.partition("=")[2]) == [f"{package}-{TAG}-cpu-avx" for package in ("engine", "vision")]

@@ -1,4 +1,4 @@
-"""What an event builds: pushes, dispatches, schedules and pull requests."""
+"""What an event builds: pushes, dispatches and pull requests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def chosen(
         assert (base, branch) == (SHA, "main")
         return affected
 
-    return of_shard(decided, shard, GitHubEvent(name=event, payload=payload), differing, lambda name: name in published)
+    return of_shard(shard, GitHubEvent(name=event, payload=payload), differing, lambda name: name in published)
 
 
 GPU = [
@@ -92,14 +92,25 @@ def test_a_push_builds_what_it_changed_of_the_shard(decided: Plan) -> None:
     assert list(chosen(decided, "push", {"before": "0" * 40}).variants) == GPU
 
 
-def test_a_schedule_builds_everything_or_what_is_not_published() -> None:
-    for build, expected in (("all", GPU), ("unpublished", GPU[1:])):
-        decided = plan(spec_of(small(schedule={"days": ["mon"], "build": build})))
-        assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == expected
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ({"variant": "unpublished"}, GPU[1:]),
+        ({"variant": "unpublished", "only": f"{GPU[0]} {GPU[2]}"}, [GPU[2]]),
+        ({"variant": "all", "only": "torchvision-*"}, [name for name in GPU if name.startswith("torchvision")]),
+        ({"variant": GPU[1], "only": ""}, [GPU[1]]),
+    ],
+)
+def test_a_dispatch_takes_what_is_not_published_and_patterns(
+    decided: Plan, inputs: dict[str, str], expected: list[str]
+) -> None:
+    assert list(chosen(decided, "workflow_dispatch", {"inputs": inputs}, published=GPU[:1]).variants) == expected
 
 
-def test_a_scheduled_run_of_a_spec_without_a_schedule_builds_everything(decided: Plan) -> None:
-    assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == GPU
+@pytest.mark.parametrize(("only", "says"), [("*-sm91-*", "unknown-variant '.*' matches no"), ("{a", "wrong-pattern")])
+def test_a_pattern_that_chooses_nothing_is_an_error(decided: Plan, only: str, says: str) -> None:
+    with pytest.raises(InputError, match=f"^event: {says}"):
+        chosen(decided, "workflow_dispatch", {"inputs": {"variant": "all", "only": only}})
 
 
 def test_other_events_start_no_shard(decided: Plan) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -508,7 +509,7 @@ def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
             file in CALLED
             or name == "verdict"
             or name.startswith(("preflight-", "publish-"))
-            or (file, name) == ("sync.yml", "sync")
+            or (file, name) in {("sync.yml", "sync"), ("waves.yml", "waves"), ("pages.yml", "deploy")}
         )
         assert ("if" in job) is (own or "uses" in job), (file, name)
 
@@ -516,21 +517,89 @@ def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
 def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
     """Reports are kept of what fails, not of what is cancelled; the table comes behind every verdict."""
     steps = {
-        (name if name in {"verdict", "select"} else "stage", step["if"], step.get("continue-on-error", False))
-        for _, name, job in compiled.jobs()
+        ("verdict" if name == "verdict" else "stage", step["if"], step.get("continue-on-error", False))
+        for file, name, job in compiled.jobs()
         for step in job.get("steps", ())
-        if "if" in step
+        if "if" in step and name != "select" and file != "pages.yml"
     }
     for job, text, harmless in steps:
         rows = list(itertools.product(EVENTS, STATES))
         found = condition_values((text, {"github": event.github(), "status()": state}) for event, state in rows)
-        assert found == [
-            {"verdict": True, "stage": state != "cancelled", "select": event.name == "schedule" and state == "success"}[
-                job
-            ]
-            for event, state in rows
-        ]
+        assert found == [{"verdict": True, "stage": state != "cancelled"}[job] for event, state in rows]
         assert harmless is (job == "verdict")
-    spec = compiled.plan.spec
-    by_clock = spec.schedule is not None and spec.schedule.build == "unpublished" and bool(spec.backend.installer)
-    assert ("select" in {job for job, _, _ in steps}) is by_clock
+
+
+def test_the_backend_is_installed_where_it_is_asked_what_is_published(compiled: Tree) -> None:
+    conditions = {
+        step["if"] for _, name, job in compiled.jobs() if name == "select" for step in job["steps"] if "if" in step
+    }
+    assert bool(conditions) is bool(compiled.plan.spec.backend.installer)
+    for text in conditions:
+        for inputs, must in (({}, False), ({"variant": "all"}, False), ({"variant": "unpublished"}, True)):
+            assert condition_values([(text, {"inputs": inputs, "status()": "success"})]) == [must]
+
+
+# waves.yml, schedule.yml and pages.yml.
+
+
+def test_waves_start_from_the_default_branch_alone(compiled: Tree) -> None:
+    condition = compiled.files["waves.yml"]["jobs"]["waves"]["if"]
+    refs = ("heads/main", "heads/main-2", "tags/main")
+    assert_tables((condition, [({"github": {"ref": f"refs/{ref}"}}, ref == "heads/main") for ref in refs]))
+
+
+def test_a_run_of_a_shard_says_what_it_builds_and_for_which_request(compiled: Tree) -> None:
+    requested = {"variant": "all", "only": "a b", "request": "77"}
+    rows: list[tuple[dict[str, str], list[str]]] = [
+        ({}, ["", "push"]),
+        ({"variant": "x"}, ["", "x"]),
+        ({"variant": "all", "only": "a b"}, ["", "a selection"]),
+        (requested, [" [77]", "a selection"]),
+    ]
+    for shard in compiled.plan.shards:
+        title = compiled.files[f"{shard.name}.yml"]["run-name"]
+        for inputs, wanted in rows:
+            contexts = {"inputs": inputs, "github": {"event_name": "push"}}
+            assert expression_values((one, contexts) for one in re.findall(r"\$\{\{.*?\}\}", title)) == wanted
+
+
+def test_runs_of_one_choice_share_a_group_and_others_do_not(compiled: Tree) -> None:
+    """A pending run is replaced by one that builds the same; a selection is never replaced."""
+    for shard in compiled.plan.shards:
+        group = compiled.files[f"{shard.name}.yml"]["concurrency"]["group"]
+        (text,) = re.findall(r"\$\{\{ (inputs\.only.*?) \}\}", group)
+        cases = [({"variant": "all", "only": ""}, "all"), ({"variant": "all", "only": "a"}, "9"), ({}, "9")]
+        for inputs, wanted in cases:
+            (found,) = expression_values([(f"${{{{ {text} }}}}", {"inputs": inputs, "github": {"run_id": "9"}})])
+            assert found == wanted
+
+
+def test_the_schedule_starts_waves_from_a_file_of_its_own(compiled: Tree) -> None:
+    schedule = compiled.plan.spec.schedule
+    assert ("schedule.yml" in compiled.files) is (schedule is not None)
+    scheduled = {name for name, document in compiled.files.items() if "schedule" in document["on"]}
+    assert scheduled == {"fleet-watch.yml", *(["schedule.yml"] if schedule else [])}
+
+
+def test_the_page_is_deployed_where_pages_is_on(compiled: Tree) -> None:
+    jobs = compiled.files["pages.yml"]["jobs"]
+    (step,) = (step for step in jobs["page"]["steps"] if "if" in step)
+    for answer in ("on", "off", ""):
+        page = {"needs": {"page": {"result": "success", "outputs": {"pages": answer}}}, "status()": "success"}
+        steps = {"steps": {"page": {"outputs": {"pages": answer}}}, "status()": "success"}
+        assert condition_values([(jobs["deploy"]["if"], page), (step["if"], steps)]) == [answer == "on"] * 2
+
+
+def test_without_its_token_the_fleet_watch_skips_its_check(compiled: Tree) -> None:
+    script = compiled.files["fleet-watch.yml"]["jobs"]["coverage"]["steps"][-1]["run"]
+    for token, code in (("", 0), ("a", 3)):
+        done = subprocess.run(
+            [require("bash"), "-e", "-c", f"ci-runner() {{ return 3; }}; {script}"],
+            env={"GITHUB_TOKEN": token},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=30,
+        )
+        assert done.returncode == code
+        assert ("::notice::" in done.stdout) is (not token)

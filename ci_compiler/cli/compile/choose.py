@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         shards = {shard.name: shard for shard in decided.shards}
         filter_of(arguments, "shard", shards)
         shard = shards[arguments.shard]
-        choice = of_shard(decided, shard, event, changed, lambda name: _published(decided, root, shard.branch, name))
+        choice = of_shard(shard, event, changed, lambda name: _published(decided, root, shard.branch, name))
     outputs = {
         "commit": git.resolve("HEAD"),
         "chosen": json.dumps(choice.variants),
