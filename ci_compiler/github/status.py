@@ -8,8 +8,8 @@ pool publishes; its conclusion counts for every variant whose own jobs succeeded
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 
@@ -44,7 +44,7 @@ class BuildResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBuild:
-    """The last result of a variant: the conclusion of each stage that ran, the URL and start of the run ('': none)."""
+    """The last result of a variant: the conclusion of each stage that ran; of the run, the URL, start and commit."""
 
     variant: Variant
     cell: Cell
@@ -52,6 +52,7 @@ class LastBuild:
     stages: Mapping[str, str]
     url: str = ""
     started: str = ""
+    commit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: in
     for run in runs:
         jobs = _jobs(client, run)
         for last in read_jobs(shard, jobs, url=run.html_url, started=f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}"):
-            found.setdefault(last.variant.name, last)
+            found.setdefault(last.variant.name, replace(last, commit=run.head_sha))
         if len(found) == len(shard.variants):
             break
     for cell, _ in shard.cells:
@@ -90,7 +91,7 @@ def _runs(client: Client, shard: Shard, workflow: Workflow, depth: int) -> list[
     def ask() -> list[WorkflowRun]:
         runs = [run for run in islice(workflow.get_runs(), depth) if run.id]
         for run in runs:
-            _ = run.html_url, run.created_at  # PyGithub parses an attribute, and may fail, on access
+            _ = run.html_url, run.created_at, run.head_sha  # PyGithub parses an attribute, and may fail, on access
         return runs
 
     return client.call(f"list the runs of {shard.name}.yml", ask)
@@ -135,6 +136,39 @@ def _result(ran: Iterable[ReportedJob]) -> BuildResult:
     if any(job.status != DONE for job in jobs):
         return BuildResult.RUNNING
     return BuildResult.CANCELLED if CANCELLED in conclusions else BuildResult.PASSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completeness:
+    """How many variants of a branch passed last from `commit`, the one from which most did ('': none did)."""
+
+    branch: str
+    commit: str
+    passed: int
+    variants: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether every variant passed from one commit."""
+        return self.passed == self.variants
+
+    def __str__(self) -> str:
+        whence = f" from commit {self.commit}" if self.commit else ""
+        return f"{self.branch}: {self.passed} of {self.variants} variants passed{whence}"
+
+
+def completeness(lasts: Iterable[LastBuild]) -> tuple[Completeness, ...]:
+    """The completeness of each branch with variants among `lasts`."""
+    by_branch: dict[str, list[LastBuild]] = {}
+    for last in lasts:
+        by_branch.setdefault(last.cell.branch, []).append(last)
+    return tuple(_completeness(branch, own) for branch, own in by_branch.items())
+
+
+def _completeness(branch: str, lasts: Sequence[LastBuild]) -> Completeness:
+    passed = Counter(last.commit for last in lasts if last.result is BuildResult.PASSED)
+    commit, count = passed.most_common(1)[0] if passed else ("", 0)
+    return Completeness(branch=branch, commit=commit, passed=count, variants=len(lasts))
 
 
 def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:

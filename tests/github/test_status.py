@@ -147,6 +147,25 @@ def test_no_more_runs_are_read_than_needed(served: GitHub, stack: Plan) -> None:
     assert len(asked) == 1 + 10
 
 
+def test_a_branch_is_complete_if_every_variant_passed_from_one_commit(
+    served: GitHub, stack: Plan, commands: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = [shard for shard in stack.shards if shard.branch == "main"]
+    count = sum(len(shard.variants) for shard in shards)
+    for end, commit, said in (
+        ("success", "a" * 40, f"main: {count} of {count} variants passed from commit {'a' * 40}"),
+        ("failure", "a" * 40, f"main: {count - 4} of {count} variants passed from commit {'a' * 40}"),
+        ("success", "b" * 40, f"main: {count - 4} of {count} variants passed from commit {'b' * 40}"),
+    ):
+        for shard in shards[:1] if served.runs else shards:
+            jobs = [
+                job for cell, _ in shard.cells for v in cell.variants for job in ran(cell.isa, v.package, build=end)
+            ]
+            served.add_run(shard.path, jobs, head_sha=commit)
+        code = run(PROGRAM, ["status", "--complete", "--branch", "main", *commands])
+        assert (capsys.readouterr().out.strip(), code) == (said, 0 if f"{count} of {count}" in said else 1)
+
+
 def test_shards_that_were_never_pushed_never_ran(github: GitHub, stack: Plan) -> None:
     assert {last.result for last in lasts(github, stack).values()} == {BuildResult.NEVER}
 

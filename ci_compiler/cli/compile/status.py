@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import filter_of, root_of, spec_of
-from ci_compiler.github.status import BuildResult, LastBuild, grid, status
+from ci_compiler.github.status import BuildResult, LastBuild, completeness, grid, status
 from ci_compiler.github.waves import waves_progress
 from ci_compiler.github.workflows import disabled
 from ci_compiler.plan.document import variant_row
@@ -31,6 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
         for last in shard
         if cuda in {None, last.cell.cuda}
     ]
+    if arguments.complete:
+        found = completeness(lasts)
+        print("\n".join(map(str, found)))
+        return 0 if all(one.complete for one in found) else 1
     if arguments.json:
         print_json(
             [
