@@ -10,10 +10,12 @@ from typing import Self
 
 
 class Severity(StrEnum):
-    """Whether a finding stops the command (error) or is only printed (warning)."""
+    """Whether a finding stops the command (error), is only printed (warning), or is not wrong at all (difference)."""
 
     ERROR = "error"
     WARNING = "warning"
+    DIFFERENCE = "difference"
+    """A recipe works, and the compiler would write it in another way."""
 
 
 class Code(StrEnum):
@@ -45,7 +47,6 @@ class Code(StrEnum):
     CUDA_IN_CPU_RECIPE = "cuda-in-cpu-recipe"
     CUDA_IN_NAME = "cuda-in-name"
     CUDA_OFF = "cuda-off"
-    DIFFERS_FROM_SPEC = "differs-from-spec"
     DOTTED_NAME = "dotted-name"
     DUPLICATE_NAME = "duplicate-name"
     DUPLICATE_RECIPE = "duplicate-recipe", Severity.WARNING
@@ -114,7 +115,6 @@ class Code(StrEnum):
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
     OTHER_VERSION = "other-version"
-    OVERLAY_MISSING = "overlay-missing"
     PNAME_DIFFERS = "pname-differs"
     POOL_STEALS = "pool-steals"
     PROGRAM_MISSING = "program-missing"
@@ -124,13 +124,14 @@ class Code(StrEnum):
     PYTORCH_ALIAS = "pytorch-alias"
     QUEUE_TOO_LONG = "queue-too-long"
     RECIPE_CHANGED = "recipe-changed"
-    RECIPE_DIFFERS = "recipe-differs", Severity.WARNING
+    RECIPE_DIFFERS = "recipe-differs", Severity.DIFFERENCE
     RECIPE_EVALUATION = "recipe-evaluation"
     RECIPE_MISSING = "recipe-missing"
     RECIPE_OPAQUE = "recipe-opaque", Severity.WARNING
     RECIPE_SYNTAX = "recipe-syntax"
     RECIPE_TIMEOUT = "recipe-timeout"
     RECIPES_MISSING = "recipes-missing"
+    REDISTRIBUTION_UNCLAIMED = "redistribution-unclaimed"
     RELEASE_MISMATCH = "release-mismatch"
     RESULT_MISSING = "result-missing"
     ROOT_MISSING = "root-missing"
@@ -164,6 +165,7 @@ class Code(StrEnum):
     TOO_MANY_JOBS = "too-many-jobs"
     TORCH_NOT_PROPAGATED = "torch-not-propagated"
     TREE_CHANGED = "tree-changed"
+    UNEXPECTED_ARGUMENT = "unexpected-argument"
     UNKNOWN_BASE = "unknown-base"
     UNKNOWN_BRANCH = "unknown-branch"
     UNKNOWN_CPU = "unknown-cpu"
@@ -199,6 +201,7 @@ class Code(StrEnum):
     WHICH_BRANCH = "which-branch"
     WORKFLOW_TOO_LARGE = "workflow-too-large"
     WRONG_ADDRESS = "wrong-address"
+    WRONG_ATTRIBUTE = "wrong-attribute"
     WRONG_COUNT = "wrong-count"
     WRONG_CPU_FLAGS = "wrong-cpu-flags"
     WRONG_DRIVER = "wrong-driver"

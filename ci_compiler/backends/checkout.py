@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ci_compiler.checkout import head_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
-from ci_compiler.git import Git, head_branch
+from ci_compiler.git import Git
 from ci_compiler.process import ask
 
 REMOTE = "origin"

@@ -1,4 +1,4 @@
-"""Judging a token of FloxHub: a JWT, which states its end, or an opaque token, of which only FloxHub knows the end."""
+"""Judging a FloxHub token: a JWT, which states when it expires, or an opaque one, whose expiry only FloxHub knows."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ def check_token(secret: str, evidence: SecretEvidence) -> Judgement:
         return _opaque_token(evidence, renew)
     known = claims(evidence.text)
     if known is None:
-        return failed(f"{secret} holds no token of FloxHub (neither a JWT nor {_opaque()['prefix']}…)", renew)
+        return failed(f"{secret} is not a FloxHub token (neither a JWT nor {_opaque()['prefix']}…)", renew)
     end, start = _seconds(known.get("exp")), _seconds(known.get("nbf"))
     if not end:
-        return failed(f"{secret} is a token without an end (exp), which FloxHub does not make", renew)
+        return failed(f"{secret} is a token that never expires (no exp), which FloxHub does not issue", renew)
     wrong = ""
     if end <= evidence.now:
         wrong = f"expired on {minute_of(end)}"
     elif start > evidence.now + TOLERANCE:
         wrong = f"is not valid before {minute_of(start)}"
     elif end < evidence.now + evidence.minutes * 60:
-        wrong = f"expires on {minute_of(end)}, and up to {evidence.minutes} minutes of work are ahead"
+        wrong = f"expires on {minute_of(end)}, but the work ahead takes up to {evidence.minutes} minutes"
     if wrong:
         return failed(f"{secret} {wrong}", renew)
-    return ok(f"{secret} is valid until {minute_of(end)}, {evidence.minutes} minutes of work are ahead at the most")
+    return ok(f"{secret} is valid until {minute_of(end)}; the work ahead takes up to {evidence.minutes} minutes")
 
 
 def _opaque_token(evidence: SecretEvidence, renew: str) -> Judgement:
     flox, since, answer = evidence.machine.flox, _opaque()["since"], evidence.answer
     if flox and release(flox) < release(since):
-        return failed(f"flox {flox} does not know such a token, which needs {since}", f"install flox {since} or newer")
+        return failed(f"flox {flox} does not support this kind of token", f"install flox {since} or newer")
     if answer is None or answer.status != 0:
-        said = "flox is not there to ask FloxHub" if answer is None else f"flox: {answer.said}"
-        return failed(f"whether FloxHub takes the token cannot be proved ({said})", renew)
-    return ok("flox takes the token; only FloxHub knows its end")
+        said = "flox is not installed" if answer is None else f"flox: {answer.said}"
+        return failed(f"whether FloxHub accepts the token cannot be checked ({said})", renew)
+    return ok("flox accepts the token; only FloxHub knows when it expires")
 
 
 def claims(text: str) -> Mapping[str, Any] | None:

@@ -42,7 +42,7 @@ class NixPrograms(RecipePrograms):
         """Copies the closure into the cache, signed."""
         cache, key = self._cache(), self.given(CACHE_KEY)
         self.hold(build, build.outputs)
-        ended = self.store.push(cache, build.outputs, key)
+        ended = self.store.push(cache, build.outputs, key, self.recipe_of(build))
         if ended.status != 0:
             raise failure(build.name, Code.PUBLISH_FAILED, f"it cannot be copied to {cache.url}: {ended.said}")
         if not self.store.signed(cache, build.outputs):

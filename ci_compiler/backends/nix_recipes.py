@@ -19,17 +19,20 @@ from ci_compiler.backends.job import (
     BuildResult,
     Interpreter,
     JobContext,
+    NeededVariant,
     check_built,
     show,
 )
 from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.backends.nix_python import interpreter_of
 from ci_compiler.backends.nix_store import PROFILE, Store
-from ci_compiler.backends.protocol import BinaryCache, Tool
+from ci_compiler.backends.own_store import OwnStore
+from ci_compiler.backends.protocol import CachePush, Tool
 from ci_compiler.codes import Code
-from ci_compiler.errors import StageError, failure, wrong
+from ci_compiler.errors import failure, wrong
 from ci_compiler.process import Ended, find_program, follow
 from ci_compiler.secret import Secret
+from ci_compiler.variant import recipe_path
 
 LINK = "result-{name}"
 """The link that a build leaves in the repository's root."""
@@ -42,7 +45,8 @@ class RecipePrograms(ABC):
 
     def __init__(self, job: JobContext) -> None:
         self.job = job
-        self.store = Store(seconds=job.seconds)
+        own = job.cache is not None and job.cache.push is CachePush.OWN
+        self.store = (OwnStore if own else Store)(seconds=job.seconds)
 
     @abstractmethod
     def _realise(self, program: str, order: BuildOrder) -> Ended:
@@ -62,6 +66,8 @@ class RecipePrograms(ABC):
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a recipe, and copies the closure to the cache."""
         program = self._program()
+        if self.job.cache is not None:
+            self.store.check_push(self.job.cache)
         derivation = self.store.instantiate(self.job.root / order.recipe)
         absent = derivation in self.store.to_build(derivation)
         if absent:
@@ -72,7 +78,7 @@ class RecipePrograms(ABC):
         if path not in self.store.outputs(derivation):  # Flox evaluated the recipe to something else
             derivation = self.store.deriver(path) or derivation
         outputs = self._outputs(derivation, path)
-        self._share(order.name, path, outputs)
+        self._share(order, path, outputs)
         return BuildResult(
             derivation=derivation,
             store_path=path,
@@ -94,7 +100,7 @@ class RecipePrograms(ABC):
         outputs = store.outputs(store.instantiate(self.job.root / recipe))
         missing = store.lacks(outputs)
         if missing and cache is not None:
-            store.fetch(cache, missing)
+            store.fetch(cache, missing, recipe=self.job.root / recipe)
             missing = store.lacks(outputs)
         if missing:
             message = f"{missing[0]} is neither {self._looked_in()}; build {name} first"
@@ -120,7 +126,8 @@ class RecipePrograms(ABC):
         if cache is None:
             message = f"{lacks}, and the spec names no `cache` to fetch it from"
             raise failure(build.name, Code.CLOSURE_MISSING, message)
-        ended = self.store.fetch(cache, missing, proved=self._is_as_built(cache, build))
+        proved = self.store.holds(cache, build.closure)
+        ended = self.store.fetch(cache, missing, proved=proved, recipe=self.recipe_of(build))
         if ended.status != 0 or self.store.lacks(missing):
             message = f"{lacks}, and cannot be fetched from {cache.url}: {ended.said}"
             raise failure(build.name, Code.CLOSURE_MISSING, message)
@@ -134,11 +141,9 @@ class RecipePrograms(ABC):
             raise wrong(name, Code.SECRET_MISSING, message)
         return secret
 
-    def _is_as_built(self, cache: BinaryCache, build: BuildRecord) -> bool:
-        try:
-            return self.store.contents(list(build.closure), cache) == build.closure
-        except StageError:  # the cache lacks a path
-            return False
+    def recipe_of(self, build: BuildRecord) -> Path:
+        """The recipe in the checkout that a build was made from."""
+        return self.job.root / recipe_path(build.name)
 
     def _supply(self, order: BuildOrder, derivation: str) -> None:
         """Makes the store hold, or a substituter offer, what `derivation` needs; none of it is built here.
@@ -154,16 +159,16 @@ class RecipePrograms(ABC):
                 message = f"needs {need.name}, but its recipe uses another derivation than the recipe of {need.name}"
                 raise failure(order.name, Code.NEEDS_OTHER, message)
             if own in self.store.to_build(derivation):
-                self._fetch_need(order.name, derivation, need.name, own)
+                self._fetch_need(order, derivation, need, own)
 
-    def _fetch_need(self, name: str, derivation: str, need: str, own: str) -> None:
+    def _fetch_need(self, order: BuildOrder, derivation: str, need: NeededVariant, own: str) -> None:
         cache = self.job.cache
         if cache is not None:
             for path in self.store.lacks(self.store.outputs(own)):  # one by one: the cache may lack some outputs
-                self.store.fetch(cache, [path])
+                self.store.fetch(cache, [path], recipe=self.job.root / order.recipe)
         if cache is None or own in self.store.to_build(derivation):
-            message = f"needs {need}, which is neither {self._looked_in()}; build it first"
-            raise failure(name, Code.NEEDS_MISSING, message)
+            message = f"needs {need.name}, which is neither {self._looked_in()}; build it first"
+            raise failure(order.name, Code.NEEDS_MISSING, message)
 
     def _looked_in(self) -> str:
         where = f"in {self.job.cache.url}" if self.job.cache else "in a cache, because the spec names none"
@@ -192,13 +197,14 @@ class RecipePrograms(ABC):
         missing = self.store.lacks(known)
         return tuple(one for one in known if one not in missing)
 
-    def _share(self, name: str, path: str, outputs: Sequence[str]) -> None:
+    def _share(self, order: BuildOrder, path: str, outputs: Sequence[str]) -> None:
         if self.job.cache is None:
             return
-        pushed = self.store.push(self.job.cache, outputs, self.job.secrets.get(CACHE_KEY))
+        key = self.job.secrets.get(CACHE_KEY)
+        pushed = self.store.push(self.job.cache, outputs, key, self.job.root / order.recipe)
         if pushed.status != 0:
             message = f"{path} cannot be copied to {self.job.cache.url}: {pushed.said}"
-            raise failure(name, Code.PUSH_FAILED, message)
+            raise failure(order.name, Code.PUSH_FAILED, message)
 
     def _link(self, name: str) -> Path:
         return self.job.root / LINK.format(name=name)

@@ -11,14 +11,14 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
-from ci_compiler.errors import failure
+from ci_compiler.errors import StageError, failure
 from ci_compiler.process import Ended, ask, find_program
 from ci_compiler.secret import Secret
 
@@ -89,13 +89,20 @@ class Store:
 
     # Paths.
 
-    def lacks(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Those of `paths` that are not valid in the store."""
-        return tuple(self._store(paths[0], "--check-validity", "--print-invalid", *paths).out.split())
+    def lacks(self, paths: Sequence[str], url: str = "") -> tuple[str, ...]:
+        """Those of `paths` that are not valid in the store, or in the cache at `url`. Raises StageError."""
+        check = (*((*_FRESH, "--store", url) if url else ()), "--check-validity", "--print-invalid")
+        return tuple(path for part in _parts(paths) for path in self._store(part[0], *check, *part).out.split())
 
     def closure(self, *paths: str) -> tuple[str, ...]:
         """`paths` and everything that they refer to, references first."""
         return tuple(dict.fromkeys(self._query("--requisites", *paths).split()))
+
+    def references(self, paths: Sequence[str], url: str = "") -> tuple[str, ...]:
+        """What `paths` refer to, in the store or in the cache at `url`."""
+        where = (*_FRESH, "--store", url) if url else ()
+        found = (self._query("--references", *part, *where).split() for part in _parts(paths))
+        return tuple(dict.fromkeys(path for part in found for path in part))
 
     def size(self, paths: Sequence[str]) -> int:
         """The total size of `paths` in bytes, as archives (NAR)."""
@@ -103,21 +110,34 @@ class Store:
 
     # Binary caches.
 
-    def fetch(self, cache: BinaryCache, paths: Sequence[str], *, proved: bool = False) -> Ended:
+    def fetch(
+        self,
+        cache: BinaryCache,
+        paths: Sequence[str],
+        *,
+        proved: bool = False,
+        recipe: Path | None = None,  # noqa: ARG002
+    ) -> Ended:
         """Copies the closures of `paths` here; the cache's key is trusted for this command only.
 
-        `proved`: the content in the cache is known to be the built one, so signatures are not required: a build is
-        signed only after its tests. Nix' daemon lets only trusted users do either; for other users the key must be in
-        the daemon's configuration. A failed copy is retried, because Nix 2.8 (Debian 12) fails if another process
-        copies some of the same paths at the same time.
+        `recipe` is what they are built from, if it is known. `proved`: the content in the cache is known to be the
+        built one, so signatures are not required: a build is signed only after its tests. Nix' daemon lets only trusted
+        users do either; for other users the key must be in the daemon's configuration. A failed copy is retried,
+        because Nix 2.8 (Debian 12) fails if another process copies some of the same paths at the same time.
         """
+        return self._copy_from(cache, paths, proved=proved)
+
+    def _copy_from(self, cache: BinaryCache, paths: Sequence[str], *options: str, proved: bool) -> Ended:
         trust = ("--no-check-sigs",) if proved else ("--option", "extra-trusted-public-keys", cache.public_key)
-        command = ("copy", *_FRESH, *trust, "--from", cache.url, *paths)
+        command = ("copy", *_FRESH, *trust, *options, "--from", cache.url, *paths)
         ended = self._nix(*command)
         return ended if ended.status == 0 else self._nix(*command)
 
-    def push(self, cache: BinaryCache, paths: Sequence[str], key: Secret | None) -> Ended:
-        """Copies the closures of `paths` to the cache, with signatures where a `key` is given.
+    def check_push(self, cache: BinaryCache) -> None:
+        """Raises InputError if a program that `push` needs is missing; Nix' own programs are there already."""
+
+    def push(self, cache: BinaryCache, paths: Sequence[str], key: Secret | None, recipe: Path) -> Ended:  # noqa: ARG002
+        """Copies the closures of `paths`, built from `recipe`, to the cache, with signatures where a `key` is given.
 
         Paths that the cache already has are not copied again, but signed there if their content is the same.
         """
@@ -125,21 +145,20 @@ class Store:
             return self._copy_to(cache.url, paths)
         with key_file(key) as file:
             if cache.url.startswith("ssh-ng:"):  # a store, which takes the signatures along
-                signed = self._sign(file, key, *paths)
+                signed = self._sign(file, key, "--recursive", *paths)
                 return signed if signed.status != 0 else self._copy_to(cache.url, paths, key)
-            ended = self._copy_to(_signing(cache.url, file), paths, key)
+            ended = self._copy_to(signing(cache.url, file), paths, key)
             if ended.status != 0 or self.signed(cache, paths):
                 return ended
             if others := self._differing(cache, self.closure(*paths)):
                 return Ended(status=1, err=f"error: another build of {others[0]} is there, and is not signed")
-            return self._sign(file, key, "--store", cache.url, *paths)
+            return self._sign(file, key, "--recursive", "--store", cache.url, *paths)
 
     def _copy_to(self, url: str, paths: Sequence[str], key: Secret | None = None) -> Ended:
         return self._nix("copy", *_FRESH, "--to", url, *paths, secret=key)
 
     def _sign(self, file: Path, key: Secret, *what: str) -> Ended:
-        sign = ("store", "sign", *_FRESH, "--key-file", str(file), "--recursive")
-        return self._nix(*sign, *what, secret=key)
+        return self._nix("store", "sign", *_FRESH, "--key-file", str(file), *what, secret=key)
 
     def _differing(self, cache: BinaryCache, paths: Sequence[str]) -> list[str]:
         """Those of `paths` whose content in the cache is not this store's."""
@@ -152,10 +171,20 @@ class Store:
         told = "".join(self._query("--hash", *part, *where) for part in _parts(paths))
         return dict(zip(paths, told.split(), strict=True))
 
+    def holds(self, cache: BinaryCache, closure: Mapping[str, str]) -> bool:
+        """Whether the cache holds all paths of `closure` with the content whose hash it states."""
+        try:
+            return self.contents(list(closure), cache) == closure
+        except StageError:  # the cache lacks a path
+            return False
+
     def signed(self, cache: BinaryCache, paths: Sequence[str]) -> bool:
         """Whether the cache holds the closures of `paths`, every path with a valid signature by the cache's key."""
+        return self._verify(cache, paths, "--recursive")
+
+    def _verify(self, cache: BinaryCache, paths: Sequence[str], *options: str) -> bool:
         key = ("--option", "trusted-public-keys", cache.public_key)
-        where = ("--store", cache.url, "--recursive", "--no-contents")
+        where = ("--store", cache.url, "--no-contents", *options)
         return self._nix("store", "verify", *_FRESH, *key, *where, *paths).status == 0
 
     def reach(self, cache: BinaryCache) -> None:
@@ -192,7 +221,7 @@ def _parts(paths: Sequence[str]) -> Iterator[Sequence[str]]:
     return (paths[start : start + _PATHS_A_COMMAND] for start in range(0, len(paths), _PATHS_A_COMMAND))
 
 
-def _signing(url: str, file: Path) -> str:
+def signing(url: str, file: Path) -> str:
     """The store URL of a cache, with the key that signs the copied paths."""
     return f"{url}{'&' if '?' in url else '?'}secret-key={quote(os.fspath(file))}"
 

@@ -30,6 +30,13 @@ class NixUse(Enum):
     INSTALLED = "installed"
 
 
+class CachePush(Enum):
+    """What is copied into a binary cache: the whole closure of a build, or the part that other caches do not serve."""
+
+    ALL = "all"
+    OWN = "own"
+
+
 class BinaryCache(Protocol):
     """A binary cache that closures travel through, as the spec names it."""
 
@@ -40,6 +47,18 @@ class BinaryCache(Protocol):
     @property
     def public_key(self) -> str:
         """The key that its paths are signed with, as NAME:BASE64."""
+
+    @property
+    def push(self) -> CachePush:
+        """What is copied into it."""
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The URLs of the caches whose paths are left out of it."""
+
+    @property
+    def redistributes(self) -> tuple[str, ...]:
+        """NVIDIA's products that its owner may serve to others."""
 
 
 class CommandAnswer(Protocol):

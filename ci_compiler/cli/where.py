@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_compiler.checkout import head_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
-from ci_compiler.git import head_branch
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import Spec
 
@@ -108,6 +108,19 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
     if _compiled_from_own(root):
         raise wrong(SPEC, Code.SPEC_MISSING, "the files here are compiled from it; restore it, or give --spec")
     return bundled_spec()
+
+
+def nixpkgs_of(arguments: argparse.Namespace) -> Path | None:
+    """The folder that `--nixpkgs` names; None for `real`. Raises InputError if there is no nixpkgs there."""
+    from ci_compiler.adoption.real_nixpkgs import REAL
+
+    if arguments.nixpkgs == REAL:
+        return None
+    folder = Path(arguments.nixpkgs).resolve()
+    if not (folder / "default.nix").is_file():
+        message = f"there is no nixpkgs here, which has a default.nix; give a folder, or {REAL!r} for the recipes' own"
+        raise wrong(arguments.nixpkgs, Code.ROOT_MISSING, message)
+    return folder
 
 
 def templates_of(root: Path, spec: Spec) -> dict[str, str]:

@@ -17,6 +17,7 @@ from ci_compiler.documents.build_choice import NONE, code, codes
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import Proof, is_imported_only
+from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.plan.suites import Bench
@@ -99,8 +100,8 @@ def _overview(plan: Plan) -> Iterator[str]:
     packages = [package.name for package in here]
     rows = [row for name in spec.branches for row in _branch_rows(plan, name, packages)]
     if len(rows) > 1:
-        rows.append(["all", *[""] * (3 + len(packages)), len(cells), _variants(cells), len(plan.shards)])
-    headers = ["branch", "CUDA", "driver", "nixpkgs", *packages, "cells", "variants", "workflows"]
+        rows.append(["all", *[""] * (4 + len(packages)), len(cells), _variants(cells), len(plan.shards)])
+    headers = ["branch", "CUDA", "cuDNN", "driver", "nixpkgs", *packages, "cells", "variants", "workflows"]
     yield markdown_table(headers, rows, right=3)
 
 
@@ -117,7 +118,18 @@ def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[lis
         versions = [branch.versions.get(package, NONE) for package in packages]
         if own:
             title = code(name) if branch.publish else f"{code(name)}, not published"
-            yield [title, cuda or NONE, driver, pin, *versions, len(own), _variants(own), shards]
+            cudnn = sorted({cudnn_of(spec, cell, one.package) for cell in own for one in cell.variants} - {""})
+            yield [
+                title,
+                cuda or NONE,
+                ", ".join(cudnn) or NONE,
+                driver,
+                pin,
+                *versions,
+                len(own),
+                _variants(own),
+                shards,
+            ]
 
 
 # The matrix.
@@ -206,7 +218,7 @@ def _workflow(shard: Shard) -> str:
 def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list[object]]:
     for pool in spec.pools:
         counts = [
-            sum(len(cell.variants) for cell, route in parts if route.pools.get(stage) == pool) for stage in stages()
+            sum(len(cell.variants) for cell, route in parts if route.pools.get(stage) is pool) for stage in stages()
         ]
         shown = [f"{count:,}" if count else NONE for count in counts]
         title = spec.hardware.systems[pool.system].title

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
+from ci_compiler.record import record
 
 CPU = "cpu"
 """The value on the GPU axis of a variant for the CPU alone."""
@@ -56,7 +57,7 @@ class Version(NamedTuple):
         return cls(int(major), int(minor))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gpu:
     """A GPU architecture: nvcc's name for it, the toolkits that support it, the systems that it comes with.
 
@@ -106,7 +107,7 @@ ALL = Gpu(
 """The value on the GPU axis of one build for every GPU that its toolkit supports."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Toolkit:
     """A CUDA toolkit: its attribute in nixpkgs, and the Linux drivers (major versions) that it ships with and needs."""
 
@@ -116,7 +117,7 @@ class Toolkit:
     lowest_driver: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Isa:
     """A CPU instruction set: compiler flags, the /proc/cpuinfo flags that prove it, the ISAs that its CPUs also run.
 
@@ -134,7 +135,7 @@ class Isa:
     not_for: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class System:
     """A Nix system: GitHub's runner labels for its architecture and `os`, its title in documents.
 

@@ -17,8 +17,8 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.capabilities import sets_capabilities
-from ci_compiler.recipes.subject import Subject, fetch, switched_off
-from ci_compiler.recipes.work_arounds import Piece
+from ci_compiler.recipes.subject import Subject, fetch
+from ci_compiler.recipes.work_arounds import Piece, switched_off
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.spec.presets import handed_on
 from ci_compiler.variant import RECIPES, recipe_path, variant_name

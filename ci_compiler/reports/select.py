@@ -13,10 +13,12 @@ from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import CPU, Gpu
-from ci_compiler.hardware.machine import GpuDevice, Machine, driver_number, too_new_driver
+from ci_compiler.hardware.drivers import driver_number, too_new_driver
+from ci_compiler.hardware.machine import GpuDevice, Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.recipes.subject import switched_off
+from ci_compiler.plan.releases import cudnn_of
+from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, isa_order, offers, runs_with
@@ -72,8 +74,9 @@ class Answer:
 class Recommendation:
     """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU, or the whole machine.
 
-    `doubts` say what to check before `best` is installed, `without` what is switched off in it. `runners_up` fit
-    and differ from the best in one axis each. `better` do not fit; if nothing fits, they are the nearest variants.
+    `doubts` say what to check before `best` is installed, `without` what is switched off in it. `cudnn` is the version
+    of its cuDNN ('': unknown, or without). `runners_up` fit and differ from the best in one axis each. `better` do
+    not fit; if nothing fits, they are the nearest variants.
     `impossible`: no such machine exists.
     """
 
@@ -83,6 +86,7 @@ class Recommendation:
     why: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    cudnn: str = ""
     runners_up: tuple[Noted, ...] = ()
     better: tuple[Noted, ...] = ()
     install: tuple[str, ...] = ()
@@ -96,6 +100,7 @@ class Recommendation:
             "why": list(self.why),
             "doubts": list(self.doubts),
             "without": list(self.without),
+            "cudnn": self.cudnn,
             "runners_up": [asdict(one.offer) | {"note": one.note} for one in self.runners_up],
             "better": [asdict(one.offer) | {"note": one.note} for one in self.better],
             "install": list(self.install),
@@ -120,13 +125,15 @@ def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) 
     def filled(text: str, offer: Offer | None) -> str:
         return reasons.fill(text, (reasons.of_offer(offer) if offer else {}) | facts)
 
+    cell = next((one for one in cells if _is_of(one, best)), None)
     return Recommendation(
         best=best,
         impossible=step.impossible,
         problems=tuple(filled(text, best) for text in step.problems),
         why=tuple(filled(text, best) for text in (*several, *step.why)),
         doubts=tuple(filled(text, best) for text in step.doubts),
-        without=next((switched_off(spec, cell, wishes.package) for cell in cells if _is_of(cell, best)), ()),
+        without=switched_off(spec, cell, wishes.package) if cell else (),
+        cudnn=cudnn_of(spec, cell, wishes.package) if cell else "",
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
         better=_better(step, anywhere, wishes),
         install=install(spec, shared_suffixes(cells), branch=best.branch, name=best.name, package=best.package)

@@ -14,7 +14,8 @@ from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import Proof, is_imported_only
-from ci_compiler.plan.selection import ALL, RunSelection
+from ci_compiler.plan.selection import RunSelection
+from ci_compiler.plan.sharding import ALL
 from ci_compiler.plan.suites import Bench
 from ci_compiler.stages import BUILD, PUBLISH, Stage, stages, stages_that_test
 from ci_compiler.units import counted, duration, markdown_table, markdown_text, size

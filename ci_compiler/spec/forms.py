@@ -52,6 +52,15 @@ Label = Annotated[
     form("label", title="a runner label (letters, digits and . _ -)", pattern=WORD),
 ]
 
+CacheUrl = Annotated[
+    str,
+    form(
+        "cache-url",
+        title="a store URL (s3://, https://, ssh-ng:// or file://)",
+        pattern="^(s3|https|ssh-ng|file)://[A-Za-z0-9._~:/?=&%+@-]+$",
+    ),
+]
+
 Word = Annotated[str, form("word", title="a name (letters, digits, . _ and -)", pattern=WORD)]
 
 PackageVersion = Annotated[

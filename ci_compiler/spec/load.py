@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Never
@@ -21,6 +20,7 @@ from yaml.reader import ReaderError
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.record import record
 
 Path_ = tuple[str | int, ...]
 """The path of a value in the document: keys and list indexes from the root."""
@@ -38,7 +38,7 @@ _DIRECTIVE = re.compile(r"(?:^|(?<=[\r\x85\u2028\u2029\ufeff]))%\w*", re.MULTILI
 """A line that is a directive in YAML, such as `%YAML 1.1`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Document:
     """A parsed spec: its plain value, the places of values and of keys, and the original text of numbers.
 
@@ -71,7 +71,7 @@ def read_document(path: Path, *, shown: str) -> Document:
     except OSError as error:
         _refuse(Place(file=shown), Code.SPEC_UNREADABLE, f"cannot be read: {error.strerror}")
     if data is None:
-        _refuse(Place(file=shown), Code.SPEC_TOO_LARGE, f"larger than {LARGEST_FILE:,} bytes, which no spec is")
+        _refuse(Place(file=shown), Code.SPEC_TOO_LARGE, f"is larger than {LARGEST_FILE:,} bytes, the limit for a spec")
     return parse_document(data, shown=shown)
 
 
@@ -86,12 +86,10 @@ def parse_document(data: bytes, *, shown: str) -> Document:
         _refuse(place, Code.SPEC_NOT_UTF8, f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8")
     if directive := _DIRECTIVE.search(text):
         place = Place(file=shown, line=text.count("\n", 0, directive.start()) + 1, column=1)
-        _refuse(place, Code.SPEC_SYNTAX, f"{directive[0]} is a directive; a spec is YAML 1.2 without any")
+        _refuse(place, Code.SPEC_SYNTAX, f"{directive[0]} is a YAML directive, which a spec must not have; remove it")
     root = _compose(text, shown)
     if root is None:
-        _refuse(
-            Place(file=shown), Code.SPEC_EMPTY, "holds nothing; delete it, and `ci-compile init` writes a first one"
-        )
+        _refuse(Place(file=shown), Code.SPEC_EMPTY, "is empty; delete it, and `ci-compile init` writes a first one")
     _Tree(shown).check(root)
     builder = _Builder(shown)
     value = builder.build(root, ())
@@ -118,17 +116,17 @@ for _tag, _plain in {
 def _compose(text: str, shown: str) -> Node | None:
     # libyaml takes quadratic time for nested brackets, and its composer a stack frame for each level.
     if max(accumulate((char in "[{") - (char in "]}") for char in text), default=0) > DEEPEST:
-        _refuse(Place(file=shown), Code.SPEC_SYNTAX, "nested deeper than any spec is")
+        _refuse(Place(file=shown), Code.SPEC_SYNTAX, f"nested deeper than {DEEPEST} levels, the limit for a spec")
     try:
         if _depth(text) > DEEPEST:
-            _refuse(Place(file=shown), Code.SPEC_SYNTAX, "nested deeper than any spec is")
+            _refuse(Place(file=shown), Code.SPEC_SYNTAX, f"nested deeper than {DEEPEST} levels, the limit for a spec")
         node: Node | None = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file=shown, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=shown)
         problem = (error.problem or error.context or "cannot be parsed").strip()
         if "cannot start any token" in problem and "\t" in text.splitlines()[place.line - 1]:
-            problem = "a tab; YAML is indented with spaces"
+            problem = "a tab; indent with spaces"
         _refuse(place, Code.SPEC_SYNTAX, f"not YAML: {problem}")
     except ReaderError as error:
         before = text.encode()[: error.position].decode(errors="replace")
@@ -154,13 +152,13 @@ class _Tree:
 
     def check(self, node: Node) -> int:
         if id(node) in self.open:
-            _refuse(_place(self.shown, node), Code.SPEC_ALIAS, "an alias of something that holds it")
+            _refuse(_place(self.shown, node), Code.SPEC_ALIAS, "an alias for a value that contains the alias")
         if id(node) not in self.sizes:
             self.open.add(id(node))
             self.sizes[id(node)] = 1 + sum(map(self.check, _children(node)))
             self.open.remove(id(node))
             if self.sizes[id(node)] > LARGEST_TREE:
-                message = f"aliases expand to more than {LARGEST_TREE:,} values, which no spec has"
+                message = f"aliases expand to more than {LARGEST_TREE:,} values, the limit for a spec"
                 _refuse(_place(self.shown, node), Code.SPEC_ALIAS, message)
         return self.sizes[id(node)]
 
@@ -181,7 +179,7 @@ class _Builder:
         if isinstance(node, SequenceNode) and node.tag == _CORE + "seq":
             return [self.build(item, (*path, index)) for index, item in enumerate(node.value)]
         if not isinstance(node, ScalarNode):
-            _refuse(_place(self.shown, node), Code.SPEC_TAG, f"the tag {node.tag} means nothing in a spec")
+            _refuse(_place(self.shown, node), Code.SPEC_TAG, f"the tag {node.tag} is not allowed in a spec; remove it")
         return self._scalar(node, path)
 
     def _mapping(self, node: MappingNode, path: Path_) -> dict[str, Any]:
@@ -189,13 +187,15 @@ class _Builder:
         for key_node, value_node in node.value:
             place = _place(self.shown, key_node)
             if not isinstance(key_node, ScalarNode):
-                _refuse(place, Code.SPEC_KEY, "a key is a plain word")
+                _refuse(place, Code.SPEC_KEY, "a key must be a word, not a list or a mapping")
             key = self._text(key_node)
             if key_node.tag == _CORE + "merge":
                 _refuse(place, Code.SPEC_MERGE, "merge keys (<<) are not part of YAML 1.2; write the keys out")
             if key in result:
                 first = self.keys[(*path, key)].line
-                _refuse(place, Code.SPEC_DUPLICATE_KEY, f"{key!r} stands here twice, first on line {first}")
+                _refuse(
+                    place, Code.SPEC_DUPLICATE_KEY, f"the key {key!r} is already on line {first}; remove one of them"
+                )
             self.keys[(*path, key)] = place
             result[key] = self.build(value_node, (*path, key))
         return result
@@ -213,7 +213,9 @@ class _Builder:
                 self.typed[path] = text
                 return _number(text, whole=kind == "int")
             case _:
-                return _refuse(_place(self.shown, node), Code.SPEC_TAG, f"the tag {node.tag} means nothing in a spec")
+                return _refuse(
+                    _place(self.shown, node), Code.SPEC_TAG, f"the tag {node.tag} is not allowed in a spec; remove it"
+                )
 
     def _text(self, node: ScalarNode, *, lines: bool = False) -> str:
         """The scalar's text. Invisible characters are rejected, and so are line breaks unless `lines`.
@@ -224,7 +226,9 @@ class _Builder:
         allowed = "\n" if lines else ""
         if odd := next((char for char in text if not char.isprintable() and char not in allowed), None):
             name = odd.encode("unicode_escape").decode()
-            _refuse(_place(self.shown, node), Code.SPEC_CHARACTER, f"holds the invisible character {name}; take it out")
+            _refuse(
+                _place(self.shown, node), Code.SPEC_CHARACTER, f"contains the invisible character {name}; remove it"
+            )
         return text
 
 

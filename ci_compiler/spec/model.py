@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from ci_compiler import __version__
 from ci_compiler.backends import backends
-from ci_compiler.backends.protocol import Backend
+from ci_compiler.backends.protocol import Backend, CachePush
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import Hardware
@@ -17,6 +17,7 @@ from ci_compiler.spec.axes import Exclusion, GpuAxis, Matrix
 from ci_compiler.spec.declare import declared, entries, form, key
 from ci_compiler.spec.forms import (
     BranchName,
+    CacheUrl,
     IsaNames,
     Label,
     LabelSet,
@@ -184,16 +185,32 @@ class Publish:
 class Cache:
     """A Nix binary cache that closures travel through from machine to machine."""
 
-    url: str = key(
+    url: CacheUrl = key(
         "Where closures are copied to and fetched from.",
-        title="a store URL (s3://, https://, ssh-ng:// or file://)",
-        pattern="^(s3|https|ssh-ng|file)://[A-Za-z0-9._~:/?=&%+@-]+$",
         examples=["s3://my-cache?region=eu-central-1"],
     )
     public_key: str = key(
         "The key that its paths are signed with.",
         title="a Nix public key (NAME:BASE64)",
         pattern="^[A-Za-z0-9._-]+:[A-Za-z0-9+/=]{44}$",
+    )
+    public: bool = key("Whether anyone may fetch from it.", default=False)
+    push: CachePush = key(
+        "What is copied into it: `all` of a build's closure, or only its `own` part, without what the caches in "
+        "`others` serve and without NVIDIA's libraries that `redistributes` does not name.",
+        default=CachePush.ALL,
+    )
+    others: tuple[CacheUrl, ...] = key(
+        "The caches whose paths `push: own` leaves out. Machines and users must be able to fetch from them.",
+        default=("https://cache.nixos.org",),
+    )
+    redistributes: tuple[Annotated[str, form(pattern="^[a-z0-9]+$", title="the name of a product of NVIDIA")], ...] = (
+        key(
+            "Products of NVIDIA that the owner of the cache may redistribute, by the name of their folder on NVIDIA's "
+            "download server.",
+            default=(),
+            examples=[["cuda", "cudnn"]],
+        )
     )
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.record import record
 from ci_compiler.spec.placeholders import OF_A_GPU, OF_AN_ARCHITECTURE, mentioned
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _TABLES = ("arguments", "environment", "inputs", "attributes", "passthru")
 _LISTS = ("cmake-flags", "build-flags")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Override:
     """What a recipe overrides in one kind of build. Texts may contain placeholders.
 

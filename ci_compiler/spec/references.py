@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from ci_compiler.backends.protocol import CachePush
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
@@ -36,6 +37,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
         *_check_listed(spec),
         *_check_pools(spec),
         *_check_publish(spec),
+        *_check_cache(spec),
         *alike_findings(spec),
     ]
 
@@ -57,7 +59,10 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
         for package in spec.packages.values():
             written = package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE)
             if (written or package.command) and package.on(branch.name) and package.name not in branch.versions:
-                message = f"branch {branch.name} gives no version of {package.name}"
+                message = (
+                    f"branch {branch.name} gives no version of {package.name}; add `{package.name}: VERSION`, or name "
+                    "the branches that build it in the package's `branches`"
+                )
                 yield spec.finding((*path, "versions"), Code.MISSING_VERSION, message)
 
 
@@ -269,6 +274,14 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
         elif needy := next((stage for stage in pool.stages if stage.needs_gpu), None):
             message = f"{pool.name} runs {needy} but names no GPU"
             yield spec.finding((*path, "stages"), Code.MISSING_GPU, message)
+
+
+def _check_cache(spec: Spec) -> Iterator[Finding]:
+    """`push: own` needs a cache of files: Nix itself copies only whole closures."""
+    cache = spec.cache
+    if cache and cache.push is CachePush.OWN and not cache.url.startswith(("file:", "s3:")):
+        message = "`push: own` needs a cache at s3:// or file://; any other gets whole closures (`push: all`)"
+        yield spec.finding(("cache", "push"), Code.WRONG_VALUE, message)
 
 
 def _check_publish(spec: Spec) -> Iterator[Finding]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ci_compiler.checkout import EntryKind
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
-from ci_compiler.git import EntryKind, Git
+from ci_compiler.git import Git
 from ci_compiler.spec.build import bundled_spec, load_spec, parse_spec
 from ci_compiler.spec.load import LARGEST_FILE
 from ci_compiler.spec.model import Spec
@@ -54,6 +55,6 @@ def _spec_at(git: Git, commit: str, path: str, *, shown: str, required: bool) ->
     if entry.kind is not EntryKind.FILE:
         raise wrong(shown, Code.SPEC_UNREADABLE, "is no plain file at that revision; a spec is a YAML file")
     if entry.size > LARGEST_FILE:
-        raise wrong(shown, Code.SPEC_TOO_LARGE, f"larger than {LARGEST_FILE:,} bytes, which no spec is")
+        raise wrong(shown, Code.SPEC_TOO_LARGE, f"is larger than {LARGEST_FILE:,} bytes, the limit for a spec")
     (content,) = git.blobs([entry.name])
     return parse_spec(content, shown=shown)

@@ -1,6 +1,7 @@
-"""What is wrong with a document, by the JSON Schema: jsonschema validates, this module words the messages.
+"""Checks a document against the JSON Schema: jsonschema finds what is wrong, and this module writes the messages.
 
-A message is one line with the place, what is wrong, what is right, and the nearest valid names.
+jsonschema is imported only to explain what `accept` refuses. A message is one line with the place, what is wrong, what
+is right, and the nearest valid names.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
+from ci_compiler.spec.accept import accepts
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.schema import schema
 
 
 def schema_findings(document: Document, rule: Mapping[str, Any] | None = None) -> list[Finding]:
     """What `rule`, by default the schema of a spec, finds wrong with `document`, in the order of the file."""
+    rule = schema() if rule is None else rule
+    if accepts(rule, document.value):
+        return []
     from jsonschema import Draft202012Validator
 
-    errors = Draft202012Validator(schema() if rule is None else rule).iter_errors(document.value)
+    errors = Draft202012Validator(rule).iter_errors(document.value)
     findings = [finding for error in errors for finding in _findings(document, error)]
     return sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message))
 
@@ -37,7 +42,7 @@ def _findings(document: Document, error: Any) -> Iterator[Finding]:
         case "required":
             for key in error.validator_value:
                 if key not in error.instance:
-                    message = f"{_where(path)} lacks the key {key!r}"
+                    message = f"{_where(path)} lacks the required key {key!r}"
                     yield Finding(place=document.place(path), code=Code.MISSING_KEY, message=message)
         case "anyOf" if near := [one for one in error.context if len(one.absolute_path) > len(path)]:
             yield from _findings(document, near[0])
@@ -59,11 +64,11 @@ def _message(document: Document, path: Path_, error: Any) -> str:
     match error.validator:
         case "enum":
             choices = [str(choice) for choice in error.validator_value]
-            return f"{_where(path)}: {shown} is none of {', '.join(choices)}{_near(error.instance, choices)}"
+            return f"{_where(path)}: {shown} is not one of {', '.join(choices)}{_near(error.instance, choices)}"
         case "type" if typed is not None and "string" in error.validator_value:
             return f'{_where(path)}: {typed} without quotes is a number; write "{typed}"{_right(expected)}'
         case "uniqueItems":
-            return f"{_where(path)}: an entry stands here twice"
+            return f"{_where(path)}: an entry is repeated; remove one of them"
         case "type" if not expected:
             kinds = {
                 "object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number",
@@ -74,7 +79,7 @@ def _message(document: Document, path: Path_, error: Any) -> str:
         case "minProperties" | "minItems":
             return f"{_where(path)}: empty; it needs at least one entry"
         case _:
-            return f"{_where(path)}: {shown} is not {expected or 'what belongs here'}"
+            return f"{_where(path)}: {shown} is not {expected or 'a valid value'}"
 
 
 def _right(expected: str | None) -> str:

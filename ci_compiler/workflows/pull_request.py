@@ -1,6 +1,7 @@
 """`pull-request.yml`: the checks of every pull request, with one verdict to require.
 
 Hosted machines check that the files are as compiled and that the recipes are sound, and show what the change means.
+The recipes that the change affects are also evaluated with the true nixpkgs, in limits of time and memory.
 After these checks, the cells that the change affects are built from a matrix made at run time, for branches of the
 repository itself and never for forks. There are no path filters, because a check that a filter skips cannot be
 required. A pull request into a branch that the spec does not have starts nothing.
@@ -35,7 +36,7 @@ def workflow(spec: Spec) -> Workflow:
     """`pull-request.yml`."""
     compare = RunStep(name="Compile and compare", run='ci-compile --check --diff --branch "$BRANCH"')
     nix = action_step("Set up Nix", "cachix/install-nix-action")
-    audit = RunStep(name="Audit", run='ci-compile audit . --branch "$BRANCH"')
+    audit = RunStep(name="Audit", run='ci-compile audit . --branch "$BRANCH" --nixpkgs real --since "$BASE"')
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
     )

@@ -13,12 +13,12 @@ that need it (https://github.com/actions/runner/issues/491 and 2205).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.plan.suites import Bench, benches, legs, longest_minutes
+from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
@@ -64,7 +64,7 @@ PUBLISHED = "published.json"
 """The file that publishing writes about its result, for the same table. It is in a folder with the variant's name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Subject:
     """What the jobs of a called workflow are for: a package of the cell, or the variant that the caller names (None).
 

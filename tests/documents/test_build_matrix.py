@@ -99,7 +99,8 @@ def test_every_number_is_counted(document: dict[str, Any]) -> None:
 def test_the_bundled_stack_s(bundled: Plan) -> None:
     said = text(bundled)
     assert "**459 variants** of `pytorch`, `torchvision`, `torchaudio`: 153 cells" in said
-    assert "| `cuda-13_0` | 13.0 | 580 or newer |" in said
+    assert "| `main` | 12.8 | 9.x | 525 or newer |" in said
+    assert "| `cuda-13_0` | 13.0 | 9.13.0 | 580 or newer |" in said
     assert "CUDA 12.8: 132 variants in 44 cells" in section(said, "main")
     assert "204 of 402 variants are tested, 63 of them on another GPU that runs their code" in said
     assert "| `sm89` |  | `l4` | `l4` | `l4` | `l4` | – | – |" in section(said, "gpu-test")

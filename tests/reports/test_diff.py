@@ -103,7 +103,8 @@ def both(tail: str) -> str:
         (put("12.9", "branches", "main", "cuda"), ["`sm90` on `main`: 4 added", "`sm90` on `main`: 4 removed"]),
         (put("sm89", "runners", "h100", "gpu"),
          ["gpu-test `h100` → not run, 4 variants rerouted: `sm90` on `main`",
-          "new warning: `unused-pool no job goes to h100`",
+          ("new warning: `` unused-pool no job goes to h100; remove it, or compare its `cpu`, `gpu` and `stages` with "
+           "the variants (`ci-compile explain NAME` shows the pools of a variant) ``"),
           ("no longer: `` no-cache what builder builds, h100 tests or publishes: without a `cache` to bring it there, "
           "this fails where they share no store ``")]),
     ],

@@ -115,7 +115,7 @@ CACHE = {"cache": {"url": "file:///cache", "public-key": f"my-cache:{'A' * 43}="
             CheckVerdict.FAILED,
             "file:///cache does not answer: error: no access",
         ),
-        (None, CheckVerdict.SKIPPED, "file:///cache was not asked: no nix is on PATH"),
+        (None, CheckVerdict.SKIPPED, "file:///cache was not checked: nix is not on PATH"),
     ],
 )
 def test_publishing_asks_the_cache(shown: Answer | None, verdict: CheckVerdict, message: str) -> None:
@@ -127,7 +127,7 @@ def test_a_secret_behind_reviewers_is_not_required_before_the_approval() -> None
     assert failures(work("publish", publish={"reviewers": False}), evidence(secret=""))["token"].endswith("is not set")
     found = judged(work("publish", publish={"reviewers": True}), evidence(secret=""))["token"]
     assert found.verdict is CheckVerdict.SKIPPED
-    assert found.message.endswith("only an approval of publish releases it")
+    assert found.message.endswith("a job gets it after a reviewer of publish has approved")
 
 
 @pytest.mark.parametrize("stage", [stage.name for stage in stages()])
@@ -157,22 +157,26 @@ BUILD_ILLNESSES: list[tuple[str, dict[str, Any], str]] = [
     ("store-space", {"folders": space("store", free=20 * GB - 1)}, "19.9 GB free for the Nix store"),
     ("build-space", {"folders": space("build", free=19 * GB)}, "19 GB free for the build folder (/build on /dev/sdb)"),
     ("build-folder", {"folders": space("build", free=99 * GB, kind="tmpfs")}, "/build, which is in memory (tmpfs)"),
-    ("build-folder", {"folders": FOLDERS[:1]}, "cannot be asked for its file system"),
-    ("memory", {"memory": 30 * GB}, "30 GB of memory, but a build takes 32"),
-    ("memory", {"nix": replace(NIX, max_jobs=16)}, "but 32 GB for each of 16 builds at once (max-jobs)"),
-    ("memory", {"nix": replace(NIX, max_jobs=0)}, "max-jobs is 0, with which Nix builds nothing here"),
+    ("build-folder", {"folders": FOLDERS[:1]}, "the file system of the build folder cannot be determined"),
+    ("memory", {"memory": 30 * GB}, "30 GB of memory, but a build needs 32 GB"),
+    ("memory", {"nix": replace(NIX, max_jobs=16)}, "but 16 builds at a time (max-jobs) need 32 GB each"),
+    ("memory", {"nix": replace(NIX, max_jobs=0)}, "max-jobs is 0, so Nix builds nothing here"),
     ("sandbox", {"nix": replace(NIX, sandboxed=None, problem="error: no daemon")}, "fails: error: no daemon"),
-    ("sandbox", {"nix": replace(NIX, sandboxed=None)}, "no trivial build was made"),
-    ("sandbox", {"nix": UNSANDBOXED}, "sandbox = true, but a trivial build was made without one"),
+    ("sandbox", {"nix": replace(NIX, sandboxed=None)}, "no test build ran"),
+    ("sandbox", {"nix": UNSANDBOXED}, "sandbox = true, but a test build ran without one"),
     ("sandbox", {"nix": replace(UNSANDBOXED, sandbox="relaxed")}, "sandbox = relaxed, but"),
     ("big-parallel", {"nix": replace(NIX, features=("kvm",))}, "lacks big-parallel (it has kvm)"),
-    ("clock", {"clock": ClockReading(now=upstream().written - 1)}, "before this toolkit was written"),
-    ("clock", {"clock": ClockReading(now=NOW, newest=NOW + 400, newest_file="/var/log")}, "and /var/log is of"),
-    ("clock", {"clock": ClockReading(now=NOW, synchronised=False)}, "synchronised with nothing"),
-    ("runner", {"runner": "2.328.9"}, "runner 2.328.9 is past its support; 2.329.0 is the lowest"),
+    ("clock", {"clock": ClockReading(now=upstream().written - 1)}, "before this release of ci-compiler"),
+    (
+        "clock",
+        {"clock": ClockReading(now=NOW, newest=NOW + 400, newest_file="/var/log")},
+        "but /var/log was changed at",
+    ),
+    ("clock", {"clock": ClockReading(now=NOW, synchronised=False)}, "no time server synchronises it"),
+    ("runner", {"runner": "2.328.9"}, "runner 2.328.9 is no longer supported; GitHub accepts 2.329.0 or newer"),
     ("token", {"secret": token(exp=NOW - 1)}, "FLOX_FLOXHUB_TOKEN expired on"),
-    ("token", {"secret": token(exp=NOW + 8 * 3600)}, "and up to 600 minutes of work are ahead"),
-    ("system", {"system": "aarch64-linux"}, "is of x86_64-linux, and this machine is aarch64-linux"),
+    ("token", {"secret": token(exp=NOW + 8 * 3600)}, "but the work ahead takes up to 600 minutes"),
+    ("system", {"system": "aarch64-linux"}, "is built for x86_64-linux, and this machine is aarch64-linux"),
 ]
 
 
@@ -192,9 +196,9 @@ def test_a_fault_of_a_builder_is_found_with_its_remedy(check: str, changes: dict
 BLACKWELL = "pytorch-python313-cuda12_9-sm120-avx512bf16"
 TEST_ILLNESSES: list[tuple[str, str, Evidence, str]] = [
     ("instructions", GPU, evidence(flags=known("ice-lake").flags), "lacks avx512_bf16, which avx512bf16 needs"),
-    ("gpu", GPU, evidence(gpus=()), "no GPU answers: nvidia-smi is not there"),
+    ("gpu", GPU, evidence(gpus=()), "no GPU was found: nvidia-smi is missing"),
     ("gpu", GPU, evidence(problems=("nvidia-smi: GPU 1 is lost",)), "nvidia-smi: GPU 1 is lost"),
-    ("cubin", GPU, evidence(gpus=known("mig").gpus), "no GPU runs code built for sm90; there is NVIDIA A100"),
+    ("cubin", GPU, evidence(gpus=known("mig").gpus), "no GPU here runs code built for sm90; found: NVIDIA A100"),
     (
         "driver",
         GPU,
@@ -221,14 +225,14 @@ TEST_ILLNESSES: list[tuple[str, str, Evidence, str]] = [
         evidence(gpus=with_driver("two-gpus", "560.1")[1:]),
         "has driver 560.1, and CUDA 12.9 needs 570",
     ),
-    ("cuda", GPU, evidence(cuda=()), "there is no libcuda.so.1, neither in /run/opengl-driver/lib nor"),
+    ("cuda", GPU, evidence(cuda=()), "libcuda.so.1 is neither in /run/opengl-driver/lib nor"),
     (
         "cuda",
         GPU,
         evidence(cuda=(replace(H200, devices=(), problem="cuInit fails with CUDA_ERROR_UNKNOWN"),)),
         f"{LINK}: cuInit fails with CUDA_ERROR_UNKNOWN",
     ),
-    ("cuda", GPU, evidence(cuda=(replace(H200, devices=()),)), f"{LINK}: it shows no GPU"),
+    ("cuda", GPU, evidence(cuda=(replace(H200, devices=()),)), f"{LINK}: it reports no GPU"),
     ("store-space", GPU, evidence(folders=space("store", free=1)), "1 B free for the Nix store"),
 ]
 
@@ -272,7 +276,7 @@ def test_graviton3_is_not_armv9() -> None:
 def test_a_virtual_machine_is_warned_that_flags_may_be_hidden() -> None:
     machine = replace(known("cascade-lake-guest"), nix=NIX)
     fix = judged(work("cpu-test", CPU.replace("bf16", "vnni")), evidence(machine))["instructions"].fix
-    assert fix.endswith("or let the hypervisor show them")
+    assert fix.endswith("or let the hypervisor expose these flags")
 
 
 # What each backend needs.
@@ -309,7 +313,7 @@ def test_nixpkgs_programs_find_the_driver_by_its_link_and_flox_by_the_cache_as_w
     broken = replace(H200, devices=(), problem="cuInit fails")
     assert failures(work("gpu-test", GPU), evidence(cuda=(broken, cached))) == {}
     found = failures(work("gpu-test", backend="nix"), evidence(cuda=(cached,)))
-    assert found == {"cuda": "/lib/libcuda.so.1 works, but programs of nixpkgs look in /run/opengl-driver/lib alone"}
+    assert found == {"cuda": "/lib/libcuda.so.1 works, but programs of nixpkgs look only in /run/opengl-driver/lib"}
 
 
 def test_a_builder_configured_without_a_sandbox_is_healthy() -> None:
@@ -332,12 +336,12 @@ SECRET = "c2VjcmV0"  # noqa: S105  (it says `secret`)
     ("given", "message"),
     [
         ("", "FLOX_FLOXHUB_TOKEN is not set"),
-        (SECRET, "holds no token of FloxHub"),
-        (f"{SECRET}.{SECRET}.{SECRET}", "holds no token of FloxHub"),
-        (token(sub=SECRET), "is a token without an end"),
-        (token(exp=SECRET), "is a token without an end"),
-        (token(exp=10**400), "is a token without an end"),
-        (token(exp=NOW + 7000, sub=SECRET), "and up to 120 minutes of work are ahead"),
+        (SECRET, "is not a FloxHub token"),
+        (f"{SECRET}.{SECRET}.{SECRET}", "is not a FloxHub token"),
+        (token(sub=SECRET), "is a token that never expires"),
+        (token(exp=SECRET), "is a token that never expires"),
+        (token(exp=10**400), "is a token that never expires"),
+        (token(exp=NOW + 7000, sub=SECRET), "but the work ahead takes up to 120 minutes"),
         (token(exp=NOW + 10**6, nbf=NOW + 10**5), "is not valid before"),
     ],
 )
@@ -365,9 +369,9 @@ def test_a_build_needs_no_token() -> None:
     ("flox", "answer", "failing"),
     [
         ("1.14.0", Answer(status=0, out="Logged in"), ""),
-        ("1.13.9", Answer(status=0), "flox 1.13.9 does not know such a token, which needs 1.14.0"),
-        ("1.14.0", Answer(status=1, err="not logged in"), "cannot be proved (flox: not logged in)"),
-        ("", None, "cannot be proved (flox is not there to ask FloxHub)"),
+        ("1.13.9", Answer(status=0), "flox 1.13.9 does not support this kind of token"),
+        ("1.14.0", Answer(status=1, err="not logged in"), "cannot be checked (flox: not logged in)"),
+        ("", None, "cannot be checked (flox is not installed)"),
     ],
 )
 def test_a_token_that_only_floxhub_can_read_is_proved_by_flox(flox: str, answer: Answer | None, failing: str) -> None:
@@ -417,7 +421,7 @@ def test_any_text_may_be_given_as_a_token(text: str) -> None:
         ("build", "pytorch-python313-cuda12_8-sm9-avx512", "unknown GPU 'sm9'; did you mean sm90"),
         ("build", "pytorch-python313-cpu-armv8.2", "write pytorch-python313-cpu-armv8_2"),
         ("build", "pytorch-python313-cuda13_0-sm61-avx2", "is not built: left out on cuda-13_0"),
-        ("gpu-test", CPU, "is built for no GPU and has no gpu-test"),
+        ("gpu-test", CPU, "is built for the CPU alone and has no gpu-test"),
     ],
 )
 def test_an_unknown_name_is_reported_with_the_right_ones(stage: str, name: str, message: str) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from ci_compiler.cli.console import append_to, note
-from ci_compiler.cli.where import SPEC, filter_of, plan_of, root_of
+from ci_compiler.cli.changes import changed_since
+from ci_compiler.cli.console import append_to
+from ci_compiler.cli.where import filter_of, plan_of, root_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, StageError, wrong
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import GitHubEvent, of_pull_request, of_shard
-from ci_compiler.recipes.affected import affected
 from ci_compiler.reports.summary import left_to_dispatch
 from ci_compiler.workflows.pull_request import legs
 
@@ -28,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     root = root_of(arguments)
     decided, git, event = plan_of(arguments), Git(root), _event()
-    changed = partial(_changed, git, decided)
+    changed = partial(changed_since, git, decided)
     if arguments.pull_request:
         choice = of_pull_request(decided, event, changed)
     else:
@@ -60,18 +59,6 @@ def _event() -> GitHubEvent:
         message = f"GITHUB_EVENT_PATH names no event ({error}); `choose` runs in a GitHub Actions job"
         raise wrong("event", Code.NO_EVENT, message) from None
     return GitHubEvent(name=name, payload=payload)
-
-
-def _changed(git: Git, decided: Plan, base: str, branch: str) -> Sequence[str]:
-    """The variants that changed since `base`; all of the branch if `base` is gone (a forced push)."""
-    head = git.resolve("HEAD")
-    try:
-        start = git.merge_base(git.resolve(base), head)
-    except InputError:
-        note(f"the commit {base} is not in the history; everything counts as changed")
-        return [name for shard in decided.shards if shard.branch == branch for name in shard.variants]
-    found = affected(git, base=start, head=head, spec_path=SPEC.as_posix(), spec=decided.spec, branch=branch)
-    return [one.name for one in found]
 
 
 def _published(decided: Plan, root: Path, branch: str, name: str) -> bool:

@@ -10,7 +10,8 @@ from ci_compiler.cli.where import filter_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import UnknownHardwareError, products
-from ci_compiler.hardware.machine import Machine, driver_number
+from ci_compiler.hardware.drivers import driver_number
+from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.rules import judge
 from ci_compiler.reports.offers import Wishes
@@ -80,7 +81,9 @@ def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]
     yield "gpu", gpus or "none"
     yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}"
     if choice.best:
-        yield "branch", f"{choice.best.branch}, {choice.best.package} {choice.best.version}"
+        libraries = [f"CUDA {choice.best.cuda}"] if choice.best.cuda else []
+        libraries += [f"cuDNN {choice.cudnn}"] if choice.cudnn else []
+        yield "branch", ", ".join([choice.best.branch, f"{choice.best.package} {choice.best.version}", *libraries])
     rows = (
         ("but", choice.problems),
         ("why", choice.why),

@@ -50,7 +50,7 @@ export function shownAnswer(choice) {
     make("div", {}, eyebrow(choice), make("h2", { class: "name" }, named(best.name))),
     ...problems,
     command(choice.install),
-    factsOf(best),
+    factsOf(best, choice.cudnn),
     betterOf(choice, "Better"),
     make(
       "ul",
@@ -74,11 +74,12 @@ function eyebrow({ best, impossible, doubts }) {
   return make("p", { class: "eyebrow" }, make("span", { text: title }), tag);
 }
 
-function factsOf(offer) {
+function factsOf(offer, cudnn) {
   const rows = [
     ["Branch", offer.branch],
     [data.packages[offer.package].title, offer.version],
     ...(offer.gpu === "cpu" ? [] : [["CUDA", offer.cuda]]),
+    ...(cudnn ? [["cuDNN", cudnn]] : []),
     ...(offer.driver ? [["Driver", `≥ ${offer.driver}`]] : []),
     ["Python", offer.python],
   ];

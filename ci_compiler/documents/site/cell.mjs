@@ -1,6 +1,6 @@
 // The dialog for a cell of the matrix: versions, recipes, pools and how to build it, or why it is left out.
 import { byId, command, copying, data, link, make, named, repository, sentence } from "./elements.mjs";
-import { installOf, offerOf, withoutOf } from "./finder.mjs";
+import { cudnnOf, installOf, offerOf, withoutOf } from "./finder.mjs";
 
 function openDialog(title, ...content) {
   const dialog = byId("opened");
@@ -49,6 +49,8 @@ export function openCell(cell) {
     ["CPU", `${data.isas[cell.isa].title}: ${data.isas[cell.isa].cpus}`],
     ["Driver", cell.driver ? `${cell.driver} or newer` : "none needed"],
   ];
+  const cudnn = offers.map((offer) => cudnnOf(data, offer)).find(Boolean);
+  if (cudnn) facts.push(["cuDNN", cudnn]);
   const without = new Set(offers.flatMap((offer) => withoutOf(data, offer)));
   if (without.size) facts.push(["Without", [...without].join("; ")]);
   const file = `${cell.shard}.yml`;

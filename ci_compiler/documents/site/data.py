@@ -15,8 +15,9 @@ from ci_compiler.plan.document import axes_row, left_out_row, route_row
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
+from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.recipes.subject import switched_off
+from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import needed_driver, python_order
@@ -93,7 +94,7 @@ def _cells(plan: Plan) -> dict[str, Any]:
     """The cells, and the rows that they share: their routes and their commands."""
     shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
     shared = shared_suffixes(plan.judged.cells)
-    routes, installs, without = Rows(), Rows(), Rows()
+    routes, installs, without, cudnn = Rows(), Rows(), Rows(), Rows()
     cells = [
         {
             **axes_row(cell),
@@ -101,18 +102,25 @@ def _cells(plan: Plan) -> dict[str, Any]:
             "driver": needed_driver(plan.spec, cell, None),
             "install": installs.index(_installs(plan.spec, cell, shared)),
             **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
+            **({"cudnn": cudnn.index(has)} if any((has := _cudnn(plan.spec, cell)).values()) else {}),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
             "tested": [stage.name for stage in stages_that_test() if stage in route.pools],
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
-    return {"cells": cells, "routes": routes.rows, "installs": installs.rows, "without": without.rows}
+    rows = {"routes": routes, "installs": installs, "without": without, "cudnn": cudnn}
+    return {"cells": cells, **{name: table.rows for name, table in rows.items()}}
 
 
 def _lacks(spec: Spec, cell: Cell) -> dict[str, tuple[str, ...]]:
     """What is switched off in each package of `cell`."""
     return {one.package: switched_off(spec, cell, one.package) for one in cell.variants}
+
+
+def _cudnn(spec: Spec, cell: Cell) -> dict[str, str]:
+    """The version of cuDNN in each package of `cell`."""
+    return {one.package: cudnn_of(spec, cell, one.package) for one in cell.variants}
 
 
 def _installs(spec: Spec, cell: Cell, shared: set[str]) -> dict[str, str]:

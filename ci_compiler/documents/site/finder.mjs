@@ -62,6 +62,9 @@ export function offerOf(data, at, package_) {
 /** What is switched off in a variant, with the consequences. */
 export const withoutOf = (data, offer) => data.without[data.cells[offer.at].without]?.[offer.package] ?? [];
 
+/** The version of cuDNN in a variant; "" if it has none, or the version is not known. */
+export const cudnnOf = (data, offer) => data.cudnn[data.cells[offer.at].cudnn]?.[offer.package] ?? "";
+
 /** The commands that install a variant and its dependencies. */
 export function installOf(data, offer) {
   const { install, suffix } = data.cells[offer.at];
@@ -107,6 +110,7 @@ export function select(data, machine, wishes) {
     why: said(step.why, best),
     doubts: said(step.doubts, best),
     without: best === null ? [] : withoutOf(data, best),
+    cudnn: best === null ? "" : cudnnOf(data, best),
     runners_up: alike
       .filter(([at]) => runs.has(at) && asked(data.cells[at]))
       .map(([at, row]) => ({ ...offer(at), note: said(row, offer(at))[0] })),

@@ -50,24 +50,24 @@ def build_space(work: Assignment, evidence: Evidence) -> Judgement:
 
 def _space(work: Assignment, folder: StorageFolder | None, what: str) -> Judgement:
     if folder is None:
-        return failed(f"the file system of {what} cannot be asked for its space", "look why `df` fails on it")
+        return failed(f"the free space for {what} cannot be determined", "find out why `df` fails there")
     whose = work.subject.name if work.subject else "the largest build"
     found = f"{size(folder.free)} free for {what} ({folder.path} on {folder.device})"
     if folder.free >= work.disk * GB:
-        return ok(f"{found}, {whose} takes {work.disk}")
+        return ok(f"{found}, {whose} needs {work.disk} GB")
     fix = "collect garbage while nothing builds (nix-collect-garbage -d), or give the file system more room"
-    return failed(f"{found}, but {whose} takes {work.disk}", fix)
+    return failed(f"{found}, but {whose} needs {work.disk} GB", fix)
 
 
 def build_folder(_: Assignment, evidence: Evidence) -> Judgement:
     """Build folders are not on a file system in memory, because the compilers need the memory."""
     folder = evidence.machine.folder("build")
     if folder is None:
-        return failed("the build folder cannot be asked for its file system", "look why `df` fails on it")
+        return failed("the file system of the build folder cannot be determined", "find out why `df` fails there")
     if folder.kind in _IN_MEMORY:
-        fix = "set build-dir in nix.conf (or TMPDIR of the process that builds, before Nix 2.22) to a folder on a disk"
-        return failed(f"builds are made in {folder.path}, which is in memory ({folder.kind})", fix)
-    return ok(f"builds are made in {folder.path}, on {folder.kind or 'a file system of unknown kind'}")
+        fix = "set build-dir in nix.conf (before Nix 2.22: TMPDIR of the process that builds) to a folder on a disk"
+        return failed(f"builds run in {folder.path}, which is in memory ({folder.kind})", fix)
+    return ok(f"builds run in {folder.path}, on {folder.kind or 'a file system of unknown kind'}")
 
 
 def memory(work: Assignment, evidence: Evidence) -> Judgement:
@@ -75,10 +75,12 @@ def memory(work: Assignment, evidence: Evidence) -> Judgement:
     nix = evidence.machine.nix if work.spec.backend.nix is not NixUse.NONE else None
     jobs = nix.max_jobs if nix else int(upstream().nix["max-jobs"])
     if not jobs:
-        return failed("max-jobs is 0, with which Nix builds nothing here", "set max-jobs = 1 in nix.conf")
+        return failed("max-jobs is 0, so Nix builds nothing here", "set max-jobs = 1 in nix.conf")
     needed = work.memory * jobs
     found = f"{size(evidence.machine.memory)} of memory"
-    each = f"{work.memory} GB for each of {jobs} builds at once (max-jobs)" if jobs > 1 else f"a build takes {needed}"
+    each = (
+        f"{jobs} builds at a time (max-jobs) need {work.memory} GB each" if jobs > 1 else f"a build needs {needed} GB"
+    )
     if evidence.machine.memory >= needed * GB * NOMINAL:
         return ok(f"{found}, {each}")
     if jobs > 1 and evidence.machine.memory >= work.memory * GB * NOMINAL:
@@ -88,33 +90,33 @@ def memory(work: Assignment, evidence: Evidence) -> Judgement:
 
 @_of_nix
 def sandbox(work: Assignment, evidence: Evidence) -> Judgement:
-    """A trivial build succeeds, in the configured sandbox; Nix can fall back to building without one silently."""
+    """A test build succeeds in the configured sandbox; Nix can silently fall back to building without one."""
     nix = evidence.machine.nix
     if nix is None or not nix.version:
         if work.spec.backend.nix is NixUse.OWN:
-            return skipped(f"no nix is on PATH, and {work.spec.backend.title}' own is not tried")
+            return skipped(f"nix is not on PATH, and the Nix of {work.spec.backend.title} is not checked")
         return failed("nothing can be built without Nix", _INSTALL)
     if nix.sandboxed is None:
         return _unbuilt(nix)
     if nix.sandboxed:
-        return ok(f"a trivial build was made in a sandbox (sandbox = {nix.sandbox})")
+        return ok(f"a test build ran in a sandbox (sandbox = {nix.sandbox})")
     if nix.sandbox == "false":
-        return ok("a trivial build was made, without a sandbox, as nix.conf says (sandbox = false)")
+        return ok("a test build ran without a sandbox, as nix.conf says (sandbox = false)")
     fix = (
-        "let the container make namespaces and mounts, or say in nix.conf what is meant: sandbox = false, "
-        "or sandbox-fallback = false to have builds fail"
+        "allow the container to create namespaces and mounts, or set `sandbox = false` in nix.conf to build without a "
+        "sandbox, or `sandbox-fallback = false` to let builds fail"
     )
-    return failed(f"sandbox = {nix.sandbox}, but a trivial build was made without one", fix)
+    return failed(f"sandbox = {nix.sandbox}, but a test build ran without one", fix)
 
 
 def _unbuilt(nix: NixInstallation) -> Judgement:
     if not nix.problem:
-        return failed("no trivial build was made, for want of nix-build", _INSTALL)
+        return failed("no test build ran: nix-build is missing", _INSTALL)
     if "'/bin/sh'" in nix.problem:
         fix = "give the sandbox a shell: sandbox-paths = /bin/sh=PATH-OF-A-STATIC-SHELL in nix.conf"
     else:
-        fix = "make `nix-build` work for this user: a daemon that runs, or a /nix that the user owns"
-    return failed(f"a trivial build fails: {nix.problem}", fix)
+        fix = "make `nix-build` work for this user: start the Nix daemon, or let the user own /nix"
+    return failed(f"a test build fails: {nix.problem}", fix)
 
 
 @_of_nix
@@ -123,11 +125,11 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     nix = evidence.machine.nix
     if nix is None:
         if work.spec.backend.nix is NixUse.OWN:
-            return skipped("no nix is on PATH, and its settings cannot be asked for")
-        return failed("there is no Nix to ask for its system features", _INSTALL)
+            return skipped("nix is not on PATH, so its settings are unknown")
+        return failed("Nix is not installed, so it has no system features", _INSTALL)
     if "big-parallel" in nix.features:
         return ok(f"system-features has {' '.join(nix.features)}")
-    fix = "add `extra-system-features = big-parallel` to nix.conf, or take its `system-features` line out"
+    fix = "add `extra-system-features = big-parallel` to nix.conf, or remove its `system-features` line"
     return failed(f"system-features lacks big-parallel (it has {' '.join(nix.features) or 'none'})", fix)
 
 

@@ -36,7 +36,7 @@ def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "") -> Assign
     if cell is None:
         raise refusal(explain(plan(spec), name))
     if stage and stage.needs_gpu and cell.gpu == CPU:
-        raise wrong("NAME", Code.STAGE_MISSING, f"{name} is built for no GPU and has no {stage}")
+        raise wrong("NAME", Code.STAGE_MISSING, f"{name} is built for the CPU alone and has no {stage}")
     return Assignment(spec=spec, cells=(cell,), stage=stage, subject=subject)
 
 

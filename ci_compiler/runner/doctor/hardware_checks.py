@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from ci_compiler.hardware import CPU, Toolkit
-from ci_compiler.hardware.machine import GpuDevice, driver_number, lowest_driver, missing_flags, too_new_driver
+from ci_compiler.hardware.drivers import driver_number, lowest_driver, too_new_driver
+from ci_compiler.hardware.machine import GpuDevice, missing_flags
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.runner.doctor.evidence import Assignment, CudaAttempt, Evidence, table
 
 DRIVER_LINK = "/run/opengl-driver/lib"
 """Where programs of nixpkgs look for the driver (nixpkgs, addDriverRunpath)."""
 
-_INSTALL = "install (or load) NVIDIA's driver, then look at what nvidia-smi says"
+_INSTALL = "install or load NVIDIA's driver, and check it with `nvidia-smi`"
 _NO_VARIANT = "no variant is named"
 
 
@@ -21,8 +22,8 @@ def system(work: Assignment, evidence: Evidence) -> Judgement:
     wanted = work.cell.system
     if evidence.machine.system == wanted:
         return ok(wanted)
-    message = f"{work.subject.name} is of {wanted}, and this machine is {evidence.machine.system}"
-    return failed(message, f"run it on a machine of {wanted}; emulation is slow, and proves nothing of the CPU")
+    message = f"{work.subject.name} is built for {wanted}, and this machine is {evidence.machine.system}"
+    return failed(message, f"use a machine with {wanted}; emulation is slow and proves nothing about the CPU")
 
 
 def instructions(work: Assignment, evidence: Evidence) -> Judgement:
@@ -31,11 +32,11 @@ def instructions(work: Assignment, evidence: Evidence) -> Judgement:
         return skipped(_NO_VARIANT)
     hardware, isa = work.spec.hardware, work.cell.isa
     if evidence.machine.system != work.cell.system:
-        return skipped("the machine is of another system")
+        return skipped("the machine has another system")
     missing = missing_flags(hardware, isa, evidence.machine.flags)
     if not missing:
         return ok(f"{evidence.machine.cpu or 'the CPU'} runs {isa}")
-    hidden = ", or let the hypervisor show them" if evidence.machine.virtual else ""
+    hidden = ", or let the hypervisor expose these flags" if evidence.machine.virtual else ""
     message = f"{evidence.machine.cpu or 'the CPU'} lacks {', '.join(missing)}, which {isa} needs"
     return failed(message, f"test it on {hardware.isa(isa).cpus}{hidden}")
 
@@ -46,7 +47,7 @@ def gpu(_: Assignment, evidence: Evidence) -> Judgement:
     if problems:
         return failed("; ".join(problems), _INSTALL)
     if not devices:
-        return failed("no GPU answers: nvidia-smi is not there", _INSTALL)
+        return failed("no GPU was found: nvidia-smi is missing", _INSTALL)
     return ok(", ".join(f"GPU {one.index}: {_title(one)}" for one in devices))
 
 
@@ -55,13 +56,13 @@ def cubin(work: Assignment, evidence: Evidence) -> Judgement:
     if work.subject is None:
         return skipped(_NO_VARIANT)
     if work.cell.gpu == CPU:
-        return skipped(f"{work.subject.name} is built for no GPU")
+        return skipped(f"{work.subject.name} is built for the CPU alone")
     able, unable = _able(work, evidence)
     wanted = work.cell.gpu
     if not able:
         has = ", ".join(map(_title, unable)) or "none"
         row = work.spec.hardware.gpu(wanted)
-        return failed(f"no GPU runs code built for {wanted}; there is {has}", f"test it on {row.summary}")
+        return failed(f"no GPU here runs code built for {wanted}; found: {has}", f"test it on {row.summary}")
     others = f"; {', '.join(map(_title, unable))} does not" if unable else ""
     return ok(f"{', '.join(map(_title, able))} runs code built for {wanted}{others}")
 
@@ -95,16 +96,20 @@ def cuda(work: Assignment, evidence: Evidence) -> Judgement:
     found = next((one for one in tried if one.devices and _counts(work, one)), None)
     if found is not None:
         names = ", ".join(f"{one.name} ({one.capability})" for one in found.devices)
-        return ok(f"{names} by {found.library}")
-    link = f"link libcuda and libnvidia-* (nothing else of /usr/lib) into {DRIVER_LINK}"
+        return ok(f"{names} through {found.library}")
+    link = f"link libcuda and libnvidia-* (and nothing else from /usr/lib) into {DRIVER_LINK}"
     if not tried:
-        message = f"there is no libcuda.so.1, neither in {DRIVER_LINK} nor in the loader's cache"
-        return failed(message, f"{link}, or run the container with the driver (CDI) and a refreshed cache (ldconfig)")
+        message = f"libcuda.so.1 is neither in {DRIVER_LINK} nor in the loader's cache"
+        return failed(
+            message, f"{link}, or give the container the driver (CDI) and refresh the loader's cache (`ldconfig`)"
+        )
     usable = next((one for one in tried if one.devices), None)
     if usable is not None:
-        return failed(f"{usable.library} works, but programs of nixpkgs look in {DRIVER_LINK} alone", link)
-    problems = "; ".join(f"{one.library}: {one.problem or 'it shows no GPU'}" for one in tried)
-    return failed(problems, "look at the kernel's log for NVRM and Xid, and give this user (or container) /dev/nvidia*")
+        return failed(f"{usable.library} works, but programs of nixpkgs look only in {DRIVER_LINK}", link)
+    problems = "; ".join(f"{one.library}: {one.problem or 'it reports no GPU'}" for one in tried)
+    return failed(
+        problems, "look for NVRM and Xid in the kernel log, and give this user (or container) access to /dev/nvidia*"
+    )
 
 
 def _counts(work: Assignment, one: CudaAttempt) -> bool:

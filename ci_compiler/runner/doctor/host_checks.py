@@ -10,31 +10,35 @@ from ci_compiler.runner.upstream import upstream
 from ci_compiler.stages import BUILD, PUBLISH
 from ci_compiler.units import release
 
-_SET_CLOCK = "set the clock: `timedatectl set-ntp true`, or chrony, on the machine (a container has the machine's)"
+_SET_CLOCK = (
+    "synchronise the host's clock (`timedatectl set-ntp true`, or chrony); a container uses the clock of its host"
+)
 
 
 def clock(_: Assignment, evidence: Evidence) -> Judgement:
     """The clock is correct. With a wrong clock, TLS and tokens fail and caches keep stale entries."""
     seen = evidence.clock
     if seen.now < upstream().written:
-        return failed(f"it says {day_of(seen.now)}, which is before this toolkit was written", _SET_CLOCK)
+        return failed(f"the clock says {day_of(seen.now)}, which is before this release of ci-compiler", _SET_CLOCK)
     if seen.now + TOLERANCE < seen.newest:
-        message = f"it says {minute_of(seen.now)}, and {seen.newest_file} is of {minute_of(seen.newest)}"
+        message = (
+            f"the clock says {minute_of(seen.now)}, but {seen.newest_file} was changed at {minute_of(seen.newest)}"
+        )
         return failed(message, _SET_CLOCK)
     if seen.synchronised is False:
-        return failed(f"it says {minute_of(seen.now)}, and is synchronised with nothing", _SET_CLOCK)
-    proved = "synchronised" if seen.synchronised else "later than its files; nobody here tells if it is synchronised"
+        return failed(f"the clock says {minute_of(seen.now)}, and no time server synchronises it", _SET_CLOCK)
+    proved = "synchronised" if seen.synchronised else "not before its files; whether it is synchronised is unknown"
     return ok(f"{minute_of(seen.now)}, {proved}")
 
 
 def runner(_: Assignment, evidence: Evidence) -> Judgement:
     """GitHub still lets this version of the runner register."""
     if not evidence.runner:
-        return skipped("no runner of GitHub started this, and none was found (bin/Runner.Listener)")
+        return skipped("no GitHub runner started this, and none was found (bin/Runner.Listener)")
     lowest, days = upstream().runner, upstream().runner_days
     if release(evidence.runner) >= release(lowest):
-        return ok(f"{evidence.runner} ({lowest} is the lowest that may register; a release counts for {days} days)")
-    message = f"runner {evidence.runner} is past its support; {lowest} is the lowest that may register"
+        return ok(f"{evidence.runner}; GitHub accepts {lowest} or newer, and a release for {days} days")
+    message = f"runner {evidence.runner} is no longer supported; GitHub accepts {lowest} or newer"
     return failed(message, "install a newer one from https://github.com/actions/runner/releases")
 
 
@@ -46,7 +50,9 @@ def token(work: Assignment, evidence: Evidence) -> Judgement:
             if not spec.backend.secret_required:
                 return skipped(f"{name} is not set; publishing runs without a secret")
             if spec.publish.reviewers:
-                return skipped(f"{name} is not set; only an approval of {spec.publish.environment} releases it")
+                return skipped(
+                    f"{name} is not set; a job gets it after a reviewer of {spec.publish.environment} has approved"
+                )
             fix = f"put it into the secret {name} of GitHub's environment {spec.publish.environment}"
             return failed(f"{name} is not set", fix)
         return skipped(f"{name} is not set; only the publish stage gets it")
@@ -75,7 +81,7 @@ def cache(work: Assignment, evidence: Evidence) -> Judgement:
         return skipped("the spec has no cache")
     url, said = work.spec.cache.url, evidence.cache
     if said is None:
-        return skipped(f"{url} was not asked: no nix is on PATH")
+        return skipped(f"{url} was not checked: nix is not on PATH")
     if said.status == 0:
         return ok(f"{url} answers")
     return failed(f"{url} does not answer: {said.said}", "give the runner's user access to it, or change cache.url")

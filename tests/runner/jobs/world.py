@@ -182,6 +182,10 @@ class World:
         command = ["nix", "--extra-experimental-features", "nix-command", *arguments]
         return subprocess.run(command, cwd=self.root, capture_output=True, encoding="utf-8", check=False)
 
+    def nix_build(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["nix-build", *arguments]
+        return subprocess.run(command, cwd=self.root, capture_output=True, encoding="utf-8", check=False)
+
     def cache(self, name: str = "cache") -> dict[str, str]:
         """A cache's entry of the spec; its secret key is the file `NAME.secret` beside it."""
         secret, public = (self.folder / f"{name}.{kind}" for kind in ("secret", "public"))

@@ -1,0 +1,165 @@
+"""`cache: {push: own}`: the cache gets what no other cache serves, and NVIDIA's libraries only if the spec says so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.backends.own_store import OwnStore
+from tests.runner.jobs.world import TORCH, World, ci_runner, recipe
+
+MANIFEST = "build-output/manifest.json"
+LIBRARY = """\
+  shell = name: more: derivation ({
+    inherit name;
+    system = builtins.currentSystem;
+    builder = "/bin/sh";
+    PATH = "/usr/bin:/bin";
+  } // more);
+  glibc = shell "glibc-2.40" { args = [ "-c" "echo glibc >$out" ]; };
+  archive = shell "cuda_cudart-linux.tar.xz" {
+    url = "https://developer.download.nvidia.com/compute/cuda/redist/cuda_cudart-linux.tar.xz";
+    args = [ "-c" "echo archive >$out" ];
+  };
+  cudart = shell "cuda_cudart-12.8" {
+    src = archive;
+    inherit glibc;
+    outputs = [ "out" "lib" ];
+    args = [ "-c" "echo $glibc >$out; echo unpacked $glibc >$lib" ];
+  };
+"""
+"""A library that others serve, and one that Nix unpacks from NVIDIA's downloads."""
+
+
+def stack(world: World, **cache: Any) -> dict[str, str]:
+    """Writes a TORCH that needs both libraries, builds it with `push: own`, and returns its closure by name."""
+    count = f"echo built >>{world.folder}/builds"
+    text = recipe(
+        TORCH, "2.8.0", f'{count}; cat "$cudart" >"$out"; echo "$cudart" >>"$out"', extra="cudart = cudart.lib;"
+    )
+    world.write(TORCH, text.replace("derivation {", f"let\n{LIBRARY}in derivation {{", 1))
+    served = f"file://{world.folder}/upstream"
+    world.spec(cache=world.cache() | {"push": "own", "others": [served]} | cache)
+    world.commit()
+    path = world.nix_build("--no-out-link", "--expr", f"let\n{LIBRARY}in glibc").stdout.strip()
+    secret = world.folder / "upstream.secret"
+    key = world.cache("upstream")["public-key"]
+    assert world.nix("copy", "--to", f"{served}?secret-key={secret}", path).returncode == 0
+    world.patch.setenv("NIX_CONFIG", f"{os.environ['NIX_CONFIG']}trusted-public-keys = {key}\n")
+    assert world.build() == 0
+    return {Path(one).name[33:]: one for one in world.manifest["closure"]}
+
+
+def cached(world: World) -> set[str]:
+    """The names of the paths that the cache holds."""
+    entries = (world.folder / "cache").glob("*.narinfo")
+    return {entry.read_text("utf-8").split("\n")[0].rsplit("/", 1)[1][33:] for entry in entries}
+
+
+def archives(world: World) -> int:
+    return len(list((world.folder / "cache" / "nar").iterdir()))
+
+
+def test_paths_that_others_serve_and_libraries_of_nvidia_are_left_out(world: World) -> None:
+    closure = stack(world)
+    torch = f"{TORCH}-2.8.0"
+    assert set(closure) == {torch, f"{torch}-dev", "cuda_cudart-12.8-lib", "glibc-2.40"}
+    assert cached(world) == {torch, f"{torch}-dev"}
+    assert archives(world) == 2
+
+
+def test_products_that_the_owner_may_redistribute_are_pushed(world: World) -> None:
+    stack(world, redistributes=["cuda"])
+    assert cached(world) == {f"{TORCH}-2.8.0", f"{TORCH}-2.8.0-dev", "cuda_cudart-12.8-lib"}
+
+
+def test_by_default_whole_closures_are_pushed(world: World) -> None:
+    stack(world, push="all")
+    assert cached(world) == {f"{TORCH}-2.8.0", f"{TORCH}-2.8.0-dev", "cuda_cudart-12.8-lib", "glibc-2.40"}
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_another_machine_gets_each_path_from_where_it_comes(world: World, signed: bool) -> None:
+    if signed:
+        world.cache()
+        world.key()
+    closure = stack(world)
+    world.use_store("second")
+    assert ci_runner("fetch", MANIFEST) == 0
+    assert Path(world.manifest["store_path"]).read_text("utf-8").startswith("unpacked ")
+    assert all(Path(path).exists() for path in closure.values())
+    assert world.builds == 1
+
+
+def test_a_path_that_no_cache_serves_is_an_error_on_one_line(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    closure = stack(world)
+    world.spec(cache=world.cache() | {"push": "own", "others": [f"file://{world.folder}/empty"]})
+    (world.folder / "empty").mkdir()
+    world.use_store("second")
+    capsys.readouterr()
+    assert ci_runner("fetch", MANIFEST) == 1
+    err = capsys.readouterr().err
+    assert f"{closure['glibc-2.40']} is neither in {world.cache()['url']} nor in file://{world.folder}/empty" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_publishing_signs_what_the_cache_has(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    stack(world)
+    world.git("checkout", "--quiet", "--detach")
+    world.key()
+    assert world.publish() == 0
+    key = ("--option", "trusted-public-keys", world.cache()["public-key"])
+    where = ("--store", world.cache()["url"])
+    assert world.nix("store", "verify", *where, *key, *world.manifest["outputs"]).returncode == 0
+    capsys.readouterr()
+    assert world.publish() == 0
+    assert "published already: " in capsys.readouterr().out
+
+
+def test_a_user_s_nix_build_takes_the_rest_from_the_recipe(world: World) -> None:
+    """Nix builds what the closure lacks, and then still takes the package from the cache (retrySubstitution)."""
+    world.cache()
+    world.key()
+    stack(world)
+    entry = world.cache()
+    world.use_store("user")
+    options = (
+        *("--option", "substituters", f"{entry['url']} file://{world.folder}/upstream"),
+        *("--option", "trusted-public-keys", f"{entry['public-key']} {world.cache('upstream')['public-key']}"),
+    )
+    done = world.nix_build(f".flox/pkgs/{TORCH}.nix", "--no-out-link", *options)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [world.manifest["store_path"]]
+    assert world.builds == 1
+
+
+def test_to_s3_the_aws_cli_copies_outputs_last(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    url = "s3://my-cache?region=eu-central-1&endpoint=s3.example.org"
+    world.spec(cache=world.cache() | {"push": "own", "others": [], "url": url})
+    some = world.folder / "some"
+    some.mkdir()
+    for name in ("git", "nix", "nix-build", "nix-instantiate", "nix-store"):
+        (some / name).symlink_to(shutil.which(name))
+    with world.patch.context() as patch:
+        patch.setenv("PATH", str(some))
+        assert world.build() == 2
+    assert "aws: program-missing" in capsys.readouterr().err
+    assert world.builds == 0
+    log = world.folder / "aws"
+    program = world.folder / "bin" / "aws"
+    program.write_text(f'#!/bin/sh\necho "$*" >>{log}\n', "utf-8")
+    program.chmod(0o755)
+    staged, paths = world.folder / "staged", [f"/nix/store/{letter * 32}-name" for letter in "ab"]
+    ended = OwnStore(seconds=60).upload(staged, url, paths, last=paths[1:])
+    assert ended.status == 0
+    options = "--region eu-central-1 --endpoint-url https://s3.example.org"
+    start = f"{options} s3 cp --only-show-errors --recursive {staged} s3://my-cache"
+    assert log.read_text("utf-8").splitlines() == [
+        f"{start} --exclude *.narinfo",
+        f"{start} --exclude {'b' * 32}.narinfo",
+        f"{start} --exclude * --include {'b' * 32}.narinfo",
+    ]
