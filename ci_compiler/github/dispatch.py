@@ -17,8 +17,7 @@ from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import UNPUBLISHED
-from ci_compiler.plan.sharding import ALL, Shard
+from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard
 from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.units import duration
 

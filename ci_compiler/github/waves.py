@@ -1,7 +1,7 @@
 """Starts shards in waves, each after the runs of the one before have ended, and tells how far a request has come.
 
 The state is on GitHub alone: the title of each run of a shard names the request that it belongs to. A process that was
-interrupted is simply started again, and starts no shard twice.
+interrupted is started again, and starts no shard twice.
 """
 
 from __future__ import annotations

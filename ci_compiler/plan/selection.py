@@ -14,14 +14,11 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import ALL, Shard, job_counter
+from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_counter
 from ci_compiler.spec.patterns import matcher_of_any
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
-
-UNPUBLISHED = "unpublished"
-"""The choice of the dispatch form that builds what is not published yet."""
 
 NO_COMMIT = "0" * 40
 """What GitHub states as the commit before a push that created the branch."""

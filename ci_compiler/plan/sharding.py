@@ -35,6 +35,9 @@ POOL_JOBS = 2
 ALL = "all"
 """The choice of the dispatch form that builds the whole shard."""
 
+UNPUBLISHED = "unpublished"
+"""The choice of the dispatch form that builds what is not published yet."""
+
 
 @record
 class Shard:

@@ -14,8 +14,7 @@ from typing import Any
 
 from ci_compiler.hardware import BASELINE
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.selection import UNPUBLISHED
-from ci_compiler.plan.sharding import ALL, Shard, job_id, job_name
+from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
