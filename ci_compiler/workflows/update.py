@@ -11,7 +11,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.spec.upstream import Update
 from ci_compiler.workflows.common import expression
 from ci_compiler.workflows.model import RunStep, Workflow, action_step
-from ci_compiler.workflows.shard import cron_days
+from ci_compiler.workflows.schedule import cron_days
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
 from ci_compiler.workflows.sync import AUTHOR, ENVIRONMENT, SECRETS
 
