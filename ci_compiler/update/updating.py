@@ -75,7 +75,8 @@ class Checked(NamedTuple):
 
 def checked(spec: Spec, asked: Asked, remote: Remote, programs: Mapping[str, str]) -> Checked:
     """What of the spec, and of the versions of `programs` by name, is stale. Raises InputError."""
-    choice, nixpkgs = choose(spec, asked, _Offers(remote).of), Nixpkgs(remote)
+    named = tuple(name for name in asked.packages if name in spec.packages or name not in KINDS)
+    choice, nixpkgs = choose(spec, asked._replace(packages=named), _Offers(remote).of), Nixpkgs(remote)
     pins = [pin for find in KINDS.values() for pin in find(spec, remote, nixpkgs) if asked.covers(pin.branch)]
     found = (*moved_tags(spec, remote), *choice.findings)
     return Checked(choice.moves, (*pins, *stale_programs(remote, programs)), found)
