@@ -26,6 +26,7 @@ from ci_compiler.spec.forms import (
     PackageName,
     PackageVersion,
     PoolName,
+    PublicKey,
     ScaleSetName,
     Word,
 )
@@ -189,10 +190,12 @@ class Cache:
         "Where closures are copied to and fetched from.",
         examples=["s3://my-cache?region=eu-central-1"],
     )
-    public_key: str = key(
-        "The key that its paths are signed with.",
-        title="a Nix public key (NAME:BASE64)",
-        pattern="^[A-Za-z0-9._-]+:[A-Za-z0-9+/=]{44}$",
+    public_key: PublicKey = key("The key that its paths are signed with.")
+    builder_keys: tuple[PublicKey, ...] = key(
+        "The keys with which builders' Nix daemons sign what they build. All runners' daemons trust them, so that "
+        "tests can fetch a build before it is published.",
+        default=(),
+        examples=[["builder-1:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="]],
     )
     public: bool = key("Whether anyone may fetch from it.", default=False)
     push: CachePush = key(

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from ci_compiler.backends.protocol import NixUse
 from ci_compiler.cli.console import note, print_findings
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.runner.engines import engine_of, this_machine
@@ -76,6 +77,9 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         image="" if arguments.host else pool.image,
         gpus=bool(pool.gpu),
         builds=not {BUILD, PUBLISH}.isdisjoint(pool.stages),
+        store=spec.backend.nix is not NixUse.NONE,
+        fresh_store=PUBLISH in pool.stages,
+        trusted_keys=(spec.cache.public_key, *spec.cache.builder_keys) if spec.cache else (),
         cores=pool.cores,
         count=arguments.count,
         host=this_machine(),
