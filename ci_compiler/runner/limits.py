@@ -1,9 +1,10 @@
-"""How long a job may take, and the space that it needs."""
+"""What the jobs of a pool may take and need: time, space, a sandbox for builds, keys to trust."""
 
 from __future__ import annotations
 
 from ci_compiler.plan.suites import benches, longest_minutes
 from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.stages import BUILD, PUBLISH
 
 RESERVE = 120.0
 """Seconds that a stage reserves to report a failure before GitHub ends the job."""
@@ -24,3 +25,13 @@ def longest(spec: Spec, pool: Pool) -> int:
 def most_disk(spec: Spec) -> int:
     """GB of disk that the largest build takes, and that must be free before a job."""
     return max(package.disk for package in spec.packages.values())
+
+
+def builds_in(spec: Spec, pool: Pool) -> bool:
+    """Whether jobs of `pool` build, for which Nix must be able to make its sandbox there."""
+    return BUILD in pool.stages or (PUBLISH in pool.stages and spec.backend.builds_to_publish)
+
+
+def trusted_keys(spec: Spec) -> tuple[str, ...]:
+    """The public keys whose paths jobs may fetch: those of the cache and of the builders."""
+    return (spec.cache.public_key, *spec.cache.builder_keys) if spec.cache else ()

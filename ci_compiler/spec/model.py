@@ -35,7 +35,7 @@ from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source, in_build_order
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.triggers import PullRequest, Schedule, Sync
-from ci_compiler.stages import Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
+from ci_compiler.stages import PUBLISH, Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
 
 __all__ = [
     "Branch",
@@ -125,7 +125,7 @@ class Pool:
     )
     stages: tuple[Stage, ...] = key(
         f"Stages that it may run. Left out: {_names(default_stages(gpu=False))}; with a GPU: "
-        f"{_names(default_stages(gpu=True))}.",
+        f"{_names(default_stages(gpu=True))}. If a pool runs {PUBLISH} alone, the others leave it out.",
         title=f"a list of stages ({', '.join(map(str, stages()))})",
         minItems=1,
         default=(),
@@ -159,6 +159,11 @@ class Pool:
         published=False,
     )
 
+    @property
+    def only_publishes(self) -> bool:
+        """Whether it builds and tests nothing."""
+        return self.stages == (PUBLISH,)
+
 
 @declared()
 class Publish:
@@ -173,6 +178,11 @@ class Publish:
         title="the name of a GitHub environment (letters, digits, _ and -)",
         pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$",
         default="publish",
+    )
+    on_shared_machines: bool = key(
+        "Whether a pool that builds or tests may also publish. Code that was built or tested there can then reach the "
+        "publishing secret if it breaks out of its container, or through a hole in Nix.",
+        default=False,
     )
     on_push: bool = key("Whether a push to a mapped branch publishes what it rebuilt.", default=True)
     reviewers: bool = key(
