@@ -33,6 +33,7 @@ from ci_compiler.runner.doctor.diagnosis import work_of
 from ci_compiler.runner.doctor.evidence import ClockReading, CudaAttempt, Evidence
 from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
 from ci_compiler.runner.jobs.expectation import Expectation, expectation
+from ci_compiler.runner.jobs.isolation import Isolation, isolation
 from ci_compiler.runner.jobs.junit import TestResult, junit
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.setting import output_folder, programs_of
@@ -162,14 +163,15 @@ def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
     output_folder(out, (RESULT, JUNIT, LOG))
     start = time.monotonic()
     results, found = hardware(subject)
+    isolated = isolation(os.environ, kept=(Path(tempfile.gettempdir()), PROBE))
     if any(result.verdict is CheckVerdict.FAILED for result in results):
         results += _skipped(subject, results, "this machine cannot run the variant, so it was not imported")
     elif subject.program:
-        results.append(run_program(subject, subject.program, found, out / LOG))
+        results.append(run_program(subject, subject.program, found, out / LOG, isolated))
     else:
-        results += probed(subject, found, out / LOG)
+        results += probed(subject, found, out / LOG, isolated)
     made = tuple(results)
-    _report(subject, made, out, time.monotonic() - start)
+    _report(subject, made, out, time.monotonic() - start, isolated)
     return made
 
 
@@ -207,14 +209,16 @@ def hardware(subject: SmokeSubject) -> tuple[list[TestResult], tuple[CudaAttempt
 # The declared program.
 
 
-def run_program(subject: SmokeSubject, declared: SmokeTest, found: Sequence[CudaAttempt], log: Path) -> TestResult:
+def run_program(
+    subject: SmokeSubject, declared: SmokeTest, found: Sequence[CudaAttempt], log: Path, isolated: Isolation
+) -> TestResult:
     """The result of a program of the package: its status, and whether what it printed is as expected."""
     program, *arguments = shlex.split(declared.run)
     home = Path(subject.store_path) if subject.store_path else Path(subject.interpreter.program).parents[1]
     if not (home / program).is_file():
         return TestResult(check=DECLARED, verdict=CheckVerdict.FAILED, message=f"the package has no {program}")
     with _environment(subject, found) as (env, folder):
-        command = [os.fspath(home / program), *arguments]
+        command = [*isolated.prefix, os.fspath(home / program), *arguments]
         ended = ask(command, seconds=job_seconds(subject.spec.timeouts[subject.stage]), env=env, folder=folder)
     log.write_text(ended.out + ended.err, "utf-8")
     if ended.status != 0:
@@ -232,11 +236,11 @@ def run_program(subject: SmokeSubject, declared: SmokeTest, found: Sequence[Cuda
 # The probe.
 
 
-def probed(subject: SmokeSubject, found: Sequence[CudaAttempt], log: Path) -> list[TestResult]:
+def probed(subject: SmokeSubject, found: Sequence[CudaAttempt], log: Path, isolated: Isolation) -> list[TestResult]:
     """The results of the probe. If it crashes, the check that it was running gets a failed result."""
     limit = job_seconds(subject.spec.timeouts[subject.stage])
     with _environment(subject, found) as (env, folder):
-        command = [subject.interpreter.program, "-I", str(PROBE)]
+        command = [*isolated.prefix, subject.interpreter.program, "-I", str(PROBE)]
         ended = ask(command, seconds=limit, env=env, folder=folder, stdin=subject.expectation.as_json())
     log.write_text(ended.err, "utf-8")
     results: list[TestResult] = []
@@ -318,7 +322,9 @@ def link_driver(found: Sequence[CudaAttempt], folder: Path) -> bool:
 # The report.
 
 
-def _report(subject: SmokeSubject, results: tuple[TestResult, ...], out: Path, seconds: float) -> None:
+def _report(
+    subject: SmokeSubject, results: tuple[TestResult, ...], out: Path, seconds: float, isolated: Isolation
+) -> None:
     stage, failed = subject.stage.name, [one for one in results if one.verdict is CheckVerdict.FAILED]
     proof = proof_of(subject.spec.packages[subject.built.variant.package], subject.stage)
     content = {
@@ -328,6 +334,7 @@ def _report(subject: SmokeSubject, results: tuple[TestResult, ...], out: Path, s
         "passed": not failed,
         "proof": proof.value,
         "seconds": round(seconds, 1),
+        "ran": isolated.found,
         "store_path": subject.store_path,
         "python": subject.interpreter.program,
         "checks": [asdict(result) for result in results],
@@ -335,6 +342,7 @@ def _report(subject: SmokeSubject, results: tuple[TestResult, ...], out: Path, s
     (out / RESULT).write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", "utf-8")
     (out / JUNIT).write_text(junit(subject.name, stage, results), "utf-8")
     remarks = [f"{one.check}: {one.message}" for one in failed]
+    remarks += [] if isolated.prefix else [f"it ran {isolated.found}"]
     passed = f"passed ({proof.value})" if proof is Proof.IMPORTED_ONLY else "passed"
     add_row(name=subject.name, stage=stage, result="failed" if failed else passed, seconds=seconds, remarks=remarks)
     add_table(("check", "result", "found"), ((one.check, one.verdict.value, one.message) for one in results))
