@@ -48,4 +48,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _below(root: Path, finding: Finding) -> Finding:
     """The finding with the path of its file from the repository's root."""
-    return replace(finding, place=replace(finding.place, file=Path(finding.place.file).relative_to(root).as_posix()))
+    file = Path(finding.place.file).relative_to(root).as_posix()
+    return replace(finding, place=finding.place._replace(file=file))

@@ -6,7 +6,9 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import gettempdir
 
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import ask
@@ -49,6 +51,12 @@ def isolation(environment: Mapping[str, str], *, kept: Iterable[Path] = ()) -> I
         reason = ended.said.removeprefix("offline: ") or f"status {ended.status}"
         return Isolation(prefix=(), found=f"with the network, since this machine forbids namespaces: {reason}")
     return Isolation(prefix=prefix, found=ISOLATED)
+
+
+@cache
+def isolated_here() -> Isolation:
+    """How the smoke tests of this process are isolated; found out once."""
+    return isolation(os.environ, kept=(Path(gettempdir()), Path(__file__).parent))
 
 
 def without_tokens(environment: Mapping[str, str], secret: str) -> dict[str, str]:
