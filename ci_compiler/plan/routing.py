@@ -116,7 +116,7 @@ class _Router:
                 skipped[stage] = f"the branch builds no variant with a smaller {stage.neighbour.label} to compare with"
                 continue
             fitting = self._fitting(stage, cell)
-            if stage is BUILD or (stage is PUBLISH and self.spec.backend.builds_to_publish):
+            if stage in self.spec.building:
                 fitting = [pool for pool in fitting if pool.disk >= disk and pool.memory >= memory]
             if fitting:
                 pools[stage] = self._least_scarce(fitting, cell)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ci_compiler.plan.suites import benches, longest_minutes
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.stages import BUILD, PUBLISH
 
 RESERVE = 120.0
 """Seconds that a stage reserves to report a failure before GitHub ends the job."""
@@ -29,7 +28,7 @@ def most_disk(spec: Spec) -> int:
 
 def builds_in(spec: Spec, pool: Pool) -> bool:
     """Whether jobs of `pool` build, for which Nix must be able to make its sandbox there."""
-    return BUILD in pool.stages or (PUBLISH in pool.stages and spec.backend.builds_to_publish)
+    return not spec.building.isdisjoint(pool.stages)
 
 
 def trusted_keys(spec: Spec) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source, in_build_order
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.triggers import PullRequest, Schedule, Sync
-from ci_compiler.stages import PUBLISH, Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
+from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
 
 __all__ = [
     "Branch",
@@ -343,6 +343,12 @@ class Spec:
             if any(one.name == package for one in packages):
                 return path, matrix
         raise KeyError(package)
+
+    @property
+    def building(self) -> frozenset[Stage]:
+        """The stages that may build, and so need a builder's disk and memory."""
+        publishing = self.backend.builds_to_publish and self.cache is None
+        return frozenset({BUILD, PUBLISH} if publishing else {BUILD})
 
     @property
     def pythons(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ RECORD = ".ci-runner.json"
 """The file in a runner's folder in which the controller records it."""
 
 HOOK = ".ci-runner-job-started.sh"
-"""The hook in a runner's folder, written anew for each runner."""
+"""The hook in a runner's folder, written again for each runner."""
 
 WORK = "_work"
 """The folder for jobs, inside the runner's folder (the default of actions/runner)."""
