@@ -136,6 +136,7 @@ def _report(subject: SmokeSubject, results: tuple[TestResult, ...], claim: Claim
         "seconds": round(seconds, 1),
         "ran": isolated_here().found,
         "store_path": subject.store_path,
+        "content": subject.content,
         "python": subject.interpreter.program,
         "checks": [asdict(result) for result in results],
     }
