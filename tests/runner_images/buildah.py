@@ -22,7 +22,9 @@ IMAGES = Path(__file__).parents[2] / "runner-images"
 STANDIN = Path(__file__).with_name("standin")
 
 DEBIAN = "bookworm"
-PACKAGES = "ca-certificates,curl,git,libicu72,libkrb5-3,liblttng-ust1,libssl3,python3,python3-venv,xz-utils"
+PACKAGES = (
+    "binutils,ca-certificates,curl,git,libicu72,libkrb5-3,liblttng-ust1,libssl3,python3,python3-venv,qemu-user,xz-utils"
+)
 """What the Containerfiles install, put into the base image at once: the builds then download nothing."""
 
 
