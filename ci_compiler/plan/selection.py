@@ -18,6 +18,7 @@ from ci_compiler.plan.sharding import ALL, Shard, job_counter
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
+    from ci_compiler.spec.model import Spec
 
 NO_COMMIT = "0" * 40
 """What GitHub states as the commit before a push that created the branch."""
@@ -83,9 +84,7 @@ def of_shard(
     match event.name:
         case "workflow_dispatch":
             inputs = event.payload.get("inputs") or {}
-            _check_ref(
-                shard, str(event.payload.get("ref", "")), publish=str(inputs.get("publish", "")).lower() == "true"
-            )
+            _check_ref(shard, str(event.payload.get("ref", "")), publish=_asks_to_publish(event))
             wanted = _dispatched(shard, str(inputs.get("variant", "")))
         case "push":
             before = str(event.payload.get("before", NO_COMMIT))
@@ -96,6 +95,17 @@ def of_shard(
         case _:
             raise wrong("event", Code.UNKNOWN_EVENT, f"no shard runs on {event.name!r}")
     return _choice(shard.branch, shard.cells, Rebuilt(wanted))
+
+
+def may_publish(spec: Spec, shard: Shard, event: GitHubEvent) -> bool:
+    """Whether a run of `shard` on `event` publishes what passes its tests."""
+    return spec.branches[shard.branch].publish and (
+        _asks_to_publish(event) or (event.name == "push" and spec.publish.on_push)
+    )
+
+
+def _asks_to_publish(event: GitHubEvent) -> bool:
+    return str((event.payload.get("inputs") or {}).get("publish", "")).lower() == "true"
 
 
 def of_pull_request(plan: Plan, event: GitHubEvent, landed: Landed) -> RequestSelection:

@@ -82,6 +82,21 @@ def onto_input() -> dict[str, Node]:
     return {"onto": input_node(text, required=False)}
 
 
+POOLS = "pools"
+"""The input with the name of the pool of each stage, and of each bench by its `machine`, for pauses."""
+
+
+def pools_input() -> dict[str, Node]:
+    """The input `POOLS`."""
+    return {POOLS: input_node("The pool of each stage, as a JSON mapping.")}
+
+
+def pools(route: Route) -> dict[str, str]:
+    """The value of `pools_input` for a cell."""
+    wide = [(one.machine, pool.name) for one, pool in route.suites.items() if one.gpus > 1]
+    return {POOLS: _json((*((stage.name, pool.name) for stage, pool in route.pools.items()), *wide))}
+
+
 def machine_input(stage: Stage | str) -> str:
     """The input that states where `stage` runs, or the suites of a bench by its `machine`."""
     return f"{stage}-on"
@@ -111,6 +126,11 @@ def machines(route: Route) -> dict[str, str]:
     wide = {one.machine: pool for one, pool in route.suites.items() if one.gpus > 1}
     pools = {stage.name: pool for stage, pool in route.pools.items()} | wide
     return {machine_input(name): _runs_on_json(pool.runs_on) for name, pool in pools.items()}
+
+
+@lru_cache(maxsize=1024)
+def _json(pools: tuple[tuple[str, str], ...]) -> str:
+    return json.dumps(dict(pools))
 
 
 @lru_cache(maxsize=1024)

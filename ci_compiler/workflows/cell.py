@@ -38,6 +38,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         **called.onto_input(),
         "publish": input_node("Whether its variants may be published.", "boolean"),
         "again": input_node("Whether even those that show as published are.", "boolean"),
+        **called.pools_input(),
         **called.machine_inputs(spec),
         **called.neighbour_inputs(spec),
     }

@@ -1,10 +1,12 @@
 """`fleet-watch.yml`: checks every six hours that a machine serves each label set of the compiled workflows.
 
-GitHub cancels a job that no machine took within 24 hours, and reports nothing before that.
+GitHub cancels a job that no machine took within 24 hours, and reports nothing before that. The summary of a run also
+shows what is paused.
 """
 
 from __future__ import annotations
 
+from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import expression
 from ci_compiler.workflows.model import RunStep, Workflow
@@ -19,7 +21,7 @@ def workflow(spec: Spec) -> Workflow:
     """`fleet-watch.yml`."""
     ask = RunStep(
         name="Ask GitHub for the runners",
-        env={"GITHUB_TOKEN": expression(f"secrets.{SECRET}")},
+        env={"GITHUB_TOKEN": expression(f"secrets.{SECRET}"), PAUSE_VARIABLE: expression(f"vars.{PAUSE_VARIABLE}")},
         run="ci-runner coverage --live",
     )
     steps = [checkout(), SETUP, ask]

@@ -21,7 +21,18 @@ from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.stages import PUBLISH
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
 from ci_compiler.workflows import called
-from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VARIANT, VERDICT, expression, local, runs_on
+from ci_compiler.workflows.common import (
+    CELL,
+    CHOSEN,
+    COMMIT,
+    SELECT,
+    VARIANT,
+    VERDICT,
+    expression,
+    local,
+    not_paused,
+    runs_on,
+)
 from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, UsesStep, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import checkout, select_job, verdict_job
 from ci_compiler.workflows.writer import Node
@@ -148,7 +159,7 @@ def _preflights(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         preflight_id(pool): Job(
             name=f"Preflight on {pool.name}",
             needs=[SELECT],
-            if_=expression(f"{some} && ({asked})"),
+            if_=expression(f"{some} && ({asked}) && {not_paused(shard.branch, pool.name)}"),
             runs_on=runs_on(pool.runs_on),
             timeout_minutes=_PREFLIGHT_MINUTES,
             permissions=READ,
@@ -171,7 +182,7 @@ def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, Job | CallJob]:
         "again": expression("inputs.again == true") if publishes else False,
     }
     routes = {id(route): route for _, route in shard.cells}
-    machines = {key: called.machines(route) for key, route in routes.items()}
+    machines = {key: called.pools(route) | called.machines(route) for key, route in routes.items()}
     gates = {key: [preflight_id(route.pools[PUBLISH])] if publishes else [] for key, route in routes.items()}
     conditions = {key: _ready(gate) for key, gate in gates.items()}
     selected = f"contains(fromJSON(needs.{SELECT}.outputs.cells)"

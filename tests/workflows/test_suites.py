@@ -50,7 +50,8 @@ def test_suites_run_after_the_smoke_test_where_there_are_any_and_a_pool_runs_the
     cases, wanted = [], []
     for github, smoke, legs, machine in itertools.product((PUSH, FORK), RESULTS, ("[]", LEGS), ("", '"pool"')):
         needs = {f"{prefix}build": {"result": "success"}, f"{prefix}gpu-test": {"result": smoke}}
-        contexts = {"github": github, "inputs": {JOB: legs, MACHINE: machine}, "needs": needs, "status()": "success"}
+        inputs = {"branch": "main", "pools": "{}", JOB: legs, MACHINE: machine}
+        contexts = {"github": github, "inputs": inputs, "needs": needs, "vars": {}, "status()": "success"}
         cases.append((jobs(file)[f"{prefix}{JOB}"]["if"], contexts))
         wanted.append(github is PUSH and smoke == "success" and (bool(prefix) or legs != "[]") and machine != "")
     assert condition_values(cases) == wanted
@@ -65,8 +66,9 @@ def test_publishing_waits_for_suites_unless_there_are_none_or_no_pool_runs_them(
     cases, wanted = [], []
     for result, legs, machine in itertools.product(RESULTS, ("[]", LEGS), ("", '"pool"')):
         needs = {name: {"result": "success"} for name in publish["needs"]} | {f"{prefix}{JOB}": {"result": result}}
-        inputs = {"publish": True, "branch": "main", JOB: legs, MACHINE: machine}
-        cases.append((publish["if"], {"github": PUSH, "inputs": inputs, "needs": needs, "status()": "success"}))
+        inputs = {"publish": True, "branch": "main", "pools": "{}", JOB: legs, MACHINE: machine}
+        contexts = {"github": PUSH, "inputs": inputs, "needs": needs, "vars": {}, "status()": "success"}
+        cases.append((publish["if"], contexts))
         absent = machine == "" or (not prefix and legs == "[]")
         wanted.append(result == "success" or (result == "skipped" and absent))
     assert condition_values(cases) == wanted

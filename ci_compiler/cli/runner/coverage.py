@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
-from ci_compiler.cli.console import note, print_rows
+from ci_compiler.cli.console import append_to, note, print_rows
+from ci_compiler.cli.pauses import pause_lines
 from ci_compiler.cli.where import plan_of, root_of
+from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served, cover, label_sets
-from ci_compiler.units import duration
+from ci_compiler.units import duration, markdown_text
 
 PATIENCE = 60.0
 """Seconds to wait before a second look at GitHub: between two jobs, a just-in-time runner is not registered."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints one verdict per label set; returns 1 if jobs would wait, as its runners are missing or offline."""
-    asked = label_sets(plan_of(arguments))
+    """Prints one verdict per label set; returns 1 if jobs would wait, as its runners are missing or offline.
+
+    What the environment's variable says is paused goes to the summary of a run, too.
+    """
+    decided = plan_of(arguments)
+    for line in pause_lines(decided.spec, os.environ.get(PAUSE_VARIABLE, "")):
+        note(line)
+        append_to("GITHUB_STEP_SUMMARY", f"{markdown_text(line)}\n\n")
+    asked = label_sets(decided)
     served = _live(arguments, asked) if arguments.live else cover(asked, None)
     live = ["online", "busy", "offline"] if arguments.live else []
     columns = ["labels", "pool", "verdict", "machines", *live, "jobs"]
