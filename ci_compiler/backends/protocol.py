@@ -134,6 +134,7 @@ class Backend(ABC):
     tools on a hosted machine, which has a pin in `workflows/pins.json`; '' if they need no installation. `nix` is the
     Nix that it builds with. `publishes_into_cache`: it publishes into the spec's binary cache. `reads_loader_cache`:
     what it builds finds libcuda in the loader's cache as well. `forms` are the forms of its outputs in a manifest.
+    `withdrawal` says how a publication is taken back.
     """
 
     name: str
@@ -149,6 +150,7 @@ class Backend(ABC):
     publishes_into_cache: bool = False
     reads_loader_cache: bool = False
     forms: OutputForms
+    withdrawal: str
 
     def __str__(self) -> str:
         return self.name
