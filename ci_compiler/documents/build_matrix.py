@@ -21,7 +21,6 @@ from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.plan.suites import Bench
-from ci_compiler.reports.recalls import Recalled, recalled_variants
 from ci_compiler.spec.model import Branch, Spec, in_build_order
 from ci_compiler.stages import PUBLISH, Stage, TestPolicy, stages, stages_that_test
 from ci_compiler.units import counted, markdown_table, markdown_text
@@ -30,6 +29,7 @@ from ci_compiler.workflows.render import header
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
+    from ci_compiler.reports.recalls import Recalled
 
 PATH = ".github/BUILD_MATRIX.md"
 _REPOSITORY = "../../.."
@@ -109,6 +109,10 @@ def _overview(plan: Plan) -> Iterator[str]:
 
 def _recalled(plan: Plan) -> Iterator[str]:
     """What must not be installed, and what to install instead."""
+    if not plan.spec.recalls:
+        return
+    from ci_compiler.reports.recalls import recalled_variants  # most specs recall nothing
+
     rows = [
         [code(one.name), one.branch, one.version, markdown_text(one.because), _instead(one)]
         for one in recalled_variants(plan.spec, plan.judged.cells)

@@ -6,6 +6,8 @@ that need it; a test that fails stops the publishing of all that needs the packa
 
 from __future__ import annotations
 
+from ci_compiler import __version__
+from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.sharding import cell_packages
 from ci_compiler.spec.model import Spec
@@ -25,6 +27,7 @@ def workflow(spec: Spec) -> Workflow:
     return Workflow(
         name="cell",
         on={"workflow_call": {"inputs": _inputs(spec), "secrets": called.secret_input(spec)}},
+        env={COMPILED_BY: __version__},
         jobs=jobs,
     )
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ci_compiler import __version__
+from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.plan.suites import Bench, benches, legs, longest_minutes
@@ -139,6 +141,7 @@ def workflow(spec: Spec) -> Workflow:
     return Workflow(
         name="variant",
         on={"workflow_call": {"inputs": _inputs(spec), "secrets": secret_input(spec)}},
+        env={COMPILED_BY: __version__},
         jobs=jobs(spec, Subject()),
     )
 
