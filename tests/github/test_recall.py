@@ -24,13 +24,8 @@ def test_a_rebuild_publishes_what_is_recalled_and_what_was_built_with_it_again(
     spec.write_text("\n".join(f"{key}: {json.dumps(one)}" for key, one in stack.spec.document.value.items()), "utf-8")
     words = ["recall", f"pytorch-{SM90}", "--because", "wrong", "--rebuild", "--root", str(tmp_path)]
     assert run(PROGRAM, [*words, "--spec", str(spec)]) == 0
-    assert served.dispatched == [
-        {
-            "path": ".github/workflows/build-main-sm90.yml",
-            "ref": "main",
-            "variant": f"{package}-{SM90}",
-            "publish": "true",
-            "again": "true",
-        }
-        for package in ("pytorch", "torchvision")
-    ]
+    (started,) = served.dispatched
+    assert (
+        started.items() >= {"path": ".github/workflows/build-main-sm90.yml", "publish": "true", "again": "true"}.items()
+    )
+    assert started["only"].split() == [f"{package}-{SM90}" for package in ("pytorch", "torchvision")]

@@ -10,7 +10,8 @@ from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.files.atomic import cannot_write, write_file
-from ci_compiler.github.dispatch import start, targets
+from ci_compiler.github.dispatch import Terms, orders, start
+from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.recalls import built_with, recalled_variants, with_recalls
 from ci_compiler.spec.build import parse_spec
@@ -23,18 +24,22 @@ def run(arguments: argparse.Namespace) -> int:
     if not file.exists():
         raise wrong(SPEC, Code.SPEC_MISSING, "no such file; the bundled spec cannot be edited")
     decided = plan(spec)
-    wanted = targets(decided, arguments.names, arguments.branch)
+    chosen = [
+        (one.shard, name) for one in orders(decided, arguments.names, branch=arguments.branch) for name in one.chosen
+    ]
+    wanted = [one for shard, name in chosen for one in explain(decided, name).built if one.shard is shard]
+    names = list(dict.fromkeys(name for _, name in chosen))
     text = with_recalls(file.read_text("utf-8"), spec, wanted, arguments.because, arguments.branch)
     try:
         write_file(file, text)
     except OSError as error:
         raise cannot_write(file, error) from error
-    _print_recalls(plan(parse_spec(text.encode(), shown=spec.document.file)), set(arguments.names))
+    _print_recalls(plan(parse_spec(text.encode(), shown=spec.document.file)), set(names))
     derived = built_with(spec, wanted)
     _print_derived(decided, root, derived)
     print(f"\nto take them back: {spec.backend.withdrawal}")
     print(f"{spec.document.file} is changed: compile, commit it, and run `ci-compile sync`")
-    _rebuild(arguments, decided, list(dict.fromkeys([*arguments.names, *(name for name, _ in derived)])))
+    _rebuild(arguments, decided, list(dict.fromkeys([*names, *(name for name, _ in derived)])))
     return 0
 
 
@@ -75,6 +80,6 @@ def _rebuild(arguments: argparse.Namespace, decided: Plan, names: list[str]) -> 
     from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
 
     client = client_of(arguments, root_of(arguments))
-    for one in start(client, targets(decided, names, arguments.branch), publish=True, again=True):
-        print(one.target.variant.name, one.target.cell.branch, one.url, flush=True)
+    for one in start(client, orders(decided, names, branch=arguments.branch), Terms(publish=True, again=True)):
+        print(one.order.label, one.order.shard.branch, one.url, flush=True)
     note("the entry in `recalls` must be removed once these runs have published")

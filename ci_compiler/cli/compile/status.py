@@ -13,8 +13,10 @@ from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import filter_of, root_of, spec_of
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
-from ci_compiler.github.status import BuildResult, LastBuild, grid, status
+from ci_compiler.github.status import BuildResult, LastBuild, completeness, grid, status
 from ci_compiler.github.variables import read_variable
+from ci_compiler.github.waves import waves_progress
+from ci_compiler.github.workflows import disabled
 from ci_compiler.plan.document import variant_row
 from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.plan.pipeline import plan
@@ -22,7 +24,10 @@ from ci_compiler.spec.model import Spec
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints one row per branch and GPU, with one column per ISA, and what is paused."""
+    """Prints one row per branch and GPU, with one column per ISA.
+
+    Notes name disabled workflows, waves, and what is paused.
+    """
     spec = spec_of(arguments)
     branch = filter_of(arguments, "branch", spec.branches)
     decided = plan(spec)
@@ -35,6 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
         for last in shard
         if cuda in {None, last.cell.cuda}
     ]
+    if arguments.complete:
+        found = completeness(lasts)
+        print("\n".join(map(str, found)))
+        return 0 if all(one.complete for one in found) else 1
     _print_pauses(spec, client)
     if arguments.json:
         print_json(
@@ -46,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     table(*grid(decided, lasts))
+    for line in (*disabled(client, decided), *waves_progress(client, decided)):
+        note(str(line))
     counts = Counter(last.result for last in lasts)
     note(", ".join(f"{counts[result]} {result.value}" for result in BuildResult if counts[result]))
     return 0
