@@ -189,6 +189,7 @@ def test_the_wheel_alone_starts_a_repository_in_an_empty_folder(scripts: Path, t
 
 def test_the_wheel_alone_upgrades_the_tree_of_the_first_version(scripts: Path, tmp_path: Path) -> None:
     repository = shutil.copytree(ROOT / "tests/data/compiled-0.1.0/tree", tmp_path / "repository")
+    shutil.copy(ROOT / "tests/examples/good/smallest/ci-matrix.yaml", repository / ".github")
     compiler = scripts / "ci-compile"
     words = [compiler, "upgrade"]
     shown = subprocess.run(words, cwd=repository, env=OFFLINE, capture_output=True, text=True, check=False)

@@ -16,18 +16,22 @@ from ci_compiler.files.compiled_by import FILES, compiled_by, is_older
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.sync.compiled import compile_files
 from tests.specs import SMALL, small, spec_of
-from tests.test_examples import tree
+from tests.test_examples import EXAMPLES, tree
 
 OLD = Path(__file__).parent / "data/compiled-0.1.0/tree"
 """What 0.1.0 compiled from its smallest example, with the spec."""
+
+SPEC = EXAMPLES / "good/smallest/ci-matrix.yaml"
 
 Out = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A repository that 0.1.0 compiled."""
-    return shutil.copytree(OLD, tmp_path / "repository")
+    """A repository that 0.1.0 compiled, with what its spec has to state since then."""
+    made = shutil.copytree(OLD, tmp_path / "repository")
+    shutil.copy(SPEC, made / ".github")
+    return made
 
 
 def ci(root: Path, *words: str) -> int:
@@ -56,6 +60,16 @@ def test_an_upgrade_shows_the_difference_before_it_writes(root: Path, capsys: Ou
     capsys.readouterr()
     assert ci(root, "upgrade") == 0
     assert "drift" not in "".join(capsys.readouterr())
+
+
+def test_an_upgrade_names_what_the_spec_of_the_older_version_has_to_state(tmp_path: Path, capsys: Out) -> None:
+    root = shutil.copytree(OLD, tmp_path / "repository")
+    before = tree(root)
+    assert ci(root, "upgrade", "--write") == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("warning: ")]
+    assert errors
+    assert all(line.startswith(".github/ci-matrix.yaml:") for line in errors)
+    assert tree(root) == before
 
 
 def test_an_upgrade_asks_for_a_newer_toolkit_in_hosted_jobs(root: Path, capsys: Out) -> None:
