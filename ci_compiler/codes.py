@@ -116,6 +116,9 @@ class Code(StrEnum):
     NO_TOKEN = "no-token"  # noqa: S105  (a code)
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
+    OLDER_COMPILER = "older-compiler"
+    OLDER_RUNNER = "older-runner"
+    OLDER_TOOLKIT = "older-toolkit"
     OTHER_TREE = "other-tree"
     OTHER_VERSION = "other-version"
     PNAME_DIFFERS = "pname-differs"

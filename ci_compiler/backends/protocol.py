@@ -134,7 +134,8 @@ class Backend(ABC):
     tools on a hosted machine, which has a pin in `workflows/pins.json`; '' if they need no installation. `nix` is the
     Nix that it builds with. `publishes_into_cache`: it publishes into the spec's binary cache. `builds_to_publish`:
     publishing builds again what the store lacks, and so needs a machine that can build. `reads_loader_cache`: what it
-    builds finds libcuda in the loader's cache as well. `forms` are the forms of its outputs in a manifest.
+    builds finds libcuda in the loader's cache as well. `forms` are the forms of its outputs in a manifest. `withdrawal`
+    says how a publication is taken back.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Backend(ABC):
     builds_to_publish: bool = False
     reads_loader_cache: bool = False
     forms: OutputForms
+    withdrawal: str
 
     def __str__(self) -> str:
         return self.name

@@ -33,6 +33,7 @@ from ci_compiler.spec.forms import (
 from ci_compiler.spec.hardware import HardwareRows
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source, in_build_order
+from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.triggers import PullRequest, Schedule, Sync
 from ci_compiler.spec.upstream import ActionName, ActionPin, Update
@@ -311,6 +312,12 @@ class Spec:
     )
     publish: Publish = key(default=Publish())
     cache: Cache | None = key(default=None, published=False)
+    recalls: Mapping[Word, Recall] = key(
+        "Published variants that turned out wrong, by name. `select`, the finder page and the build matrix name "
+        "others.",
+        default={},
+        examples=[{"pytorch-python313-cuda12_8-sm90-avx512": {"because": "its convolutions return NaN"}}],
+    )
     attest: bool = key("Whether a build's provenance is attested (actions/attest).", default=False)
     pull_request: PullRequest = key(default=PullRequest())
     schedule: Schedule | None = key(default=None, published=False)

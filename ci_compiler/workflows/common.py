@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+from ci_compiler.plan.pause import PAUSE_VARIABLE, WORDS, words_of_jobs
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.model import RunsOn
 
@@ -28,6 +31,28 @@ FORK_GUARD = (
 def expression(text: str) -> str:
     """`text` as an expression that GitHub evaluates."""
     return f"${{{{ {text} }}}}"
+
+
+def not_paused(branch: str, pool: str) -> str:
+    """An expression that is false while jobs of `branch` on `pool` are paused (`plan.pause`)."""
+    return _without(f"' {word} '" for word in words_of_jobs([(branch, pool)]))
+
+
+def input_not_paused(branch: str, pool: str) -> str:
+    """As `not_paused`, for two expressions."""
+    return _without(_word(form, {"{branch}": branch, "{pool}": pool}) for form in WORDS)
+
+
+def _without(words: Iterable[str]) -> str:
+    return " && ".join(f"!contains(format(' {{0}} ', vars.{PAUSE_VARIABLE}), {word})" for word in words)
+
+
+def _word(form: str, names: Mapping[str, str]) -> str:
+    """The expression of a word, with the values of the expressions `names` in their places."""
+    used = [name for name in names if name in form]
+    for number, name in enumerate(used):
+        form = form.replace(name, f"{{{number}}}")
+    return f"format(' {form} ', {', '.join(map(names.__getitem__, used))})" if used else f"' {form} '"
 
 
 def local(workflow: str) -> str:

@@ -151,6 +151,7 @@ class Workflow(Part):
     run_name: str | None = None
     on: Mapping[str, Node]
     permissions: Permissions = field(default_factory=dict, init=False)
+    env: Mapping[str, str] | None = None
     concurrency: Mapping[str, Node] | None = None
     jobs: Mapping[str, Job | CallJob]
 

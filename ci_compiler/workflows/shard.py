@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ci_compiler import __version__
+from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.hardware import BASELINE
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
@@ -21,7 +23,18 @@ from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.stages import PUBLISH
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
 from ci_compiler.workflows import called
-from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VARIANT, VERDICT, expression, local, runs_on
+from ci_compiler.workflows.common import (
+    CELL,
+    CHOSEN,
+    COMMIT,
+    SELECT,
+    VARIANT,
+    VERDICT,
+    expression,
+    local,
+    not_paused,
+    runs_on,
+)
 from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, UsesStep, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, checkout, select_job, verdict_job
 from ci_compiler.workflows.writer import Node
@@ -56,6 +69,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         name=shard.title,
         run_name=f"{shard.title}{_REQUESTED} ({_WHAT})",
         on=_triggers(spec, shard),
+        env={COMPILED_BY: __version__},
         concurrency={"group": "-".join(group), "cancel-in-progress": False},
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
@@ -148,7 +162,7 @@ def _preflights(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         preflight_id(pool): Job(
             name=f"Preflight on {pool.name}",
             needs=[SELECT],
-            if_=expression(f"{some} && ({asked})"),
+            if_=expression(f"{some} && ({asked}) && {not_paused(shard.branch, pool.name)}"),
             runs_on=runs_on(pool.runs_on),
             timeout_minutes=_PREFLIGHT_MINUTES,
             permissions=READ,
@@ -183,6 +197,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         ran = " || ".join(f"needs.{job_id(cell)}.result != 'skipped'" for cell in cells)
         ready = f"needs.{preflight_id(pool)}.result == 'success'"
         conditions = ["!cancelled()", events, f"({_MAY_PUBLISH[spec.publish.on_push]})", on_branch, ready, f"({ran})"]
+        conditions.append(not_paused(shard.branch, pool.name))
         found[publication_id(pool)] = Job(
             name=publication_name(pool),
             needs=[SELECT, preflight_id(pool), *map(job_id, cells)],
@@ -229,7 +244,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         "onto": expression(f"needs.{SELECT}.outputs.onto"),
     }
     routes = {id(route): route for _, route in shard.cells}
-    machines = {key: called.machines(route) for key, route in routes.items()}
+    machines = {key: called.pools(route) | called.machines(route) for key, route in routes.items()}
     gates = {key: [preflight_id(route.pools[PUBLISH])] if publishes else [] for key, route in routes.items()}
     conditions = {key: _ready(gate) for key, gate in gates.items()}
     selected = f"contains(fromJSON(needs.{SELECT}.outputs.cells)"

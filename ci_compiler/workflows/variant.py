@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ci_compiler import __version__
+from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.plan.suites import Bench, benches, legs, longest_minutes
@@ -24,6 +26,7 @@ from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
 from ci_compiler.workflows.artifacts import artifact_expression
 from ci_compiler.workflows.called import (
+    POOLS,
     build_permissions,
     listed_packages,
     machine_input,
@@ -32,10 +35,11 @@ from ci_compiler.workflows.called import (
     neighbour_inputs,
     onto_input,
     package_inputs,
+    pools_input,
     title_input,
     title_inputs,
 )
-from ci_compiler.workflows.common import FORK_GUARD, expression
+from ci_compiler.workflows.common import FORK_GUARD, expression, input_not_paused
 from ci_compiler.workflows.model import (
     READ,
     Job,
@@ -127,6 +131,7 @@ def workflow(spec: Spec) -> Workflow:
     return Workflow(
         name="variant",
         on={"workflow_call": {"inputs": _inputs(spec)}},
+        env={COMPILED_BY: __version__},
         jobs=jobs(spec, Subject()),
     )
 
@@ -149,6 +154,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipe."),
         **onto_input(),
+        **pools_input(),
         **machine_inputs(spec),
         **neighbour_inputs(spec),
         **package_inputs(spec),
@@ -158,16 +164,24 @@ def _inputs(spec: Spec) -> dict[str, Node]:
 def _job(
     spec: Spec, subject: Subject, stage: Stage, *conditions: str, permissions: Permissions = READ, **more: Any
 ) -> Job:
-    """The job of `stage`, which runs if the run was not cancelled and `conditions` hold. `more` are further fields."""
+    """The job of `stage`, which runs if the run was not cancelled and `conditions` hold.
+
+    It does not start while its pool or its branch is paused. `more` are further fields.
+    """
     return Job(
         name=subject.title(spec, stage),
-        if_=expression(" && ".join(["!cancelled()", *conditions])),
+        if_=expression(" && ".join(["!cancelled()", *conditions, _not_paused(stage.name)])),
         runs_on=expression(f"fromJSON(inputs.{machine_input(stage)})"),
         timeout_minutes=spec.timeouts[stage],
         permissions=permissions,
         env={"NAME": subject.name, "BRANCH": expression("inputs.branch")},
         **more,
     )
+
+
+def _not_paused(machine: str) -> str:
+    """An expression that is false while the jobs on `machine`, a key of the pools, are paused."""
+    return input_not_paused("inputs.branch", f"fromJSON(inputs.{POOLS})['{machine}']")
 
 
 def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
@@ -227,7 +241,14 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
     )
     keep = _keep(spec, "Keep the report", subject, f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
     some = [] if subject.package else [f"inputs.{bench.job} != '[]'"]
-    conditions = ("!cancelled()", subject.succeeded(bench.stage), *some, f"{machine} != ''", FORK_GUARD)
+    conditions = (
+        "!cancelled()",
+        subject.succeeded(bench.stage),
+        *some,
+        f"{machine} != ''",
+        FORK_GUARD,
+        _not_paused(bench.machine),
+    )
     shards: Node = [*legs(subject.package, bench)] if subject.package else expression(f"fromJSON(inputs.{bench.job})")
     return Job(
         name=f"{subject.package.name} / {bench.title}" if subject.package else bench.title,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING, Any
 
-from ci_compiler.cli.console import note, print_rows
+from ci_compiler.cli.console import append_to, note, print_rows
+from ci_compiler.cli.pauses import pause_lines
 from ci_compiler.cli.where import plan_of, root_of
+from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served, cover, label_sets
-from ci_compiler.units import duration
+from ci_compiler.units import duration, markdown_text
 
 if TYPE_CHECKING:
     from ci_compiler.github.client import Client
@@ -22,9 +25,13 @@ PATIENCE = 60.0
 def run(arguments: argparse.Namespace) -> int:
     """Prints one verdict per label set; returns 1 if jobs would wait, as its runners are missing or offline.
 
-    With `--live`, also if GitHub disabled a compiled workflow.
+    With `--live`, also if GitHub disabled a compiled workflow. What the environment's variable says is paused goes to
+    the summary of a run, too.
     """
     decided = plan_of(arguments)
+    for line in pause_lines(decided.spec, os.environ.get(PAUSE_VARIABLE, "")):
+        note(line)
+        append_to("GITHUB_STEP_SUMMARY", f"{markdown_text(line)}\n\n")
     asked = label_sets(decided)
     client = _client(arguments) if arguments.live else None
     served = _live(client, asked) if client else cover(asked, None)
