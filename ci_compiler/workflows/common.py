@@ -30,6 +30,7 @@ def expression(text: str) -> str:
 
 def local(workflow: str) -> str:
     """The `uses:` of another compiled workflow."""
+    # Assumes `nested-calls`.
     return f"./{FOLDER}/{workflow}"
 
 
@@ -42,6 +43,7 @@ COMMIT = expression(f"needs.{SELECT}.outputs.commit")
 
 def runs_on(where: RunsOn) -> str | list[str] | dict[str, str | list[str]]:
     """The value of `runs-on:` that addresses `where`."""
+    # Assumes `runs-on-group`, `all-labels`.
     if where.scale_set:
         return where.scale_set
     labels = list(where.labels)

@@ -50,7 +50,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         name=shard.title,
         run_name=f"{shard.title} ({expression('inputs.variant || github.event_name')})",
         on=_triggers(spec, shard),
-        concurrency={"group": "-".join(group), "cancel-in-progress": False},
+        concurrency={"group": "-".join(group), "cancel-in-progress": False},  # Assumes `pending-replaced`.
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
 
@@ -60,7 +60,7 @@ def _commit(spec: Spec, shard: Shard) -> str:
 
     The latter builds the code of a pull request; publishing refuses the ref. Any other run builds the shard's branch.
     """
-    branches = json.dumps(list(spec.branches))
+    branches = json.dumps(list(spec.branches))  # Assumes `dispatch-commit`.
     dispatched = f"github.event_name == 'workflow_dispatch' && !contains(fromJSON('{branches}'), github.ref_name)"
     return expression(f"(github.event_name == 'push' || {dispatched}) && github.sha || '{shard.branch}'")
 
@@ -74,7 +74,7 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
         inputs["again"] = _switch("Publish even what shows as published (a changed recipe of the same version).")
     triggers: dict[str, Node] = {
         "workflow_dispatch": {"inputs": inputs},
-        "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},
+        "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},  # Assumes `path-filters`.
     }
     if spec.schedule:
         days = ",".join(str(_DAYS[day]) for day in sorted(spec.schedule.days, key=_DAYS.__getitem__))
@@ -191,6 +191,7 @@ def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, Job | CallJob]:
 
 def _ready(preflights: Sequence[str]) -> list[str]:
     """Expressions that are true after the selection and `preflights`, which a run that does not publish skips."""
+    # Assumes `implicit-success`.
     if not preflights:
         return []
     passed = [f"(needs.{job}.result == 'success' || needs.{job}.result == 'skipped')" for job in preflights]

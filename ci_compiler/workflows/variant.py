@@ -171,6 +171,7 @@ def _job(
     spec: Spec, subject: Subject, stage: Stage, *conditions: str, permissions: Permissions = READ, **more: Any
 ) -> Job:
     """The job of `stage`, which runs if the run was not cancelled and `conditions` hold. `more` are further fields."""
+    # Assumes `skipped-needs`, `runs-on-json`.
     return Job(
         name=subject.title(spec, stage),
         if_=expression(" && ".join(["!cancelled()", *conditions])),
@@ -255,6 +256,7 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
 
 
 def _publish(spec: Spec, subject: Subject, stage: Stage) -> Job:
+    # Assumes `environment-secret`.
     waits = waits_for(spec, stage)
     events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
     on_branch = "github.ref == format('refs/heads/{0}', inputs.branch)"
@@ -280,7 +282,7 @@ def _publish(spec: Spec, subject: Subject, stage: Stage) -> Job:
         concurrency={
             "group": f"publish-{expression('inputs.branch')}-{subject.name}",
             "cancel-in-progress": False,
-            "queue": "max",  # so that a newer one does not replace a pending one
+            "queue": "max",  # Assumes `queue-max` (a newer one does not replace a pending one)
         },
         steps=[checkout(expression("inputs.branch"), history=True, credentials=True), fetch, publish, keep],
     )
@@ -314,6 +316,7 @@ def _checked_out() -> Iterator[Step]:
 
 def _keep(spec: Spec, name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
+    # Assumes `artifact-rerun`.
     artifact = artifact_expression(stage, subject.name, spec.branches)
     files: dict[str, Node] = {"name": artifact, "path": path, "if-no-files-found": "ignore"}
     return action_step(name, "actions/upload-artifact", files, if_=expression("!cancelled()"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs before each job (ACTIONS_RUNNER_HOOK_JOB_STARTED); if it fails, the job fails. It refuses code from forks, frees
 # space in the Nix store, and refuses the job if there is still too little. The guard in the workflow is the boundary;
-# this is the second line of defence, since the job's actions have been downloaded by now.
+# this is the second line of defence, since the job's actions have been downloaded by now. Assumes `job-started-hook`.
 set -euo pipefail
 
 refuse() {
