@@ -40,7 +40,7 @@ def of_needs(needs: Mapping[str, Any], joined: str) -> dict[str, str]:
 
 def of_jobs(jobs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """What the jobs of the run, as GitHub's REST API lists them, show. Without any, there are no facts."""
-    found: dict[str, str] = {}
+    found = {"report.listed": "yes"} if jobs else {}
     for name in LEGS:
         found.update(_legs(name, [job for job in jobs if job["name"].split()[0] == name]))
     named = {job["name"]: job for job in jobs}

@@ -39,7 +39,8 @@ HELD = {
 class CanaryWorld(World):
     """A repository with nothing but the canary, on machines without a Nix store."""
 
-    secret = ""
+    word = ""
+    """The value of the secret."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, backend="command", apart=False)
@@ -56,7 +57,7 @@ class CanaryWorld(World):
         self.git("push", "--quiet", "origin", "main")
 
     def _secrets(self) -> dict[str, str]:
-        return {"CANARY_SECRET": self.secret} if self.secret else {}
+        return {"CANARY_SECRET": self.word} if self.word else {}
 
     def _nix(self) -> str:
         return str(self.root / "python")
@@ -100,3 +101,59 @@ def dispatched(world: CanaryWorld) -> Run:
 def test_a_dispatched_run_holds_what_act_shares_with_github(dispatched: Run) -> None:
     assert named(dispatched, Verdict.HELD) == HELD | {"dispatch-commit"}, dispatched.log.said
     assert named(dispatched, Verdict.BROKEN) == set()
+
+
+def test_a_push_that_changes_the_file_of_the_path_filter_holds_it(world: CanaryWorld) -> None:
+    world.edit(".github/canary/touch", ": 1", ": 2")
+    world.commit("Touch the canary")
+    run = world.push("canary.yml", "main")
+    assert found(run)["path-filters"] is Verdict.HELD, run.log.said
+    assert found(run)["dispatch-commit"] is Verdict.NOT_TRIED
+
+
+def test_a_secret_that_every_job_sees_breaks_the_assumption_about_it(world: CanaryWorld, dispatched: Run) -> None:
+    assert found(dispatched)["environment-secret"] is Verdict.NOT_TRIED
+    world.word = "gossamer"  # act has no environments, and so gives it to each job
+    run = world.dispatch("canary.yml", "main", machine="hosted")
+    world.word = ""
+    assert found(run)["environment-secret"] is Verdict.BROKEN, run.log.said
+    assert "gossamer" not in run.log.summary
+
+
+AFTER_START = "if: ${{ !cancelled() && needs.start.result == 'success' }}"
+CELL = "./.github/workflows/canary-cell.yml"
+BREAKS = (
+    ("canary-outer.yml", "if: ${{ !cancelled() }}", "if: ${{ false }}", {"nested-calls", "skipped-needs"}),
+    (
+        "canary.yml",
+        "needs: [never]\n    runs-on",
+        "needs: [never]\n    if: ${{ always() }}\n    runs-on",
+        {"implicit-success"},
+    ),
+    ("canary.yml", "${{ join(needs.*.result, ' ') }}", "success", {"always-verdict"}),
+    ("canary.yml", "@a~2fb", ":a~2fb", {"artifact-names"}),
+    ("canary.yml", '{"leg": "b"}', '{"leg": "c"}', {"matrix-from-output"}),
+    (
+        "canary.yml",
+        "runs-on: ${{ fromJSON(needs.start",
+        "if: ${{ false }}\n    runs-on: ${{ fromJSON(needs.start",
+        {"runs-on-json"},
+    ),
+    ("canary.yml", f"{AFTER_START}\n    uses: {CELL}", f"if: ${{{{ false }}}}\n    uses: {CELL}", {"compiled-cell"}),
+)
+"""Changes of the workflows that stand for a GitHub that does otherwise, with what they break.
+
+The cell is skipped, because act ends a run when a job of a called workflow fails."""
+
+
+def test_each_probe_that_act_holds_says_broken_when_it_is_made_to_break(world: CanaryWorld) -> None:
+    for file, old, new, _ in BREAKS:
+        world.edit(f".github/workflows/{file}", old, new)
+    broken = world.commit("Break the canary")
+    world.edit(".github/canary/touch", ": 2", ": 3")
+    world.commit("Move the tip of the branch, which the dispatch does not get")
+    world.git("push", "--quiet", "origin", "main")
+    payload = {"ref": "refs/heads/main", "inputs": {"machine": "hosted"}}
+    run = world.act("workflow_dispatch", "canary.yml", payload, broken)
+    assert set().union(*(names for *_, names in BREAKS)) == HELD
+    assert named(run, Verdict.BROKEN) == HELD | {"dispatch-commit"}, run.log.said
