@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from ci_compiler.canary import workflows
-from ci_compiler.canary.places import FOLDER, MARK, SPEC_FILE
+from ci_compiler.canary.places import FOLDER, GUIDE, MARK, SPEC_FILE
 from ci_compiler.plan.sharding import FOLDER as WORKFLOWS
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Cache, Pool, RunsOn, Spec
@@ -16,12 +16,12 @@ from ci_compiler.workflows import setup_action
 from ci_compiler.workflows.common import runs_on
 from ci_compiler.workflows.writer import Node, dump
 
-HEADER = (f"{MARK}. Delete the files of the canary when you have its table: `.github/docs/canary.md`.",)
+HEADER = (f"{MARK}: {GUIDE}",)
 SOURCES = Path(__file__).with_name("files")
 """The files that are the same everywhere, by their path from `FOLDER`."""
 
 PACKAGE = "canary"
-PYTHON = "3.13"
+PYTHON = setup_action.PYTHON
 ISAS = {"x86_64-linux": "avx2", "aarch64-linux": "armv8_2"}
 """The instruction set of the canary's package, by system."""
 
@@ -59,12 +59,10 @@ def places(own: Spec | None) -> tuple[Place, ...]:
     return first, *others
 
 
-def files(own: Spec | None, *, toolkit: str = "") -> dict[str, str]:
+def files(own: Spec | None) -> dict[str, str]:
     """The text of each file by its path from the repository's root; `own` is the repository's spec, if it has one."""
-    requirement = toolkit or (own.toolkit if own else "")
     chosen = places(own)
-    document = _document(chosen, requirement)
-    text = dump(document, header=HEADER)
+    text = dump(_document(chosen, own.toolkit if own else ""), header=HEADER)
     spec = parse_spec(text.encode(), shown=SPEC_FILE)
     cache: Cache | None = own.cache if own else None
     rows = {one.name: one.node() for one in chosen}

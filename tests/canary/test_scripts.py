@@ -39,12 +39,13 @@ chmod +x "$2/run.sh"
 """
 NIX_BUILD = """#!/bin/sh
 if [ "$1" = --version ]; then echo 'nix-build (Nix) 2.28.3'; exit; fi
-echo "$SANDBOXED" >"$SCRATCH/built"
-echo "$SCRATCH/built"
+case $* in
+  *'--option sandbox false'*) echo "$OVERRIDDEN" >"$SCRATCH/overridden" && echo "$SCRATCH/overridden" ;;
+  *) echo "$SANDBOXED" >"$SCRATCH/built" && echo "$SCRATCH/built" ;;
+esac
 """
 NIX = """#!/bin/sh
 case $* in
-  *'store ping'*) echo "{\\"trusted\\":$TRUSTED,\\"url\\":\\"daemon\\"}" ;;
   *'copy --to'*) exit "${PUSH:-0}" ;;
   *'copy --from'*) exit "${FETCH:-0}" ;;
 esac
@@ -61,6 +62,7 @@ GIT = """#!/bin/sh
 case $1 in
   rev-parse) if [ "$2" = HEAD ]; then echo "$TIP"; else echo "$UPSTREAM"; fi ;;
   diff) [ "$2" = --quiet ] || echo "$CHANGED" ;;
+  cat-file) exit "${GONE:-0}" ;;
   ls-files) exit "${UNTRACKED:-0}" ;;
 esac
 """
@@ -79,7 +81,7 @@ HOLDING = {
     "ANSWERS": ANSWERS,
     "RUNNER_EXIT": "7",
     "SANDBOXED": "yes",
-    "TRUSTED": "0",
+    "OVERRIDDEN": "yes",
     "TIP": "b" * 40,
     "UPSTREAM": "b" * 40,
     "CHANGED": ".github/canary/touch",
@@ -161,7 +163,7 @@ BREAKS = (
     ("runner-exit-7", ["jit"], {"RUNNER_EXIT": "0"}),
     ("runs-on-group", ["machine"], None),
     ("nix-sandbox", ["machine"], {"SANDBOXED": "no"}),
-    ("nix-daemon-boundary", ["machine"], {"TRUSTED": "1"}),
+    ("nix-daemon-boundary", ["machine"], {"OVERRIDDEN": "no"}),
     ("nix-daemon-boundary", ["machine"], {"NIX_STORE_DIR": "."}),
     ("cache-round-trip", ["machine", "again"], {"PUSH": "1"}),
     ("cache-round-trip", ["machine", "again"], {"FETCH": "1"}),
@@ -190,6 +192,12 @@ def test_without_secrets_and_programs_nothing_is_claimed(scripts: Scripts) -> No
     untried = ("called-permissions", "jit-registration", "jit-removal", "runner-exit-7", "cache-round-trip")
     for name in (*untried, "flox-publish", "no-deployment"):
         assert assumptions()[name].verdict(facts) is Verdict.NOT_TRIED
+
+
+def test_a_forced_push_says_nothing_about_path_filters(scripts: Scripts) -> None:
+    facts = complete(scripts("start", GITHUB_EVENT_NAME="push", GONE="1"))
+    assert "start.touched" not in scripts("start", GITHUB_EVENT_NAME="push", GONE="1")
+    assert facts["start.event"] == "push"
 
 
 def test_a_first_attempt_says_nothing_about_reruns(scripts: Scripts) -> None:

@@ -1,4 +1,4 @@
-"""`ci-compile canary`: writes the workflows that try what the compiled files assume, or reads what came of them."""
+"""`ci-compile canary`: writes workflows that try what the compiled files assume, or reads the table of a run."""
 
 from __future__ import annotations
 
