@@ -288,9 +288,7 @@ def _cell() -> CallJob:
             "chosen": expression(names),
             "branch": "main",
             "commit": expression("github.sha"),
-            "publish": False,
-            "again": False,
-            **{f"{stage}-on": where for stage in ("build", "cpu-test", "publish")},
+            **{f"{stage}-on": where for stage in ("build", "cpu-test")},
         },
     )
 

@@ -143,13 +143,14 @@ def other(pattern: str, code: str) -> dict[str, str]:
     return {"ANSWERS": f"{pattern} {code}\n{ANSWERS}"}
 
 
-RESULTS = {"direct.secret": "set", "start.secret": "empty", "job.quiet": "success", "job.start": "success"}
+RESULTS = {"direct.secret": "set", "job.quiet": "success", "job.start": "success"}
 """Facts of other jobs."""
 
 BREAKS = (
     ("called-permissions", ["inner"], other("/dispatches", "204")),
     ("called-permissions", ["inner"], other("/contents/", "403")),
-    ("environment-secret", ["inner"], {"CANARY_SECRET": ""}),
+    ("called-secret", ["inner"], {"CANARY_SECRET": ""}),
+    ("environment-secret", ["start"], {"CANARY_SECRET": "a-word"}),
     ("nested-calls", ["inner"], None),
     ("dispatch-commit", ["start"], {"TIP": "c" * 40}),
     ("path-filters", ["start"], {"CHANGED": ""}),
@@ -173,7 +174,7 @@ BREAKS = (
 )
 """What is made to break (None: nothing that a script finds): the assumption, the scripts of its probe, a change."""
 
-EVENTS = {"path-filters": {"GITHUB_EVENT_NAME": "push"}, "environment-secret": {}}
+EVENTS = {"path-filters": {"GITHUB_EVENT_NAME": "push"}, "environment-secret": {"CANARY_SECRET": ""}}
 
 
 @pytest.mark.parametrize(("name", "names", "changed"), BREAKS)
@@ -183,7 +184,7 @@ def test_a_probe_says_held_and_when_made_to_break_broken(
     one, event = assumptions()[name], EVENTS.get(name, {})
     assert one.verdict(complete(RESULTS | dict(scripts(*names, **event)))) is Verdict.HELD
     if changed is not None:
-        assert one.verdict(complete(RESULTS | dict(scripts(*names, **event, **changed)))) is Verdict.BROKEN
+        assert one.verdict(complete(RESULTS | dict(scripts(*names, **{**event, **changed})))) is Verdict.BROKEN
 
 
 def test_without_secrets_and_programs_nothing_is_claimed(scripts: Scripts) -> None:

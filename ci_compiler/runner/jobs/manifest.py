@@ -6,6 +6,7 @@ rejects every value that does not have the form that a build writes.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -69,6 +70,12 @@ class Manifest:
     untested: Mapping[str, str]
     memory: int = 0
     python_modules: tuple[str, ...] = ()
+
+    @property
+    def content(self) -> str:
+        """A hash of the content of the whole closure: what a test of the build was a test of."""
+        lines = "".join(f"{path} {digest}\n" for path, digest in sorted(self.closure.items()))
+        return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
