@@ -145,7 +145,11 @@ def _probe(spec: Spec, name: str, *, env: Mapping[str, str] | None = None, **mor
 
 def _start(spec: Spec, rows: Mapping[str, Mapping[str, object]]) -> Job:
     chosen = f"fromJSON('{json.dumps(rows)}')[inputs.machine || '{next(iter(rows))}']"
-    env = {**_passed(SECRET), "BEFORE": expression("github.event.before")}
+    env = {
+        **_passed(SECRET),
+        "BEFORE": expression("github.event.before"),
+        "ADDRESSED": expression(f"{chosen}.addressed"),
+    }
     return hosted_job(
         spec,
         "start",
@@ -298,7 +302,6 @@ def _on_machine(cache: str) -> dict[str, Job]:
     env = {
         **_passed(FLOX),
         "KIND": expression(_of_machine("kind")),
-        "ADDRESSED": expression(_of_machine("addressed")),
         "CACHE": cache,
         "FLOX_PUBLISH": expression("inputs.flox-publish"),
     }

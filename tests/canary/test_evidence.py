@@ -31,17 +31,18 @@ def test_without_a_list_of_jobs_nothing_is_tried(name: str) -> None:
     assert verdict(name, []) is Verdict.NOT_TRIED
 
 
-@pytest.mark.parametrize(
-    ("name", "changed"),
-    [
-        ("pending-replaced", job("pending b", **at(3))),
-        ("queue-max", job("queued b", "cancelled", runner_id=0)),
-        ("queue-max", job("queued b", **at(1))),
-        ("all-labels", job("labels", runner_id=7)),
-        ("job-started-hook", job("machine", runner_name=CONTROLLER.format(slot=0))),
-        ("jit-one-job", job("again", runner_id=41, runner_name=CONTROLLER.format(slot=0))),
-    ],
+BREAKS = (
+    ("pending-replaced", job("pending b", **at(3))),
+    ("queue-max", job("queued b", "cancelled", runner_id=0)),
+    ("queue-max", job("queued b", **at(1))),
+    ("all-labels", job("labels", runner_id=7)),
+    ("job-started-hook", job("machine", runner_name=CONTROLLER.format(slot=0))),
+    ("jit-one-job", job("again", runner_id=41, runner_name=CONTROLLER.format(slot=0))),
 )
+"""What is made to break: the assumption, and a job in place of the one of that name."""
+
+
+@pytest.mark.parametrize(("name", "changed"), BREAKS)
 def test_a_run_in_which_one_is_made_to_break(name: str, changed: dict[str, Any]) -> None:
     listed = [changed if one["name"] == changed["name"] else one for one in jobs()]
     assert verdict(name, listed) is Verdict.BROKEN

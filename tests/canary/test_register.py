@@ -15,7 +15,9 @@ import ci_compiler
 from ci_compiler.canary.assumptions import FEATURES, Assumption, assumptions
 from ci_compiler.canary.evidence import of_jobs, of_needs
 from ci_compiler.canary.repository import files
+from tests.canary import test_evidence, test_scripts
 from tests.canary.recorded import jobs
+from tests.e2e import test_canary
 
 SOURCES = Path(ci_compiler.__file__).parent
 ROOT = SOURCES.parent
@@ -92,6 +94,12 @@ def test_each_assumption_says_what_it_is_for(one: Assumption) -> None:
     assert one.for_
     assert set(one.for_) <= FEATURES.keys()
     assert one.source.startswith(("https://", "the `cell.yml`"))
+
+
+def test_each_probe_is_made_to_break() -> None:
+    under_act = {name for *_, names in test_canary.BREAKS for name in names} | {"dispatch-commit"}
+    alone = {name for name, *_ in (*test_scripts.BREAKS, *test_evidence.BREAKS)} | {"runs-on-group"}
+    assert under_act | alone == assumptions().keys()
 
 
 def test_the_report_waits_for_every_job() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -151,7 +152,6 @@ BREAKS = (
     ("called-permissions", ["inner"], other("/contents/", "403")),
     ("called-secret", ["inner"], {"CANARY_SECRET": ""}),
     ("environment-secret", ["start"], {"CANARY_SECRET": "a-word"}),
-    ("nested-calls", ["inner"], None),
     ("dispatch-commit", ["start"], {"TIP": "c" * 40}),
     ("path-filters", ["start"], {"CHANGED": ""}),
     ("path-filters", ["start"], {"BEFORE": "0" * 40, "UNTRACKED": "1"}),
@@ -162,7 +162,6 @@ BREAKS = (
     ("jit-removal", ["jit"], other("DELETE", "422")),
     ("jit-removal", ["jit"], other("/actions/runners/5", "200")),
     ("runner-exit-7", ["jit"], {"RUNNER_EXIT": "0"}),
-    ("runs-on-group", ["machine"], None),
     ("nix-sandbox", ["machine"], {"SANDBOXED": "no"}),
     ("nix-daemon-boundary", ["machine"], {"OVERRIDDEN": "no"}),
     ("nix-daemon-boundary", ["machine"], {"NIX_STORE_DIR": "."}),
@@ -172,19 +171,18 @@ BREAKS = (
     ("flox-publish", ["machine"], {"FLOX_EXIT": "1"}),
     ("no-deployment", ["report"], other("deployments?environment", "200 [{}]")),
 )
-"""What is made to break (None: nothing that a script finds): the assumption, the scripts of its probe, a change."""
+"""What is made to break: the assumption, the scripts of its probe, and a change of their environment."""
 
 EVENTS = {"path-filters": {"GITHUB_EVENT_NAME": "push"}, "environment-secret": {"CANARY_SECRET": ""}}
 
 
 @pytest.mark.parametrize(("name", "names", "changed"), BREAKS)
 def test_a_probe_says_held_and_when_made_to_break_broken(
-    scripts: Scripts, name: str, names: list[str], changed: dict[str, str] | None
+    scripts: Scripts, name: str, names: list[str], changed: dict[str, str]
 ) -> None:
     one, event = assumptions()[name], EVENTS.get(name, {})
     assert one.verdict(complete(RESULTS | dict(scripts(*names, **event)))) is Verdict.HELD
-    if changed is not None:
-        assert one.verdict(complete(RESULTS | dict(scripts(*names, **{**event, **changed})))) is Verdict.BROKEN
+    assert one.verdict(complete(RESULTS | dict(scripts(*names, **{**event, **changed})))) is Verdict.BROKEN
 
 
 def test_without_secrets_and_programs_nothing_is_claimed(scripts: Scripts) -> None:
@@ -193,6 +191,32 @@ def test_without_secrets_and_programs_nothing_is_claimed(scripts: Scripts) -> No
     untried = ("called-permissions", "jit-registration", "jit-removal", "runner-exit-7", "cache-round-trip")
     for name in (*untried, "flox-publish", "no-deployment"):
         assert assumptions()[name].verdict(facts) is Verdict.NOT_TRIED
+
+
+def test_a_group_whose_machine_does_not_take_the_job_is_broken(scripts: Scripts) -> None:
+    facts = dict(scripts("start", "machine"))
+    group = assumptions()["runs-on-group"]
+    assert group.verdict(complete(facts)) is Verdict.HELD
+    assert (
+        group.verdict(complete({name: one for name, one in facts.items() if name != "machine.ran"})) is Verdict.BROKEN
+    )
+    assert group.verdict(complete(scripts("start", ADDRESSED="labels"))) is Verdict.NOT_TRIED
+
+
+def test_the_runners_version_is_that_of_the_processes_above(tmp_path: Path) -> None:
+    worker, listener = tmp_path / "Runner.Worker", tmp_path / "Runner.Listener"
+    shutil.copy(require("bash"), worker)
+    listener.write_text("#!/bin/sh\necho 2.336.0\n", "utf-8")
+    listener.chmod(0o755)
+    script = f"bash -c 'bash {SOURCES / 'machine.sh'} facts; true'; true"
+    (tmp_path / "bin").mkdir()
+    for tool in ("bash", "cat", "dirname", "grep", "head", "mkdir", "mktemp", "readlink", "rm", "sed"):
+        (tmp_path / "bin" / tool).symlink_to(require(tool))  # and no Nix
+    env = {**HOLDING, "PATH": str(tmp_path / "bin")}
+    done = subprocess.run(
+        [worker, "-c", script], cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", timeout=60, check=False
+    )
+    assert "runner-version=2.336.0" in done.stdout.splitlines()
 
 
 def test_a_forced_push_says_nothing_about_path_filters(scripts: Scripts) -> None:

@@ -13,10 +13,15 @@ number() { grep -Eo '[0-9]+(\.[0-9]+)+' | head -n 1; }
 
 echo "ran=yes"
 echo "kind=$KIND"
-echo "addressed=$ADDRESSED"
 echo "hook=$([ -n "${ACTIONS_RUNNER_HOOK_JOB_STARTED:-}" ] && echo set || echo none)"
-listener=$(dirname "$(readlink "/proc/$PPID/exe" 2>/dev/null)" 2>/dev/null)/Runner.Listener
-if [ -x "$listener" ]; then echo "runner-version=$("$listener" --version 2>/dev/null | number)"; fi
+# The version of the runner: among the processes above this one is its Runner.Worker, beside which is Runner.Listener.
+pid=$PPID
+while [ "${pid:-0}" -gt 1 ]; do
+  case $(readlink "/proc/$pid/exe") in
+    */Runner.Worker) echo "runner-version=$("$(dirname "$(readlink "/proc/$pid/exe")")/Runner.Listener" --version | number)" ;;
+  esac
+  pid=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status")
+done
 # shellcheck source=/dev/null
 if [ -r /etc/os-release ]; then echo "os-version=$(. /etc/os-release && echo "$ID-${VERSION_ID:-rolling}")"; fi
 
