@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from ci_compiler.canary.places import FOLDER, SPEC_FILE
+from ci_compiler.canary.called import CELL, OUTER
+from ci_compiler.canary.parts import ATTEMPT, ENVIRONMENT, SECRET, SETUP, TOKEN, facts, keep, passed, probe
+from ci_compiler.canary.places import FOLDER
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows import cell as compiled
 from ci_compiler.workflows.common import expression, local
 from ci_compiler.workflows.model import (
     READ,
@@ -21,7 +21,6 @@ from ci_compiler.workflows.model import (
     Job,
     RunStep,
     Step,
-    UsesStep,
     Workflow,
     action_step,
     input_node,
@@ -29,18 +28,14 @@ from ci_compiler.workflows.model import (
 from ci_compiler.workflows.steps import checkout, hosted_job
 from ci_compiler.workflows.writer import Node, Remarked
 
-CANARY, CELL, OUTER, INNER = "canary.yml", "canary-cell.yml", "canary-outer.yml", "canary-inner.yml"
-ENVIRONMENT = "canary"
-SECRET = "CANARY_SECRET"  # noqa: S105  (its name)
+CANARY = "canary.yml"
 ADMIN = "CANARY_ADMIN_TOKEN"
 FLOX = "FLOX_FLOXHUB_TOKEN"
 OLD_RUNNER = "2.328.0"
 """The last release of actions/runner before 2.329.0, the oldest that GitHub serves."""
 
-_ATTEMPT = expression("github.run_attempt")
-_TOKEN = {"GITHUB_TOKEN": expression("github.token")}
-_LATER = expression("github.run_attempt != 1")
-_SETUP = UsesStep(name="Set up ci-compiler", uses=f"./{FOLDER}/setup")
+_FILE = "canary.txt"
+"""What is uploaded; actions/upload-artifact leaves hidden files and folders out."""
 
 
 def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> Workflow:
@@ -77,76 +72,10 @@ def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> 
     )
 
 
-def cell(spec: Spec) -> Workflow:
-    """The compiled `cell.yml`, whose commands read the canary's spec; hosted machines install the commands first."""
-    workflow = compiled.workflow(spec)
-    install = replace(_SETUP, if_=expression("runner.environment == 'github-hosted'"))
-    jobs = {
-        name: replace(job, steps=[job.steps[0], install, *map(_of_canary, job.steps[1:])])
-        for name, job in workflow.jobs.items()
-        if isinstance(job, Job)
-    }
-    return replace_jobs(workflow, "canary cell", jobs)
-
-
-def replace_jobs(workflow: Workflow, name: str, jobs: Mapping[str, Job]) -> Workflow:
-    """`workflow` with another name and other jobs."""
-    return Workflow(name=name, on=workflow.on, jobs=jobs)
-
-
-def _of_canary(step: Step) -> Step:
-    return replace(step, run=f"{step.run} --spec {SPEC_FILE}") if isinstance(step, RunStep) else step
-
-
-def outer() -> Workflow:
-    """`canary-outer.yml`, which calls `canary-inner.yml`."""
-    call = CallJob(
-        name="inner",
-        if_=expression("!cancelled()"),
-        uses=local(INNER),
-        permissions=READ,
-        with_={"attempt": expression("inputs.attempt")},
-        secrets=_passed(SECRET),
-    )
-    return Workflow(name="canary outer", on=_call(), jobs={"inner": call})
-
-
-def inner(spec: Spec) -> Workflow:
-    """`canary-inner.yml`, with the job that has the secret and the permissions that two callers pass on."""
-    job = _probe(spec, "inner", env=_passed(SECRET) | _TOKEN, if_=expression("!cancelled()"), environment=ENVIRONMENT)
-    return Workflow(name="canary inner", on=_call(), jobs={"inner": job})
-
-
-def _call() -> dict[str, Node]:
-    attempt: dict[str, Node] = {"attempt": input_node("The attempt of the run.")}
-    secret: dict[str, Node] = {SECRET: {"description": "A secret of the environment.", "required": False}}
-    return {"workflow_call": {"inputs": attempt, "secrets": secret}}
-
-
-def _passed(*secrets: str) -> dict[str, str]:
-    return {name: expression(f"secrets.{name}") for name in secrets}
-
-
-def _facts(name: str, env: Mapping[str, str] | None = None, arguments: str = "") -> RunStep:
-    """The step that runs the script `name` and writes its facts."""
-    script = f"bash {FOLDER}/{name}.sh{arguments and f' {arguments}'}"
-    return RunStep(name="Find the facts", env=env, run=f"mkdir -p facts\n{script} > facts/{name}.facts\n")
-
-
-def _keep(name: str) -> UsesStep:
-    files: dict[str, Node] = {"name": f"canary-{_ATTEMPT}-{name}", "path": "facts/"}
-    return action_step("Keep the facts", "actions/upload-artifact", files, if_=expression("!cancelled()"))
-
-
-def _probe(spec: Spec, name: str, *, env: Mapping[str, str] | None = None, **more: Any) -> Job:
-    """A hosted job that runs the script `name`."""
-    return hosted_job(spec, name, steps=[checkout(), _facts(name, env), _keep(name)], **more)
-
-
 def _start(spec: Spec, rows: Mapping[str, Mapping[str, object]]) -> Job:
     chosen = f"fromJSON('{json.dumps(rows)}')[inputs.machine || '{next(iter(rows))}']"
     env = {
-        **_passed(SECRET),
+        **passed(SECRET),
         "BEFORE": expression("github.event.before"),
         "ADDRESSED": expression(f"{chosen}.addressed"),
     }
@@ -154,7 +83,7 @@ def _start(spec: Spec, rows: Mapping[str, Mapping[str, object]]) -> Job:
         spec,
         "start",
         outputs={"machine": expression(f"toJSON({chosen})"), "matrix": '[{"leg": "a"}, {"leg": "b"}]'},
-        steps=[checkout(expression("github.ref"), history=True), _facts("start", env), _keep("start")],
+        steps=[checkout(expression("github.ref"), history=True), facts("start", env), keep("start")],
     )
 
 
@@ -166,8 +95,8 @@ def _of_machine(key: str) -> str:
 def _direct(spec: Spec) -> Job:
     run = 'mkdir -p facts\nif [ -n "$CANARY_SECRET" ]; then found=set; else found=empty; fi\n'
     run += 'echo "secret=$found" > facts/direct.facts\n'
-    step = RunStep(name="Find the facts", env=_passed(SECRET), run=run)
-    return hosted_job(spec, "direct", environment=ENVIRONMENT, steps=[step, _keep("direct")])
+    step = RunStep(name="Find the facts", env=passed(SECRET), run=run)
+    return hosted_job(spec, "direct", environment=ENVIRONMENT, steps=[step, keep("direct")])
 
 
 def _skipped(spec: Spec) -> dict[str, Job]:
@@ -189,7 +118,7 @@ def _legs(spec: Spec) -> Job:
         f"legs {leg}",
         needs=["start"],
         strategy={"fail-fast": False, "matrix": {"include": expression("fromJSON(needs.start.outputs.matrix)")}},
-        steps=[RunStep(name="Find the facts", env={"LEG": leg}, run=run), _keep(f"leg-{leg}")],
+        steps=[RunStep(name="Find the facts", env={"LEG": leg}, run=run), keep(f"leg-{leg}")],
     )
 
 
@@ -219,51 +148,41 @@ def _quiet(spec: Spec) -> Job:
 
 def _rerun(spec: Spec) -> Job:
     """Uploads one name in the first attempt, one in each attempt, and one with the characters of compiled names."""
-    once, same = "canary-once", "canary-same"
-    path = "canary.txt"  # hidden files and folders are not uploaded
-    make = RunStep(name="Make a file", run=f"echo canary > {path}")
-
-    def upload(id_: str, name: str, **more: Any) -> Step:
-        return action_step(
-            f"Upload {id_}",
-            "actions/upload-artifact",
-            {"name": name, "path": path},
-            id=id_,
-            continue_on_error=True,
-            **more,
-        )
-
+    once = "canary-once"
     first: dict[str, Node] = {"name": once, "path": "earlier"}
     env = {
         "ODD_NAME": expression("steps.odd.outcome"),
         "FIRST": expression("steps.first.outcome"),
         "SAME_NAME": expression("steps.same.outcome"),
     }
-    return hosted_job(
-        spec,
-        "rerun",
-        steps=[
-            checkout(),
-            make,
-            upload("once", once, if_=expression("github.run_attempt == 1")),
-            upload("same", same),
-            upload("odd", f"canary-odd-{_ATTEMPT}@a~2fb"),
-            action_step(
-                "Download what the first attempt left",
-                "actions/download-artifact",
-                first,
-                id="first",
-                if_=_LATER,
-                continue_on_error=True,
-            ),
-            _facts("rerun", env),
-            _keep("rerun"),
-        ],
-    )
+    steps = [
+        checkout(),
+        RunStep(name="Make a file", run=f"echo canary > {_FILE}"),
+        _upload("once", once, if_=expression("github.run_attempt == 1")),
+        _upload("same", "canary-same"),
+        _upload("odd", f"canary-odd-{ATTEMPT}@a~2fb"),
+        action_step(
+            "Download what the first attempt left",
+            "actions/download-artifact",
+            first,
+            id="first",
+            if_=expression("github.run_attempt != 1"),
+            continue_on_error=True,
+        ),
+        facts("rerun", env),
+        keep("rerun"),
+    ]
+    return hosted_job(spec, "rerun", steps=steps)
+
+
+def _upload(id_: str, name: str, **more: Any) -> Step:
+    """The step `id_`, which uploads `_FILE` as the artifact `name`; a failure is a fact."""
+    file: dict[str, Node] = {"name": name, "path": _FILE}
+    return action_step(f"Upload {id_}", "actions/upload-artifact", file, id=id_, continue_on_error=True, **more)
 
 
 def _jit(spec: Spec) -> Job:
-    return _probe(spec, "jit", env=_passed(ADMIN) | {"OLD_RUNNER": OLD_RUNNER}, environment=ENVIRONMENT, minutes=15)
+    return probe(spec, "jit", env=passed(ADMIN) | {"OLD_RUNNER": OLD_RUNNER}, environment=ENVIRONMENT, minutes=15)
 
 
 def _outer() -> CallJob:
@@ -273,8 +192,7 @@ def _outer() -> CallJob:
         if_=expression("!cancelled() && needs.start.result == 'success'"),
         uses=local(OUTER),
         permissions=READ,
-        with_={"attempt": _ATTEMPT},
-        secrets=_passed(SECRET),
+        secrets=passed(SECRET),
     )
 
 
@@ -300,7 +218,7 @@ def _cell() -> CallJob:
 def _on_machine(cache: str) -> dict[str, Job]:
     """Two jobs on the chosen machine, the second after the first."""
     env = {
-        **_passed(FLOX),
+        **passed(FLOX),
         "KIND": expression(_of_machine("kind")),
         "CACHE": cache,
         "FLOX_PUBLISH": expression("inputs.flox-publish"),
@@ -311,14 +229,14 @@ def _on_machine(cache: str) -> dict[str, Job]:
         "timeout_minutes": 60,
         "environment": ENVIRONMENT,
     }
-    fetch: dict[str, Node] = {"name": f"canary-{_ATTEMPT}-machine", "path": "earlier"}
+    fetch: dict[str, Node] = {"name": f"canary-{ATTEMPT}-machine", "path": "earlier"}
     tip = checkout(expression("github.ref_name"), history=True, credentials=True)  # `flox publish` needs an upstream
-    machine = [tip, _facts("machine", env, "facts"), _keep("machine")]
+    machine = [tip, facts("machine", env, "facts"), keep("machine")]
     again = [
         checkout(),
         action_step("Fetch what the first job left", "actions/download-artifact", fetch),
-        _facts("again", {"CACHE": cache}, "earlier"),
-        _keep("again"),
+        facts("again", {"CACHE": cache}, "earlier"),
+        keep("again"),
     ]
     return {
         "machine": Job(name="machine", needs=["start"], steps=machine, **shared),
@@ -349,12 +267,12 @@ def _labels(spec: Spec) -> dict[str, Job]:
 
 def _report(spec: Spec, needs: Sequence[str]) -> Job:
     found = 'ci-compile canary --judge results --needs "$NEEDS" --results "$RESULTS"'
-    download: dict[str, Node] = {"pattern": f"canary-{_ATTEMPT}-*", "path": "results"}
+    download: dict[str, Node] = {"pattern": f"canary-{ATTEMPT}-*", "path": "results"}
     steps: list[Step] = [
         checkout(),
-        _SETUP,
+        SETUP,
         action_step("Fetch the facts", "actions/download-artifact", download, continue_on_error=True),
-        RunStep(name="Ask GitHub for the run", env=_TOKEN, run=f"bash {FOLDER}/report.sh results"),
+        RunStep(name="Ask GitHub for the run", env=TOKEN, run=f"bash {FOLDER}/report.sh results"),
         RunStep(
             name="Write the table",
             env={"NEEDS": expression("toJSON(needs)"), "RESULTS": expression("join(needs.*.result, ' ')")},
