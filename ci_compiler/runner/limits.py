@@ -1,4 +1,4 @@
-"""How long a job may take, and the space that it needs."""
+"""What the jobs of a pool may take and need: time, space, a sandbox for builds, keys to trust."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ def longest(spec: Spec, pool: Pool) -> int:
 def most_disk(spec: Spec) -> int:
     """GB of disk that the largest build takes, and that must be free before a job."""
     return max(package.disk for package in spec.packages.values())
+
+
+def builds_in(spec: Spec, pool: Pool) -> bool:
+    """Whether jobs of `pool` build, for which Nix must be able to make its sandbox there."""
+    return not spec.building.isdisjoint(pool.stages)
+
+
+def trusted_keys(spec: Spec) -> tuple[str, ...]:
+    """The public keys whose paths jobs may fetch: those of the cache and of the builders."""
+    return (spec.cache.public_key, *spec.cache.builder_keys) if spec.cache else ()

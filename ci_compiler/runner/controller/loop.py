@@ -187,6 +187,9 @@ class Controller:
             builds=self.work.builds,
             room=self.work.room,
             cores=max(1, self.work.cores // self.work.count) if self.work.count > 1 else 0,
+            store=self.work.store,
+            fresh_store=self.work.fresh_store,
+            trusted_keys=self.work.trusted_keys,
         )
 
     def _make_room(self, order: RunnerOrder) -> None:

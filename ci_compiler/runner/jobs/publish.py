@@ -1,7 +1,5 @@
 """Publishing a build from its branch, unless it is already published; a scheduled run asks that before it builds."""
 
-# Assumes `nix-daemon-boundary` (what is in the store is what was built, whatever ran on the machine before)
-
 from __future__ import annotations
 
 import json
