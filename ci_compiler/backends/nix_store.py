@@ -133,6 +133,7 @@ class Store:
         users do either; for other users the key must be in the daemon's configuration. A failed copy is retried,
         because Nix 2.8 (Debian 12) fails if another process copies some of the same paths at the same time.
         """
+        # Assumes `cache-round-trip`.
         return self._copy_from(cache, paths, proved=proved)
 
     def _copy_from(self, cache: BinaryCache, paths: Sequence[str], *options: str, proved: bool) -> Ended:

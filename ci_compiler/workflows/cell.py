@@ -18,6 +18,7 @@ from ci_compiler.workflows.writer import Node
 
 def workflow(spec: Spec) -> Workflow:
     """`cell.yml`."""
+    # Assumes `compiled-cell`.
     subjects: dict[str, variant.Subject] = {}
     jobs: dict[str, Job] = {}
     for package in cell_packages(spec):

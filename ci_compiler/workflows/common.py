@@ -57,6 +57,7 @@ def _word(form: str, names: Mapping[str, str]) -> str:
 
 def local(workflow: str) -> str:
     """The `uses:` of another compiled workflow."""
+    # Assumes `nested-calls`.
     return f"./{FOLDER}/{workflow}"
 
 
@@ -69,6 +70,7 @@ COMMIT = expression(f"needs.{SELECT}.outputs.commit")
 
 def runs_on(where: RunsOn) -> str | list[str] | dict[str, str | list[str]]:
     """The value of `runs-on:` that addresses `where`."""
+    # Assumes `runs-on-group`, `all-labels`.
     if where.scale_set:
         return where.scale_set
     labels = list(where.labels)

@@ -137,7 +137,8 @@ class CallJob(Part):
     strategy: Mapping[str, Node] | None = None
     uses: str
     permissions: Permissions
-    with_: Mapping[str, Node]
+    with_: Mapping[str, Node] | None = None
+    secrets: Mapping[str, str] | None = None
 
 
 @record

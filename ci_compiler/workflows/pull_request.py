@@ -106,7 +106,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
         needs=needs,
         if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {FORK_GUARD}"),
         strategy={
-            "fail-fast": False,
+            "fail-fast": False,  # Assumes `matrix-from-output`.
             "matrix": {"include": expression(f"fromJSON(needs.{SELECT}.outputs.{output})")},
         },
         uses=local(VARIANT if name == LISTED else CELL),

@@ -70,7 +70,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         run_name=f"{shard.title}{_REQUESTED} ({_WHAT})",
         on=_triggers(spec, shard),
         env={COMPILED_BY: __version__},
-        concurrency={"group": "-".join(group), "cancel-in-progress": False},
+        concurrency={"group": "-".join(group), "cancel-in-progress": False},  # Assumes `pending-replaced`.
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
 
@@ -80,7 +80,7 @@ def _commit(spec: Spec, shard: Shard) -> str:
 
     The latter builds the code of a pull request; publishing refuses the ref. Any other run builds the shard's branch.
     """
-    branches = json.dumps(list(spec.branches))
+    branches = json.dumps(list(spec.branches))  # Assumes `dispatch-commit`.
     dispatched = f"github.event_name == 'workflow_dispatch' && !contains(fromJSON('{branches}'), github.ref_name)"
     return expression(f"(github.event_name == 'push' || {dispatched}) && github.sha || '{shard.branch}'")
 
@@ -99,7 +99,7 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
         inputs["again"] = _switch("Publish even what shows as published (a changed recipe of the same version).")
     return {
         "workflow_dispatch": {"inputs": inputs},
-        "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},
+        "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},  # Assumes `path-filters`.
     }
 
 
@@ -205,11 +205,11 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
             runs_on=runs_on(pool.runs_on),
             timeout_minutes=_publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
             permissions=READ,
-            environment=spec.publish.environment,
+            environment=spec.publish.environment,  # Assumes `environment-secret`.
             concurrency={
                 "group": f"publish-{shard.name}-{pool.name}",
                 "cancel-in-progress": False,
-                "queue": "max",  # so that a newer one does not replace a pending one
+                "queue": "max",  # Assumes `queue-max` (a newer one does not replace a pending one).
             },
             steps=_publication_steps(spec, shard, pool),
         )
@@ -263,6 +263,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
 
 def _ready(preflights: Sequence[str]) -> list[str]:
     """Expressions that are true after the selection and `preflights`, which a run that does not publish skips."""
+    # Assumes `implicit-success`.
     if not preflights:
         return []
     passed = [f"(needs.{job}.result == 'success' || needs.{job}.result == 'skipped')" for job in preflights]

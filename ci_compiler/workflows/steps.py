@@ -104,6 +104,7 @@ def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, pub
             ]
         ),
     )
+    # Assumes `always-verdict`.
     steps = [_VERDICT, *_BEFORE_TABLE, _always(table)]
     return hosted_job(spec, name, needs=needs, if_=expression("always()"), steps=steps)
 

@@ -168,6 +168,7 @@ def _job(
 
     It does not start while its pool or its branch is paused. `more` are further fields.
     """
+    # Assumes `skipped-needs`, `runs-on-json`.
     return Job(
         name=subject.title(spec, stage),
         if_=expression(" && ".join(["!cancelled()", *conditions, _not_paused(stage.name)])),
@@ -279,6 +280,7 @@ def _checked_out() -> Iterator[Step]:
 
 def _keep(spec: Spec, name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
+    # Assumes `artifact-rerun`.
     artifact = artifact_expression(stage, subject.name, spec.branches)
     files: dict[str, Node] = {"name": artifact, "path": path, "if-no-files-found": "ignore"}
     return action_step(name, "actions/upload-artifact", files, if_=expression("!cancelled()"))

@@ -63,6 +63,6 @@ def workflow(spec: Spec) -> Workflow:
         name="waves",
         run_name=f"waves [{_REQUEST}] {expression('inputs.about')}",
         on={"workflow_dispatch": {"inputs": {**texts, **switches}}},
-        concurrency={"group": "waves", "cancel-in-progress": False, "queue": "max"},
+        concurrency={"group": "waves", "cancel-in-progress": False, "queue": "max"},  # Assumes `queue-max`.
         jobs={"waves": job},
     )

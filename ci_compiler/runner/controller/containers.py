@@ -39,7 +39,7 @@ JIT = "ACTIONS_RUNNER_INPUT_JITCONFIG"
 
 RUNNER_ENVIRONMENT = {
     "ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT": "1",
-    "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
+    "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",  # Assumes `runner-exit-7`
     "RUNNER_MANUALLY_TRAP_SIG": "1",
 }
 """Settings for a runner under supervision: where it logs, how it reports its end (actions/runner)."""
