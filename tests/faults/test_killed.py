@@ -13,6 +13,7 @@ from ci_compiler.files import atomic as disk
 from ci_compiler.files import drift as output
 from tests.faults.injector import child, command, die, states
 from tests.faults.trees import FOREIGN, NEW, OLD, below, give, leftovers, put, replaced, repository, snapshot
+from tests.specs import CACHE
 
 TRIED = None if os.environ.get("CI_COMPILER_FAULTS") == "every" else 5
 """The number of steps at which a process is really killed, per command. The disk is checked before every step."""
@@ -125,13 +126,15 @@ def test_a_deployment_is_old_or_new(tmp_path: Path, target: str) -> None:
             + ["--scale-set-labels"] * (target == "arc")
         ),
     )
-    put(made.root, "s.yaml", json.dumps(OLD))
+    put(made.root, "s.yaml", json.dumps(OLD | CACHE))
     put(made.root, f"{target}/mine", "mine\n")
     assert child(lambda: command(*made.words)) == 0
     put(
         made.root,
         "s.yaml",
-        json.dumps(NEW | {"runners": OLD["runners"] | {"more": {"runs-on": ["linux", "x64", "more"], "cpu": ["avx"]}}}),
+        json.dumps(
+            NEW | CACHE | {"runners": OLD["runners"] | {"more": {"runs-on": ["linux", "x64", "more"], "cpu": ["avx"]}}}
+        ),
     )
     made.keep()
     made.old_or_new(target)

@@ -17,7 +17,9 @@ PATIENCE = 60.0
 def run(arguments: argparse.Namespace) -> int:
     """Prints one verdict per label set; returns 1 if jobs would wait, as its runners are missing or offline."""
     asked = label_sets(plan_of(arguments))
-    served = _live(arguments, asked) if arguments.live else cover(asked, None)
+    served = (
+        _live(arguments, asked) if arguments.live else cover(asked, None, scale_set_labels=arguments.scale_set_labels)
+    )
     live = ["online", "busy", "offline"] if arguments.live else []
     columns = ["labels", "pool", "verdict", "machines", *live, "jobs"]
     print_rows([_as_json(one) for one in served], {name: name for name in columns}, as_json=arguments.json)
@@ -35,7 +37,7 @@ def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[S
 
     client = client_of(arguments, root_of(arguments))
     seen = inventory(client)
-    served = cover(asked, seen.runners)
+    served = cover(asked, seen.runners, scale_set_labels=arguments.scale_set_labels)
     if any(one.verdict in UNSERVED for one in served):
         if seen.unseen is not None:
             raise seen.unseen
@@ -43,7 +45,7 @@ def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[S
             f"no runner is online for a label set; asking again in {duration(PATIENCE)}, as one may be between two jobs"
         )
         client.clock.sleep(PATIENCE)
-        served = cover(asked, inventory(client).runners)
+        served = cover(asked, inventory(client).runners, scale_set_labels=arguments.scale_set_labels)
     elif seen.unseen is not None:
         note(f"warning: {seen.unseen.findings[0]}")
     return served

@@ -23,7 +23,7 @@ from ci_compiler.github.registration import Registrar
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.runner_names import labels_of
 from ci_compiler.runner.controller.slots import RunnerPlan
-from ci_compiler.runner.limits import longest, most_disk
+from ci_compiler.runner.limits import longest, room_for
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD, PUBLISH
 from ci_compiler.units import GB
@@ -79,7 +79,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         cores=pool.cores,
         count=arguments.count,
         host=this_machine(),
-        room=most_disk(spec) * GB,
+        room=room_for(spec.packages.values(), pool.stages) * GB,
         longest=longest(spec, pool) + SLACK,
     )
 
