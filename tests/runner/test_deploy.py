@@ -124,7 +124,8 @@ def test_any_spec_has_a_deployment_of_every_kind(document: dict[str, Any]) -> No
         assert set(found) <= set(KNOWN["chart"]), pool
     linux = [pool.name for pool in spec.pools if pool.system.endswith("-linux")]
     assert {name for name in deployment(spec, "quadlet").files if name.endswith(".container")} == {
-        f"ci-runner-{name}.container" for name in linux
+        *(f"ci-runner-{name}.container" for name in linux),
+        "ci-prune-runners.container",
     }
     assert all(f'"{name}" = {{' in deployment(spec, "nixos").files["ci-runner.nix"] for name in linux)
 
@@ -333,7 +334,8 @@ def analyze(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_systemd_accepts_the_units(machine: Path) -> None:
-    done = analyze(machine, "verify", "ci-runner@4090.service", "ci-runner@grouped.service", "ci-runner-gpus.service")
+    units = ["ci-runner@4090.service", "ci-runner@grouped.service", "ci-runner-gpus.service", "ci-prune-runners.timer"]
+    done = analyze(machine, "verify", *units)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     template = machine / "etc/systemd/system/ci-runner@.service"
     template.write_text(template.read_text("utf-8").replace("KillMode=mixed", "KillMode=mixd"), "utf-8")
@@ -341,8 +343,9 @@ def test_systemd_accepts_the_units(machine: Path) -> None:
 
 
 def test_the_controllers_service_is_little_exposed(machine: Path) -> None:
-    done = analyze(machine, "security", "--offline=yes", "--threshold=20", "ci-runner@4090.service")
-    assert done.returncode == 0, done.stdout[-1000:]
+    for unit in ("ci-runner@4090.service", "ci-prune-runners.service"):
+        done = analyze(machine, "security", "--offline=yes", "--threshold=20", unit)
+        assert done.returncode == 0, done.stdout[-1000:]
 
 
 def test_the_service_restarts_after_every_exit_code_but_one(spec: Spec) -> None:
@@ -391,7 +394,7 @@ def test_quadlets_have_keys_that_podman_knows(spec: Spec) -> None:
     for name, text in deployment(spec, "quadlet").files.items():
         if name.endswith(".container"):
             unit = sections(text)
-            assert set(unit) == {"Unit", "Container", "Service", "Install"}
+            assert set(unit) == {"Unit", "Container", "Service"} | ({"Install"} if "prune" not in name else set())
             assert set(unit["Container"]) <= set(KNOWN["quadlet"])
 
 
@@ -479,7 +482,10 @@ def test_nix_parses_the_module(module: Path) -> None:
 
 def test_the_module_defines_one_service_per_pool(module: Path) -> None:
     services = evaluated(module, '{ "4090" = 2; }', "config.systemd.services")
-    assert set(services) == {"ci-runner-4090"}
+    assert set(services) == {"ci-runner-4090", "ci-prune-runners"}
+    assert "exec /package/bin/ci-runner prune --spec /spec\n" in services["ci-prune-runners"]["script"]
+    assert services["ci-prune-runners"]["startAt"] == "daily"
+    assert "Restart" not in services["ci-prune-runners"]["serviceConfig"]
     service = services["ci-runner-4090"]
     assert "exec /package/bin/ci-runner start 4090 --count 2 --spec /spec\n" in service["script"]
     assert service["serviceConfig"]["Restart"] == "always"
@@ -574,7 +580,8 @@ def test_files_of_a_removed_pool_are_removed_and_foreign_ones_stay(tmp_path: Pat
     matrix.write_text(json.dumps(small(runners=renamed)), "utf-8")
     assert deploy(*words) == 0
     found = {file.name for file in mine.parent.iterdir()}
-    assert found == {"ci-runner-hopper.container", "install.md", "mine.container"}
+    ours = {"ci-runner-hopper.container", "ci-prune-runners.container", "ci-prune-runners.timer", "install.md"}
+    assert found == {*ours, "mine.container"}
 
 
 def test_a_foreign_file_in_the_way_is_never_overwritten(

@@ -20,6 +20,8 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import PAST_LIMIT, Ended, ask
+from ci_compiler.runner.controller import lost_runners
+from ci_compiler.runner.controller.image_pulls import ImagePulls
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.secret import Secret
 from ci_compiler.units import GB
@@ -142,6 +144,9 @@ class RunnerEngine(Protocol):
     def remove(self, name: str) -> None:
         """Removes `name`, even if it runs. Does nothing if it does not exist."""
 
+    def keep_log(self, name: str) -> None:
+        """Keeps the output of `name`, whose runner is lost, beyond its removal."""
+
     def last_words(self, name: str) -> str:
         """The last line of output of `name`."""
 
@@ -166,6 +171,7 @@ class ContainerEngine:
         self._program = os.fspath(program)
         self.kind = program.name
         self._stores: dict[tuple[str, int], str] = {}
+        self._pulls = ImagePulls()
 
     def image_id(self, image: str) -> str:
         """The id of the local `image`; '' if there is none."""
@@ -173,9 +179,14 @@ class ContainerEngine:
         return done.removeprefix("sha256:")[:12]
 
     def prepare(self, order: RunnerOrder) -> None:
-        """Pulls the image if it is missing, and creates the volume of the store."""
-        if not (image := self.image_id(order.image)):
-            self._ask(["pull", order.image], timeout=_LONG)
+        """Pulls the image if it is missing or may be newer by now, and creates the volume of the store."""
+        image = self.image_id(order.image)
+        if self._pulls.due(order.image, here=bool(image)):
+            try:
+                self._ask(["pull", "--quiet", order.image], timeout=_LONG)
+            except EngineError:
+                if not image:
+                    raise
             image = self.image_id(order.image)
         volume = f"{PREFIX}-{order.pool}-{order.slot}-{image}"
         if volume not in {one.name for one in self.volumes()}:
@@ -261,6 +272,13 @@ class ContainerEngine:
         """Removes the container and its anonymous volumes."""
         if name in self._names():
             self._ask(["rm", "--force", "--volumes", name])
+
+    def keep_log(self, name: str) -> None:
+        """Writes its log to a file."""
+        ended = self._run(["logs", "--tail", str(lost_runners.LINES), name])
+        if not ended.status:
+            with engine_errors():
+                lost_runners.keep(name, ended.out + ended.err)
 
     def last_words(self, name: str) -> str:
         """The last line of its log."""

@@ -12,6 +12,7 @@ registration of a busy runner, so no job can start in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from ci_compiler.clock import Clock
@@ -299,6 +300,8 @@ class Controller:
         pause = slot.failed(self.work.host)
         slot.next_round = self._clock.passed() + pause
         slot.phase = Phase.CLEANING
+        with suppress(EngineError):
+            self._engine.keep_log(slot.name)
         self._say(f"{slot.name}: {why}; the next one starts in {duration(pause)}")
 
     def _failed(self, slot: Slot, error: EngineError | GitHubError) -> None:

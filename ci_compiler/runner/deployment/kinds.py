@@ -108,7 +108,8 @@ def _left_out(spec: Spec, pool: Pool, target: str) -> Finding:
 def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
     """The facts about the deployment as a whole. `spec-option` is '' for the bundled spec, which needs no copy."""
     file = spec.document.file
-    settings = RESTART | dict(line.split("=", 1) for line in text_of(FOLDER / "hardening.conf").splitlines())
+    hardening = text_of(FOLDER / "hardening.conf").strip()
+    settings = RESTART | dict(line.split("=", 1) for line in hardening.splitlines())
     return {
         "heading": f"{MARK} from {file}. Do not edit: change the spec, then run `ci-runner deploy {target}`.",
         "example": next(pool.name for pool in pools),
@@ -122,6 +123,8 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
         "toolkit": f"ci-compiler=={__version__}",
         "user": str(USER),
         "longest-stop": str(max(longest(spec, pool) for pool in spec.pools) + STOPPING),
+        "hardening": hardening,
+        "nix-hardening": "\n".join(f"{name} = {string(settings[name])};" for name in settings if name not in RESTART),
         "restart": "\n".join(f"{name}={value}" for name, value in RESTART.items()),
         "service": "\n".join(f"{name}={value}" for name, value in settings.items()),
         "nix-service": "\n".join(f"{name} = {string(value)};" for name, value in settings.items()),
