@@ -99,6 +99,7 @@ class Code(StrEnum):
     NIX = "nix"
     NIX_FAILED = "nix-failed"
     NIX_MISSING = "nix-missing"
+    NIXPKGS_UNVERIFIED = "nixpkgs-unverified"
     NO_CACHE = "no-cache", Severity.WARNING
     NO_CONTAINERS = "no-containers", Severity.WARNING
     NO_ENGINE = "no-engine"
@@ -113,6 +114,7 @@ class Code(StrEnum):
     NO_TOKEN = "no-token"  # noqa: S105  (a code)
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
+    OTHER_TREE = "other-tree"
     OTHER_VERSION = "other-version"
     PNAME_DIFFERS = "pname-differs"
     PODS_WITHOUT_CACHE = "pods-without-cache"
@@ -122,6 +124,7 @@ class Code(StrEnum):
     PUBLISH_UNSIGNED = "publish-unsigned"
     PUSH_FAILED = "push-failed"
     PYTORCH_ALIAS = "pytorch-alias"
+    QUEUE_TOO_LONG = "queue-too-long"
     RECIPE_CHANGED = "recipe-changed"
     RECIPE_DIFFERS = "recipe-differs", Severity.DIFFERENCE
     RECIPE_EVALUATION = "recipe-evaluation"
@@ -160,6 +163,7 @@ class Code(StrEnum):
     TEST_FAILED = "test-failed"
     TEST_NEVER_RUNS = "test-never-runs"
     TEXT_NAMES_ANOTHER_GPU = "text-names-another-gpu"
+    TOO_MANY_FILES = "too-many-files"
     TOO_MANY_JOBS = "too-many-jobs"
     TORCH_NOT_PROPAGATED = "torch-not-propagated"
     TREE_CHANGED = "tree-changed"

@@ -24,6 +24,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware.features import UnknownFlagError, features
 from ci_compiler.plan.rules import Judged
+from ci_compiler.recipes.proof import ARRIVED
 from ci_compiler.recipes.render import recipe
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Spec
@@ -285,9 +286,9 @@ def _phases(one: Evaluation) -> dict[str, object]:
 
 
 def _commands(script: object) -> str:
-    """The lines of a script that do something: neither comments nor messages."""
+    """The lines of a script that do something: neither comments nor messages, nor checks of what other values say."""
     lines = (line.strip() for line in str(script).splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith(("#", "echo ")))
+    return "\n".join(line for line in lines if line and not line.startswith(("#", "echo ", f"{ARRIVED} ")))
 
 
 def _meta(one: Evaluation) -> dict[str, object]:

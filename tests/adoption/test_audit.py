@@ -147,6 +147,7 @@ def spark_on_x86(folder: Folder) -> None:
     )
 
 
+FEATURES = 'requiredSystemFeatures = lib.unique ((old.requiredSystemFeatures or [ ]) ++ [ "big-parallel" ]);'
 PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
     "torch.out is not handed on": (
         "main",
@@ -187,7 +188,7 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
     "9 no big-parallel on torch": (
         "main",
         "big-parallel-missing",
-        lambda f: f.edit(X90, 'requiredSystemFeatures = [ "big-parallel" ];', 'requiredSystemFeatures = [ "kvm" ];'),
+        lambda f: f.edit(X90, FEATURES, 'requiredSystemFeatures = [ "kvm" ];'),
     ),
     "10 both systems": ("main", "wrong-platforms", two_platforms),
     "11 python3Packages.pytorch": (
@@ -241,7 +242,7 @@ def test_each_planted_error_is_found_and_nothing_else(tmp_path: Path, spec: Spec
 ALSO: dict[str, tuple[str, str]] = {
     "a switch that is set in another way": ("export MAX_JOBS=32", "export MAX_JOBS=16"),
     "a switch that is missing": ("export MAX_JOBS=32", ""),
-    "a phase of its own": ("preConfigure =", 'postPatch = "rm setup.cfg";\n  preConfigure ='),
+    "a phase of its own": ("preConfigure =", 'configurePhase = "rm setup.cfg";\n  preConfigure ='),
     "a pname that is nobody's": (f'pname = "{X90}"', 'pname = "torch"'),
 }
 """Edits of a torch recipe that are no defect, and that the compiler would not write."""
@@ -281,7 +282,7 @@ ALIKE: dict[str, tuple[str, str]] = {
         "overlays = [ (final: prev: { python3Packages = prev.python3Packages.override { overrides = _: _: { }; }; })",
     ),
     "a description of its own": ('description = "PyTorch for', 'description = "A PyTorch for'),
-    "big-parallel as nixpkgs has it": ('requiredSystemFeatures = [ "big-parallel" ];', ""),
+    "big-parallel as nixpkgs has it": (FEATURES, ""),
 }
 """Edits of a torch recipe that leave its meaning as it is."""
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.summary import LARGEST_RESULT, SummarisedRun, table
 from tests.specs import small, spec_of
@@ -31,16 +33,16 @@ def left(results: Path, artifact: str, name: str, **content: Any) -> None:
     """Writes a file of a stage of the variant."""
     path = results / artifact / name
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"name": NAME, **content}), "utf-8")
+    path.write_text(json.dumps({"name": NAME, "branch": "main", **content}), "utf-8")
 
 
 def row(decided: Plan, results: Path, *shards: dict[str, Any]) -> str:
     """The row of the variant, whose stages passed, after these shards of its suites."""
-    left(results, f"build-{NAME}", "manifest.json")
+    left(results, f"build-{NAME}@main", "manifest.json")
     for stage in ("cpu-test", "gpu-test"):
-        left(results, f"{stage}-{NAME}", "result.json", passed=True)
+        left(results, f"{stage}-{NAME}@main", "result.json", passed=True)
     for index, content in enumerate(shards):
-        left(results, f"gpu-test-suites-{index}-{NAME}", "suite.json", **content)
+        left(results, f"gpu-test-suites-{index}-{NAME}@main", "suite.json", **content)
     return table(decided, RUN, "main", [NAME], results).splitlines()[-1]
 
 
@@ -72,7 +74,7 @@ def broken(results: Path, artifact: str, name: str, text: str) -> None:
 def test_a_number_that_no_build_writes_is_not_shown(decided: Plan, tmp_path: Path, number: str) -> None:
     row(decided, tmp_path)
     manifest = f'{{"name": "{NAME}", "seconds": {number}, "closure_size": {number}}}'
-    broken(tmp_path, f"build-{NAME}", "manifest.json", manifest)
+    broken(tmp_path, f"build-{NAME}@main", "manifest.json", manifest)
     cells = table(decided, RUN, "main", [NAME], tmp_path).splitlines()[-1].split(" | ")
     assert cells[-3:-1] == ["–", "–"]
 
@@ -82,16 +84,16 @@ def test_a_number_that_no_build_writes_is_not_shown(decided: Plan, tmp_path: Pat
 )
 def test_a_result_that_no_stage_writes_is_a_failure(decided: Plan, tmp_path: Path, text: str) -> None:
     row(decided, tmp_path)
-    broken(tmp_path, f"cpu-test-{NAME}", "result.json", text)
+    broken(tmp_path, f"cpu-test-{NAME}@main", "result.json", text)
     assert table(decided, RUN, "main", [NAME], tmp_path).splitlines()[-1].split(" | ")[2] == "**failed**"
 
 
 def test_pipes_and_huge_files_among_the_artifacts_are_not_read(decided: Plan, tmp_path: Path) -> None:
     row(decided, tmp_path)
-    pipe = tmp_path / f"cpu-test-{NAME}" / "result.json"
+    pipe = tmp_path / f"cpu-test-{NAME}@main" / "result.json"
     pipe.unlink()
     os.mkfifo(pipe)
-    with (tmp_path / f"build-{NAME}" / "manifest.json").open("ab") as file:
+    with (tmp_path / f"build-{NAME}@main" / "manifest.json").open("ab") as file:
         file.truncate(LARGEST_RESULT + 1)
     cells = table(decided, RUN, "main", [NAME], tmp_path).splitlines()[-1].split(" | ")
     assert cells[1:4] == ["**failed**", "not reached", "not reached"]
@@ -99,7 +101,8 @@ def test_pipes_and_huge_files_among_the_artifacts_are_not_read(decided: Plan, tm
 
 def test_text_of_an_artifact_mentions_nobody_and_cannot_fill_the_summary(decided: Plan, tmp_path: Path) -> None:
     row(decided, tmp_path)
-    left(tmp_path, f"publish-{NAME}", "published.json", result="ask @org/team \u202egnp.exe " + "1." * 200_000)
+    (tmp_path / "published").mkdir()
+    left(tmp_path, f"published/{NAME}", "published.json", result="ask @org/team \u202egnp.exe " + "1." * 200_000)
     start = time.process_time()
     shown = table(decided, RUN, "main", [NAME], tmp_path).splitlines()[-1].split(" | ")[-1]
     assert time.process_time() - start < 1
@@ -116,3 +119,20 @@ def test_failures_of_any_form_are_shown(decided: Plan, tmp_path: Path, failures:
 
 def test_a_suite_with_a_missing_shard_failed(decided: Plan, tmp_path: Path) -> None:
     assert "ops: **failed**;" in row(decided, tmp_path, {"suite": "ops", "passed": True, "failures": []})
+
+
+def test_a_run_for_several_branches_has_one_table_for_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CPU-only variant has the same name on two branches, and each table has its own artifacts."""
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    name = "pytorch-python313-cpu-avx2"
+    left(tmp_path, f"build-{name}@cuda-13_0", "manifest.json", branch="cuda-13_0", seconds=61)
+    chosen = json.dumps({"main": [name], "cuda-13_0": [name]})
+    assert run(COMPILE, ["summary", str(tmp_path), "--chosen", chosen, "--root", str(tmp_path)]) == 0
+    main, other = capsys.readouterr().out.split("### ")[1:]
+    assert main.startswith("main\n")
+    assert f"| `{name}` | **failed** |" in main
+    assert other.startswith("cuda-13\\_0\n")
+    assert f"| `{name}` | passed |" in other
+    assert "61 s" in other
