@@ -133,7 +133,7 @@ def test_a_deployment_is_old_or_new(tmp_path: Path, target: str) -> None:
         made.root,
         "s.yaml",
         json.dumps(
-            NEW | CACHE | {"runners": OLD["runners"] | {"more": {"runs-on": ["linux", "x64", "more"], "cpu": ["avx"]}}}
+            OLD | CACHE | {"runners": OLD["runners"] | {"more": {"runs-on": ["linux", "x64", "more"], "cpu": ["avx"]}}}
         ),
     )
     made.keep()
