@@ -79,7 +79,7 @@ class Stage:
 
 
 _ANY_MACHINE = ("clock", "runner", "system", "tools")
-_CPU_TEST = (*_ANY_MACHINE, "store-space", "instructions")
+_CPU_TEST = (*_ANY_MACHINE, "store-space", "nix-holes", "instructions")
 
 BUILD = Stage(
     name="build",
@@ -87,7 +87,8 @@ BUILD = Stage(
     on_cpu_pools=True,
     timeout=480,
     checks=(
-        *_ANY_MACHINE, "token", "store-space", "build-space", "build-folder", "memory", "sandbox", "big-parallel",
+        *_ANY_MACHINE, "token", "store-space", "build-space", "build-folder", "memory", "sandbox", "nix-holes",
+        "big-parallel",
     ),
 )  # fmt: skip
 
@@ -119,7 +120,7 @@ PUBLISH = Stage(
     on_cpu_pools=True,
     minutes=5,
     timeout=120,
-    checks=(*_ANY_MACHINE, "token", "cache"),
+    checks=(*_ANY_MACHINE, "token", "nix-holes", "cache"),
 )
 
 STAGES = (BUILD, CPU_TEST, GPU_TEST, PUBLISH)

@@ -37,6 +37,7 @@ SMALL: dict[str, Any] = {
         "builder": {"runs-on": ["self-hosted", "linux", "x64", "nix-builder"], "cpu": ["avx512"], "count": 2},
         "h100": {"runs-on": ["self-hosted", "linux", "x64", "gpu-sm90"], "gpu": "sm90", "cpu": ["avx512"]},
     },
+    "publish": {"on-shared-machines": True},
 }
 
 
@@ -55,8 +56,10 @@ SOURCE = {"repository": "o/r", "tag": "v1", "hash": HASH}
 
 
 def small(**changes: Any) -> dict[str, Any]:
-    """A copy of the small spec with top-level keys replaced."""
+    """A copy of the small spec with top-level keys replaced; those of `publish` are added to its own."""
     document: dict[str, Any] = json.loads(json.dumps(SMALL))
+    if "publish" in changes:
+        changes["publish"] = document["publish"] | changes["publish"]
     return document | changes
 
 

@@ -51,6 +51,7 @@ matrix:
 runners:
   x86: {runs-on: [self-hosted, linux, x64], cpu: [avx2]}
   arm: {runs-on: [self-hosted, linux, arm64], cpu: [armv9]}
+publish: {on-shared-machines: true}
 """
 
 X90, V90 = "pytorch-python313-cuda12_8-sm90-avx2", "torchvision-python313-cuda12_8-sm90-avx2"

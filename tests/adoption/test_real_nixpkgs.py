@@ -37,6 +37,7 @@ matrix:
   gpus: {cpu: {}, sm90: {}}
 runners:
   x86: {runs-on: [self-hosted, linux, x64], cpu: [avx2]}
+publish: {on-shared-machines: true}
 """
 TORCH, CPU = "pytorch-python313-cuda12_8-sm90-avx2", "pytorch-python313-cpu-avx2"
 VISION = TORCH.replace("pytorch", "torchvision")

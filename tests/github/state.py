@@ -78,6 +78,7 @@ class GitHub:
 
     def __init__(self, *, organisation: bool = False) -> None:
         self.organisation = organisation
+        self.public = False
         self.url = ""
         self.token = TOKEN
         self.runners: dict[int, Json] = {}
@@ -118,7 +119,12 @@ class GitHub:
         """Adds a runner group of the organisation; one that is not visible does not serve the repository."""
         number = self._number()
         [example] = description().example("runner-groups-org")["runner_groups"][:1]
-        self.groups[number] = example | {"id": number, "name": name, "default": default}
+        self.groups[number] = example | {
+            "id": number,
+            "name": name,
+            "default": default,
+            "allows_public_repositories": False,
+        }
         if not visible:
             self.hidden_groups.add(number)
         return number
@@ -219,6 +225,7 @@ class GitHub:
         repository = description().example("full-repository-default-response")
         del repository["parent"], repository["source"]  # GitHub's own example lacks what its description requires
         repository["language"] = None
+        repository |= {"private": not self.public, "visibility": "public" if self.public else "private"}
         repository["owner"]["type"] = "Organization" if self.organisation else "User"
         return Answer(200, repository | {"full_name": REPOSITORY, "url": f"{self.url}/repos/{REPOSITORY}"})
 

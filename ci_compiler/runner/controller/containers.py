@@ -1,4 +1,4 @@
-"""Where runners run: the interface of an engine, and its implementation for podman and docker.
+"""Where runners run: a container engine, podman or docker.
 
 The configuration of a runner reaches the container through the environment of the engine's process, by name. It is in
 no argument, which `ps` would show, and in no file. The engine itself gets no GitHub credential that it could pass on.
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, nearest, wrong
@@ -23,6 +23,16 @@ from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.controller import lost_runners
 from ci_compiler.runner.controller.image_pulls import ImagePulls
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
+from ci_compiler.runner.controller.store_daemon import (
+    BUILDER_KEY,
+    SERVES,
+    STORE,
+    collector_arguments,
+    collector_name,
+    daemon_arguments,
+    daemon_name,
+    options,
+)
 from ci_compiler.secret import Secret
 from ci_compiler.units import GB
 
@@ -39,18 +49,10 @@ RUNNER_ENVIRONMENT = {
 ENGINES = ("podman", "docker")
 """Container engines, in the order of preference."""
 
-STORE = "/nix"
-"""The folder of a container that is a volume and outlives it: the Nix store."""
-
-SANDBOX = {
-    "podman": ("--security-opt", "seccomp=unconfined", "--security-opt", "unmask=ALL"),
-    "docker": ("--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined"),
-}
-"""What Nix needs to make its sandbox in a container without capabilities: namespaces, and a /proc without masks."""
-
 SHARED_MEMORY = "8g"
 """The size of /dev/shm in a container: the data loaders of torch pass batches through it."""
 
+_NOTHING: Mapping[str, Secret] = {}
 _SHORT, _LONG = 120, 3600
 """Time limits in seconds: of a query to the engine, and of a pull or garbage collection."""
 
@@ -82,7 +84,9 @@ class RunnerOrder:
     """A runner to start: its registration, pool and slot, and what its jobs need.
 
     `gpus`: `all`, a number, '' for none. `builds`: whether Nix builds there, in its sandbox. `room`: bytes that must
-    be free for a job. `cores`: its share of the machine's cores, 0 for all.
+    be free for a job. `cores`: its share of the machine's cores, 0 for all. `store`: whether its jobs use a Nix store,
+    which a daemon serves. `fresh_store`: nothing of an earlier job is in the store. `trusted_keys`: public keys whose
+    paths its jobs may fetch.
     """
 
     name: str
@@ -95,6 +99,9 @@ class RunnerOrder:
     builds: bool
     room: int
     cores: int
+    store: bool = True
+    fresh_store: bool = False
+    trusted_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,38 +127,7 @@ class StoreVolume:
     image: str
 
 
-class RunnerEngine(Protocol):
-    """Runs runners. Every method raises EngineError."""
-
-    def prepare(self, order: RunnerOrder) -> None:
-        """Prepares the image and the store of `order`, before its runner is registered."""
-
-    def room(self) -> int:
-        """Free bytes on the file system of builds and stores."""
-
-    def collect_garbage(self, order: RunnerOrder) -> None:
-        """Collects the garbage in the store of `order`, which nothing may be using."""
-
-    def start(self, order: RunnerOrder, jit: Secret) -> None:
-        """Starts the runner of `order`."""
-
-    def machines(self) -> tuple[RunnerInstance, ...]:
-        """The runners of the controller that run, or ended and were not removed."""
-
-    def end(self, name: str) -> None:
-        """Asks the idle runner `name` to end."""
-
-    def remove(self, name: str) -> None:
-        """Removes `name`, even if it runs. Does nothing if it does not exist."""
-
-    def keep_log(self, name: str) -> None:
-        """Keeps the output of `name`, whose runner is lost, beyond its removal."""
-
-    def last_words(self, name: str) -> str:
-        """The last line of output of `name`."""
-
-
-def find_engine(name: str | None) -> ContainerEngine:
+def find_engine(name: str | None, builder_key: Secret | None = None) -> ContainerEngine:
     """The container engine called `name`, or the first that is installed. Raises InputError."""
     if name is not None and name not in ENGINES:
         message = f"unknown engine {name!r}{nearest(name, ENGINES)}"
@@ -161,15 +137,19 @@ def find_engine(name: str | None) -> ContainerEngine:
     if program is None:
         message = f"{' and '.join(wanted)} not installed; install one, or run without containers (--host DIR)"
         raise wrong("--engine", Code.NO_ENGINE, message)
-    return ContainerEngine(Path(program))
+    return ContainerEngine(Path(program), builder_key)
 
 
 class ContainerEngine:
-    """podman or docker: one container per job, and one volume per slot and image for the Nix store."""
+    """podman or docker: one container per job, and one volume per slot and image for the Nix store.
 
-    def __init__(self, program: Path) -> None:
+    `builder_key`: the secret key with which the daemons sign builds; None lets each store make one of its own.
+    """
+
+    def __init__(self, program: Path, builder_key: Secret | None = None) -> None:
         self._program = os.fspath(program)
         self.kind = program.name
+        self._builder_key = builder_key
         self._stores: dict[tuple[str, int], str] = {}
         self._pulls = ImagePulls()
 
@@ -188,10 +168,15 @@ class ContainerEngine:
                 if not image:
                     raise
             image = self.image_id(order.image)
+        if not order.store:
+            return
         volume = f"{PREFIX}-{order.pool}-{order.slot}-{image}"
-        if volume not in {one.name for one in self.volumes()}:
+        exists = volume in {one.name for one in self.volumes()}
+        if exists and order.fresh_store:
+            self.remove_volume(volume)
+        if not exists or order.fresh_store:
             labels = marks({"pool": order.pool, "slot": order.slot, "image": image})
-            self._ask(["volume", "create", *_options("--label", labels), volume])
+            self._ask(["volume", "create", *options("--label", labels), volume])
         self._stores[order.pool, order.slot] = volume
 
     def room(self) -> int:
@@ -202,19 +187,22 @@ class ContainerEngine:
             return shutil.disk_usage(_existing(Path(folder))).free
 
     def collect_garbage(self, order: RunnerOrder) -> None:
-        """Runs the garbage collector of Nix on the store of the slot, in a container without network."""
-        name = f"{PREFIX}-garbage-{order.pool}-{order.slot}"
-        labels = _options("--label", marks({"pool": order.pool, "slot": order.slot}))
-        command = ["run", "--rm", "--pull", "never", "--name", name, *labels, "--network", "none", *self._store(order)]
+        """Collects the garbage in the store of the slot, in a container without network."""
+        if not order.store:
+            return
         try:
-            self._ask([*command, "--entrypoint", "nix-collect-garbage", order.image, "--delete-old"], timeout=_LONG)
+            self._ask(collector_arguments(order, self._stores[order.pool, order.slot]), timeout=_LONG)
         except EngineError:
-            self.remove(name)  # a hung collector must not run beside the job
+            self.remove(collector_name(order))  # a hung collector must not run beside the job
             raise
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
-        """Starts a new container, which gets the configuration through the environment."""
-        self._ask(self.command(order), jit=jit, timeout=_SHORT)
+        """Starts the daemon of the store and a new container, which gets the configuration through the environment."""
+        if order.store:
+            key = {BUILDER_KEY: self._builder_key} if self._builder_key else {}
+            volume = self._stores[order.pool, order.slot]
+            self._ask(daemon_arguments(order, self.kind, volume, signs=bool(key)), secrets=key)
+        self._ask(self.command(order), secrets={JIT: jit})
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""
@@ -223,23 +211,26 @@ class ContainerEngine:
         )
         return [
             *("run", "--detach", "--pull", "never", "--name", order.name, "--hostname", order.name),
-            *_options("--label", labels),
+            *options("--label", labels),
             *("--env", JIT),
-            *_options("--env", RUNNER_ENVIRONMENT | _environment(order)),
+            *options("--env", RUNNER_ENVIRONMENT | _environment(order)),
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
-            *(SANDBOX[self.kind] if order.builds else ()),
             *("--shm-size", SHARED_MEMORY),
-            *self._store(order),
+            *(("--volume", f"{self._stores[order.pool, order.slot]}:{STORE}:ro") if order.store else ()),
             *self._gpus(order),
             order.image,
         ]
 
     def machines(self) -> tuple[RunnerInstance, ...]:
-        """The containers with the label of the controller."""
+        """The containers with the label of the controller.
+
+        A daemon whose runner is missing stands for the runner: it is what a start that was interrupted leaves.
+        """
         fields = ("json .Name", "json .State.Status", ".State.ExitCode", "json .Config.Labels")
-        return tuple(
-            RunnerInstance(
-                name=name.removeprefix("/"),
+        rows = sorted(self._inspected("container", self._names(), fields), key=lambda row: not mark(row[3], SERVES))
+        found = {
+            name: RunnerInstance(
+                name=name,
                 status=InstanceStatus.ENDED if status in _ENDED else InstanceStatus.RUNNING,
                 exit_code=code if status in _ENDED else 0,
                 registration=int(mark(labels, "registration") or 0),
@@ -247,8 +238,10 @@ class ContainerEngine:
                 pool=mark(labels, "pool"),
                 slot=int(mark(labels, "slot") or 0),
             )
-            for name, status, code, labels in self._inspected("container", self._names(), fields)
-        )
+            for own, status, code, labels in rows
+            for name in (mark(labels, SERVES) or own.removeprefix("/"),)
+        }
+        return tuple(found.values())
 
     def volumes(self) -> tuple[StoreVolume, ...]:
         """The volumes with the label of the controller. Raises EngineError."""
@@ -269,9 +262,11 @@ class ContainerEngine:
         self._ask(["kill", "--signal", "TERM", name])
 
     def remove(self, name: str) -> None:
-        """Removes the container and its anonymous volumes."""
-        if name in self._names():
-            self._ask(["rm", "--force", "--volumes", name])
+        """Removes the container, then the daemon of its store, both with their anonymous volumes."""
+        there = self._names()
+        for one in (name, daemon_name(name)):
+            if one in there:
+                self._ask(["rm", "--force", "--volumes", one])
 
     def keep_log(self, name: str) -> None:
         """Writes its log to a file."""
@@ -295,9 +290,6 @@ class ContainerEngine:
         said = self._ask([kind, "inspect", "--format", template, *names]) if names else ""
         return [json.loads(line) for line in said.splitlines()]
 
-    def _store(self, order: RunnerOrder) -> list[str]:
-        return ["--volume", f"{self._stores[order.pool, order.slot]}:{STORE}"]
-
     def _gpus(self, order: RunnerOrder) -> list[str]:
         """CDI for podman (4.1 and later), docker's own option for docker."""
         if not order.gpus:
@@ -307,10 +299,15 @@ class ContainerEngine:
         return ["--gpus", "all" if order.gpus == "all" else f"device={order.gpus}"]
 
     def _ask(
-        self, words: Sequence[str], *, jit: Secret | None = None, timeout: int = _SHORT, check: bool = True
+        self,
+        words: Sequence[str],
+        *,
+        secrets: Mapping[str, Secret] = _NOTHING,
+        timeout: int = _SHORT,
+        check: bool = True,
     ) -> str:
         """The output of the engine for `words`. Raises EngineError with its last line if it fails."""
-        ended = self._run(words, jit, timeout)
+        ended = self._run(words, secrets, timeout)
         if ended.status and not check:
             return ""
         if ended.status:
@@ -318,11 +315,13 @@ class ContainerEngine:
             raise EngineError(f"{self.kind} {' '.join(words[:2])}: {said}")
         return ended.out.strip()
 
-    def _run(self, words: Sequence[str], jit: Secret | None = None, timeout: int = _SHORT) -> Ended:
+    def _run(self, words: Sequence[str], secrets: Mapping[str, Secret] = _NOTHING, timeout: int = _SHORT) -> Ended:
+        """Runs the engine with `secrets` (at most one) in its environment."""
         env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
-        env |= {JIT: jit.reveal()} if jit else {}
+        env |= {name: secret.reveal() for name, secret in secrets.items()}
+        secret = next(iter(secrets.values()), None)
         with engine_errors():  # in the caller's group: podman starts processes that must outlive it
-            ended = ask([self._program, *words], seconds=timeout, env=env, secret=jit, group=False)
+            ended = ask([self._program, *words], seconds=timeout, env=env, secret=secret, group=False)
         if ended.status == PAST_LIMIT:
             raise EngineError(f"{self.kind} {' '.join(words[:2])}: no answer in {timeout} s")
         return ended
@@ -336,10 +335,6 @@ def _environment(order: RunnerOrder) -> dict[str, str]:
     """The variables that the entry point and the hooks of the images read (`runner-images/README.md`)."""
     cores = {"CI_RUNNER_CORES": str(order.cores)} if order.cores else {}
     return {"CI_RUNNER_FREE_GB": str(order.room // GB)} | cores
-
-
-def _options(option: str, values: Mapping[str, str]) -> list[str]:
-    return [word for name, value in values.items() for word in (option, f"{name}={value}")]
 
 
 def _existing(folder: Path) -> Path:

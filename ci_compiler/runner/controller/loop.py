@@ -24,11 +24,11 @@ from ci_compiler.github.registration import Registrar, Registration, Removal
 from ci_compiler.runner.controller.containers import (
     EngineError,
     InstanceStatus,
-    RunnerEngine,
     RunnerInstance,
     RunnerOrder,
 )
 from ci_compiler.runner.controller.observer import Observer
+from ci_compiler.runner.controller.runner_engine import RunnerEngine
 from ci_compiler.runner.controller.runner_names import RunnerName, read_name
 from ci_compiler.runner.controller.slots import READY, Phase, RunnerPlan, Slot
 from ci_compiler.units import duration, size
@@ -188,6 +188,9 @@ class Controller:
             builds=self.work.builds,
             room=self.work.room,
             cores=max(1, self.work.cores // self.work.count) if self.work.count > 1 else 0,
+            store=self.work.store,
+            fresh_store=self.work.fresh_store,
+            trusted_keys=self.work.trusted_keys,
         )
 
     def _make_room(self, order: RunnerOrder) -> None:

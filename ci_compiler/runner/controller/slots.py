@@ -30,7 +30,7 @@ class RunnerPlan:
 
     `scope`: the repository or organisation that they are registered in. `builds`: whether jobs build with Nix. `cores`:
     those of the machine. `room`: bytes of disk that must be free before a job. `longest`: seconds after which a job
-    counts as hung.
+    counts as hung. `store`, `fresh_store` and `trusted_keys` are those of `RunnerOrder`.
     """
 
     pool: str
@@ -45,6 +45,9 @@ class RunnerPlan:
     host: str
     room: int
     longest: float
+    store: bool = True
+    fresh_store: bool = False
+    trusted_keys: tuple[str, ...] = ()
 
 
 class Phase(StrEnum):

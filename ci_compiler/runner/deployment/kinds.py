@@ -20,13 +20,13 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, InputError
 from ci_compiler.files.drift import MARK
 from ci_compiler.recipes.nix_text import string
+from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, pins
 from ci_compiler.runner.deployment.rendering import FOLDER, Facts, render, text_of
-from ci_compiler.runner.limits import longest, room_for
+from ci_compiler.runner.limits import builds_in, longest, room_of, trusted_keys
 from ci_compiler.runner.scale_sets import scale_set_of
 from ci_compiler.spec.build import BUNDLED_SHOWN
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.stages import BUILD
 from ci_compiler.workflows.writer import dump, quoted
 
 ARC = "arc"
@@ -49,6 +49,9 @@ USER = 1001
 
 IMAGE = 10
 """GB of the store in an image, and of what a test needs beside closures."""
+
+BESIDE_CORES, BESIDE_MEMORY = 2, 8
+"""Cores and GB of memory of a pod beyond the pool's: for the job where the daemon builds, else for the daemon."""
 
 SHARED_MEMORY = 8
 """One part in so many of a pod's memory may be shared memory, through which torch's data loaders pass batches."""
@@ -143,6 +146,7 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
     group = f"group {runs_on.group}, " if runs_on.group else ""
     title = _title(spec, pool)
     gpu = spec.hardware.gpu(pool.gpu).capability if pool.gpu else ("", "")
+    builds = builds_in(spec, pool)
     return {
         "pool": pool.name,
         "nix-pool": string(pool.name),
@@ -154,8 +158,8 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "nix-gpu": "true" if pool.gpu else "false",
         "capability-major": str(gpu[0]),
         "capability-minor": str(gpu[1]),
-        "builds": "true" if BUILD in pool.stages else "",
-        "no-builds": "" if BUILD in pool.stages else "true",
+        "builds": "true" if builds else "",
+        "no-builds": "" if builds else "true",
         "longest": str(seconds),
         "stop": str(seconds + STOPPING),
         "unit-stop": str(seconds + STOPPING + 60),
@@ -167,10 +171,17 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "architecture": ARCHITECTURES[pool.system],
         "image": quoted(pool.image),
         "cores": str(pool.cores),
+        "daemon": DAEMON,
+        "capabilities": ", ".join(CAPABILITIES),
+        "trusted-keys": " ".join(trusted_keys(spec)),
+        "job-cores": str(BESIDE_CORES if builds else pool.cores),
+        "job-memory": str(BESIDE_MEMORY if builds else pool.memory),
+        "daemon-cores": str(pool.cores if builds else BESIDE_CORES),
+        "daemon-memory": str(pool.memory if builds else BESIDE_MEMORY),
         "memory": str(pool.memory),
         "shared-memory": str(max(1, pool.memory // SHARED_MEMORY)),
         "disk": str(_volume(spec, pool)),
-        "room": str(room_for(spec.packages.values(), pool.stages)),
+        "room": str(room_of(spec, pool)),
         "tolerations": "true" if pool.gpu or ARCHITECTURES[pool.system] == "arm64" else "",
         "arm": "true" if ARCHITECTURES[pool.system] == "arm64" else "",
     }
@@ -178,9 +189,9 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
 
 def _volume(spec: Spec, pool: Pool) -> int:
     """GB of the volume at /nix: the pool's disk where it is declared or where jobs build, else enough for closures."""
-    if BUILD in pool.stages or "disk" in spec.document.value["runners"][pool.name]:
+    if builds_in(spec, pool) or "disk" in spec.document.value["runners"][pool.name]:
         return pool.disk
-    return min(pool.disk, IMAGE + 2 * room_for(spec.packages.values(), pool.stages))
+    return min(pool.disk, IMAGE + 2 * room_of(spec, pool))
 
 
 def _title(spec: Spec, pool: Pool) -> str:

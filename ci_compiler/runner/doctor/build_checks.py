@@ -10,8 +10,8 @@ from ci_compiler.hardware.machine import NOMINAL, NixInstallation, StorageFolder
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.plan.proof import Reach
 from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence, table
-from ci_compiler.runner.upstream import upstream
-from ci_compiler.units import GB, size
+from ci_compiler.runner.upstream import holes, upstream
+from ci_compiler.units import GB, release, size
 
 _INSTALL = "install Nix, and put it on the PATH of the runner's service"
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
@@ -144,6 +144,20 @@ def _unbuilt(nix: NixInstallation) -> Judgement:
 
 
 @_of_nix
+def nix_holes(_: Assignment, evidence: Evidence) -> Judgement:
+    """The Nix has no known hole through which one job could change what another builds or runs."""
+    nix = evidence.machine.nix
+    if nix is None or not nix.version:
+        return skipped("nix is not on PATH, so its version is unknown")
+    found = holes(nix.version)
+    if not found:
+        return ok(f"Nix {nix.version} has no known hole between its users")
+    listed = "; ".join(f"{hole.name}: {hole.what}" for hole in found)
+    newest = max((hole.fixed[-1] for hole in found), key=release)
+    return failed(f"Nix {nix.version} has known holes between its users ({listed})", f"install Nix {newest} or newer")
+
+
+@_of_nix
 def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     """Nix has the system feature that nixpkgs requires for large builds."""
     nix = evidence.machine.nix
@@ -157,4 +171,4 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"system-features lacks big-parallel (it has {' '.join(nix.features) or 'none'})", fix)
 
 
-CHECKS = table(tools, emulator, store_space, build_space, build_folder, memory, sandbox, big_parallel)
+CHECKS = table(tools, emulator, store_space, build_space, build_folder, memory, sandbox, nix_holes, big_parallel)

@@ -18,6 +18,7 @@ from ci_compiler.judgement import CheckVerdict
 from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.doctor.evidence import CudaAttempt
 from ci_compiler.runner.jobs.expectation import Expectation
+from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.junit import TestResult
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.spec.placeholders import fill
@@ -106,7 +107,8 @@ def _run_program(
         missing = TestResult(check=DECLARED, verdict=CheckVerdict.FAILED, message=f"the package has no {program}")
         return ProbeRun(results=(missing,), ended=Ended(status=0))
     with _environment(subject, found) as (env, folder):
-        ended = ask([*prefix, os.fspath(path), *arguments], seconds=seconds, env=env, folder=folder)
+        command = [*isolated_here().prefix, *prefix, os.fspath(path), *arguments]
+        ended = ask(command, seconds=seconds, env=env, folder=folder)
     log.write_text(ended.out + ended.err, "utf-8")
     if ended.status != 0:
         message = crash(subject, ended, program, log)
@@ -133,7 +135,8 @@ def run_probe(
 ) -> ProbeRun:
     """Runs the probe with the expectation `wanted`. If it crashes, the check that it was running has failed."""
     with _environment(subject, found) as (env, folder):
-        command = [*prefix, subject.interpreter.program, "-I", "-B", "-c", START, str(Path(__file__).parent)]
+        interpreter = (subject.interpreter.program, "-I", "-B", "-c", START, str(Path(__file__).parent))
+        command = [*isolated_here().prefix, *prefix, *interpreter]
         ended = ask(command, seconds=seconds, env=env, folder=folder, stdin=wanted.as_json())
     log.write_text(ended.err, "utf-8")
     results: list[TestResult] = []

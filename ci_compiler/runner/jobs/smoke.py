@@ -24,6 +24,7 @@ from ci_compiler.runner.doctor.evidence import ClockReading, CudaAttempt, Eviden
 from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
 from ci_compiler.runner.jobs.emulation import LOG as EMULATION_LOG
 from ci_compiler.runner.jobs.emulation import Claim, claimed
+from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.junit import TestResult, junit
 from ci_compiler.runner.jobs.probing import DECLARED, ProbeRun, planned, run_package, run_probe
 from ci_compiler.runner.jobs.setting import output_folder
@@ -133,6 +134,7 @@ def _report(subject: SmokeSubject, results: tuple[TestResult, ...], claim: Claim
         "reach": claim.reach.value,
         "reach_because": claim.because,
         "seconds": round(seconds, 1),
+        "ran": isolated_here().found,
         "store_path": subject.store_path,
         "content": subject.content,
         "python": subject.interpreter.program,
@@ -141,6 +143,7 @@ def _report(subject: SmokeSubject, results: tuple[TestResult, ...], claim: Claim
     (out / RESULT).write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", "utf-8")
     (out / JUNIT).write_text(junit(subject.name, stage, results), "utf-8")
     remarks = [f"{one.check}: {one.message}" for one in failed] or [claim.because]
+    remarks += [] if isolated_here().prefix else [f"it ran {isolated_here().found}"]
     result = "failed" if failed else passed(imported_only=proof is Proof.IMPORTED_ONLY, reach=claim.reach)
     add_row(name=subject.name, stage=stage, result=result, seconds=seconds, remarks=filter(None, remarks))
     add_table(("check", "result", "found"), ((one.check, one.verdict.value, one.message) for one in results))

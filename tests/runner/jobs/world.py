@@ -62,6 +62,7 @@ SPEC: dict[str, Any] = {
         "builder": {"runs-on": ["self-hosted", "linux", "x64", "nix-builder"], "cpu": ["avx512bf16"]},
         "h100": {"runs-on": ["self-hosted", "linux", "x64", "gpu-sm90"], "gpu": "sm90", "cpu": ["avx512bf16"]},
     },
+    "publish": {"on-shared-machines": True},
 }
 SPEC["branches"]["main"]["versions"]["odd"] = "1.0"
 
