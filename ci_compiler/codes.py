@@ -112,7 +112,6 @@ class Code(StrEnum):
     NO_REPOSITORY = "no-repository"
     NO_RUN = "no-run"
     NO_RUNNER = "no-runner"
-    NO_SCALE_SET = "no-scale-set"
     NO_TOKEN = "no-token"  # noqa: S105  (a code)
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
@@ -122,6 +121,7 @@ class Code(StrEnum):
     OTHER_TREE = "other-tree"
     OTHER_VERSION = "other-version"
     PNAME_DIFFERS = "pname-differs"
+    PODS_WITHOUT_CACHE = "pods-without-cache"
     POOL_STEALS = "pool-steals"
     PROGRAM_MISSING = "program-missing"
     PUBLIC_REPOSITORY = "public-repository"

@@ -188,6 +188,10 @@ class World:
         if trouble:
             raise EngineError("no answer in 120 s")
 
+    def keep_log(self, name: str) -> None:
+        self._trouble("keep_log")
+        self.events.append(f"keep {name}")
+
     def last_words(self, name: str) -> str:
         self._trouble("last_words")
         return f"{name} said so"

@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
         append_to("GITHUB_STEP_SUMMARY", f"{markdown_text(line)}\n\n")
     asked = label_sets(decided)
     client = _client(arguments) if arguments.live else None
-    served = _live(client, asked) if client else cover(asked, None)
+    sets: bool = arguments.scale_set_labels
+    served = _live(client, asked, sets=sets) if client else cover(asked, None, scale_set_labels=sets)
     stopped = _disabled(client, decided) if client else ()
     live = ["online", "busy", "offline"] if arguments.live else []
     columns = ["labels", "pool", "verdict", "machines", *live, "jobs"]
@@ -68,12 +69,12 @@ def _disabled(client: Client, decided: Plan) -> tuple[DisabledWorkflow, ...]:
         return ()
 
 
-def _live(client: Client, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
+def _live(client: Client, asked: tuple[LabelSet, ...], *, sets: bool) -> tuple[Served, ...]:
     """Raises GitHubError, also for the organisation's runners if only they could serve a label set."""
     from ci_compiler.github.inventory import inventory
 
     seen = inventory(client)
-    served = cover(asked, seen.runners)
+    served = cover(asked, seen.runners, scale_set_labels=sets)
     if any(one.verdict in UNSERVED for one in served):
         if seen.unseen is not None:
             raise seen.unseen
@@ -81,7 +82,7 @@ def _live(client: Client, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
             f"no runner is online for a label set; asking again in {duration(PATIENCE)}, as one may be between two jobs"
         )
         client.clock.sleep(PATIENCE)
-        served = cover(asked, inventory(client).runners)
+        served = cover(asked, inventory(client).runners, scale_set_labels=sets)
     elif seen.unseen is not None:
         note(f"warning: {seen.unseen.findings[0]}")
     return served

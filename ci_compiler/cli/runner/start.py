@@ -24,7 +24,7 @@ from ci_compiler.github.registration import Registrar
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.runner_names import labels_of
 from ci_compiler.runner.controller.slots import RunnerPlan
-from ci_compiler.runner.limits import builds_in, longest, most_disk, trusted_keys
+from ci_compiler.runner.limits import builds_in, longest, room_of, trusted_keys
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.units import GB
 
@@ -83,7 +83,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         cores=pool.cores,
         count=arguments.count,
         host=this_machine(),
-        room=most_disk(spec) * GB,
+        room=room_of(spec, pool) * GB,
         longest=longest(spec, pool) + SLACK,
     )
 

@@ -1,4 +1,4 @@
-"""Where runners run: the interface of an engine, and its implementation for podman and docker.
+"""Where runners run: a container engine, podman or docker.
 
 The configuration of a runner reaches the container through the environment of the engine's process, by name. It is in
 no argument, which `ps` would show, and in no file. The engine itself gets no GitHub credential that it could pass on.
@@ -14,12 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import PAST_LIMIT, Ended, ask
+from ci_compiler.runner.controller import lost_runners
+from ci_compiler.runner.controller.image_pulls import ImagePulls
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.runner.controller.store_daemon import (
     BUILDER_KEY,
@@ -125,34 +127,6 @@ class StoreVolume:
     image: str
 
 
-class RunnerEngine(Protocol):
-    """Runs runners. Every method raises EngineError."""
-
-    def prepare(self, order: RunnerOrder) -> None:
-        """Prepares the image and the store of `order`, before its runner is registered."""
-
-    def room(self) -> int:
-        """Free bytes on the file system of builds and stores."""
-
-    def collect_garbage(self, order: RunnerOrder) -> None:
-        """Collects the garbage in the store of `order`, which nothing may be using."""
-
-    def start(self, order: RunnerOrder, jit: Secret) -> None:
-        """Starts the runner of `order`."""
-
-    def machines(self) -> tuple[RunnerInstance, ...]:
-        """The runners of the controller that run, or ended and were not removed."""
-
-    def end(self, name: str) -> None:
-        """Asks the idle runner `name` to end."""
-
-    def remove(self, name: str) -> None:
-        """Removes `name`, even if it runs. Does nothing if it does not exist."""
-
-    def last_words(self, name: str) -> str:
-        """The last line of output of `name`."""
-
-
 def find_engine(name: str | None, builder_key: Secret | None = None) -> ContainerEngine:
     """The container engine called `name`, or the first that is installed. Raises InputError."""
     if name is not None and name not in ENGINES:
@@ -177,6 +151,7 @@ class ContainerEngine:
         self.kind = program.name
         self._builder_key = builder_key
         self._stores: dict[tuple[str, int], str] = {}
+        self._pulls = ImagePulls()
 
     def image_id(self, image: str) -> str:
         """The id of the local `image`; '' if there is none."""
@@ -184,9 +159,14 @@ class ContainerEngine:
         return done.removeprefix("sha256:")[:12]
 
     def prepare(self, order: RunnerOrder) -> None:
-        """Pulls the image if it is missing, and creates the volume of the store."""
-        if not (image := self.image_id(order.image)):
-            self._ask(["pull", order.image], timeout=_LONG)
+        """Pulls the image if it is missing or may be newer by now, and creates the volume of the store."""
+        image = self.image_id(order.image)
+        if self._pulls.due(order.image, here=bool(image)):
+            try:
+                self._ask(["pull", "--quiet", order.image], timeout=_LONG)
+            except EngineError:
+                if not image:
+                    raise
             image = self.image_id(order.image)
         if not order.store:
             return
@@ -287,6 +267,13 @@ class ContainerEngine:
         for one in (name, daemon_name(name)):
             if one in there:
                 self._ask(["rm", "--force", "--volumes", one])
+
+    def keep_log(self, name: str) -> None:
+        """Writes its log to a file."""
+        ended = self._run(["logs", "--tail", str(lost_runners.LINES), name])
+        if not ended.status:
+            with engine_errors():
+                lost_runners.keep(name, ended.out + ended.err)
 
     def last_words(self, name: str) -> str:
         """The last line of its log."""

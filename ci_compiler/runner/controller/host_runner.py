@@ -138,6 +138,9 @@ class ProcessEngine:
                 self._child = None
             self._forget()
 
+    def keep_log(self, _: str) -> None:
+        """Does nothing: the output goes straight to the standard error of the controller."""
+
     def last_words(self, _: str) -> str:
         """Always '': the output goes straight to the standard error of the controller."""
         return ""

@@ -12,6 +12,7 @@ registration of a busy runner, so no job can start in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from ci_compiler.clock import Clock
@@ -23,11 +24,11 @@ from ci_compiler.github.registration import Registrar, Registration, Removal
 from ci_compiler.runner.controller.containers import (
     EngineError,
     InstanceStatus,
-    RunnerEngine,
     RunnerInstance,
     RunnerOrder,
 )
 from ci_compiler.runner.controller.observer import Observer
+from ci_compiler.runner.controller.runner_engine import RunnerEngine
 from ci_compiler.runner.controller.runner_names import RunnerName, read_name
 from ci_compiler.runner.controller.slots import READY, Phase, RunnerPlan, Slot
 from ci_compiler.units import duration, size
@@ -302,6 +303,8 @@ class Controller:
         pause = slot.failed(self.work.host)
         slot.next_round = self._clock.passed() + pause
         slot.phase = Phase.CLEANING
+        with suppress(EngineError):
+            self._engine.keep_log(slot.name)
         self._say(f"{slot.name}: {why}; the next one starts in {duration(pause)}")
 
     def _failed(self, slot: Slot, error: EngineError | GitHubError) -> None:
