@@ -49,7 +49,8 @@ class JobContext(NamedTuple):
 
     `secrets` has the publishing secrets that the job was given, by name. `seconds` limits each program. `folder` is the
     folder of the manifest, in which a backend that `uses_artifacts` keeps what it builds. `values` are those of the
-    job's variant by name (`spec.values`), and `commands` what the spec declares for its package.
+    job's variant by name (`spec.values`), and `commands` what the spec declares for its package. `recipes` is the tree
+    that recipes are read from, None for `root`.
     """
 
     root: Path
@@ -60,6 +61,7 @@ class JobContext(NamedTuple):
     folder: Path = Path()
     values: Mapping[str, str] = MappingProxyType({})
     commands: DeclaredCommands | None = None
+    recipes: Path | None = None
 
 
 class Interpreter(NamedTuple):
@@ -167,6 +169,13 @@ class BackendPrograms(Protocol):
 
     def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:
         """The interpreter to test a build with, which has been fetched; `scratch` is an empty folder for it."""
+
+    def prove(self, build: BuildRecord, recipe: str) -> None:
+        """Makes a build available, and raises StageError unless it is what `recipe` evaluates to.
+
+        Its outputs must be all those of the recipe, and every path that they need must have the content that the build
+        states. Without recipes, only the content is verified.
+        """
 
     def is_published(self, name: str, version: str, recipe: str) -> bool:
         """Whether `version` of the variant `name`, or what the recipe in the checkout evaluates to, is published."""

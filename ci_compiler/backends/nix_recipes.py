@@ -61,14 +61,14 @@ class RecipePrograms(ABC):
 
     def evaluate(self, recipe: str) -> Mapping[str, str]:
         """The attributes of the recipe's derivation."""
-        return self.store.attributes(self.store.instantiate(self.job.root / recipe))
+        return self.store.attributes(self._derivation(recipe))
 
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a recipe, and copies the closure to the cache."""
         program = self._program()
         if self.job.cache is not None:
             self.store.check_push(self.job.cache)
-        derivation = self.store.instantiate(self.job.root / order.recipe)
+        derivation = self._derivation(order.recipe)
         absent = derivation in self.store.to_build(derivation)
         if absent:
             self._supply(order, derivation)
@@ -97,7 +97,7 @@ class RecipePrograms(ABC):
     def fetch_recipe(self, name: str, recipe: str) -> None:
         """Makes the store hold what a recipe evaluates to, signed by the cache's key."""
         store, cache = self.store, self.job.cache
-        outputs = store.outputs(store.instantiate(self.job.root / recipe))
+        outputs = store.outputs(self._derivation(recipe))
         missing = store.lacks(outputs)
         if missing and cache is not None:
             store.fetch(cache, missing, recipe=self.job.root / recipe)
@@ -119,6 +119,7 @@ class RecipePrograms(ABC):
 
         A path comes from the cache if it is signed by the cache's key, or if the cache has what the manifest states.
         """
+        self._discard_others(build, paths)
         missing = self.store.lacks(paths)
         if not missing:
             return False
@@ -131,7 +132,23 @@ class RecipePrograms(ABC):
         if ended.status != 0 or self.store.lacks(missing):
             message = f"{lacks}, and cannot be fetched from {cache.url}: {ended.said}"
             raise failure(build.name, Code.CLOSURE_MISSING, message)
+        if others := self._others(build, paths):
+            message = f"{cache.url} has another build of {others[0]} than the one that the manifest describes"
+            raise failure(build.name, Code.CONTENT_DIFFERS, message)
         return True
+
+    def _discard_others(self, build: BuildRecord, paths: Sequence[str]) -> None:
+        """Deletes other builds of `paths` from the store, so that this one can be fetched."""
+        others = self._others(build, paths)
+        if others and (ended := self.store.delete(others)).status != 0:
+            message = f"the store has another build of {others[0]}, which cannot be deleted: {ended.said}"
+            raise failure(build.name, Code.CONTENT_DIFFERS, message)
+
+    def _others(self, build: BuildRecord, paths: Sequence[str]) -> list[str]:
+        """Those of `paths` that the store has with another content than the build states."""
+        lacking = self.store.lacks(paths)
+        found = self.store.contents([path for path in paths if path not in lacking])
+        return [path for path, content in found.items() if build.closure[path] != content]
 
     def given(self, name: str) -> Secret:
         """The publishing secret called `name`. Raises InputError if the job was not given it."""
@@ -143,7 +160,30 @@ class RecipePrograms(ABC):
 
     def recipe_of(self, build: BuildRecord) -> Path:
         """The recipe in the checkout that a build was made from."""
-        return self.job.root / recipe_path(build.name)
+        return self._file(recipe_path(build.name))
+
+    def prove(self, build: BuildRecord, recipe: str) -> None:
+        """Raises StageError unless a build has exactly the outputs of the recipe's derivation, with its content."""
+        derivation = self._derivation(recipe)
+        evaluated, stated = set(self.store.outputs(derivation)), {build.store_path, *build.outputs}
+        source = f"{recipe} at {build.commit[:12]}"
+        if foreign := sorted(stated - evaluated):
+            message = f"{foreign[0]} is not an output of {source}, which evaluates to {derivation}"
+            raise failure(build.name, Code.FOREIGN_OUTPUT, message)
+        if lacking := sorted(evaluated - stated):
+            message = f"{lacking[0]} is an output of {source}, and the build does not state it"
+            raise failure(build.name, Code.FOREIGN_OUTPUT, message)
+        self.hold(build, build.outputs)
+        if odd := sorted(set(self.store.closure(*build.outputs)).symmetric_difference(build.closure)):
+            message = f"{odd[0]} is in the closure of only one of the build that was tested and the one in the store"
+            raise failure(build.name, Code.CONTENT_DIFFERS, message)
+
+    def _derivation(self, recipe: str) -> str:
+        """What the recipe at a path in the repository evaluates to."""
+        return self.store.instantiate(self._file(recipe))
+
+    def _file(self, recipe: str) -> Path:
+        return (self.job.recipes or self.job.root) / recipe
 
     def _supply(self, order: BuildOrder, derivation: str) -> None:
         """Makes the store hold, or a substituter offer, what `derivation` needs; none of it is built here.
@@ -154,7 +194,7 @@ class RecipePrograms(ABC):
             if need.expression:
                 own = self.store.instantiate_expression(need.recipe, need.expression)
             else:
-                own = self.store.instantiate(self.job.root / need.recipe)
+                own = self._derivation(need.recipe)
             if own not in self.store.closure(derivation):
                 message = f"needs {need.name}, but its recipe uses another derivation than the recipe of {need.name}"
                 raise failure(order.name, Code.NEEDS_OTHER, message)

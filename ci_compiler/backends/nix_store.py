@@ -108,6 +108,10 @@ class Store:
         """The total size of `paths` in bytes, as archives (NAR)."""
         return sum(int(size) for part in _parts(paths) for size in self._query("--size", *part).split())
 
+    def delete(self, paths: Sequence[str]) -> Ended:
+        """Deletes `paths` and everything that refers to them, unless a root of the garbage collector leads there."""
+        return self._ask("nix-store", "--delete", *self._query("--referrers-closure", *paths).split())
+
     # Binary caches.
 
     def fetch(

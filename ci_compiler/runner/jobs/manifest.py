@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -101,7 +101,7 @@ def read_manifest(path: Path) -> Manifest:
             values[name] = readers[name](data[name])
         except (ValueError, TypeError, KeyError, AttributeError):
             problems.append(f"the value of {name!r} is not one that a build writes")
-    if problems:
+    if problems := problems or list(_contradictions(values)):
         raise _broken(path, *problems)
     return Manifest(**values)
 
@@ -115,6 +115,15 @@ def expect(manifest: Manifest, path: Path, **wanted: object) -> None:
     ]
     if problems:
         raise _broken(path, *problems)
+
+
+def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:
+    """What a build never writes about its result: no outputs, or outputs without their content."""
+    outputs, closure = values["outputs"], values["closure"]
+    if values["store_path"] not in outputs:
+        yield "the value of 'store_path' is not among the 'outputs'"
+    if lacking := next((path for path in outputs if path not in closure), None):
+        yield f"the 'closure' has no hash of the output {lacking}"
 
 
 def _broken(path: Path, *problems: str) -> InputError:
