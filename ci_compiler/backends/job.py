@@ -88,12 +88,16 @@ class NeededVariant(NamedTuple):
 
 
 class BuildOrder(NamedTuple):
-    """A variant to build: its name, the path of its recipe or build script, what it needs, and the file for the log."""
+    """A variant to build: its name, the path of its recipe or build script, what it needs, and the file for the log.
+
+    `staged` are the staged builds of what it needs, as store paths.
+    """
 
     name: str
     recipe: str
     needs: tuple[NeededVariant, ...]
     log: Path
+    staged: tuple[str, ...] = ()
 
 
 class BuildResult(NamedTuple):
@@ -112,6 +116,8 @@ class BuildResult(NamedTuple):
     started: datetime
     seconds: float
     built: bool
+    staged: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 class BuildRecord(Protocol):
@@ -143,7 +149,11 @@ class BuildRecord(Protocol):
 
     @property
     def closure(self) -> Mapping[str, str]:
-        """The hash of the content of each path that the outputs need, by path."""
+        """The hash of the content of each path that the outputs need, by path, references first."""
+
+    @property
+    def staged(self) -> str:
+        """The staged build, as a store path; '' if other machines get it otherwise."""
 
 
 class BackendPrograms(Protocol):

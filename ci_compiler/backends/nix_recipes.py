@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,10 @@ from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.backends.nix_python import interpreter_of
 from ci_compiler.backends.nix_store import PROFILE, Store
 from ci_compiler.backends.own_store import OwnStore
-from ci_compiler.backends.protocol import CachePush, Tool
+from ci_compiler.backends.protocol import BinaryCache, CachePush, Tool
+from ci_compiler.backends.staged import fetch_staged, stage, staged_name, staging
 from ci_compiler.codes import Code
-from ci_compiler.errors import failure, wrong
+from ci_compiler.errors import StageError, failure, wrong
 from ci_compiler.process import Ended, find_program, follow
 from ci_compiler.secret import Secret
 from ci_compiler.variant import recipe_path
@@ -78,16 +79,19 @@ class RecipePrograms(ABC):
         if path not in self.store.outputs(derivation):  # Flox evaluated the recipe to something else
             derivation = self.store.deriver(path) or derivation
         outputs = self._outputs(derivation, path)
-        self._share(order, path, outputs)
+        closure = self.store.contents(self.store.closure(*outputs))
+        staged, remarks = self._share(order, path, outputs, closure)
         return BuildResult(
             derivation=derivation,
             store_path=path,
             outputs=outputs,
             closure_size=self.store.size(self.store.closure(path)),
-            closure=self.store.contents(self.store.closure(*outputs)),
+            closure=closure,
             started=started,
             seconds=ended.seconds,
             built=absent,
+            staged=staged,
+            remarks=remarks,
         )
 
     def fetch(self, build: BuildRecord) -> bool:
@@ -127,8 +131,7 @@ class RecipePrograms(ABC):
         if cache is None:
             message = f"{lacks}, and the spec names no `cache` to fetch it from"
             raise failure(build.name, Code.CLOSURE_MISSING, message)
-        proved = self.store.holds(cache, build.closure)
-        ended = self.store.fetch(cache, missing, proved=proved, recipe=self.recipe_of(build))
+        ended = self._fetch(build, cache, missing)
         if ended.status != 0 or self.store.lacks(missing):
             message = f"{lacks}, and cannot be fetched from {cache.url}: {ended.said}"
             raise failure(build.name, Code.CLOSURE_MISSING, message)
@@ -136,6 +139,16 @@ class RecipePrograms(ABC):
             message = f"{cache.url} has another build of {others[0]} than the one that the manifest describes"
             raise failure(build.name, Code.CONTENT_DIFFERS, message)
         return True
+
+    def _fetch(self, build: BuildRecord, cache: BinaryCache, missing: Sequence[str]) -> Ended:
+        recipe = self.recipe_of(build)
+        if build.staged:
+            ended = fetch_staged(self.store, cache, build.staged, closure=build.closure, recipe=recipe)
+            if ended.status == 0:
+                return ended
+        proved = self.store.holds(cache, build.closure)
+        fetched = self.store.fetch(cache, missing, proved=proved, recipe=recipe)
+        return ended if build.staged and fetched.status != 0 else fetched
 
     def _discard_others(self, build: BuildRecord, paths: Sequence[str]) -> None:
         """Deletes other builds of `paths` from the store, so that this one can be fetched."""
@@ -204,6 +217,9 @@ class RecipePrograms(ABC):
     def _fetch_need(self, order: BuildOrder, derivation: str, need: NeededVariant, own: str) -> None:
         cache = self.job.cache
         if cache is not None:
+            for staged in order.staged:
+                if staged.endswith(f"-{staged_name(need.name)}"):
+                    fetch_staged(self.store, cache, staged, recipe=self.job.root / order.recipe)
             for path in self.store.lacks(self.store.outputs(own)):  # one by one: the cache may lack some outputs
                 self.store.fetch(cache, [path], recipe=self.job.root / order.recipe)
         if cache is None or own in self.store.to_build(derivation):
@@ -237,14 +253,43 @@ class RecipePrograms(ABC):
         missing = self.store.lacks(known)
         return tuple(one for one in known if one not in missing)
 
-    def _share(self, order: BuildOrder, path: str, outputs: Sequence[str]) -> None:
-        if self.job.cache is None:
-            return
-        key = self.job.secrets.get(CACHE_KEY)
-        pushed = self.store.push(self.job.cache, outputs, key, self.job.root / order.recipe)
-        if pushed.status != 0:
-            message = f"{path} cannot be copied to {self.job.cache.url}: {pushed.said}"
-            raise failure(order.name, Code.PUSH_FAILED, message)
+    def _share(
+        self, order: BuildOrder, path: str, outputs: Sequence[str], closure: Mapping[str, str]
+    ) -> tuple[str, tuple[str, ...]]:
+        """Makes a build available to other machines. Returns the staged build, and remarks about other builds of it.
+
+        With the cache's key, the build is copied into the cache; what the cache does not have afterwards is staged.
+        """
+        cache, recipe = self.job.cache, self.job.root / order.recipe
+        if cache is None:
+            return "", ()
+        try:
+            if key := self.job.secrets.get(CACHE_KEY):
+                _check_copied(path, self.store.push(cache, outputs, key, recipe))
+            absent = self.store.uncarried(cache, closure, recipe)
+            remarks = tuple(self._remarks(cache, [one for one in outputs if one in absent]))
+            if not absent:
+                return "", remarks
+            staged, ended = stage(self.store, cache, order.name, closure, absent)
+            _check_copied(path, ended)
+        except StageError as error:
+            message = f"{path} cannot be copied to {staging(cache)}: {error.findings[0].message}"
+            raise failure(order.name, Code.PUSH_FAILED, message) from None
+        return staged, remarks
+
+    def _remarks(self, cache: BinaryCache, outputs: Sequence[str]) -> Iterator[str]:
+        """How these outputs differ from other builds of them that the cache has."""
+        absent = self.store.lacks(outputs, cache.url)
+        for path in outputs:
+            if path not in absent:
+                which = "published" if self.store.signed(cache, [path]) else "unsigned"
+                found = self.store.difference(cache, path)
+                yield f"{cache.url} has another build of {path} ({which}), which differs: {found}"
 
     def _link(self, name: str) -> Path:
         return self.job.root / LINK.format(name=name)
+
+
+def _check_copied(path: str, ended: Ended) -> None:
+    if ended.status != 0:
+        raise failure(path, Code.NIX, ended.said)

@@ -195,6 +195,17 @@ class Cache:
         pattern="^[A-Za-z0-9._-]+:[A-Za-z0-9+/=]{44}$",
     )
     public: bool = key("Whether anyone may fetch from it.", default=False)
+    staging: CacheUrl = key(
+        "Where builds travel from machine to machine before they are published; the cache itself, if not given.",
+        examples=["s3://my-staging?region=eu-central-1"],
+        default="",
+        published=False,
+    )
+    staging_days: int = key(
+        "For how many days builds are kept there. This is enforced for `file://`; a bucket needs a rule of its own.",
+        minimum=1,
+        default=14,
+    )
     push: CachePush = key(
         "What is copied into it: `all` of a build's closure, or only its `own` part, without what the caches in "
         "`others` serve and without NVIDIA's libraries that `redistributes` does not name.",

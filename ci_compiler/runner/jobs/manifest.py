@@ -47,6 +47,7 @@ class Manifest:
     `closure_size` is in bytes. `started` is UTC as ISO 8601, and `seconds` is the duration of the build. `built` is
     false if the store already had the result; `seconds` is then not the duration of a build. `untested` has the tests
     that no pool runs, with the reasons. `memory` is the most memory in use during the build, in bytes (0: unknown).
+    `staged` is the store path that other machines get the build from; '' if the cache has all of it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Manifest:
     machine: Builder
     untested: Mapping[str, str]
     memory: int = 0
+    staged: str = ""
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
@@ -155,11 +157,12 @@ def _output_readers(backend: Any) -> dict[str, Reader]:
     try:
         forms = backend_of(backend).forms
     except (KeyError, TypeError):
-        return dict.fromkeys(("derivation", "store_path", "outputs", "closure"), _unread)
+        return dict.fromkeys(("derivation", "store_path", "outputs", "closure", "staged"), _unread)
     path, content = _if(forms.path.fullmatch), _if(forms.content.fullmatch)
     return {
         "derivation": _if(forms.derivation.fullmatch),
         "store_path": path,
+        "staged": lambda value: value and path(value),
         "outputs": lambda value: tuple(map(path, _if(lambda paths: type(paths) is list)(value))),
         "closure": lambda value: {path(key): content(digest) for key, digest in _dict(value).items()},
     }
@@ -180,7 +183,7 @@ def _untested(value: Any) -> dict[str, str]:
     return {stage_of(stage).name: _line(reason) for stage, reason in _dict(value).items()}
 
 
-_OPTIONAL = frozenset({"memory"})
+_OPTIONAL = frozenset({"memory", "staged"})
 """Fields that a manifest of an earlier version lacks."""
 
 _READERS: dict[str, Reader] = {
