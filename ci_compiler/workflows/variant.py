@@ -109,6 +109,10 @@ class Subject:
         """An expression that is true if the job of `stage` succeeded."""
         return f"needs.{self.job(stage)}.result == 'success'"
 
+    def reported(self, output: str) -> str:
+        """An expression for an output of the build, which reaches other jobs apart from its artifact."""
+        return f"needs.{self.job(BUILD)}.outputs.{output}"
+
     def passed(self, test: Stage) -> str:
         """An expression that is true if `test` succeeded, or was skipped because no pool runs it."""
         skipped = f"needs.{self.job(test)}.result == 'skipped' && inputs.{machine_input(test)} == ''"
@@ -183,7 +187,7 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
         checkout(expression("inputs.commit")),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
-        RunStep(name="Build", run='ci-runner build "$NAME" --branch "$BRANCH" --out build-output'),
+        _build_step(spec, subject),
         _keep("Keep the manifest and the log", subject, stage, "build-output/"),
     ]
     if spec.attest:
@@ -197,8 +201,23 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         *(*chosen, *built, FORK_GUARD),
         permissions=build_permissions(spec),
         needs=[need.job(stage) for need in subject.needs] or None,
+        outputs={key: expression(f"steps.build.outputs.{key}") for key in ("manifest", *_staged(spec))},
         steps=steps,
     )
+
+
+def _build_step(spec: Spec, subject: Subject) -> RunStep:
+    """The step that builds, with the staged builds of what it needs."""
+    run = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output'
+    staged = [expression(need.reported(output)) for need in subject.needs for output in _staged(spec)]
+    if not staged:
+        return RunStep(name="Build", id="build", run=run)
+    return RunStep(name="Build", id="build", env={"STAGED": " ".join(staged)}, run=f'{run} --staged "$STAGED"')
+
+
+def _staged(spec: Spec) -> tuple[str, ...]:
+    """The output of a build that names its staged build, where builds travel through a cache."""
+    return ("staged",) if spec.cache and spec.backend.has_recipes else ()
 
 
 def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
@@ -221,8 +240,8 @@ def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, s
     yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
     yield RunStep(
         name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
-        env=env,
-        run=f"ci-runner fetch {MANIFEST}" + (' --beside "$BESIDE"' if env else ""),
+        env={**(env or {}), "DIGEST": expression(subject.reported("manifest"))},
+        run=f'ci-runner fetch {MANIFEST} --digest "$DIGEST"' + (' --beside "$BESIDE"' if env else ""),
     )
 
 
@@ -259,9 +278,13 @@ def _publish(spec: Spec, subject: Subject, stage: Stage) -> Job:
     publish = RunStep(
         name="Publish",
         env=secret_passed(spec)
-        | {"COMMIT": expression("inputs.commit"), "AGAIN": expression("inputs.again && 'yes' || ''")},
+        | {
+            "COMMIT": expression("inputs.commit"),
+            "DIGEST": expression(subject.reported("manifest")),
+            "AGAIN": expression("inputs.again && 'yes' || ''"),
+        },
         run='ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" '
-        f"--manifest {MANIFEST} --out publish-output ${{AGAIN:+--again}}",
+        f'--manifest {MANIFEST} --digest "$DIGEST" --out publish-output ${{AGAIN:+--again}}',
     )
     result: dict[str, Node] = {"name": f"publish-{subject.name}", "path": "publish-output/"}
     keep = action_step("Keep what came of it", "actions/upload-artifact", result)

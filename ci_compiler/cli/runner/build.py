@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli.console import append_to
 from ci_compiler.cli.runner.stage import reported
 from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.runner.jobs.build import build, staged_builds
@@ -16,6 +17,7 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     spec, root = spec_of(arguments), root_of(arguments)
     branch = branch_of(arguments, spec, root)
     staged = staged_builds(arguments.staged)
-    manifest = build(spec, root, arguments.name, branch, arguments.out, secrets, staged=staged)
+    manifest, digest = build(spec, root, arguments.name, branch, arguments.out, secrets, staged=staged)
+    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\n")
     print(manifest.store_path)
     return 0

@@ -32,11 +32,11 @@ LOG = "build.log"
 
 def build(
     spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Secrets, *, staged: Sequence[str] = ()
-) -> Manifest:
+) -> tuple[Manifest, str]:
     """Builds `name` of `branch` in the checkout at `root`, and writes the log and the manifest to `out`.
 
-    `staged` are the staged builds of what it needs. A failed build leaves the log and no manifest. Raises InputError
-    and StageError.
+    Returns the manifest and the digest of its file. `staged` are the staged builds of what it needs. A failed build
+    leaves the log and no manifest. Raises InputError and StageError.
     """
     built = find(spec, name, branch)
     output_folder(out, (MANIFEST_FILE, LOG))
@@ -44,13 +44,13 @@ def build(
         manifest, others = _build(spec, root, built, out, secrets, tuple(staged))
     for remark in others:
         show(remark)
-    write_manifest(manifest, out / MANIFEST_FILE)
+    digest = write_manifest(manifest, out / MANIFEST_FILE)
     remarks = [*others, *(f"no {stage}: {reason}" for stage, reason in manifest.untested.items())]
     if not manifest.built:
         remarks.insert(0, "not built: the store or a substituter already had it")
     size, seconds = manifest.closure_size, manifest.seconds
     add_row(name=name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
-    return manifest
+    return manifest, digest
 
 
 def staged_builds(text: str) -> tuple[str, ...]:

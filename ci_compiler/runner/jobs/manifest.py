@@ -6,6 +6,7 @@ rejects every value that does not have the form that a build writes.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -71,26 +72,38 @@ class Manifest:
     staged: str = ""
 
 
-def write_manifest(manifest: Manifest, path: Path) -> None:
-    """Writes `manifest`, the whole file or none."""
+def write_manifest(manifest: Manifest, path: Path) -> str:
+    """Writes `manifest`, the whole file or none; returns the digest of the file."""
     data = {field.name: getattr(manifest, field.name) for field in fields(Manifest)} | {
         "backend": manifest.backend.name,
         "machine": asdict(manifest.machine),
         "untested": dict(manifest.untested),
     }
     fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(f"{json.dumps(data, indent=2, ensure_ascii=False)}\n", "utf-8")
+    content = f"{json.dumps(data, indent=2, ensure_ascii=False)}\n".encode()
+    fresh.write_bytes(content)
     fresh.replace(path)
+    return _digest(content)
 
 
-def read_manifest(path: Path) -> Manifest:
-    """The manifest in the file at `path`. Raises InputError with all problems of the file."""
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def read_manifest(path: Path, digest: str | None = None) -> Manifest:
+    """The manifest in the file at `path`. Raises InputError with all problems of the file.
+
+    `digest` is the one that the build reported apart from the file; None does not compare.
+    """
     try:
-        data: Any = json.loads(path.read_bytes())
+        content = path.read_bytes()
+        data: Any = json.loads(content)
     except OSError as error:
         raise _broken(path, f"cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise _broken(path, "is not JSON") from None
+    if digest not in {None, _digest(content)}:
+        raise _broken(path, f"is not the file that the build wrote: its digest is {_digest(content)}, not {digest!r}")
     if not isinstance(data, dict):
         raise _broken(path, "is not the manifest of a build: not a mapping")
     names = [field.name for field in fields(Manifest)]

@@ -85,6 +85,42 @@ def test_the_recipe_of_the_commit_counts_whatever_the_checkout_has(world: World)
     assert world.git("worktree", "list").count("\n") == 1
 
 
+def reported(world: World) -> dict[str, str]:
+    """What the build reported to the run, beside the artifact."""
+    return dict(line.split("=", 1) for line in (world.folder / "outputs").read_text("utf-8").splitlines())
+
+
+@pytest.mark.parametrize("command", ["fetch", "publish"])
+def test_a_manifest_that_was_exchanged_after_the_build_is_refused(
+    world: World, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.patch.setenv("GITHUB_OUTPUT", str(world.folder / "outputs"))
+    built(world)
+    digest, commit = reported(world)["manifest"], world.manifest["commit"]
+    assert reported(world)["staged"] == world.manifest["staged"]
+
+    def run() -> int:
+        if command == "fetch":
+            return ci_runner("fetch", MANIFEST, "--digest", digest)
+        return world.publish(TORCH, "--digest", digest, commit=commit)
+
+    swap(world, seconds=1.0)
+    assert run() == 2
+    assert "broken-manifest is not the file that the build wrote: its digest is sha256:" in capsys.readouterr().err
+    digest = ""
+    assert run() == 2
+    assert not world.signed(world.manifest["store_path"])
+
+
+def test_the_digest_that_the_build_reports_is_that_of_its_manifest(world: World) -> None:
+    world.patch.setenv("GITHUB_OUTPUT", str(world.folder / "outputs"))
+    built(world)
+    digest = reported(world)["manifest"]
+    assert ci_runner("fetch", MANIFEST, "--digest", digest) == 0
+    assert world.publish(TORCH, "--digest", digest) == 0
+    assert world.signed(world.manifest["store_path"])
+
+
 @pytest.mark.parametrize("lie", ["another content", "a path too many"])
 def test_a_store_that_does_not_hold_what_the_manifest_states_is_not_published(
     world: World, lie: str, capsys: pytest.CaptureFixture[str]
