@@ -313,10 +313,11 @@ class Spec:
     sync: Sync | None = key(default=None, published=False)
     hosted: Label = key("GitHub-hosted machine for the checks that run no code of a variant.", default="ubuntu-24.04")
     toolkit: str = key(
-        "What hosted jobs install to have `ci-compile`; the version that compiled, if not given.",
-        title="a pip requirement (NAME==VERSION, or . for this very checkout)",
-        pattern=r"^(\.|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!]+)$",
-        examples=["ci-compiler==0.1.0"],
+        "What hosted jobs install to have `ci-compile`: a release, a file of requirements with hashes, or `.` for this "
+        "very checkout. The version that compiled, if not given.",
+        title="a pip requirement (NAME==VERSION), a file below .github with requirements and their hashes, or .",
+        pattern=r"^(\.|\.github/[A-Za-z0-9][A-Za-z0-9._-]*\.txt|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!]+)$",
+        examples=["ci-compiler==0.1.0", ".github/ci-compiler.txt"],
         default=f"ci-compiler=={__version__}",
         published=False,
     )
