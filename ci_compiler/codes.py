@@ -10,10 +10,12 @@ from typing import Self
 
 
 class Severity(StrEnum):
-    """Whether a finding stops the command (error) or is only printed (warning)."""
+    """Whether a finding stops the command (error), is only printed (warning), or is not wrong at all (difference)."""
 
     ERROR = "error"
     WARNING = "warning"
+    DIFFERENCE = "difference"
+    """A recipe works, and the compiler would write it in another way."""
 
 
 class Code(StrEnum):
@@ -46,7 +48,6 @@ class Code(StrEnum):
     CUDA_IN_CPU_RECIPE = "cuda-in-cpu-recipe"
     CUDA_IN_NAME = "cuda-in-name"
     CUDA_OFF = "cuda-off"
-    DIFFERS_FROM_SPEC = "differs-from-spec"
     DOTTED_NAME = "dotted-name"
     DUPLICATE_NAME = "duplicate-name"
     DUPLICATE_RECIPE = "duplicate-recipe", Severity.WARNING
@@ -100,6 +101,7 @@ class Code(StrEnum):
     NIX = "nix"
     NIX_FAILED = "nix-failed"
     NIX_MISSING = "nix-missing"
+    NIXPKGS_UNVERIFIED = "nixpkgs-unverified"
     NO_CACHE = "no-cache", Severity.WARNING
     NO_CONTAINERS = "no-containers", Severity.WARNING
     NO_ENGINE = "no-engine"
@@ -115,8 +117,8 @@ class Code(StrEnum):
     NO_TOKEN = "no-token"  # noqa: S105  (a code)
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
+    OTHER_TREE = "other-tree"
     OTHER_VERSION = "other-version"
-    OVERLAY_MISSING = "overlay-missing"
     PNAME_DIFFERS = "pname-differs"
     POOL_STEALS = "pool-steals"
     PROGRAM_MISSING = "program-missing"
@@ -125,7 +127,7 @@ class Code(StrEnum):
     PUSH_FAILED = "push-failed"
     PYTORCH_ALIAS = "pytorch-alias"
     RECIPE_CHANGED = "recipe-changed"
-    RECIPE_DIFFERS = "recipe-differs", Severity.WARNING
+    RECIPE_DIFFERS = "recipe-differs", Severity.DIFFERENCE
     RECIPE_EVALUATION = "recipe-evaluation"
     RECIPE_MISSING = "recipe-missing"
     RECIPE_OPAQUE = "recipe-opaque", Severity.WARNING
@@ -165,6 +167,7 @@ class Code(StrEnum):
     TOO_MANY_JOBS = "too-many-jobs"
     TORCH_NOT_PROPAGATED = "torch-not-propagated"
     TREE_CHANGED = "tree-changed"
+    UNEXPECTED_ARGUMENT = "unexpected-argument"
     UNKNOWN_BASE = "unknown-base"
     UNKNOWN_BRANCH = "unknown-branch"
     UNKNOWN_CPU = "unknown-cpu"
@@ -200,6 +203,7 @@ class Code(StrEnum):
     WHICH_BRANCH = "which-branch"
     WORKFLOW_TOO_LARGE = "workflow-too-large"
     WRONG_ADDRESS = "wrong-address"
+    WRONG_ATTRIBUTE = "wrong-attribute"
     WRONG_COUNT = "wrong-count"
     WRONG_CPU_FLAGS = "wrong-cpu-flags"
     WRONG_DRIVER = "wrong-driver"

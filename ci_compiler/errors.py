@@ -7,13 +7,12 @@ A `Finding` is one problem at one place; an `InputError` carries the findings th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import IntEnum
 from os import PathLike, fspath
-from typing import Self
+from typing import NamedTuple, Self
 
 from ci_compiler.codes import Code, Severity
+from ci_compiler.record import record
 
 
 class ExitCode(IntEnum):
@@ -37,8 +36,7 @@ class ExitCode(IntEnum):
     """As in shells: 128 plus the number of SIGINT."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Place:
+class Place(NamedTuple):
     """A position in a text: `file` as the user would name it, `line` and `column` from 1 (0: the whole file)."""
 
     file: str
@@ -49,7 +47,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Finding:
     """One problem: its `code`, and a one-line `message` that says what is wrong and what is right.
 
@@ -104,6 +102,8 @@ def nearest(name: str, known: Iterable[str], *, label: str = "did you mean", onl
 
     If none is near, it lists all names, or is '' with `only_near`. It is '' if there are no names.
     """
+    from difflib import get_close_matches  # only messages need it
+
     names = sorted(set(known))
     near = get_close_matches(name, names, n=3, cutoff=0.6)
     if near:

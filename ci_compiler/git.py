@@ -1,4 +1,4 @@
-"""Git, through its plumbing; the branch of a checkout is read without starting it.
+"""Git, through its plumbing.
 
 Nothing here touches a checkout, an index or uncommitted work: `cat-file` and `ls-tree` read trees, and a tree is
 written as objects before a ref moves to it.
@@ -10,41 +10,12 @@ import os
 import re
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from ci_compiler.checkout import EntryKind
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
-
-
-def head_branch(root: Path) -> str:
-    """The branch that the checkout at `root` is on; '' if it is on none. Does not start git."""
-    try:
-        text = (_git_folder(root) / "HEAD").read_text("utf-8").strip()
-    except (OSError, ValueError):  # no checkout, or files that git did not write
-        return ""
-    return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else ""
-
-
-def _git_folder(root: Path) -> Path:
-    """`.git`, or the folder that the file of this name in a linked worktree points to."""
-    entry = root / ".git"
-    if entry.is_file():
-        return root / entry.read_text("utf-8").strip().removeprefix("gitdir: ")
-    return entry
-
-
-class EntryKind(StrEnum):
-    """What is at a path, in words; '' if there is nothing."""
-
-    NOTHING = ""
-    FILE = "file"
-    FOLDER = "directory"
-    LINK = "symbolic link"
-    SUBMODULE = "submodule"
-    OTHER = "special file"
-
 
 _KINDS = {"120000": EntryKind.LINK, "160000": EntryKind.SUBMODULE, "040000": EntryKind.FOLDER}
 """The kind of an entry of a tree by its mode; the other modes are those of files."""
@@ -197,9 +168,17 @@ class Git:
             self._run("update-index", "-z", "--index-info", stdin=entries, **environment)
             return self._run("write-tree", **environment).strip()
 
-    def commit_tree(self, tree: str, parent: str, message: str) -> str:
-        """Makes a commit of `tree` on `parent`."""
-        return self._run("commit-tree", tree, "-p", parent, "-m", message).strip()
+    def commit_tree(self, tree: str, parent: str, message: str, identity: Mapping[str, str] | None = None) -> str:
+        """Makes a commit of `tree` on `parent`; `identity` has variables for git, such as the author."""
+        return self._run("commit-tree", tree, "-p", parent, "-m", message, **(identity or {})).strip()
+
+    def date(self, commit: str) -> str:
+        """When `commit` was made, as seconds and a time zone."""
+        return self._run("log", "-1", "--format=%cd", "--date=raw", commit).strip()
+
+    def count(self, without: str, commit: str) -> int:
+        """The number of commits in the history of `commit` that the history of `without` lacks."""
+        return int(self._run("rev-list", "--count", commit, f"^{without}"))
 
     def move_refs(self, moves: Mapping[str, tuple[str, str]]) -> None:
         """Moves all branches or none: name -> (new commit, the commit that it must be at now)."""

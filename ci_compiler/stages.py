@@ -99,7 +99,7 @@ CPU_TEST = Stage(
     on_gpu_pools=True,
     minutes=5,
     timeout=60,
-    checks=_CPU_TEST,
+    checks=(*_CPU_TEST, "emulator"),
 )
 
 GPU_TEST = Stage(

@@ -69,7 +69,8 @@ def markdown_text(words: str) -> str:
 
 
 def _cell(content: object) -> str:
-    return re.sub(r"(\\.)|\|", lambda found: found[1] or r"\|", " ".join(str(content).split()))
+    line = " ".join(str(content).split())
+    return re.sub(r"(\\.)|\|", lambda found: found[1] or r"\|", line) if "|" in line else line
 
 
 def release(version: str) -> tuple[int, ...]:

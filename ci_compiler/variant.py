@@ -10,11 +10,12 @@ that a name is parsed from its end.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
 
 from ci_compiler.hardware import BASELINE, CPU, Hardware
+from ci_compiler.record import record
 
 RECIPES = ".flox/pkgs"
 """The folder of the recipes, from the root of the repository (Flox' own convention)."""
@@ -31,7 +32,7 @@ _NAME = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class VariantName:
     """The parts of a variant's name: `python` as `3.13`, `cuda` as `12.8` ('' for a CPU variant), `gpu` as `sm90`.
 

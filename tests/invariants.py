@@ -302,12 +302,32 @@ def history(compiled: Compiled) -> Iterator[str]:
 
 @named("artifacts")
 def artifacts(compiled: Compiled) -> Iterator[str]:
-    """An artifact of a stage is named after the stage and the variant, so that no two of a run share a name."""
+    """An artifact is named after its stage, variant and branch, so that no two of a run share a name."""
     for name, job_id, step in compiled.steps():
-        if name in CALLED and "actions/upload-artifact@" in step.get("uses", ""):
-            wanted = f"{_stage(job_id)}-{compiled.workflows[name]['jobs'][job_id]['env']['NAME']}"
-            if step["with"]["name"] != wanted:
-                yield f"{name} {job_id}: {step['with']['name']}"
+        if name in CALLED and "-artifact@" in step.get("uses", ""):
+            made_by = _stage(job_id) if "upload" in step["uses"] else BUILD.name
+            wanted = f"{made_by}-{compiled.workflows[name]['jobs'][job_id]['env']['NAME']}@"
+            given = step["with"]["name"]
+            if not given.startswith(wanted) or "inputs.branch" not in given.removeprefix(wanted):
+                yield f"{name} {job_id}: {given}"
+
+
+@named("landing")
+def landing(compiled: Compiled) -> Iterator[str]:
+    """What builds and tests checks out what sync would commit to its branch before it does anything else."""
+    for name, job_id, job in compiled.jobs():
+        if name in CALLED and _stage(job_id) != PUBLISH.name:
+            first, second = job["steps"][:2]
+            if first["with"].get("fetch-depth") != "${{ inputs.onto == '' && 1 || 0 }}":
+                yield f"{name} {job_id}: has no history to land on"
+            if second.get("if") != "${{ inputs.onto != '' }}" or "ci-runner checkout" not in second.get("run", ""):
+                yield f"{name} {job_id}: builds the commit of the run on every branch"
+        if "uses" in job and not str(job["with"].get("onto")).endswith(".onto }}"):
+            yield f"{name} {job_id}: drops where its commit lands"
+        if "uses" in job and name == "pull-request.yml":
+            own = {key: job["with"].get(key) for key in ("branch", "onto", "chosen") if key in job["with"]}
+            if own != {key: f"${{{{ matrix.{key} }}}}" for key in own} or "matrix.branch" not in job["name"]:
+                yield f"{name} {job_id}: is called {job['name']} for {own}"
 
 
 # GitHub's limits.

@@ -211,6 +211,38 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         "artifacts",
         lambda w: step(w, "cell.yml", "pytorch_cpu-test", "Keep the report")["with"].update(name="report"),
     ),
+    "two branches share an artifact": (
+        "artifacts",
+        lambda w: unbranched(step(w, "cell.yml", "pytorch_build", "Keep the manifest and the log")),
+    ),
+    "the manifest of another branch": (
+        "artifacts",
+        lambda w: unbranched(step(w, "cell.yml", "pytorch_cpu-test", "Fetch the manifest")),
+    ),
+    "a build of the default branch's tree": (
+        "landing",
+        lambda w: job(w, "cell.yml", "pytorch_build")["steps"].pop(1),
+    ),
+    "a landing without history": (
+        "landing",
+        lambda w: without(step(w, "cell.yml", "torchvision_gpu-test", "Check out")["with"], "fetch-depth"),
+    ),
+    "a leg for the base branch": (
+        "landing",
+        lambda w: job(w, "pull-request.yml", "cells")["with"].update(branch="${{ github.base_ref }}"),
+    ),
+    "the choice of all branches for each": (
+        "landing",
+        lambda w: job(w, "pull-request.yml", "cells")["with"].update(chosen="${{ needs.select.outputs.chosen }}"),
+    ),
+    "a leg that does not show its branch": (
+        "landing",
+        lambda w: job(w, "pull-request.yml", "cells").update(name="${{ matrix.cell }}"),
+    ),
+    "a dispatch of a request that drops its branch": (
+        "landing",
+        lambda w: job(w, SHARD, CELL)["with"].update(onto=""),
+    ),
     "a stage missing": ("stages", lambda w: without(w["cell.yml"]["jobs"], "torchaudio_cpu-test")),
     "a package missing": (
         "stages",
@@ -223,6 +255,10 @@ def rename(workflows: dict[str, Any], old: str, new: str) -> None:
     workflows[SHARD]["jobs"][new] = workflows[SHARD]["jobs"].pop(old)
     waits = job(workflows, SHARD, "verdict")["needs"]
     waits[waits.index(old)] = new
+
+
+def unbranched(found: dict[str, Any]) -> None:
+    found["with"]["name"] = found["with"]["name"].partition("@")[0]
 
 
 def regroup(node: dict[str, Any], old: str, new: str) -> None:

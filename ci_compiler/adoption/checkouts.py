@@ -16,9 +16,9 @@ from pathlib import Path
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, recipe_folder, text_of
 from ci_compiler.adoption.spec_forms import fits
+from ci_compiler.checkout import head_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, wrong
-from ci_compiler.git import head_branch
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.variant import RECIPES, VariantName, python_tag

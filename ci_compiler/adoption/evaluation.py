@@ -92,6 +92,7 @@ class Evaluation:
     attribute: str = ""  # its attribute in nixpkgs: "python3Packages.torch"
     python: str = ""  # the Python of that package set: "3.13"
     pin: str = ""  # the nixpkgs revision of the package; '' for the nixpkgs that the recipe is called with
+    unknown: tuple[str, ...] = ()  # of the package there, what the stand-in does not know: "release", "arguments"
     pins: tuple[str, ...] = ()  # every nixpkgs revision that the recipe imports, '' for `<nixpkgs>`
     config: Mapping[str, object] = field(default_factory=dict)  # as given to `import nixpkgs`
     overlays: tuple[tuple[str, ...], ...] = ()  # the top-level attributes that each overlay sets
@@ -222,6 +223,7 @@ def _nixpkgs_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, An
         "attribute": record["attribute"],
         "python": record["python"],
         "pin": record["pin"],
+        "unknown": tuple(record["unknown"]),
         "config": _mapping(record["config"]),
         "overlays": tuple(tuple(names) for names in record["overlays"]),
         "overlaid": {name: _overlaid(value, folders) for name, value in sorted(_mapping(record["overlaid"]).items())},

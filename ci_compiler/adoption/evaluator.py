@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.adoption import known_pins
 from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.adoption.evaluation import EvaluatedSource, Evaluation, Fetch, Folders, Overlaid, Patch, read
 from ci_compiler.adoption.nix_instantiate import Ending, parse
@@ -175,6 +176,8 @@ class _Evaluator:
         self.mentions = {path: mentions(text_of(path)) for path in _nix_files(folders.named)}
         together = Mentions.together(self.mentions.values())
         self.names, self.members = sorted(together.names), sorted(together.members)
+        self.functions = scratch / "functions.nix"
+        self.functions.write_text(known_pins.functions(), "utf-8")
         self.recipes: dict[int, Path] = {}
         self.siblings: dict[str, str] = {}
 
@@ -250,6 +253,7 @@ class _Evaluator:
             "names": self.names,
             "members": self.members,
             "tarballs": {prefix: str(folder) for prefix, folder in self.archives.items()},
+            "functions": str(self.functions),
         }
 
     def _finding(self, recipe: Path, said: str, ending: Ending) -> Finding:

@@ -29,6 +29,9 @@ MEMORY = 6 * 1024**3  # the limit on the address space of an evaluation, in byte
 _SYSTEM = "x86_64-linux"  # `builtins.currentSystem`, the same on every machine
 _MESSAGE = re.compile(r"^\s*error: *(\S.*)$", re.MULTILINE)
 _POSITION = re.compile(r"\bat (/[^\n]*?):(\d+):(\d+):?\s*$", re.MULTILINE)
+_FUNCTION = re.compile(r" at \S+:\d+:\d+ (?=called with)")
+"""Where a function is, as Nix before 2.9 says in the middle of a message."""
+
 _FILES_A_COMMAND = 500  # well within the limit on the length of a command line
 
 
@@ -66,16 +69,20 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
+def program() -> str:
+    """The path of `nix-instantiate`. Raises InputError, which says how to install Nix, if it is missing."""
+    install = "`apt install nix-bin` on Debian or Ubuntu, or see https://nixos.org/download"
+    return find_program(PROGRAM, install=install, code=Code.NIX_MISSING)
+
+
 def command(*arguments: str, readable: Sequence[Path] = ()) -> list[str]:
     """A `nix-instantiate` command that may read the folders `readable` (resolved paths) and nothing else.
 
-    Raises InputError, which says how to install Nix, if the program is missing.
+    Raises InputError if the program is missing.
     """
-    install = "`apt install nix-bin` on Debian or Ubuntu, or see https://nixos.org/download"
-    program = find_program(PROGRAM, install=install, code=Code.NIX_MISSING)
     options = {"restrict-eval": "true", "allow-import-from-derivation": "false", "system": _SYSTEM}
     return [
-        program,
+        program(),
         *("--store", "dummy://"),
         *(word for name, value in options.items() for word in ("--option", name, value)),
         *(word for index, folder in enumerate(readable) for word in ("-I", f"readable{index}={folder}")),
@@ -90,14 +97,16 @@ def stream(
     on_line: Callable[[str], bool],
     patience: float,
     deadline: float,
+    memory: int = MEMORY,
 ) -> Ending:
     """Runs a command and passes each line of its standard error to `on_line`.
 
     `on_line` returns whether the line is a sign of progress. `patience` is the seconds that may pass between two such
-    lines, `deadline` the `time.monotonic()` at which the command is killed.
+    lines, `deadline` the `time.monotonic()` at which the command is killed, `memory` the limit on its address space in
+    bytes.
     """
     seconds = deadline - time.monotonic()
-    ended = follow_errors(argv, on_line, seconds=seconds, patience=patience, memory=MEMORY, env=env)
+    ended = follow_errors(argv, on_line, seconds=seconds, patience=patience, memory=memory, env=env)
     if ended.status == PAST_LIMIT:
         return Ending.LATE if time.monotonic() >= deadline else Ending.STALLED
     return Ending.DONE if ended.status == 0 else Ending.FAILED
@@ -121,9 +130,10 @@ def failure(text: str, folders: Sequence[Path]) -> Failure:
     message = said[-1]
     after = [position for position in positions if position[0] > message.start()]
     nearest = after[0] if after else positions[-1] if positions else None
+    words = _FUNCTION.sub(" ", message[1].strip())
     if nearest is None:
-        return Failure(message=message[1].strip())
-    return Failure(message=message[1].strip(), file=nearest[1], line=nearest[2], column=nearest[3])
+        return Failure(message=words)
+    return Failure(message=words, file=nearest[1], line=nearest[2], column=nearest[3])
 
 
 def parse(paths: Sequence[Path], *, timeout: float = 60.0) -> tuple[Finding, ...]:

@@ -15,10 +15,14 @@ _CHUNK = 1 << 20
 _SHOWN = 5
 
 
+class DamagedArchiveError(Exception):
+    """The data is not an archive, or not a whole one."""
+
+
 def listing(archive: IO[bytes]) -> dict[str, str]:
-    """What is at each path in an archive: the hash of a file, the target of a link. Raises ValueError for others."""
+    """What is at each path in an archive: the hash of a file, the target of a link. Raises DamagedArchiveError."""
     if _text(archive) != "nix-archive-1":
-        raise ValueError
+        raise DamagedArchiveError
     return dict(_node(archive, "."))
 
 
@@ -48,9 +52,9 @@ def _node(archive: IO[bytes], path: str) -> Iterator[tuple[str, str]]:
             yield from _node(archive, name if path == "." else f"{path}/{name}")
             _expect(archive, ")")
         if word != ")":
-            raise ValueError
+            raise DamagedArchiveError
     else:
-        raise ValueError
+        raise DamagedArchiveError
 
 
 def _file(archive: IO[bytes]) -> str:
@@ -65,13 +69,13 @@ def _file(archive: IO[bytes]) -> str:
         while left:
             part = archive.read(min(left, _CHUNK))
             if not part:
-                raise ValueError
+                raise DamagedArchiveError
             digest.update(part)
             left -= len(part)
         archive.read(-size % 8)
         word = _text(archive)
     if word != ")":
-        raise ValueError
+        raise DamagedArchiveError
     return f"{executable}{digest.hexdigest()}"
 
 
@@ -79,10 +83,10 @@ def _text(archive: IO[bytes]) -> str:
     """A string: its length in 8 bytes, and itself, padded with zeros to a multiple of 8 bytes."""
     size = int.from_bytes(archive.read(8), "little")
     if size > _CHUNK:
-        raise ValueError
+        raise DamagedArchiveError
     return archive.read(size + -size % 8)[:size].decode("utf-8", "replace")
 
 
 def _expect(archive: IO[bytes], *words: str) -> None:
     if any(_text(archive) != word for word in words):
-        raise ValueError
+        raise DamagedArchiveError

@@ -92,6 +92,7 @@ class RecipePrograms(ABC):
             built=absent,
             staged=staged,
             remarks=remarks,
+            python_modules=self.store.python_modules(self.job.root / order.recipe),
         )
 
     def fetch(self, build: BuildRecord) -> bool:
@@ -116,7 +117,7 @@ class RecipePrograms(ABC):
 
     def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:  # noqa: ARG002
         """The Python that the build propagates."""
-        return interpreter_of(build.store_path, build.outputs)
+        return interpreter_of(build.store_path, build.outputs, build.python_modules)
 
     def hold(self, build: BuildRecord, paths: tuple[str, ...]) -> bool:
         """Makes the store hold `paths` of a build. Returns False if it already did; raises StageError if it cannot.

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ci_compiler.backends.cache_files import stubs, upload, writable
-from ci_compiler.backends.nar import difference, listing
+from ci_compiler.backends.nar import DamagedArchiveError, difference, listing
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure
@@ -75,6 +75,14 @@ class Store:
         found = {_unescaped(name): _unescaped(value) for name, value in _ATTRIBUTE.findall(ended.out)}
         structured = json.loads(found.pop("__json", "{}"))  # in place of the rest, with `__structuredAttrs`
         return found | {name: value for name, value in structured.items() if isinstance(value, str)}
+
+    def python_modules(self, recipe: Path) -> tuple[str, ...]:
+        """The outputs of the recipe's `requiredPythonModules` (nixpkgs, for Python packages); () if it has none."""
+        options = ("--eval", "--strict", "--json", "--attr", "requiredPythonModules")
+        with evaluation() as env:
+            ended = self._ask("nix-instantiate", *options, os.fspath(recipe.resolve()), env=env)
+        found = json.loads(ended.out) if ended.status == 0 else []  # no such attribute, or another error
+        return tuple(dict.fromkeys(one for one in found if isinstance(one, str)))
 
     def outputs(self, derivation: str) -> tuple[str, ...]:
         """The paths of all outputs of a derivation, whether they exist or not."""
@@ -235,7 +243,7 @@ class Store:
                 archive.seek(0)
                 try:
                     found.append(listing(archive))
-                except ValueError:  # the archive is damaged or incomplete
+                except DamagedArchiveError:
                     return f"it cannot be read: {ended.said}"
         return difference(*found)
 

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_compiler.checkout import head_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
-from ci_compiler.git import head_branch
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import Spec
 
@@ -98,6 +98,19 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
     return bundled_spec()
 
 
+def nixpkgs_of(arguments: argparse.Namespace) -> Path | None:
+    """The folder that `--nixpkgs` names; None for `real`. Raises InputError if there is no nixpkgs there."""
+    from ci_compiler.adoption.real_nixpkgs import REAL
+
+    if arguments.nixpkgs == REAL:
+        return None
+    folder = Path(arguments.nixpkgs).resolve()
+    if not (folder / "default.nix").is_file():
+        message = f"there is no nixpkgs here, which has a default.nix; give a folder, or {REAL!r} for the recipes' own"
+        raise wrong(arguments.nixpkgs, Code.ROOT_MISSING, message)
+    return folder
+
+
 def templates_of(root: Path, spec: Spec) -> dict[str, str]:
     """The texts of the spec's templates that the repository at `root` has, by path. Raises InputError."""
     from ci_compiler.spec.carried import template_paths
@@ -116,6 +129,19 @@ def texts_of(root: Path, paths: Iterable[str]) -> dict[str, str]:
         except (OSError, UnicodeDecodeError) as error:
             raise wrong(path, Code.TEMPLATE_MISSING, f"cannot be read as UTF-8 text: {error}") from error
     return found
+
+
+def schema_text(root: Path, spec: Spec) -> dict[str, str]:
+    """The schema beside the repository's own spec, if there is one, by its path; it is the same on every branch."""
+    own = spec.document.file == SPEC.as_posix() and (root / SCHEMA_BESIDE).is_file()
+    return texts_of(root, [SCHEMA_BESIDE.as_posix()]) if own else {}
+
+
+def carried_of(root: Path, spec: Spec) -> dict[str, str]:
+    """The texts of the files that `sync` carries to every branch, by path. Raises InputError."""
+    from ci_compiler.spec.carried import carried_paths
+
+    return schema_text(root, spec) | texts_of(root, carried_paths(spec, SPEC.as_posix()))
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.hardware import ALL, CPU, Gpu
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.recipes.subject import switched_off
+from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports.install import install, shared_suffixes
-from ci_compiler.reports.offers import Profile
-from ci_compiler.reports.select import Finder
+from ci_compiler.reports.offers import offers
 from ci_compiler.spec.model import Package, in_build_order
 from ci_compiler.units import markdown_table, markdown_text
 
@@ -79,16 +78,13 @@ def defaults(plan: Plan) -> Iterator[str]:
 
 
 def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
-    hardware = plan.spec.hardware
-    finder = Finder(plan.spec, plan.judged.cells, package.name)
-    shared = shared_suffixes(plan.judged.cells)
+    hardware, cells = plan.spec.hardware, plan.judged.cells
+    shared = shared_suffixes(cells)
     for system in hardware.systems.values():
         isas = hardware.runs([system.undecided], system.name)
-        for name in plan.spec.gpus:
-            gpu = None if name in {CPU, ALL.name} else hardware.gpu(name)
-            profile = Profile(system=system.name, isas=tuple(isas), gpu=gpu, has_gpu=gpu is not None)
-            found = next((one for one in finder.fitting(profile, Workload.GENERAL) if one.gpu == name), None)
-            if found:
+        for name in (one for one in plan.spec.gpus if one != ALL.name):
+            own = [cell for cell in cells if cell.gpu == name and cell.system == system.name and cell.isa in isas]
+            for found in offers(plan.spec, own, package.name, None, Workload.GENERAL)[:1]:
                 lines = install(plan.spec, shared, branch=found.branch, name=found.name, package=package.name)
                 yield [
                     system.title,

@@ -218,7 +218,7 @@ def _workflow(shard: Shard) -> str:
 def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list[object]]:
     for pool in spec.pools:
         counts = [
-            sum(len(cell.variants) for cell, route in parts if route.pools.get(stage) == pool) for stage in stages()
+            sum(len(cell.variants) for cell, route in parts if route.pools.get(stage) is pool) for stage in stages()
         ]
         shown = [f"{count:,}" if count else NONE for count in counts]
         title = spec.hardware.systems[pool.system].title

@@ -7,7 +7,6 @@ wrong, and the files of a territory change in one step (`files.atomic`). Compile
 
 from __future__ import annotations
 
-import difflib
 import fcntl
 import os
 import re
@@ -18,9 +17,9 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from ci_compiler.checkout import EntryKind
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
-from ci_compiler.git import EntryKind
 
 MARK = "Compiled by ci-compile"
 """The mark in the first line of every compiled file, after the comment sign of its format."""
@@ -91,6 +90,8 @@ def compare(root: Path, files: Mapping[str, str], territories: Sequence[Territor
 
 def differences(changes: Iterable[FileChange]) -> Iterator[str]:
     """The changes as lines of a unified diff."""
+    import difflib  # a check does not need it
+
     for change in changes:
         before, after = ((text or "").splitlines() for text in (change.before, change.after))
         old = f"a/{change.path}" if change.before is not None else "/dev/null"

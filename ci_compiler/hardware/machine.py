@@ -6,15 +6,15 @@ not given means that the machine does not have it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.record import record
 from ci_compiler.units import GB, gigabytes, size
 
 if TYPE_CHECKING:
-    from ci_compiler.hardware import Gpu, Hardware, Toolkit, Version
+    from ci_compiler.hardware import Gpu, Hardware, Version
     from ci_compiler.spec.model import Pool
 
 NOMINAL = 0.95
@@ -24,7 +24,7 @@ An ext4 file system has about 98 % of its disk; a machine with 128 GiB of memory
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GpuDevice:
     """A GPU that responds: its index, name, compute capability, memory in bytes (0: unknown) and driver version.
 
@@ -49,7 +49,7 @@ class GpuDevice:
         return own is not None and own.runs_cubin_of(gpu)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StorageFolder:
     """A folder that jobs need, and its file system: `device` identifies the file system, sizes are in bytes.
 
@@ -64,7 +64,7 @@ class StorageFolder:
     free: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NixInstallation:
     """Nix and its effective settings; `source` is where the settings were read.
 
@@ -81,7 +81,7 @@ class NixInstallation:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ContainerRuntime:
     """A container engine; `problem` is the reason why it cannot be used, or ''."""
 
@@ -90,7 +90,7 @@ class ContainerRuntime:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Machine:
     """A machine. `isas` follow from `flags`, in the tables' order; `memory` is in bytes; `cores` counts usable ones.
 
@@ -124,7 +124,7 @@ class Machine:
         return sum(sizes.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PoolFit:
     """Whether a machine suits a pool: what is `missing`, one line each; if nothing is, what to take care of."""
 
@@ -156,30 +156,6 @@ def isas_of(hardware: Hardware, system: str, flags: Iterable[str]) -> tuple[str,
     has = frozenset(flags)
     known = (isa for isa in hardware.isas.values() if isa.system == system)
     return tuple(isa.name for isa in known if not missing_flags(hardware, isa.name, has))
-
-
-# Drivers.
-
-
-def driver_number(version: str) -> int:
-    """The major version of a driver (`570.86.15` is 570); 0 if `version` is not a version."""
-    found = re.match(r"[0-9]{1,6}(?![0-9])", version)
-    return int(found[0]) if found else 0
-
-
-def driver_branch(version: int) -> int:
-    """The branch of the major version of a driver: 581 (Windows and WSL) belongs to branch 580."""
-    return version - version % 5
-
-
-def too_new_driver(gpu: Gpu | None) -> int:
-    """The lowest driver (major version) that no longer runs `gpu`; 0 if there is none."""
-    return driver_branch(gpu.last_driver) + 5 if gpu and gpu.last_driver else 0
-
-
-def lowest_driver(toolkit: Toolkit, gpu: Gpu | None = None) -> int:
-    """The lowest driver (major version) for `toolkit`, and for `gpu` if given."""
-    return max(toolkit.lowest_driver, gpu.driver if gpu else 0)
 
 
 # Pools.

@@ -9,7 +9,7 @@ as long, and one with more cores is faster until it has as many cores as the pac
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from ci_compiler.hardware import CPU
@@ -18,6 +18,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, waits_for
 from ci_compiler.plan.simulation import TimedJob, tails
 from ci_compiler.plan.suites import Bench
+from ci_compiler.record import record
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import BUILDER_CORES
 from ci_compiler.stages import Stage, StageKind, stages
@@ -27,7 +28,7 @@ Recorded = Mapping[tuple[str, str], int]
 """Durations of recorded builds in seconds, by branch and variant name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PlannedJob(TimedJob):
     """A job of the compiled workflows: a stage of a variant, or a shard of a `suite` of the stage, in a cell."""
 

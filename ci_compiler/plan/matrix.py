@@ -8,15 +8,15 @@ fits no axis has a cell of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ci_compiler.hardware import CPU
+from ci_compiler.record import record
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import GpuAxis, Matrix, Package, Spec
 from ci_compiler.variant import cell_suffix, variant_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Variant:
     """One package built for one cell; `name` is its recipe's file name and its attribute path in Flox."""
 
@@ -24,7 +24,7 @@ class Variant:
     package: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Cell:
     """A branch x Python (`3.13`) x toolkit (`12.8`) x GPU x ISA, on one Nix system, with its variants in build order.
 
@@ -47,7 +47,7 @@ class Cell:
         return self.listed or cell_suffix(python=self.python, cuda=self.cuda, gpu=self.gpu, isa=self.isa)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Candidate:
     """A branch x toolkit x GPU x ISA that the spec selects, before it is multiplied by Python versions and packages.
 

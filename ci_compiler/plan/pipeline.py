@@ -13,17 +13,16 @@ Reading the spec and writing the files happen outside, in `spec.load` and `files
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.plan.job_graph import with_cells_ordered
 from ci_compiler.plan.routing import Route, route
 from ci_compiler.plan.rules import Judged, errors_among, judge
 from ci_compiler.plan.sharding import Shard, shards
+from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Plan:
     """All decisions about a spec: its cells, what is left out, the routes, the shards, and warnings."""
 

@@ -1,24 +1,60 @@
-"""Versions that cannot be: releases that do not belong together, and versions that the pinned nixpkgs does not have."""
+"""What the pinned nixpkgs cannot give: releases that do not belong together, other versions, attributes, arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding
+from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.spec.model import Branch, Package, Spec
 from ci_compiler.spec.packages import Pin, RecipeKind
-from ci_compiler.spec.releases import TORCH, companions, cudnn_in, first_series, is_of, pins_with, series, version_in
+from ci_compiler.spec.presets import override_of
+from ci_compiler.spec.releases import (
+    TORCH,
+    arguments_in,
+    attribute_of,
+    companions,
+    companions_of_torch,
+    cudnn_in,
+    first_series,
+    is_called,
+    is_of,
+    pins_with,
+    series,
+    version_in,
+)
 
 
 def release_findings(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
-    """An error for each package of a branch whose version cannot be built, or does not belong to that of torch."""
+    """An error for each package that cannot be built as declared, or does not belong to the torch of its branch."""
+    for package in spec.packages.values():
+        if package.may_be(RecipeKind.COMPILED):
+            yield from _check_attribute(spec, package)
     for branch in spec.branches.values():
         yield from _check_companions(spec, branch)
     yield from dict.fromkeys(_of_compiled(spec, cells))
+
+
+def _check_attribute(spec: Spec, package: Package) -> Iterator[Finding]:
+    """Whether the package, and torch among its needs, are what they are called."""
+    path, right = ("packages", package.name, "attribute"), attribute_of(package.name)
+    if right and not is_called(package.attribute, right):
+        message = (
+            f"{package.name} is {right} in nixpkgs, and the attribute says {package.attribute}: each recipe of "
+            f"{package.name} would override {package.attribute}"
+        )
+        yield spec.finding(path, Code.WRONG_ATTRIBUTE, message)
+    needs = {spec.packages[need].attribute: need for need in package.needs}
+    if needs and TORCH not in needs and package.attribute in companions_of_torch():
+        listed = ", ".join(f"{need} is {attribute}" for attribute, need in needs.items())
+        message = (
+            f"{package.name} is built with torch, and nothing that it needs has that attribute ({listed}): each recipe "
+            f"would take nixpkgs' own torch"
+        )
+        yield spec.finding(("packages", package.name, "needs"), Code.WRONG_ATTRIBUTE, message)
 
 
 def _check_companions(spec: Spec, branch: Branch) -> Iterator[Finding]:
@@ -48,7 +84,9 @@ def _of_compiled(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
                 continue
             if package.attribute == TORCH:
                 yield from _check_gpu(spec, branch, package, cell.gpu)
-            yield from _check_pin(spec, branch, package, branch.pin(cell.cuda))
+            pin = branch.pin(cell.cuda)
+            yield from _check_pin(spec, branch, package, pin)
+            yield from _check_arguments(spec, package, pin, "gpu" if cell.cuda else "cpu")
 
 
 def _check_gpu(spec: Spec, branch: Branch, package: Package, gpu: str) -> Iterator[Finding]:
@@ -75,11 +113,31 @@ def _check_pin(spec: Spec, branch: Branch, package: Package, pin: Pin) -> Iterat
     yield spec.finding(("branches", branch.name, "versions", package.name), Code.VERSION_NOT_OF_PIN, message)
 
 
+def _check_arguments(spec: Spec, package: Package, pin: Pin, kind: str) -> Iterator[Finding]:
+    """Whether the function in the pinned nixpkgs takes the arguments that a recipe overrides."""
+    taken = arguments_in(pin.nixpkgs, package.attribute)
+    if not taken or _has_overlays(spec, package, pin):
+        return
+    given: dict[str, tuple[str, ...]] = {name: ("arguments", name) for name in override_of(package, kind).arguments}
+    if package.at == "leaf":
+        given |= {spec.packages[need].attribute: ("needs",) for need in package.needs}
+    for name, path in given.items():
+        if name not in taken:
+            near = nearest(name, taken, only_near=True)
+            message = f"{package.attribute} takes no argument {name!r} in nixpkgs {pin.nixpkgs}{near}"
+            yield spec.finding(("packages", package.name, *path), Code.UNEXPECTED_ARGUMENT, message)
+
+
 def _replaces_source(spec: Spec, package: Package, pin: Pin) -> bool:
     """Whether Nix of the repository's own may set another version."""
-    own = (spec.work_arounds[name] for name in pin.work_arounds if name in spec.work_arounds)
     attributes = {name for table in package.attributes.values() for name in table}
-    return bool(package.overlays or attributes & {"src", "version"} or any(one.overlay for one in own))
+    return bool(attributes & {"src", "version"}) or _has_overlays(spec, package, pin)
+
+
+def _has_overlays(spec: Spec, package: Package, pin: Pin) -> bool:
+    """Whether an overlay of the repository's own may replace the package."""
+    own = (spec.work_arounds[name] for name in pin.work_arounds if name in spec.work_arounds)
+    return bool(package.overlays) or any(one.overlay for one in own)
 
 
 def uses_cudnn(spec: Spec, cell: Cell, package: str) -> bool:

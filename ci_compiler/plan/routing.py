@@ -8,7 +8,7 @@ instruction sets win, and finally the order in the spec.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 
 from ci_compiler.codes import Code
@@ -16,6 +16,7 @@ from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.suites import Bench, benches
+from ci_compiler.record import record
 from ci_compiler.spec.model import Pool, RecipeKind, RunsOn, Spec
 from ci_compiler.stages import BUILD, Axis, Stage, TestPolicy, stages
 
@@ -27,7 +28,7 @@ Needs = tuple[str, str, str, int, int, str, tuple[Neighbour | None, ...], tuple[
 pool that the spec names for it, the neighbours for the stages that take one, and the machines that its suites need."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Route:
     """The pool of each stage of a cell. A stage that is not run is absent, with its reason in `skipped`.
 

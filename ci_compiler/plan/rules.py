@@ -8,22 +8,24 @@ and recorded. `findings.toml` has the source of the fact behind each rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, combinations
 
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit
 from ci_compiler.plan.matrix import Candidate, Cell, Variant, candidates, cells_of, listed_cells
+from ci_compiler.plan.pins import unverified_commits
 from ci_compiler.plan.redistribution import redistribution_findings
 from ci_compiler.plan.releases import release_findings
+from ci_compiler.record import record
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Matrix, Package, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.variant import ATTRIBUTE, variant_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LeftOut:
     """A part of the matrix that is not built, with the reason. An empty `python` or `package` means all of them.
 
@@ -41,7 +43,7 @@ class LeftOut:
     path: Path_
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Judged:
     """The cells that are built, the parts of the matrix that are left out, and the errors and warnings about both."""
 
@@ -50,7 +52,7 @@ class Judged:
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Rule:
     """A reason why a GPU variant cannot exist.
 
@@ -113,7 +115,9 @@ def judge(spec: Spec) -> Judged:
     kept = [*(groups[0] if len(groups) == 1 else _merged(spec, groups)), *listed_cells(spec)]
     if not findings:
         findings += [*_check_cells(spec, kept), *_check_axis_use(spec, kept, left_out)]
-        findings += [] if findings else [*release_findings(spec, kept), *redistribution_findings(spec, kept)]
+        if not findings:
+            for rule in (release_findings, redistribution_findings, unverified_commits):
+                findings += rule(spec, kept)
     return Judged(cells=tuple(kept), left_out=tuple(left_out), findings=tuple(findings))
 
 

@@ -6,7 +6,7 @@ it reads the inputs and the ref of a dispatch, and the base commit of a push or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_compiler.codes import Code
@@ -14,13 +14,10 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard, job_counter
+from ci_compiler.plan.sharding import ALL, Shard, job_counter
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
-
-ALL = "all"
-"""The choice of the dispatch form that builds the whole shard."""
 
 NO_COMMIT = "0" * 40
 """What GitHub states as the commit before a push that created the branch."""
@@ -37,16 +34,17 @@ class GitHubEvent(NamedTuple):
 
 
 class RunSelection(NamedTuple):
-    """What a run builds: the names of variants, and their cells with routes.
+    """What a run builds of one branch: the names of variants, and their cells with routes.
 
-    `left` are the variants that need a dispatch on `ref`, the branch that a pull request comes from ('': from a fork).
+    `onto` is what its jobs check out, as `sync.landing` writes it ('': the commit of the run). `left` are the variants
+    that are rebuilt as well, but need a dispatch.
     """
 
     branch: str
     variants: tuple[str, ...]
     cells: tuple[tuple[Cell, Route], ...]
+    onto: str = ""
     left: tuple[str, ...] = ()
-    ref: str = ""
 
     @property
     def suffixes(self) -> list[str]:
@@ -54,8 +52,25 @@ class RunSelection(NamedTuple):
         return [cell.suffix for cell, _ in self.cells]
 
 
+class RequestSelection(NamedTuple):
+    """What a pull request builds, by branch. `ref` is the branch that the request comes from ('': a fork's)."""
+
+    branches: tuple[RunSelection, ...] = ()
+    ref: str = ""
+
+
+class Rebuilt(NamedTuple):
+    """The names of the variants of a branch that a change rebuilds; `onto` as in `RunSelection`."""
+
+    variants: Sequence[str]
+    onto: str = ""
+
+
 Affected = Callable[[str, str], Sequence[str]]
 """A function of a commit and a branch: the names of its variants that differ between that commit and the checkout."""
+
+Landed = Callable[[str, str], Mapping[str, Rebuilt]]
+"""A function of the base commit and the base branch of a pull request: what the checkout rebuilds on each branch."""
 
 
 def of_shard(
@@ -80,23 +95,35 @@ def of_shard(
             wanted = [name for name in shard.variants if everything or not published(name)]
         case _:
             raise wrong("event", Code.UNKNOWN_EVENT, f"no shard runs on {event.name!r}")
-    return _choice(shard.branch, shard.cells, set(wanted))
+    return _choice(shard.branch, shard.cells, Rebuilt(wanted))
 
 
-def of_pull_request(plan: Plan, event: GitHubEvent, affected: Affected) -> RunSelection:
-    """What a pull request builds: the cells that it affects, or representatives of them. Raises InputError."""
+def of_pull_request(plan: Plan, event: GitHubEvent, landed: Landed) -> RequestSelection:
+    """What a pull request builds: the cells that it rebuilds on any branch, or representatives of all of them.
+
+    Raises InputError for an event of another kind.
+    """
     request = event.payload.get("pull_request")
     if not isinstance(request, Mapping):
         raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is not a pull request")
     branch = str(request["base"]["ref"])
     if branch not in plan.spec.branches:
-        return RunSelection(branch=branch, variants=(), cells=())
-    wanted = set(affected(str(request["base"]["sha"]), branch))
-    cells = tuple(part for shard in plan.shards if shard.branch == branch for part in shard.cells)
-    whole = _choice(branch, cells, wanted)
-    chosen = _choice(branch, within_limit(whole.cells, most_cells(plan)), wanted)
-    left = tuple(name for name in whole.variants if name not in set(chosen.variants))
-    return chosen._replace(left=left, ref=_own_head(request))
+        return RequestSelection()
+    rebuilt = landed(str(request["base"]["sha"]), branch)
+    whole = {
+        name: _choice(name, [part for shard in plan.shards if shard.branch == name for part in shard.cells], one)
+        for name, one in rebuilt.items()
+    }
+    taken = within_limit([part for one in whole.values() for part in one.cells], most_cells(plan))
+    chosen = {
+        name: _choice(name, [part for part in taken if part[0].branch == name], one) for name, one in rebuilt.items()
+    }
+    parts = tuple(
+        one._replace(left=tuple(name for name in whole[branch].variants if name not in set(one.variants)))
+        for branch, one in chosen.items()
+        if whole[branch].variants
+    )
+    return RequestSelection(branches=parts, ref=_own_head(request))
 
 
 def _own_head(request: Mapping[str, Any]) -> str:
@@ -137,8 +164,9 @@ def representatives(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tup
 
 def _values(cell: Cell) -> set[tuple[str, str]]:
     if cell.listed:
-        return {("listed", cell.listed)}
-    return {("python", cell.python), ("cuda", cell.cuda), ("gpu", cell.gpu), ("isa", cell.isa)}
+        return {("branch", cell.branch), ("listed", cell.listed)}
+    axes = ("branch", "python", "cuda", "gpu", "isa")
+    return {(axis, getattr(cell, axis)) for axis in axes}
 
 
 def _check_ref(shard: Shard, ref: str, *, publish: bool) -> None:
@@ -157,7 +185,8 @@ def _dispatched(shard: Shard, variant: str) -> Sequence[str]:
     return [variant]
 
 
-def _choice(branch: str, cells: Sequence[tuple[Cell, Route]], wanted: Collection[str]) -> RunSelection:
+def _choice(branch: str, cells: Sequence[tuple[Cell, Route]], rebuilt: Rebuilt) -> RunSelection:
+    wanted = frozenset(rebuilt.variants)
     kept = tuple((cell, route) for cell, route in cells if any(v.name in wanted for v in cell.variants))
     names = tuple(v.name for cell, _ in kept for v in cell.variants if v.name in wanted)
-    return RunSelection(branch=branch, variants=names, cells=kept)
+    return RunSelection(branch=branch, variants=names, cells=kept, onto=rebuilt.onto)

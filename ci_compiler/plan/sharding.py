@@ -9,7 +9,7 @@ in one run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
@@ -18,6 +18,7 @@ from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.suites import suite_jobs
+from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stage_of, stages
 from ci_compiler.variant import cuda_tag, python_tag
@@ -28,8 +29,11 @@ FOLDER = ".github/workflows"
 OWN_JOBS = 2
 """The jobs of a shard besides those of its cells and its preflights: the selection and the verdict."""
 
+ALL = "all"
+"""The choice of the dispatch form that builds the whole shard."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@record
 class Shard:
     """The cells of one workflow file with their routes. `name` is the file's name without `.yml`: `build-main-sm90`.
 

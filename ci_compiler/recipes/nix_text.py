@@ -72,7 +72,7 @@ def block(head: str, entries: Iterable[str], tail: str) -> str:
 
 def indent(text: str) -> str:
     """`text` with every line that is not empty indented by two."""
-    return _LINE.sub("  ", text)
+    return _LINE.sub("  ", text) if "\n" in text else text and f"  {text}"
 
 
 def lines(texts: Iterable[str]) -> str:

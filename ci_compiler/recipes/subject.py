@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ci_compiler.hardware import CPU, Gpu, Isa, Toolkit
-from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.capabilities import capabilities_of
-from ci_compiler.recipes.work_arounds import Piece, Traits, pieces_of
-from ci_compiler.spec.model import Branch, Package, RecipeKind, Source, Spec
+from ci_compiler.recipes.work_arounds import Piece, pieces_in
+from ci_compiler.record import record
+from ci_compiler.spec.model import Branch, Package, Source, Spec
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.presets import Override
 from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import cuda_tag, python_tag, variant_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Subject:
     """A variant with its branch, package and hardware. `gpu` and `toolkit` are None for a CPU variant.
 
@@ -81,7 +80,7 @@ def subject_of(spec: Spec, cell: Cell, variant: Variant) -> Subject:
         capabilities=capabilities,
         values=_values(spec, cell, variant, pin, toolkit, capabilities),
         override=package.overrides["gpu" if gpu else "cpu"],
-        pieces=_pieces(spec, cell, package),
+        pieces=pieces_in(spec, cell, package),
     )
 
 
@@ -107,31 +106,6 @@ def _values(
         tag = source.tag.replace(values["version"], "${version}")
         values["source"] = fetch(source, fetcher="final", tag=tag)
     return values
-
-
-def _pieces(spec: Spec, cell: Cell, package: Package) -> tuple[Piece, ...]:
-    pin = spec.branches[cell.branch].pin(cell.cuda)
-    traits = Traits(
-        package=package.name,
-        preset=package.preset,
-        isa=cell.isa,
-        cuda=cell.gpu != CPU,
-        cudnn=cell.gpu == CPU or spec.hardware.gpu(cell.gpu).cudnn,
-        source=package.name in pin.sources,
-        work_arounds=pin.work_arounds,
-    )
-    return pieces_of(traits, spec.work_arounds)
-
-
-def switched_off(spec: Spec, cell: Cell, package: str) -> tuple[str, ...]:
-    """What the compiled recipes of `package` and of all that it needs switch off in `cell`, with the consequences."""
-    found = [
-        piece.without
-        for name in (*needs_of(spec, package), package)
-        if spec.packages[name].kind_of(variant_name(name, cell.suffix)) is RecipeKind.COMPILED and not cell.listed
-        for piece in _pieces(spec, cell, spec.packages[name])
-    ]
-    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def fetch(source: Source, *, fetcher: str, tag: str) -> str:

@@ -6,15 +6,20 @@ The bundled ones are in `ci_compiler.spec.work_arounds`, because the spec names 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
-from ci_compiler.spec.recipe_keys import WorkAround
+from ci_compiler.hardware import CPU
+from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.record import record
+from ci_compiler.spec.model import Package, RecipeKind, Spec, WorkAround
 from ci_compiler.spec.work_arounds import FOLDER, table
+from ci_compiler.variant import variant_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Traits:
     """What decides which pieces a recipe has; `cuda` is True for a GPU build, `cudnn` if cuDNN supports the GPU."""
 
@@ -27,11 +32,12 @@ class Traits:
     work_arounds: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Piece:
     """A piece of a recipe. `overlay`, `post_patch` and `pre_configure` are texts; '' for none.
 
-    `without`: what it switches off, with the consequence; '' for nothing.
+    `cached`: what CMake's cache must have because of it, beside its flags. `without`: what it switches off, with the
+    consequence; '' for nothing.
     """
 
     name: str
@@ -43,6 +49,7 @@ class Piece:
     post_patch: str = ""
     pre_configure: str = ""
     pre_build: tuple[str, ...] = ()
+    cached: Mapping[str, str] = field(default_factory=dict)
     without: str = ""
 
     @property
@@ -72,10 +79,31 @@ def pieces() -> tuple[Piece, ...]:
     return tuple(_piece(name, row) for name, row in table().items())
 
 
-def pieces_of(traits: Traits, own: Mapping[str, WorkAround]) -> tuple[Piece, ...]:
-    """The pieces of a recipe with `traits`: the bundled ones, then the spec's `own`."""
-    bundled = _bundled(traits)
-    return (*bundled, *(piece for piece in map(_own, own.values()) if piece.applies(traits))) if own else bundled
+def pieces_in(spec: Spec, cell: Cell, package: Package) -> tuple[Piece, ...]:
+    """The pieces of the recipe of `package` in `cell`: the bundled ones, then the spec's own."""
+    pin = spec.branches[cell.branch].pin(cell.cuda)
+    traits = Traits(
+        package=package.name,
+        preset=package.preset,
+        isa=cell.isa,
+        cuda=cell.gpu != CPU,
+        cudnn=cell.gpu == CPU or spec.hardware.gpu(cell.gpu).cudnn,
+        source=package.name in pin.sources,
+        work_arounds=pin.work_arounds,
+    )
+    own = map(_own, spec.work_arounds.values())
+    return (*_bundled(traits), *(piece for piece in own if piece.applies(traits)))
+
+
+def switched_off(spec: Spec, cell: Cell, package: str) -> tuple[str, ...]:
+    """What the compiled recipes of `package` and of all that it needs switch off in `cell`, with the consequences."""
+    found = [
+        piece.without
+        for name in (*needs_of(spec, package), package)
+        if spec.packages[name].kind_of(variant_name(name, cell.suffix)) is RecipeKind.COMPILED and not cell.listed
+        for piece in pieces_in(spec, cell, spec.packages[name])
+    ]
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 @cache
@@ -113,6 +141,7 @@ def _piece(name: str, row: Mapping[str, Any]) -> Piece:
         post_patch=_text(row, "post-patch"),
         pre_configure=_text(row, "pre-configure"),
         pre_build=tuple(row.get("pre-build", ())),
+        cached=row.get("cached", {}),
         without=row.get("without", ""),
     )
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ci_compiler.hardware import CPU, Gpu, Hardware
-from ci_compiler.hardware.machine import lowest_driver, too_new_driver
+from ci_compiler.hardware.drivers import lowest_driver, too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wishes:
     """What the user asks for. An empty `branch`, `python` or `cuda` means any."""
 
@@ -35,7 +35,7 @@ class Wishes:
         return same and (offer.gpu == CPU or self.cuda in {"", offer.cuda})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Profile:
     """What the answer depends on in a machine, except for its driver.
 
@@ -48,7 +48,7 @@ class Profile:
     has_gpu: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Offer:
     """A variant on a branch. `driver` is the lowest one that runs it on the machine's GPU; 0 for a CPU-only variant."""
 

@@ -13,11 +13,12 @@ from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import CPU, Gpu
-from ci_compiler.hardware.machine import GpuDevice, Machine, driver_number, too_new_driver
+from ci_compiler.hardware.drivers import driver_number, too_new_driver
+from ci_compiler.hardware.machine import GpuDevice, Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.releases import cudnn_of
-from ci_compiler.recipes.subject import switched_off
+from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, isa_order, offers, runs_with

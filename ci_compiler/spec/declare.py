@@ -11,12 +11,13 @@ which spares every command the time to evaluate them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, cast, dataclass_transform, get_type_hints
+from typing import Any, NamedTuple, TypeVar, dataclass_transform, get_type_hints
 
 from ci_compiler.backends import backends
 from ci_compiler.backends.protocol import Backend
+from ci_compiler.record import record
 from ci_compiler.stages import Stage, stages
 
 Class = TypeVar("Class", bound=type)
@@ -89,9 +90,9 @@ def declared(name: str = "", **rules: Any) -> Callable[[Class], Class]:
     """
 
     def decorate(cls: Class) -> Class:
-        made: Any = dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cast("Any", cls))
+        made: Any = record(cls)
         made.__form__ = Form(name or _kebab(cls.__name__), rules)
-        return cast("Class", made)
+        return made  # type: ignore[no-any-return]
 
     return decorate
 

@@ -32,6 +32,11 @@ def companions(version: str, own: Mapping[str, Mapping[str, str]]) -> Mapping[st
     return found
 
 
+def companions_of_torch() -> frozenset[str]:
+    """The attributes of the packages whose releases belong to those of torch."""
+    return frozenset(attribute for row in facts()["releases"].values() for attribute in row)
+
+
 def series(version: str) -> str:
     """The first two numbers of a version: `2.9` for `2.9.1`."""
     return ".".join(version.split(".")[:2])
@@ -60,6 +65,26 @@ def version_in(pin: str, attribute: str) -> str:
     """The release of `attribute` in the nixpkgs commit `pin`; '' if it is not known."""
     version: str = facts()["pins"].get(pin, {}).get("versions", {}).get(attribute, "")
     return version
+
+
+def arguments_in(pin: str, attribute: str) -> frozenset[str]:
+    """The arguments that the function of `attribute` takes in the nixpkgs commit `pin`; none if they are not known."""
+    names: str = facts()["pins"].get(pin, {}).get("arguments", {}).get(attribute, "")
+    return frozenset(names.split())
+
+
+def attribute_of(name: str) -> str:
+    """The attribute in nixpkgs of the package that is called `name`; '' if the table does not know it."""
+    attribute: str = facts()["names"].get(name, "")
+    return attribute
+
+
+def is_called(attribute: str, right: str) -> bool:
+    """Whether `attribute` is `right`, an alias of it, or a variation of either, such as `torch-bin`."""
+    names = facts()["names"]
+    if attribute in names:
+        return bool(names[attribute] == right)
+    return attribute.startswith(tuple(name for name, of in names.items() if of == right))
 
 
 def cudnn_in(pin: str, cuda: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ci_compiler.checkout import EntryKind
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
-from ci_compiler.git import EntryKind, Git
+from ci_compiler.git import Git
 from ci_compiler.spec.build import bundled_spec, load_spec, parse_spec
 from ci_compiler.spec.load import LARGEST_FILE
 from ci_compiler.spec.model import Spec

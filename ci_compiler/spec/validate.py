@@ -1,6 +1,7 @@
-"""Checks a document against the JSON Schema: jsonschema validates, and this module writes the messages.
+"""Checks a document against the JSON Schema: jsonschema finds what is wrong, and this module writes the messages.
 
-A message is one line with the place, what is wrong, what is right, and the nearest valid names.
+jsonschema is imported only to explain what `accept` refuses. A message is one line with the place, what is wrong, what
+is right, and the nearest valid names.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
+from ci_compiler.spec.accept import accepts
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.schema import schema
 
 
 def schema_findings(document: Document, rule: Mapping[str, Any] | None = None) -> list[Finding]:
     """What `rule`, by default the schema of a spec, finds wrong with `document`, in the order of the file."""
+    rule = schema() if rule is None else rule
+    if accepts(rule, document.value):
+        return []
     from jsonschema import Draft202012Validator
 
-    errors = Draft202012Validator(schema() if rule is None else rule).iter_errors(document.value)
+    errors = Draft202012Validator(rule).iter_errors(document.value)
     findings = [finding for error in errors for finding in _findings(document, error)]
     return sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message))
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from ci_compiler.checkout import EntryKind
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, marked, obstacle_among
-from ci_compiler.git import EntryKind, Git
+from ci_compiler.git import Git
 from ci_compiler.spec.model import Spec
 
 WRITTEN = "Written by `ci-compile sync`; the spec says why."

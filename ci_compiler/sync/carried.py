@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from ci_compiler.checkout import EntryKind
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
-from ci_compiler.git import EntryKind, Git
+from ci_compiler.git import Git
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.spec.load import parse_document
 from ci_compiler.spec.model import Spec

@@ -76,6 +76,12 @@ def neighbours(cell: Cell, route: Route) -> dict[str, str]:
     return {neighbour_input(stage): suffix for stage, suffix in route.beside(cell).items()}
 
 
+def onto_input() -> dict[str, Node]:
+    """The input that states where the recipes come from if the commit is one for another branch (`sync.landing`)."""
+    text = "The branch's tip and the tree that sync would commit there, to check out in place of the commit."
+    return {"onto": input_node(text, required=False)}
+
+
 def machine_input(stage: Stage | str) -> str:
     """The input that states where `stage` runs, or the suites of a bench by its `machine`."""
     return f"{stage}-on"

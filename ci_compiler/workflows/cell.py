@@ -35,6 +35,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "chosen": input_node("The names of the variants that this run builds, as a JSON list."),
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipes."),
+        **called.onto_input(),
         "publish": input_node("Whether its variants may be published.", "boolean"),
         "again": input_node("Whether even those that show as published are.", "boolean"),
         **called.machine_inputs(spec),

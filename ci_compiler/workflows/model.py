@@ -13,10 +13,11 @@ https://docs.github.com/actions/reference/workflows-and-actions/workflow-syntax
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cache
 from typing import Any
 
+from ci_compiler.record import record
 from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.writer import Node, Spaced
 
@@ -44,7 +45,7 @@ def _keys(kind: Any) -> tuple[tuple[str, str], ...]:
 
 def _plain(value: Any) -> Node:
     """The node of a collection, which holds either parts or what is plain already."""
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):  # an exact type first: checks against abstract classes are slow
         parts = isinstance(next(iter(value.values()), None), Part)
         return {key: part.node() for key, part in value.items()} if parts else value
     return [part.node() for part in value] if isinstance(next(iter(value), None), Part) else value
@@ -61,7 +62,7 @@ def input_node(description: str, kind: str = "string", *, required: bool = True,
     return {"description": description, "type": kind, "required": required, **more}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@record
 class Step(Part):
     """A step of a job or of a composite action."""
 
@@ -71,7 +72,7 @@ class Step(Part):
     continue_on_error: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@record
 class RunStep(Step):
     """A step that runs a script. A composite action must state the `shell`; elsewhere GitHub has a default."""
 
@@ -86,7 +87,7 @@ class RunStep(Step):
             raise ValueError(message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@record
 class UsesStep(Step):
     """A step that uses an action: one that is `pinned`, or one of the repository (`./` and its folder)."""
 
@@ -105,7 +106,7 @@ def action_step(name: str, action: str, with_: Mapping[str, Node] | None = None,
     return UsesStep(name=name, uses=pinned(action), with_=with_, **more)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@record
 class Job(Part):
     """A job with steps."""
 
@@ -123,7 +124,7 @@ class Job(Part):
     steps: Sequence[Step]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@record
 class CallJob(Part):
     """A job that calls a compiled workflow. GitHub allows it no time limit; the called jobs have theirs.
 
@@ -140,7 +141,7 @@ class CallJob(Part):
     secrets: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@record
 class Workflow(Part):
     """A workflow file. Its own token may do nothing: each job is granted what it needs.
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from ci_compiler.hardware import BASELINE
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.selection import ALL
-from ci_compiler.plan.sharding import Shard, job_id, job_name
+from ci_compiler.plan.sharding import ALL, Shard, job_id, job_name
 from ci_compiler.plan.sources import path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
@@ -39,7 +38,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     publish = expression(_MAY_PUBLISH[spec.publish.on_push]) if publishes else "false"
     jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard, publish)
     verdict = verdict_job(spec, "Verdict", [SELECT, *jobs], chosen=CHOSEN, branch=shard.branch, publish=publish)
-    select = select_job(spec, f"--shard {shard.name}", "cells", ref=_commit(spec, shard), before=_backend(spec))
+    select = select_job(spec, f"--shard {shard.name}", "cells", "onto", ref=_commit(spec, shard), before=_backend(spec))
     group = [
         shard.name,
         expression("github.ref"),
@@ -167,6 +166,7 @@ def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, Job | CallJob]:
     shared: dict[str, Node] = {
         "branch": shard.branch,
         "commit": COMMIT,
+        "onto": expression(f"needs.{SELECT}.outputs.onto"),
         "publish": publish if publishes else False,
         "again": expression("inputs.again == true") if publishes else False,
     }

@@ -14,15 +14,16 @@ that need it (https://github.com/actions/runner/issues/491 and 2205).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.plan.suites import Bench, benches, legs, longest_minutes
+from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
+from ci_compiler.workflows.artifacts import artifact_expression
 from ci_compiler.workflows.called import (
     build_permissions,
     listed_packages,
@@ -30,6 +31,7 @@ from ci_compiler.workflows.called import (
     machine_inputs,
     neighbour_input,
     neighbour_inputs,
+    onto_input,
     package_inputs,
     secret_input,
     secret_passed,
@@ -67,7 +69,7 @@ PUBLISHED = "published.json"
 """The file that publishing writes about its result, for the same table."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Subject:
     """What the jobs of a called workflow are for: a package of the cell, or the variant that the caller names (None).
 
@@ -160,6 +162,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "name": input_node("The variant, as its recipe is called."),
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipe."),
+        **onto_input(),
         "publish": input_node("Whether it may be published.", "boolean"),
         "again": input_node("Whether even what shows as published is.", "boolean"),
         **machine_inputs(spec),
@@ -185,10 +188,10 @@ def _job(
 
 def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
-        checkout(expression("inputs.commit")),
+        *_checked_out(),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
         _build_step(spec, subject),
-        _keep("Keep the manifest and the log", subject, stage, "build-output/"),
+        _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
     ]
     if spec.attest:
         steps.append(action_step("Attest where it was built", "actions/attest", {"subject-path": MANIFEST}))
@@ -228,15 +231,15 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
         *_before_test(spec, subject, stage, env),
         RunStep(name="Test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
-        _keep("Keep the report", subject, stage, "test-output/"),
+        _keep(spec, "Keep the report", subject, stage, "test-output/"),
     ]
     return _job(spec, subject, stage, *conditions, needs=[subject.job(other) for other in waits], steps=steps)
 
 
 def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> Iterator[Step]:
     """The steps that bring what was built to a machine that tests it; `env` names the second variant, if any."""
-    yield checkout(expression("inputs.commit"))
-    yield _fetch_manifest(subject)
+    yield from _checked_out()
+    yield _fetch_manifest(spec, subject)
     yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
     yield RunStep(
         name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
@@ -253,7 +256,7 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
         env={"SUITE": expression("matrix.suite"), "SHARD": expression("matrix.shard")},
         run=f'ci-runner suite "$NAME" --suite "$SUITE" --shard "$SHARD" --manifest {MANIFEST} --out test-output',
     )
-    keep = _keep("Keep the report", subject, f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
+    keep = _keep(spec, "Keep the report", subject, f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
     some = [] if subject.package else [f"inputs.{bench.job} != '[]'"]
     conditions = ("!cancelled()", subject.succeeded(bench.stage), *some, f"{machine} != ''", FORK_GUARD)
     shards: Node = [*legs(subject.package, bench)] if subject.package else expression(f"fromJSON(inputs.{bench.job})")
@@ -286,9 +289,10 @@ def _publish(spec: Spec, subject: Subject, stage: Stage) -> Job:
         run='ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" '
         f'--manifest {MANIFEST} --digest "$DIGEST" --out publish-output ${{AGAIN:+--again}}',
     )
-    result: dict[str, Node] = {"name": f"publish-{subject.name}", "path": "publish-output/"}
+    name = artifact_expression(stage, subject.name, spec.branches)
+    result: dict[str, Node] = {"name": name, "path": "publish-output/"}
     keep = action_step("Keep what came of it", "actions/upload-artifact", result)
-    fetch = _fetch_manifest(subject)
+    fetch = _fetch_manifest(spec, subject)
     return _job(
         spec,
         subject,
@@ -317,12 +321,28 @@ def _proved(spec: Spec, subject: Subject, waits: Iterable[Stage]) -> Iterator[st
     yield from (subject.suites_passed(one) for one in subject.benches(spec) if one.stage in waits)
 
 
-def _keep(name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
+def _checked_out() -> Iterator[Step]:
+    """The steps that check out the commit of the run, or what sync would commit from it to the branch.
+
+    The latter needs the tip of the branch, which comes with the history of all branches.
+    """
+    yield checkout(expression("inputs.commit"), depth=expression("inputs.onto == '' && 1 || 0"))
+    yield RunStep(
+        name="Check out what sync would commit to the branch",
+        if_=expression("inputs.onto != ''"),
+        env={"ONTO": expression("inputs.onto")},
+        run='ci-runner checkout --branch "$BRANCH" --onto "$ONTO"',
+    )
+
+
+def _keep(spec: Spec, name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
-    files: dict[str, Node] = {"name": f"{stage}-{subject.name}", "path": path, "if-no-files-found": "ignore"}
+    artifact = artifact_expression(stage, subject.name, spec.branches)
+    files: dict[str, Node] = {"name": artifact, "path": path, "if-no-files-found": "ignore"}
     return action_step(name, "actions/upload-artifact", files, if_=expression("!cancelled()"))
 
 
-def _fetch_manifest(subject: Subject) -> UsesStep:
-    files: dict[str, Node] = {"name": f"{BUILD}-{subject.name}", "path": "build-output"}
+def _fetch_manifest(spec: Spec, subject: Subject) -> UsesStep:
+    artifact = artifact_expression(BUILD, subject.name, spec.branches)
+    files: dict[str, Node] = {"name": artifact, "path": "build-output"}
     return action_step("Fetch the manifest", "actions/download-artifact", files)

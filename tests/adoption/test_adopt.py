@@ -445,7 +445,7 @@ def test_own_recipes_are_compiled_from_now_on(
     assert run(PROGRAM, ["recipes", "--adopt", "pytorch-*-sm90-*"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "1 of the 2 recipes that were compared stay the same derivations"
-    assert out[1].startswith("1 recipe of pytorch differs in flags (CFLAGS, CXXFLAGS): ")
+    assert out[1].startswith("1 recipe of pytorch differs in flags (CFLAGS, CXXFLAGS, NVCC_APPEND_FLAGS): ")
     assert 'recipes: {"pytorch-*-sm90-*": compiled, "*": own}' in (folder / SHOWN).read_text("utf-8")
     changed = {line[3:] for line in git(folder, "status", "--porcelain", "--", ".flox").splitlines()}
     assert changed == {f".flox/pkgs/{name}" for name in (f"{SM90}.nix", f"{SM90[:-1]}512.nix", ".gitattributes")}

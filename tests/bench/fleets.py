@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ci_compiler.spec.build import BUNDLED
-from tests.specs import PIN
+from tests.specs import UNKNOWN_PIN
 
 GPUS = ["cpu", "sm75", "sm80", "sm86", "sm89", "sm90", "sm100", "sm103", "sm120"]
 ISAS = {"x86_64-linux": ["avx2", "avx512", "avx512bf16", "avx512vnni"], "aarch64-linux": ["armv8_2", "armv9"]}
@@ -33,7 +33,11 @@ def fleet(variants: int) -> bytes:
         "version": 1,
         "owner": "my-org",
         "branches": {
-            f"branch-{index}": {"cuda": "12.9", "nixpkgs": PIN, "versions": dict.fromkeys(names, f"2.{index}.0")}
+            f"branch-{index}": {
+                "cuda": "12.9",
+                "nixpkgs": UNKNOWN_PIN,
+                "versions": dict.fromkeys(names, f"9.{index}.0"),  # no table knows what goes with it
+            }
             for index in range(branches)
         },
         "packages": {name: {"needs": names[:1]} for name in names} | {names[0]: {"attribute": "torch"}},

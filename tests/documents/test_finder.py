@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from ci_compiler.documents import site
 from ci_compiler.documents.site.data import data
 from ci_compiler.hardware import UnknownHardwareError, products, tables
-from ci_compiler.hardware.machine import Machine, driver_number, isas_of
+from ci_compiler.hardware.drivers import driver_number
+from ci_compiler.hardware.machine import Machine, isas_of
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.offers import Wishes

@@ -85,7 +85,7 @@ def test_a_push_builds_tests_and_publishes_the_wheel(world: WheelWorld, pushed: 
     assert pushed.did(NAME) == STAGES
     assert {(entry.job, entry.command) for entry in pushed.journal if entry.secret} == SECRET
     published = world.index / "avx2/simple/fastpath" / Path(FILE).name
-    assert published.read_bytes() == (pushed.artifacts / f"build-{NAME}" / FILE).read_bytes()
+    assert published.read_bytes() == (pushed.folder(f"build-{NAME}") / FILE).read_bytes()
 
 
 def test_the_artifact_of_the_build_holds_the_files_and_their_hashes(pushed: Run) -> None:

@@ -51,7 +51,7 @@ def test_a_run_with_a_failure_is_red(pushed: Run) -> None:
 def test_a_build_that_fails_ends_its_variant_and_keeps_the_log_and_no_manifest(pushed: Run) -> None:
     assert pushed.did(BROKEN) == ["build doctor", "build build: 1"]
     assert pushed.files(f"build-{BROKEN}") == {"build.log"}
-    assert "the compiler is on fire" in (pushed.artifacts / f"build-{BROKEN}" / "build.log").read_text("utf-8")
+    assert "the compiler is on fire" in (pushed.folder(f"build-{BROKEN}") / "build.log").read_text("utf-8")
 
 
 def test_the_reason_is_shown_where_the_build_ran(pushed: Run) -> None:

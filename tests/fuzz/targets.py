@@ -13,8 +13,8 @@ from typing import Any
 from github.Requester import Requester
 
 from ci_compiler.adoption.shell_variables import exported, words
+from ci_compiler.checkout import head_branch
 from ci_compiler.errors import InputError
-from ci_compiler.git import head_branch
 from ci_compiler.github.access import Access, access
 from ci_compiler.github.client import Client, Patience
 from ci_compiler.github.inventory import inventory

@@ -9,7 +9,7 @@ import pytest
 
 from ci_compiler import hardware as bundled
 from ci_compiler.hardware import ALL, UnknownHardwareError, Version, tables
-from ci_compiler.hardware.machine import driver_branch, too_new_driver
+from ci_compiler.hardware.drivers import driver_branch, too_new_driver
 
 
 def test_the_name_of_each_gpu_is_its_capability() -> None:

@@ -69,14 +69,14 @@ def test_a_cpu_test_needs_the_isas_flags() -> None:
 
 def test_a_build_needs_disk_and_memory() -> None:
     pools = {"small": pool("small", count=9, disk=10), "large": pool("large", disk=100)}
-    packages = {"pytorch": {"disk": 50}, "torchvision": {"needs": ["pytorch"]}}
+    packages = {"pytorch": {"attribute": "torch", "disk": 50}, "torchvision": {"needs": ["pytorch"]}}
     assert routed(pools, packages=packages)["build"] == "large"
     assert routed(pools, packages=packages)["cpu-test"] == "small"
 
 
 @pytest.mark.parametrize("what", ["disk", "memory"])
 def test_a_build_fits_a_pool_that_just_fits_its_largest_package(what: str) -> None:
-    packages = {"pytorch": {what: 50}, "torchvision": {"needs": ["pytorch"], what: 20}}
+    packages = {"pytorch": {"attribute": "torch", what: 50}, "torchvision": {"needs": ["pytorch"], what: 20}}
     for size, taken in ((49, "large"), (50, "just")):
         pools = {"just": pool("just", count=9, **{what: size}), "large": pool("large", **{what: 900})}
         assert routed(pools, packages=packages)["build"] == taken

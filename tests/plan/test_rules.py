@@ -103,7 +103,7 @@ def test_a_correct_spec_has_no_findings(changes: dict[str, Any]) -> None:
 
 def test_a_package_of_another_repository_is_needed_and_not_built() -> None:
     repository = {"name": "o/r", "rev": {"main": "1" * 40}, "hash": {"main": SOURCE["hash"]}}
-    packages = {"pytorch": {"repository": repository}, "torchvision": {"needs": ["pytorch"]}}
+    packages = {"pytorch": {"attribute": "torch", "repository": repository}, "torchvision": {"needs": ["pytorch"]}}
     judged = judge(spec_of(small(packages=packages)))
     assert judged.findings == ()
     assert {variant.package for cell in judged.cells for variant in cell.variants} == {"torchvision"}

@@ -128,7 +128,7 @@ def test_cpu_variants_do_not_care_for_cuda() -> None:
 def test_descriptions_minutes_and_pools_rebuild_nothing() -> None:
     def edit(document: dict[str, Any]) -> None:
         document["packages"]["pytorch"] |= {"title": "PyTorch", "minutes": {"cpu": 1}, "disk": 5, "memory": 4}
-        document["branches"]["main"] |= {"nixpkgs-hash": "sha256-" + "A" * 43 + "=", "allow-broken": True}
+        document["branches"]["main"] |= {"nixpkgs-hash": "sha256-" + "B" * 43 + "=", "allow-broken": True}
         document["owner"] = "another"
         document["runners"]["builder"]["count"] = 5
 
@@ -138,7 +138,7 @@ def test_descriptions_minutes_and_pools_rebuild_nothing() -> None:
     assert text.startswith("**No variant is added, removed or rebuilt**; 8 variants in all.")
     assert "- `owner`: `my-org` → `another`" in text
     assert "- `runners.builder.count`: `2` → `5`" in text
-    assert "- `branches.main.nixpkgs-hash`: nothing → " in text
+    assert "- `branches.main.nixpkgs-hash`: `sha256-AAAA" in text
     assert "A full build takes 2 h 26 min instead of 3 h 41 min." in text
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_compiler.hardware import Version, tables
-from ci_compiler.hardware.machine import GpuDevice, as_json, driver_number, lowest_driver, missing_flags
+from ci_compiler.hardware.drivers import driver_number, lowest_driver
+from ci_compiler.hardware.machine import GpuDevice, as_json, missing_flags
 from ci_compiler.runner.detect import mounts
 from ci_compiler.runner.detect import recorded as detect
 from ci_compiler.runner.detect.recorded import Answer, Recorded

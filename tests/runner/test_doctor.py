@@ -100,7 +100,33 @@ def test_a_healthy_machine_passes_every_check(stage: str, name: str) -> None:
     for check in CHECKS:
         if name and stage and check in stage_of(stage).checks:
             not_needed = results[check].message.endswith(", which is checked") or check == "cache"  # the spec has none
+            not_needed |= check == "emulator" and "sde64" in results[check].message  # QEMU executes no AVX-512
             assert (results[check].verdict is CheckVerdict.OK) != not_needed, check
+
+
+@pytest.mark.parametrize(
+    ("machine", "isa", "tools", "verdict", "message"),
+    [
+        ("sandy-bridge", "avx", (), CheckVerdict.OK, "this CPU has no more than the variants that it tests"),
+        ("haswell", "avx", ("qemu-x86_64",), CheckVerdict.OK, "emulated: avx by qemu-x86_64"),
+        (
+            "haswell",
+            "avx",
+            (),
+            CheckVerdict.SKIPPED,
+            "not emulated, so that the tests say 'on a larger CPU': avx (qemu-x86_64 or sde64); Debian's package",
+        ),
+        ("graviton3", "armv8_2", ("qemu-aarch64",), CheckVerdict.OK, "emulated: armv8_2 by qemu-aarch64"),
+        ("zen4", "avx512", ("qemu-x86_64",), CheckVerdict.SKIPPED, "not emulated, so that the tests say"),
+        ("zen4", "avx512", ("sde64",), CheckVerdict.OK, "emulated: avx512 by sde64"),
+    ],
+)
+def test_a_test_on_a_larger_cpu_needs_an_emulator(
+    machine: str, isa: str, tools: tuple[str, ...], verdict: CheckVerdict, message: str
+) -> None:
+    found = examine(bundled_work("cpu-test", f"pytorch-python313-cpu-{isa}"), evidence(known(machine), tools=tools))
+    assert found["emulator"].verdict is verdict
+    assert found["emulator"].message.startswith(message)
 
 
 CACHE = {"cache": {"url": "file:///cache", "public-key": f"my-cache:{'A' * 43}="}}

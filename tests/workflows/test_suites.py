@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.selection import RunSelection
 from ci_compiler.spec.build import load_spec
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows import pull_request
@@ -110,5 +111,6 @@ def test_every_caller_passes_the_shards_also_for_a_variant_that_fits_no_axis() -
     assert [sorted(required - passed.keys()) for passed in called] == [[]] * len(called)
     (shard,) = (passed for passed in called if passed["name"] == "apex-aarch64")
     assert shard["cpu-test-suites"] == '[{"suite": "ops", "shard": "1/2"}, {"suite": "ops", "shard": "2/2"}]'
-    (leg,) = pull_request.legs(decided.spec, list(zip(decided.judged.cells, decided.routes, strict=True)), listed=True)
+    cells = tuple(zip(decided.judged.cells, decided.routes, strict=True))
+    (leg,) = pull_request.legs(decided.spec, [RunSelection(branch="main", variants=(), cells=cells)], listed=True)
     assert leg["cpu-test-suites"] == shard["cpu-test-suites"]

@@ -26,6 +26,7 @@ from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.sync.compiled import compile_files
+from ci_compiler.workflows.artifacts import artifact_expression, artifact_name
 from tests.checkers import condition_values, expression_values, require
 from tests.specs import SMALL, small, spec_of
 
@@ -37,6 +38,8 @@ CALLED = ("cell.yml", "variant.yml")
 RESULTS = ("success", "failure", "cancelled", "skipped")
 STATES = ("success", "failure", "cancelled", "skipped")
 """What `status()` of the checkers can be: of all jobs above, the callers' too; "skipped": one of them was."""
+
+LANDING = "Check out what sync would commit to the branch"
 
 OWN, BRANCH = "my-org/build-pytorch", "main"
 
@@ -494,7 +497,7 @@ def test_the_table_of_a_forks_request_names_nothing_as_to_be_built(compiled: Tre
     )
     chosen = {"needs": {"select": {"outputs": {"chosen": '["a"]'}}}}
     found = expression_values((step["env"]["CHOSEN"], {"github": event.github(), **chosen}) for event in EVENTS[3:])
-    assert found == ["[]" if event.foreign else '["a"]' for event in EVENTS[3:]]
+    assert found == ["{}" if event.foreign else '["a"]' for event in EVENTS[3:]]
 
 
 # Verdicts.
@@ -582,6 +585,46 @@ def test_only_stages_of_a_variant_and_preflights_can_run_on_a_self_hosted_machin
     assert callers == {"pull-request.yml", *(f"{shard.name}.yml" for shard in compiled.plan.shards)}
 
 
+# What is checked out.
+
+
+def test_what_sync_would_commit_is_checked_out_where_there_is_some_and_never_for_publishing(compiled: Tree) -> None:
+    """It needs the history of all branches; every other checkout is shallow."""
+    tables: dict[str, list[Row]] = {}
+    depths = set()
+    for file, name, job in compiled.jobs():
+        if file not in CALLED or name.endswith("publish"):
+            assert LANDING not in {step["name"] for step in job.get("steps", ())}
+            continue
+        first, second = job["steps"][:2]
+        assert second["name"] == LANDING
+        depths.add(first["with"]["fetch-depth"])
+        tables[second["if"]] = [
+            ({"inputs": {"onto": onto}, "status()": state}, bool(onto) and state == "success")
+            for onto in ("", "1..2")
+            for state in ("success", "failure", "cancelled")
+        ]
+    assert_tables(*tables.items())
+    (depth,) = depths
+    assert expression_values((depth, {"inputs": {"onto": onto}}) for onto in ("", "1..2")) == [1, 0]
+
+
+def test_what_sync_would_commit_reaches_every_job_of_a_cell(compiled: Tree) -> None:
+    cases: list[tuple[str, Mapping[str, object]]] = []
+    for file, _, job in compiled.jobs():
+        if "uses" in job:
+            leg, select = {"matrix": {"onto": "1..2"}}, {"needs": {"select": {"outputs": {"onto": "1..2"}}}}
+            cases.append((job["with"]["onto"], leg if file == "pull-request.yml" else select))
+    assert set(expression_values(cases)) == {"1..2"}
+
+
+@pytest.mark.parametrize("branch", ["main", "cuda-13_0", "a/b", 'it\'s-"new"'])
+def test_the_name_of_an_artifact_is_the_one_that_the_table_looks_for(branch: str) -> None:
+    start, _, expression = artifact_expression("build", "pytorch-cpu-avx2", [branch, "main"]).partition("@")
+    (end,) = expression_values([(expression, {"inputs": {"branch": branch}})])
+    assert f"{start}@{end}" == artifact_name("build", "pytorch-cpu-avx2", branch)
+
+
 # Nothing is left out.
 
 
@@ -594,12 +637,12 @@ def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
 
 
 def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
-    """Reports are kept of what fails, not of what is cancelled; the table comes behind every verdict."""
+    """Reports are kept of what fails, not of what is cancelled; the table comes after every verdict."""
     steps = {
         (name if name in {"verdict", "select"} else "stage", step["if"], step.get("continue-on-error", False))
         for _, name, job in compiled.jobs()
         for step in job.get("steps", ())
-        if "if" in step
+        if "if" in step and step["name"] != LANDING
     }
     for job, text, harmless in steps:
         rows = list(itertools.product(EVENTS, STATES))

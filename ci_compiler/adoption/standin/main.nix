@@ -10,6 +10,7 @@
 #   siblings: the folder's recipes, path by package name
 #   names, members: what the recipes mention (ci_compiler/recipes/identifiers.py)
 #   tarballs: folder by beginning of the address
+#   functions: the Nix file with the functions of known nixpkgs revisions (pins.nix)
 { batch }:
 let
   given = builtins.fromJSON (builtins.readFile batch);
@@ -21,8 +22,9 @@ let
     readFile = path: say "read" { path = toString path; } (builtins.readFile path);
   };
   package = import ./package.nix { inherit lib; };
+  pins = import ./pins.nix { inherit (given) functions; };
   nixpkgs = import ./nixpkgs.nix {
-    inherit lib package;
+    inherit lib package pins;
     names = set given.names;
     # Functions of the library are no packages.
     members = removeAttrs (set given.members) (builtins.attrNames lib);
@@ -33,7 +35,7 @@ let
     inherit (given) tarballs;
     note = say;
   };
-  describe = import ./record.nix { inherit lib package; };
+  describe = import ./record.nix { inherit lib package pins; };
   ambient = nixpkgs { pin = ""; path = scope.ambientPath; } { };
 
   # A recipe that is a function gets its arguments from nixpkgs, as from `callPackage`; one that asks for a recipe of

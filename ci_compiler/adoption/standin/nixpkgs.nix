@@ -2,11 +2,10 @@
 #
 # `names`: every identifier of the recipes at hand, as the names of a set. One that stands for nothing below becomes a
 # made-up package, since Nix has no way to answer for an attribute that does not exist.
-{ lib, package, names, members, importer }:
+{ lib, package, pins, names, members, importer }:
 let
   inherit (builtins) attrNames concatLists elemAt filter foldl' head isAttrs mapAttrs match removeAttrs;
-  pins = import ./pins.nix;
-  pythonOf = import ./python.nix { inherit lib package members; };
+  pythonOf = import ./python.nix { inherit lib package members pins; };
   cudaOf = import ./cuda.nix { inherit lib package members; };
   buildersOf = import ./builders.nix { inherit lib package; };
 

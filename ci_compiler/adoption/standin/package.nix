@@ -6,6 +6,7 @@
 #   context     the nixpkgs that it belongs to: { pin; system; config; ... } (nixpkgs.nix)
 #   arguments   the arguments that `override` knows, with their defaults
 #   given       what `override` was given
+#   function    a function with the parameters of nixpkgs' own, which returns its arguments; null if they are unknown
 #   attrs       arguments -> the attributes that it starts from
 #   layers      what `overrideAttrs` was given, in order
 #   extras      attributes of the result that no builder sees
@@ -70,11 +71,14 @@ let
         python = "";
         arguments = { };
         given = { };
+        function = null;
         layers = [ ];
         extras = _: { };
         start = blank;
       } // given;
-      args = spec.arguments // spec.given;
+      # Nix refuses an argument here that nixpkgs' function does not take.
+      accepted = if spec.function == null then spec.given else spec.function spec.given;
+      args = spec.arguments // accepted;
       base = spec.start // { meta = { }; } // spec.attrs args;
       # Each layer sees the attributes below it, and the final ones if it asks for them.
       step = below: layer:
@@ -129,6 +133,7 @@ let
           __record = {
             inherit (spec) package attribute context given python;
             inherit args final;
+            isChecked = spec.given == { } || spec.function != null;
             effective = spec.extras args;
             set = foldl' (a: b: a // b) { } built.new;
           };

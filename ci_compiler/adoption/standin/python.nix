@@ -1,11 +1,12 @@
 # A Python interpreter of nixpkgs with its package set. `torch`, `torchvision` and `torchaudio` are packages of their
 # own here; any other name that the recipes use is made up (package.nix).
-{ lib, package, members }:
+{ lib, package, members, pins }:
 { context, name, version, names, base }:
 let
   inherit (builtins) mapAttrs removeAttrs;
   attribute = "${name}Packages";
   spec = member: { inherit context; python = version; attribute = "${attribute}.${member}"; };
+  function = pins.functionOf context.pin;
   builder = member: package.fromRecipe (spec member);
   invented =
     mapAttrs (member: _: package.invent (spec member // { inherit members; }))
@@ -30,6 +31,7 @@ let
 
   torch = package.make (spec "torch" // {
     package = "torch";
+    function = function "torch";
     arguments = {
       cudaSupport = context.config.cudaSupport or false;
       rocmSupport = context.config.rocmSupport or false;
@@ -60,6 +62,7 @@ let
   # A package that uses torch: the set's own, or the one that `override` is given.
   user = self: pname: description: package.make (spec pname // {
     package = pname;
+    function = function pname;
     arguments = { inherit (self) torch; };
     attrs = args: {
       inherit pname;

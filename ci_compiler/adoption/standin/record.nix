@@ -1,5 +1,5 @@
 # What there is to say of a recipe's value, as data for `toJSON`. The reader is ci_compiler/adoption/evaluation.py.
-{ lib, package }:
+{ lib, package, pins }:
 let
   inherit (builtins)
     attrNames concatMap filter isAttrs isFunction isList isPath length listToAttrs mapAttrs removeAttrs
@@ -77,6 +77,10 @@ let
     {
       inherit (r) package attribute python;
       inherit (context) pin;
+      # What the stand-in does not know of the package: "release" and "arguments", where the recipe depends on them.
+      unknown =
+        lib.optional (!(pins.knows context.pin && context.versions ? ${r.package}) && !(r.set ? version)) "release"
+        ++ lib.optional (!r.isChecked) "arguments";
       config = show context.given;
       overlays = context.sets;
       overlaid = lib.genAttrs (lib.concatLists context.sets) (name: quietly (overlaid context.final.${name}));

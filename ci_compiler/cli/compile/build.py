@@ -7,16 +7,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ci_compiler.checkout import head_branch
 from ci_compiler.cli.console import note, print_findings, table
 from ci_compiler.cli.drift import write_or_check
 from ci_compiler.cli.where import SPEC, branch_of, plan_of, root_of, templates_of
 from ci_compiler.errors import Finding
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
-from ci_compiler.git import Git, head_branch
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.carried import default_branch
-from ci_compiler.sync.carried import edits_of_request
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.units import size
 
@@ -50,6 +49,9 @@ def _edited(decided: Plan, root: Path, arguments: argparse.Namespace) -> Sequenc
     branch = getattr(arguments, "branch", None) or head_branch(root)
     if branch not in spec.branches or branch == default_branch(spec) or not (root / ".git").exists():
         return ()
+    from ci_compiler.git import Git  # the default branch does not need them
+    from ci_compiler.sync.carried import edits_of_request
+
     git = Git(root)
     default = {**git.heads(), **git.heads("remotes/origin")}.get(default_branch(spec))
     return edits_of_request(git, spec, SPEC.as_posix(), branch, default) if default else ()

@@ -10,7 +10,8 @@ from ci_compiler.cli.where import filter_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import UnknownHardwareError, products
-from ci_compiler.hardware.machine import Machine, driver_number
+from ci_compiler.hardware.drivers import driver_number
+from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.rules import judge
 from ci_compiler.reports.offers import Wishes

@@ -9,28 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings, table
-from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, check_branches, root_of, spec_of, texts_of
+from ci_compiler.cli.where import SPEC, check_branches, root_of, schema_text, spec_of, texts_of
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import Judged
-from ci_compiler.recipes.render import recipes, territory
 from ci_compiler.spec.build import parse_spec
-from ci_compiler.spec.carried import carried_paths, default_branch, template_paths
+from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.revision import base_spec
-from ci_compiler.sync.branches import (
-    WRITTEN,
-    BranchPlan,
-    check_push,
-    commit_plans,
-    heads_of,
-    plan_branch,
-    summary,
-    write,
-)
+from ci_compiler.sync.branches import WRITTEN, BranchPlan, check_push, commit_plans, heads_of, summary, write
 from ci_compiler.sync.carried import other_edits, refuse, take
-from ci_compiler.sync.compiled import compile_files
+from ci_compiler.sync.landing import branch_plans
 
 REMOTE = "origin"
 
@@ -43,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     spec, carried = _carried(git, root, spec, heads_of(git, spec, remote), arguments)
     decided = plan(spec)
     print_findings(decided.warnings)
-    plans = _plans(git, decided, {**_schema(root, spec), **carried}, heads_of(git, spec, remote), adopt=arguments.adopt)
+    common = {**schema_text(root, spec), **carried}
+    plans = branch_plans(git, decided, common, heads_of(git, spec, remote), adopt=arguments.adopt)
     credential = _credential(arguments)
     pushed = check_push(git, REMOTE, plans, credential) if arguments.push else {}
     table(["branch", "added", "changed", "removed"], summary(plans))
@@ -65,26 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _plans(
-    git: Git, decided: Plan, carried: Mapping[str, str], heads: Mapping[str, str], *, adopt: bool
-) -> tuple[BranchPlan, ...]:
-    """What each branch lacks."""
-    spec, judged = decided.spec, decided.judged
-    common = {**compile_files(decided), **carried}
-    templates = {path: carried[path] for path in template_paths(spec) if path in carried}
-    return tuple(
-        plan_branch(
-            git,
-            branch,
-            head,
-            {**common, **recipes(spec, judged, branch, templates)},
-            territory(spec, judged, branch),
-            adopt=adopt,
-        )
-        for branch, head in heads.items()
-    )
-
-
 def _carried(
     git: Git, root: Path, spec: Spec, heads: Mapping[str, str], arguments: argparse.Namespace
 ) -> tuple[Spec, dict[str, str]]:
@@ -99,13 +70,6 @@ def _carried(
         return spec, files
     taken = take(git, files, edits)
     return (parse_spec(taken[spec_path].encode(), shown=spec_path) if spec_path in taken else spec), taken
-
-
-def _schema(root: Path, spec: Spec) -> dict[str, str]:
-    """The schema beside the repository's own spec, which is the same on every branch."""
-    path = root / SCHEMA_BESIDE
-    own = spec.document.file == SPEC.as_posix() and path.is_file()
-    return {SCHEMA_BESIDE.as_posix(): path.read_text("utf-8")} if own else {}
 
 
 def _credential(arguments: argparse.Namespace) -> dict[str, str]:

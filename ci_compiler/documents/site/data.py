@@ -17,7 +17,7 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
 from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.recipes.subject import switched_off
+from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import needed_driver, python_order

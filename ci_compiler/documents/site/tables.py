@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ci_compiler.hardware import CPU, Gpu, Hardware
-from ci_compiler.hardware.machine import too_new_driver
+from ci_compiler.hardware.drivers import too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, needed_driver, runs_cubin

@@ -45,11 +45,15 @@ def gather(work: Assignment) -> Evidence:
         if (work.stage is not None and work.stage.needs_gpu) or (work.stage is None and shows_gpu)
         else (),
         runner=runner_version(),
-        tools=frozenset(tool.name for tool in backend.tools if shutil.which(tool.name)),
+        tools=frozenset(filter(shutil.which, (*(tool.name for tool in backend.tools), *_emulators(work)))),
         secret=secret,
         answer=answer(*command) if command else None,
         cache=_cache(work),
     )
+
+
+def _emulators(work: Assignment) -> Iterator[str]:
+    return (one.program for one in work.spec.hardware.emulators)
 
 
 def _cache(work: Assignment) -> Answer | None:

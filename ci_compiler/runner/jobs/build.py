@@ -95,6 +95,7 @@ def _build(
         staged=result.staged,
         untested={stage.name: reason for stage, reason in built.route.skipped.items() if stage.is_test},
         memory=peak.memory if result.built else 0,
+        python_modules=result.python_modules,
     )
     return manifest, result.remarks
 

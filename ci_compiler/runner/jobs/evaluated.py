@@ -1,69 +1,22 @@
-"""Whether a recipe evaluates to its variant: the version, the GPU architectures and the CPU flags of its derivation.
-
-A build takes hours and an evaluation seconds, so this comes first. A recipe of the repository's own is judged by what
-its derivation states; a derivation that states nothing of the kind passes.
-"""
+"""Whether a recipe evaluates to its variant. A build takes hours and an evaluation seconds, so this comes first."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from ci_compiler.adoption import shell_variables as shell
-from ci_compiler.adoption.evaluation import PHASES
+from ci_compiler.adoption.judged import differences
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, StageError
-from ci_compiler.hardware.features import UnknownFlagError, features, least
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.recipes.capabilities import capabilities_of
-from ci_compiler.spec.model import RecipeKind, Spec
-
-_ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
-_FLAGS = ("CXXFLAGS", "CFLAGS")
+from ci_compiler.spec.model import Spec
 
 
 def check_evaluated(spec: Spec, built: BuiltVariant, attributes: Mapping[str, str]) -> None:
     """Raises StageError with each way in which `attributes`, those of the derivation, are not the variant's."""
-    before = {name: value for name, value in attributes.items() if re.fullmatch("[A-Z][A-Z0-9_]*", name)}
-    environment = shell.exported("\n".join(attributes.get(phase, "") for phase in PHASES), before)
+    place = Place(file=built.recipe)
     found = [
-        *_version(built, attributes.get("version", "")),
-        *_architectures(spec, built, environment.get(_ARCHITECTURES, "")),
-        *(text for name in _FLAGS for text in _flags(spec, built, name, environment.get(name, ""))),
+        Finding(place=place, code=Code.EVALUATION_DIFFERS, message=message)
+        for message in differences(spec, built, attributes)
     ]
     if found:
-        place = Place(file=built.recipe)
-        raise StageError([Finding(place=place, code=Code.EVALUATION_DIFFERS, message=message) for message in found])
-
-
-def _version(built: BuiltVariant, version: str) -> Iterator[str]:
-    if version and built.version and version != built.version:
-        yield f"evaluates to version {version}; {built.cell.branch} has {built.variant.package} {built.version}"
-
-
-def _architectures(spec: Spec, built: BuiltVariant, value: str) -> Iterator[str]:
-    listed = [word for word in re.split("[; ,]+", value) if word]
-    digits = {re.sub(r"\D", "", word.partition("+")[0]) for word in listed}
-    wanted = () if built.cell.listed else capabilities_of(spec.hardware, built.cell)
-    right = {one.replace(".", "") for one in wanted}
-    if listed and "$" not in value and not built.cell.listed and digits != right:
-        shown = ", ".join(wanted) or "no GPU"
-        yield f"builds for {_ARCHITECTURES}={value}; {built.variant.name} is for {shown}"
-
-
-def _flags(spec: Spec, built: BuiltVariant, name: str, value: str) -> Iterator[str]:
-    isa = spec.hardware.isa(built.cell.isa)
-    given = tuple(word for word in shell.words(value) if word.startswith("-m"))
-    if not given:
-        return
-    try:
-        here, wanted = features(given), features(isa.flags)
-    except UnknownFlagError as error:
-        yield f"{name}: {error}"
-        return
-    own = spec.packages[built.variant.package].kind_of(built.variant.name) is RecipeKind.OWN
-    lacking = frozenset() if own else wanted - here  # what an own recipe leaves out is its own matter
-    for which, verb in ((here - wanted, "turns on"), (lacking, "does not turn on")):
-        if which:
-            wants = f"{built.variant.name} is for {isa.name} ({' '.join(isa.flags)})"
-            yield f"{name} {verb} {', '.join(least(which))}; {wants}"
+        raise StageError(found)

@@ -49,6 +49,7 @@ class Manifest:
     false if the store already had the result; `seconds` is then not the duration of a build. `untested` has the tests
     that no pool runs, with the reasons. `memory` is the most memory in use during the build, in bytes (0: unknown).
     `staged` is the store path that other machines get the build from; '' if the cache has all of it.
+    `python_modules` are the paths that nixpkgs' `withPackages` adds to an interpreter with the package (none: unknown).
     """
 
     name: str
@@ -70,6 +71,7 @@ class Manifest:
     untested: Mapping[str, str]
     memory: int = 0
     staged: str = ""
+    python_modules: tuple[str, ...] = ()
 
 
 def write_manifest(manifest: Manifest, path: Path) -> str:
@@ -170,15 +172,21 @@ def _output_readers(backend: Any) -> dict[str, Reader]:
     try:
         forms = backend_of(backend).forms
     except (KeyError, TypeError):
-        return dict.fromkeys(("derivation", "store_path", "outputs", "closure", "staged"), _unread)
+        names = ("derivation", "store_path", "outputs", "closure", "python_modules", "staged")
+        return dict.fromkeys(names, _unread)
     path, content = _if(forms.path.fullmatch), _if(forms.content.fullmatch)
     return {
         "derivation": _if(forms.derivation.fullmatch),
         "store_path": path,
         "staged": lambda value: value and path(value),
-        "outputs": lambda value: tuple(map(path, _if(lambda paths: type(paths) is list)(value))),
+        "outputs": _paths(path),
+        "python_modules": _paths(path),
         "closure": lambda value: {path(key): content(digest) for key, digest in _dict(value).items()},
     }
+
+
+def _paths(path: Reader) -> Reader:
+    return lambda value: tuple(map(path, _if(lambda paths: type(paths) is list)(value)))
 
 
 def _unread(_: Any) -> None:
@@ -196,7 +204,7 @@ def _untested(value: Any) -> dict[str, str]:
     return {stage_of(stage).name: _line(reason) for stage, reason in _dict(value).items()}
 
 
-_OPTIONAL = frozenset({"memory", "staged"})
+_OPTIONAL = frozenset({"memory", "python_modules", "staged"})
 """Fields that a manifest of an earlier version lacks."""
 
 _READERS: dict[str, Reader] = {

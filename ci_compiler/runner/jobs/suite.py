@@ -18,18 +18,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ci_compiler.backends.command import BASH
+from ci_compiler.backends.command import shell
 from ci_compiler.backends.command_files import matching
 from ci_compiler.backends.job import show
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.judgement import CheckVerdict
-from ci_compiler.process import PAST_LIMIT, Ended, find_program, follow
+from ci_compiler.process import PAST_LIMIT, Ended, follow
 from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.doctor.evidence import CudaAttempt
 from ci_compiler.runner.jobs.junit import TestResult, read_junit
+from ci_compiler.runner.jobs.probing import link_driver
 from ci_compiler.runner.jobs.setting import output_folder
-from ci_compiler.runner.jobs.smoke import SmokeSubject, link_driver
+from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.spec.model import Package
 from ci_compiler.spec.suites import ExpectedFailure, Suite
@@ -111,9 +112,7 @@ def _run(
     before = matching(root, patterns)
     with TemporaryDirectory(prefix="ci-runner-suite-") as folder:
         env = _environment(subject, cuda, Path(folder, "driver")) | {"SHARD": str(shard[0]), "SHARDS": str(shard[1])}
-        bash = find_program(BASH.name, install=BASH.install)
-        command = [bash, "-euo", "pipefail", "-c", suite.command]
-        ended = follow(command, show, seconds=suite.minutes * 60, log=out / LOG, env=env, folder=root)
+        ended = follow(shell(suite.command), show, seconds=suite.minutes * 60, log=out / LOG, env=env, folder=root)
     said = list(_ending(suite, ended))
     for pattern, found in matching(root, patterns).items():
         written = [path for path, state in found.items() if before[pattern].get(path) != state]

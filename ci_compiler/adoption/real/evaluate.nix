@@ -1,0 +1,91 @@
+# What recipes evaluate to with the true nixpkgs: as jobs for nix-eval-jobs, or as a line on standard error for each
+# (`trace: <tag> {…}`), which ci_compiler/adoption/real_nixpkgs.py reads.
+#
+# `batch` is a JSON file:
+#   tag, recipes: path by name
+#   nixpkgs: the folder to use in place of every nixpkgs that recipes fetch; "" for those that they fetch
+#   pin: the nixpkgs that a recipe with arguments is called with, as the arguments of fetchTarball
+#   system: the platform of that one
+{ batch }:
+let
+  inherit (builtins) attrNames elem filter functionArgs intersectAttrs isAttrs isFunction isList isString mapAttrs match;
+  given = builtins.fromJSON (builtins.readFile batch);
+  isReplaced = given.nixpkgs != "";
+  folder = toString (/. + given.nixpkgs);
+
+  # In place of fetchers and imports, where a folder replaces nixpkgs. Files of nixpkgs are imported as usual, which
+  # Nix caches.
+  isNixpkgs = url:
+    match ".*[/:][Nn]ix[Pp]kgs(-channels)?(\\.git)?([/?].*)?" url != null
+    || match "https?://((channels|releases)\\.)?nixos\\.org/.*nixexprs\\.tar\\..*" url != null;
+  urlOf = args:
+    if isString args then args
+    else if args ? url then toString args.url
+    else "https://github.com/${args.owner or ""}/${args.repo or ""}";
+  instead = fetch: args: if isNixpkgs (urlOf args) then folder else fetch args;
+  inFolder = path:
+    let start = builtins.substring 0 (builtins.stringLength folder + 1) (toString path);
+    in start == folder || start == folder + "/";
+  fetchers = {
+    fetchTarball = instead builtins.fetchTarball;
+    fetchGit = args: if isNixpkgs (urlOf args) then { outPath = folder; } else builtins.fetchGit args;
+  };
+  scope = fetchers // {
+    import = imported;
+    builtins = builtins // fetchers // { import = imported; };
+  };
+  imported = path: if inFolder path then import path else builtins.scopedImport scope path;
+  read = path: if isReplaced then imported path else import path;
+
+  pkgs = import (if isReplaced then folder else builtins.fetchTarball given.pin) {
+    inherit (given) system;
+    config.allowUnfree = true;
+  };
+  # Arguments are those of `callPackage`, and the repository's other recipes, by name.
+  called = path:
+    let
+      value = read path;
+      wanted = functionArgs value;
+      siblings = mapAttrs (_: called) (intersectAttrs wanted (removeAttrs given.recipes (attrNames pkgs)));
+    in
+    if !isFunction value then value
+    else if filter (name: !wanted.${name}) (attrNames wanted) == [ ] then value { }
+    else pkgs.callPackage value siblings;
+
+  # The attributes that ci_compiler/adoption/judged.py reads, as the build's environment has them.
+  phases = [
+    "postUnpack" "prePatch" "patchPhase" "postPatch" "preConfigure" "configurePhase" "postConfigure" "preBuild"
+    "buildPhase" "version"
+  ];
+  isRead = name: elem name phases || match "[A-Z][A-Z0-9_]*" name != null;
+  text = value:
+    if value == null || value == false then ""
+    else if value == true then "1"
+    else if isList value then builtins.concatStringsSep " " (map text value)
+    else if isAttrs value && !(value ? outPath || value ? __toString) then ""
+    else toString value;
+  plain = value: builtins.unsafeDiscardStringContext (text value);
+  describe = drv:
+    let all = drv.drvAttrs // (if drv.__structuredAttrs or false then drv.drvAttrs.env or { } else { });
+    in {
+      path = plain drv.drvPath;
+      inherit (drv) system;
+      outputs = builtins.listToAttrs (
+        map (name: { inherit name; value = plain drv.${name}.outPath; }) (drv.outputs or [ "out" ])
+      );
+      attributes = mapAttrs (_: plain) (builtins.listToAttrs (
+        map (name: { inherit name; value = all.${name}; }) (filter isRead (attrNames all))
+      ));
+    };
+  result = name: path:
+    let value = called path;
+    in
+    if isAttrs value && value.type or "" == "derivation" then describe value
+    else throw "the recipe gives a value of type ${builtins.typeOf value}, not a package";
+in
+{
+  jobs = mapAttrs (_: called) (intersectAttrs given.wanted given.recipes);
+  described = mapAttrs (name: path:
+    builtins.trace "${given.tag} ${builtins.toJSON { inherit name; value = result name path; }}" null
+  ) (intersectAttrs given.wanted given.recipes);
+}

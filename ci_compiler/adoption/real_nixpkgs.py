@@ -1,0 +1,250 @@
+"""Evaluates recipes with the true nixpkgs: that of each recipe's pin, or a folder that takes its place.
+
+Nothing is built, and import from derivation is refused. Memory and time are limited. With a folder, the evaluation
+needs no store and no network. Where `nix-eval-jobs` is installed, it evaluates what the network provides; else there
+is one `nix-instantiate` per recipe, as many at once as the machine has cores and memory for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ci_compiler.adoption import nix_instantiate as nix
+from ci_compiler.adoption.evaluation_cache import EvaluationCache
+from ci_compiler.adoption.evaluator import recipe_folder
+from ci_compiler.adoption.nix_instantiate import Ending
+from ci_compiler.backends.nix_store import Store, evaluation
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, Place, StageError
+from ci_compiler.process import ask
+from ci_compiler.recipes.compiled import ARCHIVE, NIXPKGS
+from ci_compiler.spec.packages import Pin
+
+REAL = "real"
+"""The value of `--nixpkgs` for the nixpkgs that recipes are pinned to."""
+
+SECONDS = 1200.0
+"""The time for all recipes of one call, well within the 30 minutes of the job of a pull request."""
+
+MEMORY = 4 * 1024**3
+"""The address space of one evaluation, in bytes. torch with CUDA takes less than half of it."""
+
+_EXPRESSION = Path(__file__).resolve().parent / "real/evaluate.nix"
+_TAG = "ci-compiler-real"
+_JOBS = "nix-eval-jobs"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derivation:
+    """What a recipe evaluates to. `attributes` are those that `judged` reads, as the build's environment has them."""
+
+    path: str  # the derivation's store path
+    system: str
+    outputs: Mapping[str, str]  # the store path of each output, by name
+    attributes: Mapping[str, str]
+
+    @property
+    def version(self) -> str:
+        """The version that the derivation states; '' if it states none."""
+        return self.attributes.get("version", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """The derivations of recipes by name, a finding for each that fails, and the names that no time was left for."""
+
+    derivations: Mapping[str, Derivation]
+    findings: Mapping[str, Finding]
+    late: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The nixpkgs to evaluate with: `folder`, or else what each recipe fetches.
+
+    A recipe with arguments is called with `folder`, or else with `pin`, for `system`.
+    """
+
+    folder: Path | None
+    pin: Pin
+    system: str
+
+
+def evaluate(
+    root: Path,
+    recipes: Mapping[str, Path],
+    source: Source,
+    *,
+    siblings: Mapping[str, Path] | None = None,
+    seconds: float = SECONDS,
+    cache: EvaluationCache | None = None,
+) -> Evaluated:
+    """Evaluates `recipes`, Nix files under `root` by name; `siblings` are all recipes that they may ask for by name.
+
+    Findings are `recipe-evaluation`, with Nix's own words. Raises InputError if Nix is missing.
+    """
+    keys = {name: cache.key(root, path, source.folder) if cache else "" for name, path in recipes.items()}
+    known = {name: Derivation(**value) for name, key in keys.items() if cache and key and (value := cache.get(key))}
+    rest = {name: path for name, path in recipes.items() if name not in known}
+    with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch:
+        task = _Task(
+            root=root,
+            recipes=rest,
+            siblings={**(siblings or {}), **recipes},
+            source=source,
+            scratch=Path(scratch).resolve(),
+            deadline=time.monotonic() + seconds,
+        )
+        jobs = shutil.which(_JOBS) if source.folder is None and rest else None
+        outcomes = task.by_jobs(jobs) if jobs else task.one_by_one()
+    new = {name: value for name, value in outcomes.items() if isinstance(value, Derivation)}
+    if cache:
+        cache.put({keys[name]: _as_data(value) for name, value in new.items() if keys[name]})
+    return Evaluated(
+        derivations={**known, **new},
+        findings={name: value for name, value in outcomes.items() if isinstance(value, Finding)},
+        late=tuple(name for name in rest if outcomes.get(name) is None),
+    )
+
+
+def _as_data(one: Derivation) -> dict[str, Any]:
+    return {"path": one.path, "system": one.system, "outputs": {**one.outputs}, "attributes": {**one.attributes}}
+
+
+Outcome = Derivation | Finding | None
+"""None: the time was over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """One call of `evaluate`, without what the cache has."""
+
+    root: Path
+    recipes: Mapping[str, Path]
+    siblings: Mapping[str, Path]
+    source: Source
+    scratch: Path
+    deadline: float
+    said: dict[str, list[str]] = field(default_factory=dict)
+
+    def one_by_one(self) -> dict[str, Outcome]:
+        """Evaluates each recipe in a process of its own."""
+        with ThreadPoolExecutor(_workers()) as pool:
+            return dict(zip(self.recipes, pool.map(self._one, self.recipes), strict=True))
+
+    def by_jobs(self, program: str) -> dict[str, Outcome]:
+        """Evaluates the recipes by nix-eval-jobs, which prints a line of JSON for each."""
+        file = self.scratch / "jobs.nix"
+        file.write_text(f"(import {_EXPRESSION} {{ batch = {json.dumps(str(self._batch(self.recipes)))}; }}).jobs\n")
+        limits = ["--workers", str(_workers()), "--max-memory-size", str(MEMORY // 1024**2)]
+        command = [program, *limits, "--option", "allow-import-from-derivation", "false", str(file)]
+        left = self.deadline - time.monotonic()
+        with evaluation() as env:
+            ended = ask(command, seconds=left, env=env)
+        rows = [row for line in ended.out.splitlines() if (row := _row(line))]
+        store = Store(seconds=left)
+        outcomes = {row["attr"]: self._of_job(store, row) for row in rows if row["attr"] in self.recipes}
+        if not outcomes and time.monotonic() < self.deadline:  # it failed as a whole
+            return dict.fromkeys(self.recipes, self._finding(next(iter(self.recipes)), ended.err))
+        return outcomes
+
+    def _of_job(self, store: Store, row: Mapping[str, Any]) -> Outcome:
+        if "error" in row:
+            return self._finding(row["attr"], _COLOUR.sub("", row["error"]))
+        try:
+            attributes = store.attributes(row["drvPath"])
+        except StageError as error:
+            return error.findings[0]
+        return Derivation(
+            path=row["drvPath"], system=row["system"], outputs=row.get("outputs", {}), attributes=attributes
+        )
+
+    def _one(self, name: str) -> Outcome:
+        if time.monotonic() >= self.deadline:
+            return None
+        values: list[dict[str, Any]] = []
+        said: list[str] = []
+        start = f"trace: {_TAG} "
+
+        def heard(line: str) -> bool:
+            if line.startswith(start):
+                values.append(json.loads(line[len(start) :]))
+            else:
+                said.append(line)
+            return True
+
+        batch = str(self._batch([name]))
+        arguments = ("--eval", "--strict", "--show-trace", str(_EXPRESSION), "-A", "described", "--argstr", "batch")
+        left = self.deadline - time.monotonic()
+        with evaluation() as online:
+            offline = nix.environment(self.scratch)
+            ending = nix.stream(
+                self._command(*arguments, batch),
+                env=online if self.source.folder is None else offline,
+                on_line=heard,
+                patience=left,
+                deadline=self.deadline,
+                memory=MEMORY,
+            )
+        if values:
+            return Derivation(**values[0]["value"])
+        return None if ending in {Ending.LATE, Ending.STALLED} else self._finding(name, "\n".join(said))
+
+    def _command(self, *arguments: str) -> list[str]:
+        """Offline and without a store if a folder is given, else with the machine's store and settings."""
+        folder = self.source.folder
+        if folder is None:
+            return [nix.program(), "--option", "allow-import-from-derivation", "false", *arguments]
+        readable = (self.root.resolve(), folder, _EXPRESSION.parent, self.scratch)
+        return nix.command("-I", f"nixpkgs={folder}", *arguments, readable=readable)
+
+    def _batch(self, names: Sequence[str] | Mapping[str, Path]) -> Path:
+        """The file that tells evaluate.nix what to evaluate."""
+        pin, folder = self.source.pin, self.source.folder
+        archive = {"url": ARCHIVE.format(repository=NIXPKGS, rev=pin.nixpkgs)}
+        batch = {
+            "tag": _TAG,
+            "wanted": dict.fromkeys(names),
+            "recipes": {name: str(path.resolve()) for name, path in self.siblings.items()},
+            "nixpkgs": str(folder or ""),
+            "pin": archive | ({"sha256": pin.nixpkgs_hash} if pin.nixpkgs_hash else {}),
+            "system": self.source.system,
+        }
+        with tempfile.NamedTemporaryFile("w", dir=self.scratch, suffix=".json", delete=False, encoding="utf-8") as file:
+            json.dump(batch, file)
+        return Path(file.name)
+
+    def _finding(self, name: str, said: str) -> Finding:
+        """What Nix says of a recipe, at the nearest place in the recipes' folder."""
+        path, folder = self.recipes[name], recipe_folder(self.root).resolve()
+        problem = nix.failure(said, [folder])
+        place = Place(file=str(path))
+        if problem.file == path.resolve():
+            place = Place(file=str(path), line=problem.line, column=problem.column)
+        return Finding(place=place, code=Code.RECIPE_EVALUATION, message=problem.message)
+
+
+def _row(line: str) -> dict[str, Any]:
+    """The object in a line of JSON; {} for any other line, such as one that the time limit cut off."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) and "attr" in row else {}
+
+
+def _workers() -> int:
+    """How many evaluations the machine has cores and memory for."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(os.cpu_count() or 1, memory // MEMORY))

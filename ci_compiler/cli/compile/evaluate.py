@@ -1,0 +1,52 @@
+"""`ci-compile evaluate`: what recipes evaluate to, as Hydra lists its jobs."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from ci_compiler.adoption.audit_real import evaluate_branch
+from ci_compiler.cli.console import note, print_findings, print_rows
+from ci_compiler.cli.where import branch_of, nixpkgs_of, plan_of, root_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, wrong
+from ci_compiler.spec.patterns import matcher_of_any
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the derivation of each variant; returns 1 if one cannot be evaluated or none matches."""
+    root, decided = root_of(arguments), plan_of(arguments)
+    branch = branch_of(arguments, decided.spec, root)
+    try:
+        matches = matcher_of_any(arguments.patterns or ["*"])
+    except ValueError as error:
+        raise wrong("PATTERN", Code.WRONG_PATTERN, str(error)) from None
+    names = [one.name for cell in decided.judged.cells for one in cell.variants if matches(one.name)]
+    built, _, done = evaluate_branch(root, decided, branch, nixpkgs_of(arguments), names)
+    rows = [
+        {
+            "name": name,
+            "branch": branch,
+            "version": one.version,
+            "system": one.system,
+            "derivation": one.path,
+            "outputs": {**one.outputs},
+        }
+        for name in built
+        if (one := done.derivations.get(name))
+    ]
+    columns = {"name": "variant", "version": "version", "derivation": "derivation"}
+    print_rows(rows, columns, as_json=arguments.json)
+    print_findings(_below(root, one) for one in done.findings.values())
+    for name in done.late:
+        note(f"{name} was not evaluated, because the time was over")
+    if not built:
+        note("no recipe of the branch matches")
+    return 0 if len(rows) == len(built) > 0 else 1
+
+
+def _below(root: Path, finding: Finding) -> Finding:
+    """The finding with the path of its file from the repository's root."""
+    file = Path(finding.place.file).relative_to(root).as_posix()
+    return replace(finding, place=finding.place._replace(file=file))

@@ -1,0 +1,1 @@
+{ inherit (builtins) concatStringsSep; }
