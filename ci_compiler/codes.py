@@ -126,6 +126,7 @@ class Code(StrEnum):
     PUBLISH_UNSIGNED = "publish-unsigned"
     PUSH_FAILED = "push-failed"
     PYTORCH_ALIAS = "pytorch-alias"
+    QUEUE_TOO_LONG = "queue-too-long"
     RECIPE_CHANGED = "recipe-changed"
     RECIPE_DIFFERS = "recipe-differs", Severity.DIFFERENCE
     RECIPE_EVALUATION = "recipe-evaluation"
@@ -164,6 +165,7 @@ class Code(StrEnum):
     TEST_FAILED = "test-failed"
     TEST_NEVER_RUNS = "test-never-runs"
     TEXT_NAMES_ANOTHER_GPU = "text-names-another-gpu"
+    TOO_MANY_FILES = "too-many-files"
     TOO_MANY_JOBS = "too-many-jobs"
     TORCH_NOT_PROPAGATED = "torch-not-propagated"
     TREE_CHANGED = "tree-changed"

@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.backends.protocol import Backend, InstallRequest, OutputForms, SecretEvidence, Tool
 from ci_compiler.judgement import Judgement, ok
-from ci_compiler.process import find_program
 
 if TYPE_CHECKING:
     from ci_compiler.backends.job import BackendPrograms, JobContext
 
 BASH = Tool(name="bash", install="install bash")
-
-
-def shell(line: str) -> list[str]:
-    """The command that runs a declared line, and ends at the first failure. Raises InputError if there is no Bash."""
-    return [find_program(BASH.name, install=BASH.install), "-euo", "pipefail", "-c", line]
 
 
 SCRIPT = r"(?!.*(?:^|/)\.{1,2}(?:/|$))[A-Za-z0-9._][A-Za-z0-9._/-]{0,199}"

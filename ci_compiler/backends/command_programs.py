@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci_compiler.backends.command import shell
+from ci_compiler.backends.command import BASH
 from ci_compiler.backends.command_files import FOLDER, collect, matching, verify
 from ci_compiler.backends.job import (
     BuildOrder,
@@ -33,6 +33,11 @@ from ci_compiler.secret import Secret
 from ci_compiler.units import duration
 
 _PIP = "python -m pip --disable-pip-version-check install --no-input "
+
+
+def shell(line: str) -> list[str]:
+    """The command that runs a declared line, and ends at the first failure. Raises InputError if there is no Bash."""
+    return [find_program(BASH.name, install=BASH.install), "-euo", "pipefail", "-c", line]
 
 
 class CommandPrograms:

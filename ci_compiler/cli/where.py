@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -54,6 +55,18 @@ def filter_of(arguments: argparse.Namespace, kind: str, known: Collection[str], 
     if name is not None and name not in known:
         raise wrong(option or f"--{kind}", UNKNOWN[kind], f"unknown {kind} {name!r}{nearest(name, known)}")
     return name
+
+
+def chosen_of(arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """The names in `--chosen`, by branch: a JSON mapping, or a list, whose branch is ''. Raises InputError."""
+    try:
+        chosen = json.loads(arguments.chosen or "[]")
+    except ValueError:
+        chosen = None
+    found = chosen if isinstance(chosen, dict) else {"": chosen}
+    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in found.values()):
+        raise wrong("--chosen", Code.WRONG_VALUE, "is neither a JSON list of names nor a mapping of them by branch")
+    return found
 
 
 def check_branches(spec: Spec, **options: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""What an event builds: one mechanism for pushes, dispatches, schedules and pull requests.
+"""What an event builds: one mechanism for pushes, dispatches and pull requests.
 
 The compiled `select` jobs run `ci-compile choose`, which reads GitHub's event and calls this module. From an event
 it reads the inputs and the ref of a dispatch, and the base commit of a push or a pull request.
@@ -14,7 +14,8 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import ALL, Shard, job_counter
+from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_counter
+from ci_compiler.spec.patterns import matcher_of_any
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
@@ -73,9 +74,7 @@ Landed = Callable[[str, str], Mapping[str, Rebuilt]]
 """A function of the base commit and the base branch of a pull request: what the checkout rebuilds on each branch."""
 
 
-def of_shard(
-    plan: Plan, shard: Shard, event: GitHubEvent, affected: Affected, published: Callable[[str], bool]
-) -> RunSelection:
+def of_shard(shard: Shard, event: GitHubEvent, affected: Affected, published: Callable[[str], bool]) -> RunSelection:
     """What `event` builds of `shard`.
 
     Raises InputError if no shard runs on it, if it names an unknown variant, or if it asks to publish from elsewhere.
@@ -86,13 +85,10 @@ def of_shard(
             _check_ref(
                 shard, str(event.payload.get("ref", "")), publish=str(inputs.get("publish", "")).lower() == "true"
             )
-            wanted = _dispatched(shard, str(inputs.get("variant", "")))
+            wanted = _dispatched(shard, str(inputs.get("variant", "")), str(inputs.get("only") or ""), published)
         case "push":
             before = str(event.payload.get("before", NO_COMMIT))
             wanted = shard.variants if before == NO_COMMIT else affected(before, shard.branch)
-        case "schedule":
-            everything = plan.spec.schedule is None or plan.spec.schedule.build == "all"
-            wanted = [name for name in shard.variants if everything or not published(name)]
         case _:
             raise wrong("event", Code.UNKNOWN_EVENT, f"no shard runs on {event.name!r}")
     return _choice(shard.branch, shard.cells, Rebuilt(wanted))
@@ -176,13 +172,21 @@ def _check_ref(shard: Shard, ref: str, *, publish: bool) -> None:
         raise wrong("event", Code.WRONG_REF, f"{message}; start it with --ref {shard.branch}, or without publish")
 
 
-def _dispatched(shard: Shard, variant: str) -> Sequence[str]:
-    if variant == ALL:
-        return shard.variants
-    if variant not in shard.variants:
+def _dispatched(shard: Shard, variant: str, only: str, published: Callable[[str], bool]) -> Sequence[str]:
+    """The variants that a form asks for: `variant` is a choice or a name, `only` patterns that narrow it down."""
+    if variant not in {ALL, UNPUBLISHED, *shard.variants}:
         message = f"{variant!r} is not in {shard.name}{nearest(variant, shard.variants)}"
         raise wrong("event", Code.UNKNOWN_VARIANT, message)
-    return [variant]
+    names = shard.variants if variant in {ALL, UNPUBLISHED} else [variant]
+    if only:
+        try:
+            matches = matcher_of_any(only.split())
+        except ValueError as error:
+            raise wrong("event", Code.WRONG_PATTERN, str(error)) from None
+        names = [name for name in names if matches(name)]
+    if not names:
+        raise wrong("event", Code.UNKNOWN_VARIANT, f"{only!r} matches no variant of {shard.name}")
+    return [name for name in names if not published(name)] if variant == UNPUBLISHED else names
 
 
 def _choice(branch: str, cells: Sequence[tuple[Cell, Route]], rebuilt: Rebuilt) -> RunSelection:

@@ -96,7 +96,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
             only = is_imported_only(plan.spec, plan.spec.packages[built.variant.package], stage)
             shown = passed(imported_only=only, reach=str(result.get("reach", "")))
             cells[stage] = "; ".join([shown, *_suites(built, stage, results)]) if result.get("passed") else _FAILED
-    published = _read(results / artifact_name(PUBLISH, name, branch) / PUBLISHED)
+    published = next((_read(path) for path in results.glob(f"*/{name}/{PUBLISHED}")), {})
     failed = any(_FAILED in cell or cell == "not reached" for cell in cells.values())
     return [
         f"`{name}`",

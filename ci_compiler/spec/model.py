@@ -311,6 +311,15 @@ class Spec:
     pull_request: PullRequest = key(default=PullRequest())
     schedule: Schedule | None = key(default=None, published=False)
     sync: Sync | None = key(default=None, published=False)
+    fleet_watch: bool = key(
+        "Whether `fleet-watch.yml` checks on a schedule that a runner serves each label set. Without its token, it "
+        "skips the check with a notice.",
+        default=True,
+    )
+    pages: bool = key(
+        "Whether `pages.yml` publishes the finder page. Where GitHub Pages is off, it skips that with a notice.",
+        default=True,
+    )
     hosted: Label = key("GitHub-hosted machine for the checks that run no code of a variant.", default="ubuntu-24.04")
     toolkit: str = key(
         "What hosted jobs install to have `ci-compile`: a release, a file of requirements with hashes, or `.` for this "

@@ -114,8 +114,6 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
             **{key: expression(f"matrix.{key}") for key in (*subject, "branch")},
             "commit": COMMIT,
             "onto": expression("matrix.onto"),
-            "publish": False,
-            "again": False,
             **{key: expression(f"matrix.{key}") for key in called.machine_inputs(spec)},
         },
     )

@@ -12,7 +12,7 @@ from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, U
 from ci_compiler.workflows.writer import Node
 
 RESULTS = "results"
-"""The folder into which a verdict job downloads artifacts."""
+"""The folder into which a job downloads the artifacts of its run."""
 
 SETUP = UsesStep(name="Set up ci-compiler", uses=f"./{SETUP_ACTION}")
 """Installs `ci-compile` on a hosted machine."""
@@ -63,7 +63,8 @@ done
 )
 """A job is skipped if its variants were not chosen; any other result but success is a failure or a cancelled job."""
 
-_DOWNLOAD = action_step("Fetch what the stages left", "actions/download-artifact", {"pattern": "*", "path": RESULTS})
+FETCH_RESULTS = action_step("Fetch the results", "actions/download-artifact", {"pattern": "*", "path": RESULTS})
+"""Downloads every artifact of the run into `RESULTS`, each into a folder with its name."""
 
 
 def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, publish: str, branch: str = "") -> Job:
@@ -93,4 +94,4 @@ def _always(step: Step) -> Step:
     return replace(step, if_=expression("always()"), continue_on_error=True)
 
 
-_BEFORE_TABLE = tuple(map(_always, (checkout(COMMIT), SETUP, _DOWNLOAD)))
+_BEFORE_TABLE = tuple(map(_always, (checkout(COMMIT), SETUP, FETCH_RESULTS)))

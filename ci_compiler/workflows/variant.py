@@ -1,10 +1,9 @@
 """The jobs of one variant: those of a package in `cell.yml`, or those of a listed variant in `variant.yml`.
 
-build -> cpu-test and gpu-test -> publish. A build waits for the builds that it needs and for no other job.
-Publishing waits for the tests of the variant and of everything that it needs. A stage that no pool runs is passed no
-machine and shows as skipped. Test suites follow the test of their stage, in a matrix job for each kind of machine that
-they need. The manifest and the log of a build reach the tests and publishing as one artifact. The
-closure travels through the binary cache, or stays in the builder's store.
+build -> cpu-test and gpu-test. A build waits for the builds that it needs and for no other job. A stage that no pool
+runs is passed no machine and shows as skipped. Test suites follow the test of their stage, in a matrix job for each
+kind of machine that they need. The manifest and the log of a build reach the tests and publishing as one artifact. The
+closure travels through the binary cache, or stays in the builder's store. One job of the shard publishes (`shard`).
 
 Each condition begins with `!cancelled()`. Without a status function GitHub adds `success()`, which looks at all earlier
 jobs, the callers' included: a package that was skipped because it was not chosen would skip the stages of the packages
@@ -16,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.plan.suites import Bench, benches, legs, longest_minutes
@@ -33,8 +33,6 @@ from ci_compiler.workflows.called import (
     neighbour_inputs,
     onto_input,
     package_inputs,
-    secret_input,
-    secret_passed,
     title_input,
     title_inputs,
 )
@@ -66,7 +64,7 @@ SUITE_RESULT = "suite.json"
 """The file that a test suite writes beside its log, for the same table."""
 
 PUBLISHED = "published.json"
-"""The file that publishing writes about its result, for the same table."""
+"""The file that publishing writes about its result, for the same table. It is in a folder with the variant's name."""
 
 
 @record
@@ -128,26 +126,19 @@ class Subject:
         """The id of the job of the suites that need `bench`."""
         return f"{self.package.name}_{bench.job}" if self.package else bench.job
 
-    def suites_passed(self, bench: Bench) -> str:
-        """An expression that is true if the suites of `bench` succeeded, if there are none, or if no pool runs them."""
-        job, absent = self.suites(bench), [f"inputs.{machine_input(bench.machine)} == ''"]
-        if not self.package:
-            absent.insert(0, f"inputs.{bench.job} == '[]'")
-        return f"(needs.{job}.result == 'success' || (needs.{job}.result == 'skipped' && ({' || '.join(absent)})))"
-
 
 def workflow(spec: Spec) -> Workflow:
     """`variant.yml`."""
     return Workflow(
         name="variant",
-        on={"workflow_call": {"inputs": _inputs(spec), "secrets": secret_input(spec)}},
+        on={"workflow_call": {"inputs": _inputs(spec), "outputs": outputs([Subject()])}},
         jobs=jobs(spec, Subject()),
     )
 
 
 def jobs(spec: Spec, subject: Subject) -> dict[str, Job]:
     """The jobs of `subject` by id: one per stage, and those of its test suites."""
-    makers = {StageKind.BUILD: _build, StageKind.TEST: _test, StageKind.PUBLISH: _publish}
+    makers = {StageKind.BUILD: _build, StageKind.TEST: _test}
     found: dict[str, Job] = {}
     for stage in stages_of(spec):
         found[subject.job(stage)] = makers[stage.kind](spec, subject, stage)
@@ -157,14 +148,31 @@ def jobs(spec: Spec, subject: Subject) -> dict[str, Job]:
     return found
 
 
+def outputs(subjects: Iterable[Subject]) -> dict[str, Node]:
+    """The outputs of a called workflow: the digest of the manifest of each build, under the id of its job.
+
+    The job that publishes compares the manifests with them. A build that did not run has no digest.
+    """
+    return {
+        subject.job(BUILD): {
+            "description": "The digest of the manifest of the build.",
+            "value": expression(f"jobs.{subject.job(BUILD)}.outputs.manifest"),
+        }
+        for subject in subjects
+    }
+
+
+def reported_as(spec: Spec, cell: Cell, variant: Variant) -> str:
+    """The name of the output of the called workflow of `cell` with the digest of the manifest of `variant`."""
+    return Subject(package=None if cell.listed else spec.packages[variant.package]).job(BUILD)
+
+
 def _inputs(spec: Spec) -> dict[str, Node]:
     return {
         "name": input_node("The variant, as its recipe is called."),
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipe."),
         **onto_input(),
-        "publish": input_node("Whether it may be published.", "boolean"),
-        "again": input_node("Whether even what shows as published is.", "boolean"),
         **machine_inputs(spec),
         **neighbour_inputs(spec),
         **package_inputs(spec),
@@ -212,7 +220,11 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
 def _build_step(spec: Spec, subject: Subject) -> RunStep:
     """The step that builds, with the staged builds of what it needs."""
     run = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output'
-    staged = [expression(need.reported(output)) for need in subject.needs for output in _staged(spec)]
+    staged = [
+        expression(f"{need.succeeded(BUILD)} && {need.reported(output)} || ''")
+        for need in subject.needs
+        for output in _staged(spec)
+    ]
     if not staged:
         return RunStep(name="Build", id="build", run=run)
     return RunStep(name="Build", id="build", env={"STAGED": " ".join(staged)}, run=f'{run} --staged "$STAGED"')
@@ -271,54 +283,6 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
         env={"NAME": subject.name, "BRANCH": expression("inputs.branch")},
         steps=[*_before_test(spec, subject, bench.stage), test, keep],
     )
-
-
-def _publish(spec: Spec, subject: Subject, stage: Stage) -> Job:
-    waits = waits_for(spec, stage)
-    events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
-    on_branch = "github.ref == format('refs/heads/{0}', inputs.branch)"
-    proved = [f"(!{need.chosen} || ({' && '.join(_proved(spec, need, waits))}))" for need in subject.needs]
-    publish = RunStep(
-        name="Publish",
-        env=secret_passed(spec)
-        | {
-            "COMMIT": expression("inputs.commit"),
-            "DIGEST": expression(subject.reported("manifest")),
-            "AGAIN": expression("inputs.again && 'yes' || ''"),
-        },
-        run='ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" '
-        f'--manifest {MANIFEST} --digest "$DIGEST" --out publish-output ${{AGAIN:+--again}}',
-    )
-    name = artifact_expression(stage, subject.name, spec.branches)
-    result: dict[str, Node] = {"name": name, "path": "publish-output/"}
-    keep = action_step("Keep what came of it", "actions/upload-artifact", result)
-    fetch = _fetch_manifest(spec, subject)
-    return _job(
-        spec,
-        subject,
-        stage,
-        *("inputs.publish", events, on_branch, *_proved(spec, subject, waits), *proved),
-        needs=[job for one in (subject, *subject.needs) for job in _proving(spec, one, waits)],
-        environment=spec.publish.environment,
-        concurrency={
-            "group": f"publish-{expression('inputs.branch')}-{subject.name}",
-            "cancel-in-progress": False,
-            "queue": "max",  # so that a newer one does not replace a pending one
-        },
-        steps=[checkout(expression("inputs.branch"), history=True, credentials=True), fetch, publish, keep],
-    )
-
-
-def _proving(spec: Spec, subject: Subject, waits: Iterable[Stage]) -> list[str]:
-    """The ids of the jobs that build and test `subject` in the stages `waits`."""
-    suites = (subject.suites(one) for one in subject.benches(spec) if one.stage in waits)
-    return [*map(subject.job, waits), *suites]
-
-
-def _proved(spec: Spec, subject: Subject, waits: Iterable[Stage]) -> Iterator[str]:
-    """Expressions that are true if the jobs of `_proving` succeeded, or if no pool runs them."""
-    yield from (subject.passed(stage) if stage.is_test else subject.succeeded(stage) for stage in waits)
-    yield from (subject.suites_passed(one) for one in subject.benches(spec) if one.stage in waits)
 
 
 def _checked_out() -> Iterator[Step]:

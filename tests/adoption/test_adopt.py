@@ -701,7 +701,7 @@ def test_a_folder_whose_name_is_not_a_branch_name_is_refused(
 
 @needs_nix
 def test_a_cell_of_more_packages_than_a_workflow_has_jobs_is_listed_by_name(tmp_path: Path) -> None:
-    texts = {f"tool{index}-python313-cpu-avx2": "{ hello }: hello\n" for index in range(80)}
+    texts = {f"tool{index}-python313-cpu-avx2": "{ hello }: hello\n" for index in range(100)}
     found = adopt([folder_of(tmp_path, texts, "main")])
     assert found.complete
     assert all(cell.listed for cell in found.judged.cells)

@@ -2,7 +2,7 @@
 
 The log identifies a job by its path of callers. Of a cell's job only its own name is kept (`engine / build`), which is
 the same in another cell, without what it says about its proof. The journal of the machines shows which variant a job
-was for; a preflight is for none (`-`).
+was for; a preflight and publishing are for none (`-`).
 """
 
 from __future__ import annotations

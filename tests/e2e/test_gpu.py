@@ -56,8 +56,8 @@ def test_both_tests_run_after_the_build_and_publishing_after_both(with_driver: R
     for variant in (ENGINE, VISION):
         assert with_driver.before(("build", variant), ("cpu-test", variant))
         assert with_driver.before(("build", variant), ("gpu-test", variant))
-        assert with_driver.before(("cpu-test", variant), ("publish", variant))
-        assert with_driver.before(("gpu-test", variant), ("publish", variant))
+        assert with_driver.before(("cpu-test", variant), ("publish-builder", "-"))
+        assert with_driver.before(("gpu-test", variant), ("publish-builder", "-"))
 
 
 @pytest.mark.usefixtures("machines_apart")

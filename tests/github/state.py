@@ -92,6 +92,7 @@ class GitHub:
         self.dispatched: list[Json] = []
         self.details = "known"
         self.secrets: list[str] = []
+        self.pages = False
         self.pulls: dict[int, Json] = {}
         self.faults: list[Fault] = []
         self.chance: Callable[[str, str], Fault | None] = lambda *_: None
@@ -288,7 +289,7 @@ class GitHub:
             status="queued",
             conclusion=None,
             head_branch=request.body["ref"],
-            display_title=f"{workflow['document']['name']} ({request.body['inputs']['variant']})",
+            display_title=_title(workflow["document"], request.body["inputs"]),
         )
         self.on_dispatch(run)
         if self.details != "known" or not request.body.get("return_run_details"):
@@ -337,6 +338,9 @@ class GitHub:
         self.pulls[number] |= request.body
         return Answer(200, _pull() | {key: self.pulls[number][key] for key in _LINKS})
 
+    def read_pages(self, _: Request) -> Answer:
+        return Answer(200, description().example("page")) if self.pages else refusal(404, "Not Found")
+
     def _page(self, item: str, found: list[Any], request: Request) -> Answer:
         size, page = (int(request.query.get(name, [usual])[0]) for name, usual in (("per_page", "30"), ("page", "1")))
         last = max(1, -(-len(found) // size))
@@ -361,12 +365,21 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get /actions/workflows/{workflow_id}/runs": GitHub.list_runs,
     "get /actions/runs/{run_id}": GitHub.run,
     "get /actions/runs/{run_id}/jobs": GitHub.list_jobs,
+    "get /pages": GitHub.read_pages,
     "get /pulls": GitHub.list_pulls,
     "post /pulls": GitHub.open_pull,
     "patch /pulls/{pull_number}": GitHub.edit_pull,
 }
 
 _LINKS = ("number", "url", "html_url")
+
+
+def _title(document: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
+    """The title of a run, as `run-name` makes it of the inputs."""
+    request = f" [{inputs['request']}]" if "request" in inputs else ""
+    if "variant" not in inputs:
+        return f"{document['name']}{request} {inputs.get('about', '')}"
+    return f"{document['name']}{request} ({'a selection' if 'only' in inputs else inputs['variant']})"
 
 
 _NO_TEAMS: Json = {"requested_teams": []}

@@ -1,4 +1,4 @@
-"""What an event builds: pushes, dispatches, schedules and pull requests."""
+"""What an event builds: pushes, dispatches and pull requests."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def chosen(
         assert (base, branch) == (SHA, "main")
         return affected
 
-    return of_shard(decided, shard, GitHubEvent(name=event, payload=payload), differing, lambda name: name in published)
+    return of_shard(shard, GitHubEvent(name=event, payload=payload), differing, lambda name: name in published)
 
 
 GPU = [
@@ -97,14 +97,25 @@ def test_a_push_builds_what_it_changed_of_the_shard(decided: Plan) -> None:
     assert list(chosen(decided, "push", {"before": "0" * 40}).variants) == GPU
 
 
-def test_a_schedule_builds_everything_or_what_is_not_published() -> None:
-    for build, expected in (("all", GPU), ("unpublished", GPU[1:])):
-        decided = plan(spec_of(small(schedule={"days": ["mon"], "build": build})))
-        assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == expected
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ({"variant": "unpublished"}, GPU[1:]),
+        ({"variant": "unpublished", "only": f"{GPU[0]} {GPU[2]}"}, [GPU[2]]),
+        ({"variant": "all", "only": "torchvision-*"}, [name for name in GPU if name.startswith("torchvision")]),
+        ({"variant": GPU[1], "only": ""}, [GPU[1]]),
+    ],
+)
+def test_a_dispatch_takes_what_is_not_published_and_patterns(
+    decided: Plan, inputs: dict[str, str], expected: list[str]
+) -> None:
+    assert list(chosen(decided, "workflow_dispatch", {"inputs": inputs}, published=GPU[:1]).variants) == expected
 
 
-def test_a_scheduled_run_of_a_spec_without_a_schedule_builds_everything(decided: Plan) -> None:
-    assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == GPU
+@pytest.mark.parametrize(("only", "says"), [("*-sm91-*", "unknown-variant '.*' matches no"), ("{a", "wrong-pattern")])
+def test_a_pattern_that_chooses_nothing_is_an_error(decided: Plan, only: str, says: str) -> None:
+    with pytest.raises(InputError, match=f"^event: {says}"):
+        chosen(decided, "workflow_dispatch", {"inputs": {"variant": "all", "only": only}})
 
 
 def test_other_events_start_no_shard(decided: Plan) -> None:
@@ -135,7 +146,6 @@ def test_a_pull_request_builds_affected_cells_on_the_pools_of_each_stage(decided
             "build-on": '["self-hosted", "linux", "x64", "nix-builder"]',
             "cpu-test-on": '["self-hosted", "linux", "x64", "nix-builder"]',
             "gpu-test-on": '["self-hosted", "linux", "x64", "gpu-sm90"]',
-            "publish-on": '["self-hosted", "linux", "x64", "nix-builder"]',
         }
     ]
     assert made.left == ()
@@ -323,7 +333,7 @@ def test_the_table_shows_the_result_of_each_variant(decided: Plan, tmp_path: Pat
     )
     for stage in (CPU_TEST, GPU_TEST):
         leave(tmp_path, artifact_name(stage, GPU[0], "main"), RESULT, {"passed": True})
-    leave(tmp_path, artifact_name("publish", GPU[0], "main"), PUBLISHED, {"result": "published 2.8.0"})
+    leave(tmp_path, f"publish-builder/{GPU[0]}", PUBLISHED, {"result": "published 2.8.0"})
     leave(tmp_path, artifact_name("build", GPU[2], "main"), MANIFEST_FILE, {"seconds": 61, "closure_size": 400_000})
     leave(tmp_path, artifact_name("cpu-test", GPU[2], "main"), RESULT, {"passed": False})
     run = SummarisedRun(event="push", ref="main", publish=True)
@@ -359,7 +369,7 @@ def test_the_table_shows_that_no_machine_tests_a_variant(tmp_path: Path) -> None
 
 def test_a_pull_request_fits_into_one_run_of_github() -> None:
     document = small(**{"pull-request": {"cells": 64}})
-    assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 4)
+    assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 3)
     assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
     jobs = pull_request.workflow(spec_of(document)).jobs
     assert [name for name, job in jobs.items() if isinstance(job, Job)] == [*jobs][:4] + [*jobs][-1:]

@@ -9,7 +9,7 @@ import yaml
 
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.sync.compiled import compile_files
-from tests.specs import small, spec_of
+from tests.specs import SMALL, small, spec_of
 
 CACHE = {"url": "s3://my-cache", "public-key": f"my-cache-1:{'A' * 43}="}
 HASHED = (
@@ -37,13 +37,40 @@ def test_every_job_that_downloads_a_manifest_compares_it_with_the_digest_of_its_
         assert build in job["needs"]
         assert jobs[build]["outputs"]["manifest"] == "${{ steps.build.outputs.manifest }}"
         seen += 1
-    assert seen == 6  # two packages: two tests each, and publishing
+    assert seen == 4  # two packages with two tests each
+
+
+@pytest.mark.parametrize("backend", ["flox", "nix"])
+def test_the_digests_of_the_builds_reach_the_job_that_publishes_as_outputs(backend: str) -> None:
+    cell = compiled("workflows/cell.yml", backend=backend, cache=CACHE)
+    reported = {name: one["value"] for name, one in cell[True]["workflow_call"]["outputs"].items()}
+    assert reported == {
+        build: f"${{{{ jobs.{build}.outputs.manifest }}}}" for build in ("pytorch_build", "torchvision_build")
+    }
+    jobs = compiled("workflows/build-main-sm90.yml", backend=backend, cache=CACHE)["jobs"]
+    publications = [job for name, job in jobs.items() if name.startswith("publish-")]
+    assert publications
+    for job in publications:
+        (step,) = (step for step in job["steps"] if "publish-run" in step.get("run", ""))
+        assert step["env"]["NEEDS"] == "${{ toJSON(needs) }}"
+        assert '--needs "$NEEDS"' in step["run"]
+        assert any("uses" in jobs[need] for need in job["needs"])
+
+
+def test_a_listed_variant_reports_its_digest() -> None:
+    wheels = {"wheelhouse": {"variants": {"wheelhouse-linux": {"system": "x86_64-linux"}}}}
+    branch = SMALL["branches"]["main"]
+    versions = branch["versions"] | {"wheelhouse": "1.0"}
+    changes = {"packages": SMALL["packages"] | wheels, "branches": {"main": branch | {"versions": versions}}}
+    called = compiled("workflows/variant.yml", backend="nix", cache=CACHE, **changes)[True]["workflow_call"]
+    assert called["outputs"]["build"]["value"] == "${{ jobs.build.outputs.manifest }}"
 
 
 def test_a_build_gets_the_staged_builds_of_what_it_needs() -> None:
     jobs = compiled("workflows/cell.yml", backend="nix", cache=CACHE)["jobs"]
     (step,) = (step for step in jobs["torchvision_build"]["steps"] if step.get("id") == "build")
-    assert step["env"] == {"STAGED": "${{ needs.pytorch_build.outputs.staged }}"}
+    staged = "needs.pytorch_build.result == 'success' && needs.pytorch_build.outputs.staged || ''"
+    assert step["env"] == {"STAGED": f"${{{{ {staged} }}}}"}
     assert '--staged "$STAGED"' in step["run"]
     assert jobs["pytorch_build"]["outputs"]["staged"] == "${{ steps.build.outputs.staged }}"
 

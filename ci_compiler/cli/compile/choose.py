@@ -38,7 +38,6 @@ def _of_shard(arguments: argparse.Namespace, git: Git, decided: Plan, event: Git
     filter_of(arguments, "shard", shards)
     shard = shards[arguments.shard]
     choice = of_shard(
-        decided,
         shard,
         event,
         lambda base, branch: changed_since(git, decided, base, branch),

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings, table
 from ci_compiler.cli.where import SPEC, check_branches, root_of, schema_text, spec_of, texts_of
-from ci_compiler.errors import InputError
+from ci_compiler.codes import Code
+from ci_compiler.errors import InputError, wrong
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import Judged
@@ -24,10 +25,15 @@ from ci_compiler.sync.landing import branch_plans
 
 REMOTE = "origin"
 
+SKIP = "[skip ci]"
+"""The line of a commit's message with which a push starts no workflow (GitHub Docs, "Skipping workflow runs")."""
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Brings every branch up to date, or opens pull requests that do."""
     root, spec = root_of(arguments), spec_of(arguments)
+    if arguments.waves and not arguments.push:
+        raise wrong("--waves", Code.WRONG_OPTION, "needs --push: without it, nothing is started")
     git, online = Git(root), arguments.push or arguments.pull_request
     remote = REMOTE if online else ""
     spec, carried = _carried(git, root, spec, heads_of(git, spec, remote), arguments)
@@ -41,9 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
     taken = {one.branch: _taken(git, one, decided.judged) for one in plans if one.taken}
     for branch, lines in taken.items():
         print(f"{branch} takes over recipes:", *lines, sep="\n  ")
+    if arguments.push:
+        _check_starts(decided, plans, waves=arguments.waves)
     if arguments.dry_run:
         return 0
-    message = f"Compile from {spec.document.file}\n\n{WRITTEN}"
+    message = f"Compile from {spec.document.file}\n\n{WRITTEN}" + (f"\n\n{SKIP}" if arguments.waves else "")
     messages = {one.branch: "\n".join([message, *_told(taken.get(one.branch, []))]) for one in plans}
     if arguments.pull_request:
         return _open(arguments, git, decided, plans, messages)
@@ -51,9 +59,26 @@ def run(arguments: argparse.Namespace) -> int:
     write(git, plans, commits, remote=REMOTE if arguments.push else "", environment=credential)
     for branch, commit in commits.items():
         print(f"{branch} is now {commit[:12]}")
+    if arguments.waves:
+        _start_in_waves(arguments, decided, plans)
     _note_checkouts(git, plans, commits)
     print("every branch is up to date" if not commits else f"{len(commits)} of {len(plans)} branches moved")
     return 0
+
+
+def _check_starts(decided: Plan, plans: Sequence[BranchPlan], *, waves: bool) -> None:
+    from ci_compiler.cli.compile.sync_starts import check_starts  # only a push needs it
+
+    check_starts(decided, plans, waves=waves)
+
+
+def _start_in_waves(arguments: argparse.Namespace, decided: Plan, plans: Sequence[BranchPlan]) -> None:
+    from ci_compiler.cli.compile.sync_starts import start_in_waves, started_by
+    from ci_compiler.cli.remote import client_of
+
+    client = client_of(arguments, root_of(arguments))
+    for url in start_in_waves(client, decided, started_by(decided, plans)):
+        print(url)
 
 
 def _carried(

@@ -73,6 +73,12 @@ class Manifest:
     staged: str = ""
     python_modules: tuple[str, ...] = ()
 
+    @property
+    def content(self) -> str:
+        """A hash of the content of the whole closure: what a test of the build was a test of."""
+        lines = "".join(f"{path} {digest}\n" for path, digest in sorted(self.closure.items()))
+        return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
 
 def write_manifest(manifest: Manifest, path: Path) -> str:
     """Writes `manifest`, the whole file or none; returns the digest of the file."""
@@ -105,7 +111,8 @@ def read_manifest(path: Path, digest: str | None = None) -> Manifest:
     except (ValueError, RecursionError):
         raise _broken(path, "is not JSON") from None
     if digest not in {None, _digest(content)}:
-        raise _broken(path, f"is not the file that the build wrote: its digest is {_digest(content)}, not {digest!r}")
+        other = f"not {digest!r}" if digest else "and the build reported none"
+        raise _broken(path, f"is not the file that the build wrote: its digest is {_digest(content)}, {other}")
     if not isinstance(data, dict):
         raise _broken(path, "is not the manifest of a build: not a mapping")
     names = [field.name for field in fields(Manifest)]

@@ -134,6 +134,7 @@ def _report(subject: SmokeSubject, results: tuple[TestResult, ...], claim: Claim
         "reach_because": claim.because,
         "seconds": round(seconds, 1),
         "store_path": subject.store_path,
+        "content": subject.content,
         "python": subject.interpreter.program,
         "checks": [asdict(result) for result in results],
     }

@@ -24,9 +24,10 @@ from ci_compiler.stages import Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmokeSubject:
-    """What to test: a variant, by a stage, in an interpreter. `store_path` is '' for an interpreter of the user.
+    """What to test: a variant, by a stage, in an interpreter.
 
-    `given`: expectations of the user in place of the spec's, by the fields of `Expectation`.
+    `store_path` and `content`, the hash of its closure, are '' for an interpreter of the user. `given`: expectations
+    of the user in place of the spec's, by the fields of `Expectation`.
     """
 
     spec: Spec
@@ -35,6 +36,7 @@ class SmokeSubject:
     interpreter: Interpreter
     given: Mapping[str, Any]
     store_path: str = ""
+    content: str = ""
 
     @property
     def name(self) -> str:
@@ -96,6 +98,7 @@ def of_manifest(
         stage=stage,
         interpreter=interpreter,
         store_path=interpreter.home,
+        content=manifest.content,
         given=given,
     )
 

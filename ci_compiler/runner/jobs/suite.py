@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ci_compiler.backends.command import shell
 from ci_compiler.backends.command_files import matching
+from ci_compiler.backends.command_programs import shell
 from ci_compiler.backends.job import show
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
@@ -213,6 +213,7 @@ def _report(
         "name": subject.name,
         "branch": subject.built.cell.branch,
         "stage": subject.stage.name,
+        "content": subject.content,
         "suite": suite.name,
         "shard": shard[0],
         "shards": shard[1],
