@@ -142,7 +142,26 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "no secret for publishing": (
         "secrets",
-        lambda w: without(step(w, SHARD, PUBLISHING, "Publish what passed its tests"), "env"),
+        lambda w: without(step(w, SHARD, PUBLISHING, "Publish what passed its tests")["env"], "FLOX_FLOXHUB_TOKEN"),
+    ),
+    "a build that reports nothing": ("digests", lambda w: without(job(w, "cell.yml", "pytorch_build"), "outputs")),
+    "a cell that does not report a build": (
+        "digests",
+        lambda w: without(w["cell.yml"][True]["workflow_call"]["outputs"], "torchvision_build"),
+    ),
+    "a cell that reports another build's digest": (
+        "digests",
+        lambda w: w["cell.yml"][True]["workflow_call"]["outputs"]["torchvision_build"].update(
+            value="${{ jobs.pytorch_build.outputs.manifest }}"
+        ),
+    ),
+    "publishing without the digests": (
+        "digests",
+        lambda w: step(w, SHARD, PUBLISHING, "Publish what passed its tests")["env"].update(NEEDS="{}"),
+    ),
+    "a test without a digest": (
+        "digests",
+        lambda w: without(step(w, "cell.yml", "torchvision_cpu-test", "Fetch the closure"), "env"),
     ),
     "no environment": ("secrets", lambda w: without(job(w, SHARD, PUBLISHING), "environment")),
     "no permissions: a workflow": ("permissions", lambda w: without(w[SHARD], "permissions")),
@@ -252,7 +271,8 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "a package missing": (
         "stages",
         lambda w: [
-            without(w["cell.yml"]["jobs"], f"torchaudio_{stage}") for stage in ("build", "cpu-test", "gpu-test")
+            without(w["cell.yml"][True]["workflow_call"]["outputs"], "torchaudio_build"),
+            *(without(w["cell.yml"]["jobs"], f"torchaudio_{stage}") for stage in ("build", "cpu-test", "gpu-test")),
         ],
     ),
 }

@@ -44,7 +44,6 @@ class FloxPrograms(RecipePrograms):
     def publish(self, build: BuildRecord) -> None:
         """Publishes by `flox publish`, on the branch itself, with the result in the store so that Flox finds it."""
         flox, token = self._program(), self.given(self._secret)
-        self.hold(build, build.outputs)
         JobCheckout(self.job.root).put_on(build.branch, build.commit)
         command = [flox, "publish", "-o", self.job.owner, build.name]  # Assumes `flox-publish`.
         ended = self._follow(command, env=self._environment(), secret=token)

@@ -49,6 +49,14 @@ class BinaryCache(Protocol):
         """The key that its paths are signed with, as NAME:BASE64."""
 
     @property
+    def staging(self) -> str:
+        """The URL of the store that unpublished builds travel through; '' for the cache itself."""
+
+    @property
+    def staging_days(self) -> int:
+        """For how many days they are kept."""
+
+    @property
     def push(self) -> CachePush:
         """What is copied into it."""
 

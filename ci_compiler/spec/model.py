@@ -211,6 +211,17 @@ class Cache:
         examples=[["builder-1:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="]],
     )
     public: bool = key("Whether anyone may fetch from it.", default=False)
+    staging: CacheUrl = key(
+        "Where builds travel from machine to machine before they are published; the cache itself, if not given.",
+        examples=["s3://my-staging?region=eu-central-1"],
+        default="",
+        published=False,
+    )
+    staging_days: int = key(
+        "For how many days builds are kept there. This is enforced for `file://`; a bucket needs a rule of its own.",
+        minimum=1,
+        default=14,
+    )
     push: CachePush = key(
         "What is copied into it: `all` of a build's closure, or only its `own` part, without what the caches in "
         "`others` serve and without NVIDIA's libraries that `redistributes` does not name.",
@@ -339,10 +350,11 @@ class Spec:
     )
     hosted: Label = key("GitHub-hosted machine for the checks that run no code of a variant.", default="ubuntu-24.04")
     toolkit: str = key(
-        "What hosted jobs install to have `ci-compile`; the version that compiled, if not given.",
-        title="a pip requirement (NAME==VERSION, or . for this very checkout)",
-        pattern=r"^(\.|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!]+)$",
-        examples=["ci-compiler==0.1.0"],
+        "What hosted jobs install to have `ci-compile`: a release, a file of requirements with hashes, or `.` for this "
+        "very checkout. The version that compiled, if not given.",
+        title="a pip requirement (NAME==VERSION), a file below .github with requirements and their hashes, or .",
+        pattern=r"^(\.|\.github/[A-Za-z0-9][A-Za-z0-9._-]*\.txt|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!]+)$",
+        examples=["ci-compiler==0.1.0", ".github/ci-compiler.txt"],
         default=f"ci-compiler=={__version__}",
         published=False,
     )

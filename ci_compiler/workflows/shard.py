@@ -225,9 +225,14 @@ def _publication_steps(spec: Spec, shard: Shard, pool: Pool) -> list[Step]:
     publish = RunStep(
         name="Publish what passed its tests",
         env=called.secret_passed(spec)
-        | {"CHOSEN": CHOSEN, "COMMIT": COMMIT, "AGAIN": expression("inputs.again && 'yes' || ''")},
+        | {
+            "CHOSEN": CHOSEN,
+            "COMMIT": COMMIT,
+            "NEEDS": expression("toJSON(needs)"),  # the digests that the builds reported
+            "AGAIN": expression("inputs.again && 'yes' || ''"),
+        },
         run=f'ci-runner publish-run {shard.name} --pool {pool.name} --chosen "$CHOSEN" --commit "$COMMIT" '
-        f"--results {RESULTS} --out {PUBLISH_OUTPUT} ${{AGAIN:+--again}}",
+        f'--needs "$NEEDS" --results {RESULTS} --out {PUBLISH_OUTPUT} ${{AGAIN:+--again}}',
     )
     result: dict[str, Node] = {"name": publication_id(pool), "path": f"{PUBLISH_OUTPUT}/"}
     keep = action_step("Keep the outcomes", "actions/upload-artifact", result, if_=expression("!cancelled()"))

@@ -12,11 +12,12 @@ that need it (https://github.com/actions/runner/issues/491 and 2205).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.files.compiled_by import COMPILED_BY
+from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.plan.suites import Bench, benches, legs, longest_minutes
@@ -112,6 +113,10 @@ class Subject:
         """An expression that is true if the job of `stage` succeeded."""
         return f"needs.{self.job(stage)}.result == 'success'"
 
+    def reported(self, output: str) -> str:
+        """An expression for an output of the build, which reaches other jobs apart from its artifact."""
+        return f"needs.{self.job(BUILD)}.outputs.{output}"
+
     def passed(self, test: Stage) -> str:
         """An expression that is true if `test` succeeded, or was skipped because no pool runs it."""
         skipped = f"needs.{self.job(test)}.result == 'skipped' && inputs.{machine_input(test)} == ''"
@@ -130,7 +135,7 @@ def workflow(spec: Spec) -> Workflow:
     """`variant.yml`."""
     return Workflow(
         name="variant",
-        on={"workflow_call": {"inputs": _inputs(spec)}},
+        on={"workflow_call": {"inputs": _inputs(spec), "outputs": outputs([Subject()])}},
         env={COMPILED_BY: __version__},
         jobs=jobs(spec, Subject()),
     )
@@ -146,6 +151,25 @@ def jobs(spec: Spec, subject: Subject) -> dict[str, Job]:
             subject.suites(one): _suites(spec, subject, one) for one in subject.benches(spec) if one.stage is stage
         }
     return found
+
+
+def outputs(subjects: Iterable[Subject]) -> dict[str, Node]:
+    """The outputs of a called workflow: the digest of the manifest of each build, under the id of its job.
+
+    The job that publishes compares the manifests with them. A build that did not run has no digest.
+    """
+    return {
+        subject.job(BUILD): {
+            "description": "The digest of the manifest of the build.",
+            "value": expression(f"jobs.{subject.job(BUILD)}.outputs.manifest"),
+        }
+        for subject in subjects
+    }
+
+
+def reported_as(spec: Spec, cell: Cell, variant: Variant) -> str:
+    """The name of the output of the called workflow of `cell` with the digest of the manifest of `variant`."""
+    return Subject(package=None if cell.listed else spec.packages[variant.package]).job(BUILD)
 
 
 def _inputs(spec: Spec) -> dict[str, Node]:
@@ -189,7 +213,7 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
         *_checked_out(),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
-        RunStep(name="Build", run='ci-runner build "$NAME" --branch "$BRANCH" --out build-output'),
+        _build_step(spec, subject),
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
     ]
     if spec.attest:
@@ -203,8 +227,27 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         *(*chosen, *built, FORK_GUARD),
         permissions=build_permissions(spec),
         needs=[need.job(stage) for need in subject.needs] or None,
+        outputs={key: expression(f"steps.build.outputs.{key}") for key in ("manifest", *_staged(spec))},
         steps=steps,
     )
+
+
+def _build_step(spec: Spec, subject: Subject) -> RunStep:
+    """The step that builds, with the staged builds of what it needs."""
+    run = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output'
+    staged = [
+        expression(f"{need.succeeded(BUILD)} && {need.reported(output)} || ''")
+        for need in subject.needs
+        for output in _staged(spec)
+    ]
+    if not staged:
+        return RunStep(name="Build", id="build", run=run)
+    return RunStep(name="Build", id="build", env={"STAGED": " ".join(staged)}, run=f'{run} --staged "$STAGED"')
+
+
+def _staged(spec: Spec) -> tuple[str, ...]:
+    """The output of a build that names its staged build, where builds travel through a cache."""
+    return ("staged",) if spec.cache and spec.backend.has_recipes else ()
 
 
 def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
@@ -227,8 +270,8 @@ def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, s
     yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
     yield RunStep(
         name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
-        env=env,
-        run=f"ci-runner fetch {MANIFEST}" + (' --beside "$BESIDE"' if env else ""),
+        env={**(env or {}), "DIGEST": expression(subject.reported("manifest"))},
+        run=f'ci-runner fetch {MANIFEST} --digest "$DIGEST"' + (' --beside "$BESIDE"' if env else ""),
     )
 
 
