@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -191,6 +191,12 @@ class BackendPrograms(Protocol):
 
     def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:
         """The interpreter to test a build with, which has been fetched; `scratch` is an empty folder for it."""
+
+    def recorded(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Those of `texts` that `record` shared; () if the backend or the spec has no cache that keeps them."""
+
+    def record(self, text: str) -> None:
+        """Shares a short text, which any machine then finds by `recorded`. Does nothing without a cache for it."""
 
     def is_published(self, name: str, version: str, recipe: str) -> bool:
         """Whether `version` of the variant `name`, or what the recipe in the checkout evaluates to, is published."""

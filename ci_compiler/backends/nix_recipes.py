@@ -29,13 +29,16 @@ from ci_compiler.backends.nix_store import PROFILE, Store
 from ci_compiler.backends.own_store import OwnStore
 from ci_compiler.backends.protocol import CachePush, Tool
 from ci_compiler.codes import Code
-from ci_compiler.errors import failure, wrong
+from ci_compiler.errors import StageError, failure, wrong
 from ci_compiler.process import Ended, find_program, follow
 from ci_compiler.secret import Secret
 from ci_compiler.variant import recipe_path
 
 LINK = "result-{name}"
 """The link that a build leaves in the repository's root."""
+
+_RECORD = "ci-runner-record"
+"""The name of a record in the store."""
 
 
 class RecipePrograms(ABC):
@@ -114,6 +117,26 @@ class RecipePrograms(ABC):
     def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:  # noqa: ARG002
         """The Python that the build propagates."""
         return interpreter_of(build.store_path, build.outputs, build.python_modules)
+
+    def recorded(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Those of `texts` that the cache holds as records. A cache that does not answer holds none."""
+        if self.job.cache is None:
+            return ()
+        paths = {self.store.text_path(_RECORD, text): text for text in texts}
+        try:
+            absent = self.store.lacks(list(paths), self.job.cache.url)
+        except StageError:
+            return ()
+        return tuple(text for path, text in paths.items() if path not in absent)
+
+    def record(self, text: str) -> None:
+        """Copies a record to the cache."""
+        if self.job.cache is None:
+            return
+        pushed = self.store.push_text(self.job.cache, self.store.add_text(_RECORD, text))
+        if pushed.status != 0:
+            message = f"the record cannot be copied to {self.job.cache.url}: {pushed.said}"
+            raise failure(_RECORD, Code.PUSH_FAILED, message)
 
     def hold(self, build: BuildRecord, paths: tuple[str, ...]) -> bool:
         """Makes the store hold `paths` of a build. Returns False if it already did; raises StageError if it cannot.

@@ -7,6 +7,7 @@ configuration and overlays have no effect. The settings in nix.conf, including t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -116,6 +117,18 @@ class Store:
         """The total size of `paths` in bytes, as archives (NAR)."""
         return sum(int(size) for part in _parts(paths) for size in self._query("--size", *part).split())
 
+    def text_path(self, name: str, text: str) -> str:
+        """The path of a file called `name` with the content `text`, whether it exists or not."""
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return self._store(name, "--print-fixed-path", "sha256", digest, name).out.strip()
+
+    def add_text(self, name: str, text: str) -> str:
+        """Adds a file called `name` with the content `text`; returns its path, which is `text_path`."""
+        with tempfile.TemporaryDirectory(prefix="ci-runner-text-") as folder:
+            file = Path(folder, name)
+            file.write_text(text, "utf-8")
+            return self._store(name, "--add-fixed", "sha256", os.fspath(file)).out.strip()
+
     # Binary caches.
 
     def fetch(
@@ -161,6 +174,10 @@ class Store:
             if others := self._differing(cache, self.closure(*paths)):
                 return Ended(status=1, err=f"error: another build of {others[0]} is there, and is not signed")
             return self._sign(file, key, "--recursive", "--store", cache.url, *paths)
+
+    def push_text(self, cache: BinaryCache, path: str) -> Ended:
+        """Copies what `add_text` added to the cache. Its path is the hash of its content, so it needs no signature."""
+        return self._copy_to(cache.url, [path])
 
     def _copy_to(self, url: str, paths: Sequence[str], key: Secret | None = None) -> Ended:
         return self._nix("copy", *_FRESH, "--to", url, *paths, secret=key)

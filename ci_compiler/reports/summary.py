@@ -94,7 +94,8 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
             cells[stage] = "not reached"
         else:
             only = is_imported_only(plan.spec, plan.spec.packages[built.variant.package], stage)
-            shown = passed(imported_only=only, reach=str(result.get("reach", "")))
+            recorded = result.get("recorded") is True
+            shown = passed(imported_only=only, reach=str(result.get("reach", "")), recorded=recorded)
             cells[stage] = "; ".join([shown, *_suites(built, stage, results)]) if result.get("passed") else _FAILED
     published = next((_read(path) for path in results.glob(f"*/{name}/{PUBLISHED}")), {})
     failed = any(_FAILED in cell or cell == "not reached" for cell in cells.values())
@@ -119,7 +120,7 @@ def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:
         if bench not in built.route.suites:
             yield f"{suite.name}: no: {markdown_text(built.route.skipped_suites[bench])}"
         elif len(shards) == suite.shards and all(one.get("passed") for one in shards):
-            yield f"{suite.name}: passed"
+            yield f"{suite.name}: passed{' before' if all(one.get('recorded') is True for one in shards) else ''}"
         else:
             failures = [str(failure) for one in shards for failure in one.get("failures", ())][:_SHOWN]
             yield f"{suite.name}: {_FAILED}" + (f" ({markdown_text('; '.join(failures))})" if failures else "")
