@@ -123,7 +123,7 @@ def test_a_machine_that_cannot_write_to_the_cache_says_so_and_tests_again(cached
     (cached.folder / "cache").rename(cached.folder / "gone")
     (cached.folder / "cache").write_text("not a folder", "utf-8")
     assert [smoke_result()["recorded"], smoke_result()["recorded"]] == [False, False]
-    assert "the record cannot be copied to file://" in cached.summary
+    assert "the record cannot be copied to `file://" in cached.summary
 
 
 def test_a_shard_of_a_suite_that_passed_is_left_out_on_the_same_tree(cached: World) -> None:
