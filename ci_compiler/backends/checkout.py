@@ -31,6 +31,10 @@ class JobCheckout:
         """The commit that is checked out."""
         return self._git.resolve("HEAD")
 
+    def tree_id(self) -> str:
+        """The tree of the commit: the same for every commit with the same files."""
+        return self._run("rev-parse", "HEAD^{tree}").strip()
+
     def changed(self, *paths: str) -> tuple[str, ...]:
         """The files below `paths` (default: all) that differ from the commit, including untracked files."""
         untracked = "--untracked-files=all" if paths else "--untracked-files=no"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -210,6 +210,12 @@ class BackendPrograms(Protocol):
         Its outputs must be all those of the recipe, and every path that they need must have the content that the build
         states. Without recipes, only the content is verified.
         """
+
+    def recorded(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Those of `texts` that `record` shared; () if the backend or the spec has no cache that keeps them."""
+
+    def record(self, text: str) -> None:
+        """Shares a short text, which any machine then finds by `recorded`. Does nothing without a cache for it."""
 
     def is_published(self, name: str, version: str, recipe: str) -> bool:
         """Whether `version` of the variant `name`, or what the recipe in the checkout evaluates to, is published."""

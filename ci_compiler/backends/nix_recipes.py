@@ -38,6 +38,9 @@ from ci_compiler.variant import recipe_path
 LINK = "result-{name}"
 """The link that a build leaves in the repository's root."""
 
+_RECORD = "ci-runner-record"
+"""The name of a record in the store."""
+
 
 class RecipePrograms(ABC):
     """The programs of a backend that builds recipes, in a job. `builder` is the one that builds."""
@@ -118,6 +121,26 @@ class RecipePrograms(ABC):
     def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:  # noqa: ARG002
         """The Python that the build propagates."""
         return interpreter_of(build.store_path, build.outputs, build.python_modules)
+
+    def recorded(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Those of `texts` that the cache holds as records. A cache that does not answer holds none."""
+        if self.job.cache is None:
+            return ()
+        paths = {self.store.text_path(_RECORD, text): text for text in texts}
+        try:
+            absent = self.store.lacks(list(paths), self.job.cache.url)
+        except StageError:
+            return ()
+        return tuple(text for path, text in paths.items() if path not in absent)
+
+    def record(self, text: str) -> None:
+        """Copies a record to the cache."""
+        if self.job.cache is None:
+            return
+        pushed = self.store.push_text(self.job.cache, self.store.add_text(_RECORD, text))
+        if pushed.status != 0:
+            message = f"the record cannot be copied to {self.job.cache.url}: {pushed.said}"
+            raise failure(_RECORD, Code.PUSH_FAILED, message)
 
     def hold(self, build: BuildRecord, paths: tuple[str, ...]) -> bool:
         """Makes the store hold `paths` of a build. Returns False if it already did; raises StageError if it cannot.

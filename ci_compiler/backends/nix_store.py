@@ -7,6 +7,7 @@ configuration and overlays have no effect. The settings in nix.conf, including t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -123,6 +124,18 @@ class Store:
         """Deletes `paths` and everything that refers to them, unless a root of the garbage collector leads there."""
         return self._ask("nix-store", "--delete", *self._query("--referrers-closure", *paths).split())
 
+    def text_path(self, name: str, text: str) -> str:
+        """The path of a file called `name` with the content `text`, whether it exists or not."""
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return self._store(name, "--print-fixed-path", "sha256", digest, name).out.strip()
+
+    def add_text(self, name: str, text: str) -> str:
+        """Adds a file called `name` with the content `text`; returns its path, which is `text_path`."""
+        with tempfile.TemporaryDirectory(prefix="ci-runner-text-") as folder:
+            file = Path(folder, name)
+            file.write_text(text, "utf-8")
+            return self._store(name, "--add-fixed", "sha256", os.fspath(file)).out.strip()
+
     # Binary caches.
 
     def fetch(
@@ -217,6 +230,10 @@ class Store:
                 return ended
         same = [path for path in unsigned if path not in others]
         return self._sign(file, key, "--store", cache.url, *same) if same else Ended(status=0)
+
+    def push_text(self, cache: BinaryCache, path: str) -> Ended:
+        """Copies what `add_text` added to the cache. Its path is the hash of its content, so it needs no signature."""
+        return self.copy(paths=[path], to=cache.url)
 
     def _sign(self, file: Path, key: Secret, *what: str) -> Ended:
         return self._nix("store", "sign", *_FRESH, "--key-file", str(file), *what, secret=key)

@@ -101,7 +101,8 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
             cells[stage] = "not reached"
         else:
             only = is_imported_only(plan.spec, plan.spec.packages[built.variant.package], stage)
-            shown = passed(imported_only=only, reach=str(result.get("reach", "")))
+            recorded = result.get("recorded") is True
+            shown = passed(imported_only=only, reach=str(result.get("reach", "")), recorded=recorded)
             ended = "; ".join([shown, *_suites(built, stage, results)])
             cells[stage] = ended if result.get("passed") is True else _FAILED
     published = next((_read(path) for path in results.glob(f"*/{name}/{PUBLISHED}")), {})
@@ -127,7 +128,7 @@ def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:
         if bench not in built.route.suites:
             yield f"{suite.name}: no: {markdown_text(built.route.skipped_suites[bench])}"
         elif len(shards) == suite.shards and all(one.get("passed") is True for one in shards):
-            yield f"{suite.name}: passed"
+            yield f"{suite.name}: passed{' before' if all(one.get('recorded') is True for one in shards) else ''}"
         else:
             listed = [one["failures"] for one in shards if isinstance(one.get("failures"), list)]
             failures = [_words(failure) for failure in islice(chain.from_iterable(listed), _SHOWN)]

@@ -96,7 +96,7 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
     }
     if spec.branches[shard.branch].publish:
         inputs["publish"] = _switch(f"Publish what passes its tests (from {shard.branch} alone).")
-        inputs["again"] = _switch("Publish even what shows as published (a changed recipe of the same version).")
+    inputs["again"] = _switch("Test what passed before, and publish what shows as published (a changed recipe).")
     return {
         "workflow_dispatch": {"inputs": inputs},
         "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},  # Assumes `path-filters`.

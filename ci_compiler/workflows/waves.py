@@ -32,7 +32,7 @@ TEXTS = {
 SWITCHES = {
     "unpublished": "Only what is not published yet.",
     "publish": "Publish what passes its tests.",
-    "again": "Publish even what shows as published.",
+    "again": "Test what passed before, and publish what shows as published.",
 }
 
 
