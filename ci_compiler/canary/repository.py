@@ -26,6 +26,9 @@ PYTHON = setup_action.PYTHON
 ISAS = {"x86_64-linux": "avx2", "aarch64-linux": "armv8_2"}
 """The instruction set of the canary's package, by system."""
 
+_LABELS = {"x86_64-linux": "x64", "aarch64-linux": "arm64"}
+"""GitHub's label for each system, by which the spec of the canary tells its machines apart."""
+
 HOSTED = "hosted"
 """The name of the machines that GitHub hosts among the choices."""
 
@@ -85,7 +88,7 @@ def _document(chosen: Sequence[Place], toolkit: str) -> dict[str, Node]:
     """The spec of the canary's package; all its stages run on the one machine that is chosen."""
     isas: dict[str, Node] = {system: [ISAS[system]] for system in dict.fromkeys(one.system for one in chosen)}
     machines: dict[str, Node] = {
-        f"machine-{system.partition('_')[0]}": {"runs-on": ["self-hosted"], "system": system, "cpu": [ISAS[system]]}
+        _LABELS[system]: {"runs-on": ["self-hosted", _LABELS[system]], "system": system, "cpu": [ISAS[system]]}
         for system in isas
     }
     command: dict[str, Node] = {
@@ -101,11 +104,12 @@ def _document(chosen: Sequence[Place], toolkit: str) -> dict[str, Node]:
         "owner": "canary",
         "backend": "command",
         **({"toolkit": toolkit} if toolkit else {}),
-        "branches": {"main": {"cuda": "12.8", "versions": {PACKAGE: "1.0.0"}}},
+        "branches": {"main": {"cuda": "12.8", "publish": False, "versions": {PACKAGE: "1.0.0"}}},
         "packages": {PACKAGE: package},
         "matrix": {"python": [PYTHON], "isas": isas, "gpus": {"cpu": {}}},
         "runners": machines,
-        "publish": {"environment": ENVIRONMENT},
+        # Nothing is published, so the machines may share what they like.
+        "publish": {"environment": ENVIRONMENT, "on-shared-machines": True},
     }
 
 

@@ -11,6 +11,8 @@ import yaml
 from ci_compiler.canary.repository import files
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.spec.build import parse_spec
 from ci_compiler.workflows.cell import workflow as compiled_cell
 from tests.checkers import (
     actionlint_problems,
@@ -67,9 +69,14 @@ def test_the_choice_of_a_machine_is_json_for_runs_on() -> None:
         assert row["kind"] == ("self-hosted" if name else "hosted")
 
 
-def test_the_cell_is_the_compiled_one_with_the_canarys_spec() -> None:
-    from ci_compiler.spec.build import parse_spec
+def test_the_spec_of_the_canary_has_a_plan_without_findings() -> None:
+    for texts in (files(None), wide()):
+        decided = plan(parse_spec(texts[".github/canary/ci-matrix.yaml"].encode(), shown="spec"))
+        assert not decided.warnings
+        assert {variant for shard in decided.shards for variant in shard.variants}
 
+
+def test_the_cell_is_the_compiled_one_with_the_canarys_spec() -> None:
     texts = files(None)
     spec = parse_spec(texts[".github/canary/ci-matrix.yaml"].encode(), shown="spec")
     compiled = compiled_cell(spec).node()["jobs"]
