@@ -48,6 +48,7 @@ matrix:
 runners:
   builder: {{runs-on: [self-hosted, linux, x64, b], cpu: [avx2], count: 2}}
   h100: {{runs-on: [self-hosted, linux, x64, gpu-sm90], gpu: sm90, cpu: [avx512]}}
+publish: {{on-shared-machines: true}}
 """
 FILE = ".github/ci-matrix.yaml"
 
