@@ -13,7 +13,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from ci_compiler.documents import build_choice
-from ci_compiler.documents.build_choice import NONE, code, codes
+from ci_compiler.documents.build_choice import NONE, code, codes, recalled_table
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import Proof, is_imported_only
@@ -29,7 +29,6 @@ from ci_compiler.workflows.render import header
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
-    from ci_compiler.reports.recalls import Recalled
 
 PATH = ".github/BUILD_MATRIX.md"
 _REPOSITORY = "../../.."
@@ -104,26 +103,7 @@ def _overview(plan: Plan) -> Iterator[str]:
         rows.append(["all", *[""] * (4 + len(packages)), len(cells), _variants(cells), len(plan.shards)])
     headers = ["branch", "CUDA", "cuDNN", "driver", "nixpkgs", *packages, "cells", "variants", "workflows"]
     yield markdown_table(headers, rows, right=3)
-    yield from _recalled(plan)
-
-
-def _recalled(plan: Plan) -> Iterator[str]:
-    """What must not be installed, and what to install instead."""
-    if not plan.spec.recalls:
-        return
-    from ci_compiler.reports.recalls import recalled_variants  # most specs recall nothing
-
-    rows = [
-        [code(one.name), one.branch, one.version, markdown_text(one.because), _instead(one)]
-        for one in recalled_variants(plan.spec, plan.judged.cells)
-    ]
-    if rows:
-        yield "**Recalled.** These variants were published and turned out wrong; do not install them:"
-        yield markdown_table(["variant", "branch", "version", "why", "instead"], rows)
-
-
-def _instead(one: Recalled) -> str:
-    return f"{code(one.instead.name)} ({one.instead.branch})" if one.instead else NONE
+    yield from recalled_table(plan)
 
 
 def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[list[object]]:
