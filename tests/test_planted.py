@@ -19,7 +19,7 @@ Plant = Callable[[dict[str, Any]], object]
 
 SHARD, OTHER = "build-main-sm90.yml", "build-main-sm80.yml"
 CELL = "python313-avx2"
-PUBLISHING = "publish-x86-builder"
+PUBLISHING = "publish-x86-publisher"
 TOKEN = "${{ secrets.FLOX_FLOXHUB_TOKEN }}"  # noqa: S105  (the expression, not a secret)
 
 
@@ -94,7 +94,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "no need: publishing of a cell": ("needs", lambda w: job(w, SHARD, PUBLISHING)["needs"].remove(CELL)),
     "no need: publishing of its preflight": (
         "needs",
-        lambda w: job(w, SHARD, PUBLISHING)["needs"].remove("preflight-x86-builder"),
+        lambda w: job(w, SHARD, PUBLISHING)["needs"].remove("preflight-x86-publisher"),
     ),
     "no need: the verdict of a cell": ("needs", lambda w: job(w, SHARD, "verdict")["needs"].remove(CELL)),
     "no need: the verdict of a check": (
@@ -216,7 +216,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "one group for all publications": (
         "concurrency",
-        lambda w: regroup(job(w, SHARD, PUBLISHING), "-build-main-sm90-x86-builder", ""),
+        lambda w: regroup(job(w, SHARD, PUBLISHING), "-build-main-sm90-x86-publisher", ""),
     ),
     "publishing again is replaced": ("concurrency", lambda w: regroup(w[SHARD], "-${{ inputs.again }}", "")),
     "no paths of pushes": ("events", lambda w: without(w[SHARD][True]["push"], "paths")),
