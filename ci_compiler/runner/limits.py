@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Iterable
+
 from ci_compiler.plan.suites import benches, longest_minutes
-from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.spec.model import Package, Pool, Spec
+from ci_compiler.stages import BUILD, Stage
 
 RESERVE = 120.0
 """Seconds that a stage reserves to report a failure before GitHub ends the job."""
@@ -21,6 +25,16 @@ def longest(spec: Spec, pool: Pool) -> int:
     return 60 * max(*stages, *(longest_minutes(spec, one) for one in taken), 0)
 
 
-def most_disk(spec: Spec) -> int:
-    """GB of disk that the largest build takes, and that must be free before a job."""
-    return max(package.disk for package in spec.packages.values())
+CLOSURE = 0.5
+"""The most that a closure takes of the disk of its build, which also holds sources, objects and build dependencies."""
+
+
+def most_disk(packages: Iterable[Package]) -> int:
+    """GB of disk that the largest build takes."""
+    return max(package.disk for package in packages)
+
+
+def room_for(packages: Iterable[Package], stages: Collection[Stage]) -> int:
+    """GB of disk that must be free before a job of `stages` (none given: any): a build, or the closure of one."""
+    most = most_disk(packages)
+    return most if not stages or BUILD in stages else math.ceil(most * CLOSURE)

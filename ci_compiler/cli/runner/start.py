@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import json
 import os
 import signal
 import tempfile
@@ -20,10 +21,11 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, wrong
 from ci_compiler.github.client import AT_ONCE
 from ci_compiler.github.registration import Registrar
+from ci_compiler.hardware.machine import NOMINAL
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.runner_names import labels_of
 from ci_compiler.runner.controller.slots import RunnerPlan
-from ci_compiler.runner.limits import longest, most_disk
+from ci_compiler.runner.limits import longest, room_for
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD, PUBLISH
 from ci_compiler.units import GB
@@ -74,13 +76,16 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         labels=labels_of(spec.hardware, pool),
         group=github.group(pool.runs_on.group),
         image="" if arguments.host else pool.image,
-        gpus=bool(pool.gpu),
+        gpu=pool.gpu,
+        gpus=pool.gpus if pool.gpu and not arguments.host else 0,
         builds=not {BUILD, PUBLISH}.isdisjoint(pool.stages),
         cores=pool.cores,
+        memory=0 if arguments.host else int(pool.memory * GB * NOMINAL),
         count=arguments.count,
         host=this_machine(),
-        room=most_disk(spec) * GB,
+        room=room_for(spec.packages.values(), pool.stages) * GB,
         longest=longest(spec, pool) + SLACK,
+        spec=json.dumps(spec.document.value),
     )
 
 

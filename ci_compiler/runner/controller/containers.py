@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +20,8 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import PAST_LIMIT, Ended, ask
+from ci_compiler.runner.controller.confinement import bounds, gpu_options
+from ci_compiler.runner.controller.job_log import JobResult, job_result
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.secret import Secret
 from ci_compiler.units import GB
@@ -45,6 +47,15 @@ SANDBOX = {
     "docker": ("--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined"),
 }
 """What Nix needs to make its sandbox in a container without capabilities: namespaces, and a /proc without masks."""
+
+TOOLKIT_PREFIX = "/opt/ci-compiler"
+"""Where the toolkit is installed, in the images and on a machine."""
+
+TOOLKIT = f"{TOOLKIT_PREFIX}/bin/ci-runner"
+"""The toolkit's program in the images."""
+
+CHECK_SECONDS = 180
+"""The time limit of the toolkit in a container: a GPU that hangs takes 30 s for each question to the driver."""
 
 SHARED_MEMORY = "8g"
 """The size of /dev/shm in a container: the data loaders of torch pass batches through it."""
@@ -79,8 +90,8 @@ class InstanceStatus(StrEnum):
 class RunnerOrder:
     """A runner to start: its registration, pool and slot, and what its jobs need.
 
-    `gpus`: `all`, a number, '' for none. `builds`: whether Nix builds there, in its sandbox. `room`: bytes that must
-    be free for a job. `cores`: its share of the machine's cores, 0 for all.
+    `gpus`: the UUIDs of GPUs or MIG slices, or `all`. `builds`: whether Nix builds there, in its sandbox. `room`: bytes
+    that must be free for a job. `cores` and `memory` (bytes): its share of the machine's, 0 for no bound.
     """
 
     name: str
@@ -89,10 +100,11 @@ class RunnerOrder:
     pool: str
     slot: int
     image: str
-    gpus: str
+    gpus: tuple[str, ...]
     builds: bool
     room: int
     cores: int
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +118,7 @@ class RunnerInstance:
     scope: str
     pool: str
     slot: int
+    gpus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +132,12 @@ class StoreVolume:
 
 
 class RunnerEngine(Protocol):
-    """Runs runners. Every method raises EngineError."""
+    """Runs runners. Every method raises EngineError.
+
+    `stopped`: asked while something that takes long runs; if it returns True, that is given up.
+    """
+
+    stopped: Callable[[], bool]
 
     def prepare(self, order: RunnerOrder) -> None:
         """Prepares the image and the store of `order`, before its runner is registered."""
@@ -130,6 +148,9 @@ class RunnerEngine(Protocol):
     def collect_garbage(self, order: RunnerOrder) -> None:
         """Collects the garbage in the store of `order`, which nothing may be using."""
 
+    def toolkit(self, order: RunnerOrder, arguments: Sequence[str], stdin: str = "") -> Ended:
+        """Runs `ci-runner` with `arguments` where a job of `order` would run."""
+
     def start(self, order: RunnerOrder, jit: Secret) -> None:
         """Starts the runner of `order`."""
 
@@ -137,13 +158,16 @@ class RunnerEngine(Protocol):
         """The runners of the controller that run, or ended and were not removed."""
 
     def end(self, name: str) -> None:
-        """Asks the idle runner `name` to end."""
+        """Asks the runner `name` to end. One that has a job finishes it first."""
 
     def remove(self, name: str) -> None:
         """Removes `name`, even if it runs. Does nothing if it does not exist."""
 
     def last_words(self, name: str) -> str:
         """The last line of output of `name`."""
+
+    def job_result(self, name: str) -> JobResult | None:
+        """How the job of `name`, which has ended, went; None if that is unknown."""
 
 
 def find_engine(name: str | None) -> ContainerEngine:
@@ -166,6 +190,7 @@ class ContainerEngine:
         self._program = os.fspath(program)
         self.kind = program.name
         self._stores: dict[tuple[str, int], str] = {}
+        self.stopped: Callable[[], bool] = lambda: False
 
     def image_id(self, image: str) -> str:
         """The id of the local `image`; '' if there is none."""
@@ -201,26 +226,50 @@ class ContainerEngine:
             self.remove(name)  # a hung collector must not run beside the job
             raise
 
+    def toolkit(self, order: RunnerOrder, arguments: Sequence[str], stdin: str = "") -> Ended:
+        """Runs the toolkit of the image in a container like that of a job."""
+        name = f"{PREFIX}-check-{order.pool}-{order.slot}"
+        labels = marks({"pool": order.pool, "slot": order.slot})
+        command = ["run", "--rm", "--interactive", "--pull", "never", "--name", name, *_options("--label", labels)]
+        self.remove(name)  # of a controller that was killed
+        try:
+            words = [*command, *self._confinement(order), order.image, TOOLKIT, *arguments]
+            return self._run(words, timeout=CHECK_SECONDS, stdin=stdin)
+        except EngineError:
+            self.remove(name)  # a hung check must not hold the GPU
+            raise
+
     def start(self, order: RunnerOrder, jit: Secret) -> None:
         """Starts a new container, which gets the configuration through the environment."""
         self._ask(self.command(order), jit=jit, timeout=_SHORT)
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""
-        labels = marks(
-            {"pool": order.pool, "slot": order.slot, "registration": order.registration, "scope": order.scope}
-        )
+        labels = marks({
+            "pool": order.pool,
+            "slot": order.slot,
+            "registration": order.registration,
+            "scope": order.scope,
+            "gpus": ",".join(order.gpus),
+        })  # fmt: skip
         return [
             *("run", "--detach", "--pull", "never", "--name", order.name, "--hostname", order.name),
             *_options("--label", labels),
             *("--env", JIT),
             *_options("--env", RUNNER_ENVIRONMENT | _environment(order)),
+            *self._confinement(order),
+            order.image,
+        ]
+
+    def _confinement(self, order: RunnerOrder) -> list[str]:
+        """What a job may use, and what it may not."""
+        return [
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
             *(SANDBOX[self.kind] if order.builds else ()),
             *("--shm-size", SHARED_MEMORY),
             *self._store(order),
-            *self._gpus(order),
-            order.image,
+            *gpu_options(self.kind, order.gpus),
+            *bounds(order.memory, order.cores),
         ]
 
     def machines(self) -> tuple[RunnerInstance, ...]:
@@ -235,6 +284,7 @@ class ContainerEngine:
                 scope=mark(labels, "scope"),
                 pool=mark(labels, "pool"),
                 slot=int(mark(labels, "slot") or 0),
+                gpus=tuple(filter(None, mark(labels, "gpus").split(","))),
             )
             for name, status, code, labels in self._inspected("container", self._names(), fields)
         )
@@ -262,6 +312,10 @@ class ContainerEngine:
         if name in self._names():
             self._ask(["rm", "--force", "--volumes", name])
 
+    def job_result(self, name: str) -> JobResult | None:
+        """The result that its log states."""
+        return job_result(self._run(["logs", "--tail", "100", name]).out)
+
     def last_words(self, name: str) -> str:
         """The last line of its log."""
         ended = self._run(["logs", "--tail", "5", name])
@@ -280,14 +334,6 @@ class ContainerEngine:
     def _store(self, order: RunnerOrder) -> list[str]:
         return ["--volume", f"{self._stores[order.pool, order.slot]}:{STORE}"]
 
-    def _gpus(self, order: RunnerOrder) -> list[str]:
-        """CDI for podman (4.1 and later), docker's own option for docker."""
-        if not order.gpus:
-            return []
-        if self.kind == "podman":
-            return ["--device", f"nvidia.com/gpu={order.gpus}"]
-        return ["--gpus", "all" if order.gpus == "all" else f"device={order.gpus}"]
-
     def _ask(
         self, words: Sequence[str], *, jit: Secret | None = None, timeout: int = _SHORT, check: bool = True
     ) -> str:
@@ -300,13 +346,16 @@ class ContainerEngine:
             raise EngineError(f"{self.kind} {' '.join(words[:2])}: {said}")
         return ended.out.strip()
 
-    def _run(self, words: Sequence[str], jit: Secret | None = None, timeout: int = _SHORT) -> Ended:
+    def _run(self, words: Sequence[str], jit: Secret | None = None, timeout: int = _SHORT, *, stdin: str = "") -> Ended:
         env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
         env |= {JIT: jit.reveal()} if jit else {}
         with engine_errors():  # in the caller's group: podman starts processes that must outlive it
-            ended = ask([self._program, *words], seconds=timeout, env=env, secret=jit, group=False)
+            stopped = self.stopped if timeout > _SHORT else None
+            command = [self._program, *words]
+            ended = ask(command, seconds=timeout, env=env, stdin=stdin, secret=jit, group=False, stopped=stopped)
         if ended.status == PAST_LIMIT:
-            raise EngineError(f"{self.kind} {' '.join(words[:2])}: no answer in {timeout} s")
+            why = "given up to stop" if self.stopped() else f"no answer in {timeout} s"
+            raise EngineError(f"{self.kind} {' '.join(words[:2])}: {why}")
         return ended
 
 

@@ -32,8 +32,8 @@ _LISTENER = Path("bin", "Runner.Listener")
 
 def gather(work: Assignment) -> Evidence:
     """The evidence for `work` from this machine; what its stage does not need is not gathered."""
-    backend = work.spec.backend
-    trial = backend.nix is not NixUse.NONE and (work.stage is None or "sandbox" in work.stage.checks)
+    backend, checks = work.spec.backend, {check for stage in work.stages for check in stage.checks}
+    trial = backend.nix is not NixUse.NONE and (not work.stages or "sandbox" in checks)
     machine = this_machine(work.spec.hardware, trial=trial)
     shows_gpu = bool(machine.gpus or machine.problems)
     secret = os.environ.get(backend.secret, "")
@@ -41,23 +41,19 @@ def gather(work: Assignment) -> Evidence:
     return Evidence(
         machine=machine,
         clock=clock(),
-        cuda=tuple(cuda())
-        if (work.stage is not None and work.stage.needs_gpu) or (work.stage is None and shows_gpu)
-        else (),
+        cuda=tuple(cuda()) if "cuda" in checks or (not work.stages and shows_gpu) else (),
         runner=runner_version(),
         tools=frozenset(tool.name for tool in backend.tools if shutil.which(tool.name)),
         secret=secret,
         answer=answer(*command) if command else None,
-        cache=_cache(work),
+        cache=_ping("--store", work.spec.cache.url) if work.spec.cache and "cache" in checks else None,
+        store=_ping() if backend.nix is not NixUse.NONE else None,
     )
 
 
-def _cache(work: Assignment) -> Answer | None:
-    """The answer of the spec's binary cache to this machine's own Nix."""
-    if work.spec.cache is None or work.stage is None or "cache" not in work.stage.checks:
-        return None
-    options = ("--extra-experimental-features", "nix-command")
-    return answer("nix", *options, "store", "ping", "--store", work.spec.cache.url, seconds=60)
+def _ping(*store: str) -> Answer | None:
+    """The answer of a store, by default this machine's own, to its Nix."""
+    return answer("nix", "--extra-experimental-features", "nix-command", "store", "ping", *store, seconds=60)
 
 
 # CUDA.
