@@ -418,15 +418,14 @@ def test_registrations_that_a_killed_controller_left_are_removed(world: World) -
     kept = [
         replace(old, host="there-9876", made=next(made)),
         replace(old, pool="other", made=next(made)),
-        replace(old, made=int(world.clock.now()) - 60),
+        replace(old, made=int(world.clock.now()) + 300),
     ]
     for name in (old, *kept):
         world.github.add_runner(str(name), LABELS, status="offline")
     busy = replace(old, made=next(made))
     world.github.add_runner(str(busy), LABELS, busy=True)
     controller = world.controller()
-    until_finished(world, controller, 1)
-    assert str(old) not in ours(world)
+    world.run_until(controller, lambda: str(old) not in ours(world))
     assert {*map(str, kept), str(busy)} <= {*ours(world)}
     assert f"{old}: left over from an earlier controller" in world.said
 

@@ -30,6 +30,7 @@ WORK = RunnerPlan(
     cores=32,
     memory=64 * 10**9,
     count=1,
+    fleet=1,
     host="here-0123",
     room=20 * 10**9,
     longest=9 * 3600.0,
@@ -121,7 +122,8 @@ class World:
     def _forget(self) -> None:
         """After a while, GitHub gives up the job of a runner that is gone or offline, and forgets the runner."""
         running = {one.machine.registration for one in self._running()}
-        for number in [number for number, runner in self.github.runners.items() if runner["busy"]]:
+        mine = {order.registration for order in self.orders} & self.github.runners.keys()
+        for number in [number for number in mine if self.github.runners[number]["busy"]]:
             if number not in running or self.github.runners[number]["status"] == "offline":
                 since = self.lost.setdefault(number, self.clock.passed())
                 if self.clock.passed() - since > NOTICED:
@@ -206,7 +208,9 @@ class World:
     def end(self, name: str) -> None:
         self._trouble("end")
         self.events.append(f"end {name}")
-        self._exits(self.containers[name], 143)
+        container = self.containers[name]
+        if not self.github.runners.get(container.machine.registration, {}).get("busy"):
+            self._exits(container, 143)
 
     def remove(self, name: str) -> None:
         trouble = self._fault("remove")

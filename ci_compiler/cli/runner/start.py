@@ -82,6 +82,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         cores=pool.cores,
         memory=0 if arguments.host else int(pool.memory * GB * NOMINAL),
         count=arguments.count,
+        fleet=sum(one.count for one in spec.pools),
         host=this_machine(),
         room=room_for(spec.packages.values(), pool.stages) * GB,
         longest=longest(spec, pool) + SLACK,

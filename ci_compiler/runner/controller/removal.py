@@ -22,7 +22,10 @@ GRACE = 30.0
 """Seconds that an idle runner gets to exit by itself."""
 
 SWEEP = 24 * 3600.0
-"""Seconds between two sweeps. One lists every runner, 100 per request, and a fleet has as many sweeps as machines."""
+"""Seconds between two sweeps of a controller. Each lists every runner, 100 per request."""
+
+SPREAD = 90.0
+"""Seconds per machine of the fleet over which their sweeps are spread, also if all machines start at once."""
 
 
 class StillBusyError(EngineError):
@@ -40,13 +43,15 @@ class Remover:
         self._github = github
         self._clock = clock
         self._say = say
-        self._sweep_due = 0.0
+        # Not at once: an earlier controller may have registered a runner just before it was killed.
+        spread = SPREAD * work.fleet
+        self._sweep_due = clock.passed() + YOUNG + back_off(0, first=spread, most=spread, seed=work.host)
 
     def take_back(self, slot: Slot, *, unreachable: bool) -> None:
         """Ends the idle runner of `slot`; GitHub refuses to remove the registration of a busy one.
 
-        If GitHub is `unreachable`, the runner decides: its entry point finishes a job first. Raises EngineError and,
-        unless GitHub is unreachable, GitHubError.
+        If GitHub is `unreachable`, or does not find the runner, the runner decides: its entry point finishes a job
+        first. Raises EngineError and, unless GitHub is unreachable, GitHubError.
         """
         try:
             removal = self._github.remove(slot.registration)
@@ -54,13 +59,12 @@ class Remover:
             if not unreachable:
                 raise
             self._say(f"{error.line}; {slot.name} ends as soon as it has no job")
-            slot.asked_to_end, slot.ending_since = True, self._clock.passed()
-            self._engine.end(slot.name)
-            return
+            removal = Removal.ABSENT
         if removal is Removal.BUSY:
             slot.kept = True
             self._say(f"{slot.name}: finishing its job")
         else:
+            slot.asked_to_end = removal is Removal.ABSENT
             slot.ending_since = self._clock.passed()
             self._engine.end(slot.name)
 
@@ -90,13 +94,13 @@ class Remover:
         now = self._clock.passed()
         if now < self._sweep_due:
             return
-        self._sweep_due = now + back_off(0, first=SWEEP, most=SWEEP, seed=self._work.host)
         try:
             found = list(self._github.runners())
         except GitHubError as error:
             self._sweep_due = now + max(CHECK, error.wait)
             self._say(f"{error.line}; asking again in {duration(self._sweep_due - now)}")
             return
+        self._sweep_due = now + SWEEP
         taken, names = {slot.registration for slot in slots}, {slot.name for slot in slots}
         for runner in found:
             name = read_name(runner.name)

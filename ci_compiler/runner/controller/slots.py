@@ -39,8 +39,9 @@ class RunnerPlan:
 
     `scope`: the repository or organisation that they are registered in. `builds`: whether jobs build with Nix.
     `gpu` and `gpus`: the architecture and number of GPUs that each runner is given; 0 for none, or for all of the
-    machine's. `cores` and `memory` (bytes): those of the machine. `room`: bytes of disk that must be free before a job.
-    `longest`: seconds after which a job counts as hung. `spec`: the spec as JSON, against which the doctor checks.
+    machine's. `cores` and `memory` (bytes): those of the machine. `fleet`: the machines of all pools, with which it
+    shares GitHub's limits. `room`: bytes of disk that must be free before a job. `longest`: seconds after which a job
+    counts as hung. `spec`: the spec as JSON, against which the doctor checks.
     """
 
     pool: str
@@ -54,6 +55,7 @@ class RunnerPlan:
     cores: int
     memory: int
     count: int
+    fleet: int
     host: str
     room: int
     longest: float
