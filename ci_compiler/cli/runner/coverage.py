@@ -7,6 +7,7 @@ from typing import Any
 
 from ci_compiler.cli.console import note, print_rows
 from ci_compiler.cli.where import plan_of, root_of
+from ci_compiler.runner.controller.runner_names import QUARANTINED
 from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served, cover, label_sets
 from ci_compiler.units import duration
 
@@ -35,6 +36,9 @@ def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[S
 
     client = client_of(arguments, root_of(arguments))
     seen = inventory(client)
+    for runner in seen.runners:
+        if QUARANTINED in runner.labels:
+            note(f"{runner.name}: a slot of its machine is in quarantine; the log of the machine's controller says why")
     served = cover(asked, seen.runners)
     if any(one.verdict in UNSERVED for one in served):
         if seen.unseen is not None:
