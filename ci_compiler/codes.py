@@ -10,10 +10,12 @@ from typing import Self
 
 
 class Severity(StrEnum):
-    """Whether a finding stops the command (error) or is only printed (warning)."""
+    """Whether a finding stops the command (error), is only printed (warning), or is not wrong at all (difference)."""
 
     ERROR = "error"
     WARNING = "warning"
+    DIFFERENCE = "difference"
+    """A recipe works, and the compiler would write it in another way."""
 
 
 class Code(StrEnum):
@@ -45,7 +47,6 @@ class Code(StrEnum):
     CUDA_IN_CPU_RECIPE = "cuda-in-cpu-recipe"
     CUDA_IN_NAME = "cuda-in-name"
     CUDA_OFF = "cuda-off"
-    DIFFERS_FROM_SPEC = "differs-from-spec"
     DOTTED_NAME = "dotted-name"
     DUPLICATE_NAME = "duplicate-name"
     DUPLICATE_RECIPE = "duplicate-recipe", Severity.WARNING
@@ -98,6 +99,7 @@ class Code(StrEnum):
     NIX = "nix"
     NIX_FAILED = "nix-failed"
     NIX_MISSING = "nix-missing"
+    NIXPKGS_UNVERIFIED = "nixpkgs-unverified"
     NO_CACHE = "no-cache", Severity.WARNING
     NO_CONTAINERS = "no-containers", Severity.WARNING
     NO_ENGINE = "no-engine"
@@ -113,17 +115,20 @@ class Code(StrEnum):
     NO_TOKEN = "no-token"  # noqa: S105  (a code)
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"
+    OTHER_TREE = "other-tree"
     OTHER_VERSION = "other-version"
-    OVERLAY_MISSING = "overlay-missing"
     PNAME_DIFFERS = "pname-differs"
     POOL_STEALS = "pool-steals"
     PROGRAM_MISSING = "program-missing"
+    PUBLIC_REPOSITORY = "public-repository"
     PUBLISH_FAILED = "publish-failed"
+    PUBLISH_SHARES_POOL = "publish-shares-pool"
     PUBLISH_UNSIGNED = "publish-unsigned"
     PUSH_FAILED = "push-failed"
     PYTORCH_ALIAS = "pytorch-alias"
+    QUEUE_TOO_LONG = "queue-too-long"
     RECIPE_CHANGED = "recipe-changed"
-    RECIPE_DIFFERS = "recipe-differs", Severity.WARNING
+    RECIPE_DIFFERS = "recipe-differs", Severity.DIFFERENCE
     RECIPE_EVALUATION = "recipe-evaluation"
     RECIPE_MISSING = "recipe-missing"
     RECIPE_OPAQUE = "recipe-opaque", Severity.WARNING
@@ -160,6 +165,7 @@ class Code(StrEnum):
     TEST_FAILED = "test-failed"
     TEST_NEVER_RUNS = "test-never-runs"
     TEXT_NAMES_ANOTHER_GPU = "text-names-another-gpu"
+    TOO_MANY_FILES = "too-many-files"
     TOO_MANY_JOBS = "too-many-jobs"
     TORCH_NOT_PROPAGATED = "torch-not-propagated"
     TREE_CHANGED = "tree-changed"

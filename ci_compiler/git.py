@@ -168,9 +168,17 @@ class Git:
             self._run("update-index", "-z", "--index-info", stdin=entries, **environment)
             return self._run("write-tree", **environment).strip()
 
-    def commit_tree(self, tree: str, parent: str, message: str) -> str:
-        """Makes a commit of `tree` on `parent`."""
-        return self._run("commit-tree", tree, "-p", parent, "-m", message).strip()
+    def commit_tree(self, tree: str, parent: str, message: str, identity: Mapping[str, str] | None = None) -> str:
+        """Makes a commit of `tree` on `parent`; `identity` has variables for git, such as the author."""
+        return self._run("commit-tree", tree, "-p", parent, "-m", message, **(identity or {})).strip()
+
+    def date(self, commit: str) -> str:
+        """When `commit` was made, as seconds and a time zone."""
+        return self._run("log", "-1", "--format=%cd", "--date=raw", commit).strip()
+
+    def count(self, without: str, commit: str) -> int:
+        """The number of commits in the history of `commit` that the history of `without` lacks."""
+        return int(self._run("rev-list", "--count", commit, f"^{without}"))
 
     def move_refs(self, moves: Mapping[str, tuple[str, str]]) -> None:
         """Moves all branches or none: name -> (new commit, the commit that it must be at now)."""

@@ -19,7 +19,7 @@ import yaml
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.model import RunsOn, Spec
-from ci_compiler.stages import BUILD, PUBLISH, stages, stages_that_test
+from ci_compiler.stages import BUILD, PUBLISH, stages_that_test
 from ci_compiler.workflows.fleet_watch import ENVIRONMENT, SECRET
 
 GUARD = "github.event.pull_request.head.repo.full_name == github.repository"
@@ -95,7 +95,7 @@ def problems(compiled: Compiled) -> dict[str, list[str]]:
 def offered(document: Any) -> list[str]:
     """The variants of a shard's dispatch form."""
     options: list[str] = document[True]["workflow_dispatch"]["inputs"]["variant"]["options"]
-    return options[1:]
+    return options[2:]
 
 
 # What is built, and where.
@@ -138,7 +138,9 @@ def machines(compiled: Compiled) -> Iterator[str]:
     """A stage of a cell asks for its route's pool, and every other job for the hosted machine."""
     decided = compiled.decided
     wanted = {
-        (cell.branch, cell.suffix): {f"{stage}-on": _asked(pool.runs_on) for stage, pool in route.pools.items()}
+        (cell.branch, cell.suffix): {
+            f"{stage}-on": _asked(pool.runs_on) for stage, pool in route.pools.items() if stage is not PUBLISH
+        }
         for cell, route in zip(decided.judged.cells, decided.routes, strict=True)
     }
     for name, job_id, job in _cell_jobs(compiled):
@@ -151,10 +153,14 @@ def machines(compiled: Compiled) -> Iterator[str]:
 
 
 def _wanted_machine(decided: Plan, name: str, job_id: str) -> object:
-    """The stage's machine in a called workflow, the pool of a preflight, else the hosted machine."""
+    """The stage's machine in a called workflow, the pool of a preflight or of publishing, else the hosted machine."""
     if name in CALLED:
         return f"${{{{ fromJSON(inputs.{_stage(job_id)}-on) }}}}"
-    pools = {f"preflight-{pool.name}": _asked(pool.runs_on) for pool in decided.spec.pools}
+    if name not in {f"{shard.name}.yml" for shard in decided.shards}:
+        return decided.spec.hosted
+    pools = {
+        f"{job}-{pool.name}": _asked(pool.runs_on) for pool in decided.spec.pools for job in ("preflight", "publish")
+    }
     return pools.get(job_id, decided.spec.hosted)
 
 
@@ -193,9 +199,11 @@ def _wanted_needs(compiled: Compiled, name: str, job_id: str) -> set[str]:
         return set(compiled.workflows[name]["jobs"]) - {"verdict"}
     if name in compiled.shards and job_id != "select":
         given = compiled.workflows[name]["jobs"][job_id].get("with", {})
-        publishes = given and spec.branches[given["branch"]].publish
-        pools = [one for one in spec.pools if publishes and json.loads(given["publish-on"]) == _asked(one.runs_on)]
-        return {"select", *(f"preflight-{pool.name}" for pool in pools)}
+        pool = _publish_pools(compiled).get((given["branch"], _called({"with": given}))) if given else None
+        of_pool = (
+            _published_jobs(compiled, name, job_id.removeprefix("publish-")) if _publishes(name, job_id) else set()
+        )
+        return {"select", *([f"preflight-{pool}"] if pool else []), *of_pool}
     if name == "pull-request.yml" and "uses" in compiled.workflows[name]["jobs"][job_id]:
         return {"select", "compiled", *(["recipes"] if spec.backend.has_recipes else [])}
     if name in CALLED:
@@ -204,16 +212,39 @@ def _wanted_needs(compiled: Compiled, name: str, job_id: str) -> set[str]:
 
 
 def _wanted_of_stage(compiled: Compiled, package: str, stage: str) -> set[str]:
-    """A build waits for builds; publishing waits for the tests of the variant and of all that it needs."""
+    """A build waits for the builds that it needs, and a test for its build."""
     spec = compiled.decided.spec
     own = [f"{package}_" if package else ""]
     needs = [f"{need}_" for need in _all_needs(spec, package) if spec.packages[need].repository is None]
     if stage == BUILD.name:
         return {f"{need}build" for need in needs}
-    if stage != PUBLISH.name:
-        return {f"{one}build" for one in own}
-    tests = [test.name for test in spec.publish.after if spec.tests[test] != "never"]
-    return {f"{one}{waited}" for one in own + needs for waited in ("build", *tests)}
+    return {f"{one}build" for one in own}
+
+
+def _publishes(name: str, job_id: str) -> bool:
+    """Whether a job publishes: one per pool in the file of a shard."""
+    return name.startswith("build-") and job_id.startswith("publish-")
+
+
+def _publish_pools(compiled: Compiled) -> dict[tuple[str, str], str]:
+    """The pool that publishes each cell, by branch and suffix, on the branches that publish."""
+    decided = compiled.decided
+    return {
+        (cell.branch, cell.suffix): route.pools[PUBLISH].name
+        for cell, route in zip(decided.judged.cells, decided.routes, strict=True)
+        if decided.spec.branches[cell.branch].publish
+    }
+
+
+def _published_jobs(compiled: Compiled, name: str, pool: str) -> set[str]:
+    """What publishing on `pool` waits for: the preflight of the pool, and every cell that publishes there."""
+    pools = _publish_pools(compiled)
+    cells = {
+        job_id
+        for file, job_id, job in _cell_jobs(compiled)
+        if file == name and pools.get((job["with"]["branch"], _called(job))) == pool
+    }
+    return {f"preflight-{pool}", *cells}
 
 
 def _all_needs(spec: Spec, package: str) -> set[str]:
@@ -266,7 +297,8 @@ def _as_pattern(path: str) -> str:
 @named("concurrency")
 def concurrency(compiled: Compiled) -> Iterator[str]:
     """No run or publication replaces or cancels another one that does other work; pull requests cancel older runs."""
-    distinct = ("github.ref }}", "inputs.variant || github.run_id", "inputs.publish }}", "inputs.again }}")
+    choice = "inputs.only && github.run_id || inputs.variant || github.run_id"
+    distinct = ("github.ref }}", choice, "inputs.publish }}", "inputs.again }}")
     for name, document in compiled.workflows.items():
         found = document.get("concurrency", {})
         wanted = (name.removesuffix(".yml"), *distinct) if name in compiled.shards else ()
@@ -277,8 +309,8 @@ def concurrency(compiled: Compiled) -> Iterator[str]:
             yield f"{name}: cancels {found.get('cancel-in-progress')}"
     for name, job_id, job in compiled.jobs():
         found = job.get("concurrency", {})
-        if name in CALLED and _stage(job_id) == PUBLISH.name:
-            apart = all(part in found.get("group", "") for part in ("inputs.branch", job["env"]["NAME"]))
+        if _publishes(name, job_id):
+            apart = found.get("group", "") == f"publish-{name.removesuffix('.yml')}-{job_id.removeprefix('publish-')}"
             if not apart or (found.get("cancel-in-progress"), found.get("queue")) != (False, "max"):
                 yield f"{name} {job_id}: {found}"
 
@@ -295,19 +327,39 @@ def strategy(compiled: Compiled) -> Iterator[str]:
 def history(compiled: Compiled) -> Iterator[str]:
     """What compares commits has the whole history: the selection, the checks of a pull request, and publishing."""
     for name, job_id, step in compiled.steps():
-        compares = job_id in {"select", "compiled", "meaning"} or (name in CALLED and _stage(job_id) == PUBLISH.name)
+        compares = job_id in {"select", "compiled", "meaning"} or _publishes(name, job_id)
         if compares and "actions/checkout@" in step.get("uses", "") and step["with"].get("fetch-depth") != 0:
             yield f"{name} {job_id}: {step['name']}"
 
 
 @named("artifacts")
 def artifacts(compiled: Compiled) -> Iterator[str]:
-    """An artifact of a stage is named after the stage and the variant, so that no two of a run share a name."""
+    """An artifact is named after its stage, variant and branch, so that no two of a run share a name."""
     for name, job_id, step in compiled.steps():
-        if name in CALLED and "actions/upload-artifact@" in step.get("uses", ""):
-            wanted = f"{_stage(job_id)}-{compiled.workflows[name]['jobs'][job_id]['env']['NAME']}"
-            if step["with"]["name"] != wanted:
-                yield f"{name} {job_id}: {step['with']['name']}"
+        if name in CALLED and "-artifact@" in step.get("uses", ""):
+            made_by = _stage(job_id) if "upload" in step["uses"] else BUILD.name
+            wanted = f"{made_by}-{compiled.workflows[name]['jobs'][job_id]['env']['NAME']}@"
+            given = step["with"]["name"]
+            if not given.startswith(wanted) or "inputs.branch" not in given.removeprefix(wanted):
+                yield f"{name} {job_id}: {given}"
+
+
+@named("landing")
+def landing(compiled: Compiled) -> Iterator[str]:
+    """What builds and tests checks out what sync would commit to its branch before it does anything else."""
+    for name, job_id, job in compiled.jobs():
+        if name in CALLED and _stage(job_id) != PUBLISH.name:
+            first, second = job["steps"][:2]
+            if first["with"].get("fetch-depth") != "${{ inputs.onto == '' && 1 || 0 }}":
+                yield f"{name} {job_id}: has no history to land on"
+            if second.get("if") != "${{ inputs.onto != '' }}" or "ci-runner checkout" not in second.get("run", ""):
+                yield f"{name} {job_id}: builds the commit of the run on every branch"
+        if "uses" in job and not str(job["with"].get("onto")).endswith(".onto }}"):
+            yield f"{name} {job_id}: drops where its commit lands"
+        if "uses" in job and name == "pull-request.yml":
+            own = {key: job["with"].get(key) for key in ("branch", "onto", "chosen") if key in job["with"]}
+            if own != {key: f"${{{{ matrix.{key} }}}}" for key in own} or "matrix.branch" not in job["name"]:
+                yield f"{name} {job_id}: is called {job['name']} for {own}"
 
 
 # GitHub's limits.
@@ -370,7 +422,7 @@ def fork_guard(compiled: Compiled) -> Iterator[str]:
     """A pull request reaches a self-hosted machine only from this repository, and never reaches publishing."""
     for name, job_id, job in compiled.jobs():
         condition = job.get("if", "")
-        if name in CALLED and _stage(job_id) == PUBLISH.name:
+        if _publishes(name, job_id):
             if "pull_request" in condition or "github.event_name == 'push'" not in condition:
                 yield f"{name} {job_id}: may run on a pull request"
         elif (name in CALLED or (name == "pull-request.yml" and "uses" in job)) and GUARD not in condition:
@@ -396,6 +448,8 @@ def permissions(compiled: Compiled) -> Iterator[str]:
 def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any]) -> set[str]:
     if (name, job_id) == ("pages.yml", "deploy"):
         return {"pages", "id-token"}
+    if (name, job_id) in {("waves.yml", "waves"), ("schedule.yml", "start")}:
+        return {"actions"}
     builds = "uses" in job or (name in CALLED and _stage(job_id) == BUILD.name)
     return {"id-token", "attestations", "artifact-metadata"} if compiled.decided.spec.attest and builds else set()
 
@@ -410,16 +464,11 @@ def secrets(compiled: Compiled) -> Iterator[str]:
         ("sync.yml", "sync"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
     }
     for name, job_id, _ in compiled.jobs():
-        if (name in CALLED and _stage(job_id) == PUBLISH.name) or (
-            job_id.startswith("preflight-") and not spec.publish.reviewers
-        ):
+        if _publishes(name, job_id) or (job_id.startswith("preflight-") and not spec.publish.reviewers):
             holders[name, job_id] = ([token], spec.publish.environment)
-    passed_on = f"${{{{ secrets.{token} }}}}"
     for name, job_id, job in compiled.jobs():
-        passed = job.get("secrets", {})
-        callers = name in compiled.shards and "uses" in job
-        if passed != ({token: passed_on} if callers else {}):
-            yield f"{name} {job_id}: passes {passed}"
+        if "secrets" in job:
+            yield f"{name} {job_id}: passes {job['secrets']}"
         secret, environment = holders.get((name, job_id), ([], None))
         for mentioned in _secrets({key: value for key, value in job.items() if key not in {"secrets", "steps"}}):
             yield f"{name} {job_id}: {mentioned} for the whole job"
@@ -458,7 +507,7 @@ def pins(compiled: Compiled) -> Iterator[str]:
 def credentials(compiled: Compiled) -> Iterator[str]:
     """Only the checkout for publishing, which pushes, keeps its credentials."""
     for name, job_id, step in compiled.steps():
-        publishing = name in CALLED and _stage(job_id) == PUBLISH.name
+        publishing = _publishes(name, job_id)
         kept = step.get("with", {}).get("persist-credentials", True)
         if "actions/checkout@" in step.get("uses", "") and kept is not publishing:
             yield f"{name} {job_id}: {'keeps' if kept else 'drops'} its credentials"
@@ -466,9 +515,10 @@ def credentials(compiled: Compiled) -> Iterator[str]:
 
 @named("stages")
 def stages_as_planned(compiled: Compiled) -> Iterator[str]:
-    """A variant has the stages of the plan: it is built, tested as the spec says, and published."""
+    """A variant has the stages of the plan before publishing: it is built, and tested as the spec says."""
     spec = compiled.decided.spec
-    wanted = [stage.name for stage in stages() if stage not in stages_that_test() or spec.tests[stage] != "never"]
+    tests = [stage.name for stage in stages_that_test() if spec.tests[stage] != "never"]
+    wanted = [BUILD.name, *tests]
     packages = {one.package for cell in compiled.decided.judged.cells if not cell.listed for one in cell.variants}
     prefixes = {"variant.yml": [""], "cell.yml": [f"{package}_" for package in sorted(packages)]}
     for name in compiled.workflows.keys() & prefixes.keys():

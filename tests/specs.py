@@ -15,37 +15,49 @@ from ci_compiler.spec.model import Spec
 
 PIN = "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"
 
+HASH = "sha256-" + "A" * 43 + "="
+
 UNKNOWN_PIN = "0123456789abcdef0123456789abcdef01234567"
 """A commit of nixpkgs whose versions no table knows: a spec may state any."""
 
 SMALL: dict[str, Any] = {
     "version": 1,
     "owner": "my-org",
-    "branches": {"main": {"cuda": "12.8", "nixpkgs": PIN, "versions": {"pytorch": "2.8.0", "torchvision": "0.23.0"}}},
+    "branches": {
+        "main": {
+            "cuda": "12.8",
+            "nixpkgs": PIN,
+            "nixpkgs-hash": HASH,
+            "versions": {"pytorch": "2.8.0", "torchvision": "0.23.0"},
+        }
+    },
     "packages": {"pytorch": {"attribute": "torch"}, "torchvision": {"needs": ["pytorch"]}},
     "matrix": {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2", "avx512"]}, "gpus": {"cpu": {}, "sm90": {}}},
     "runners": {
         "builder": {"runs-on": ["self-hosted", "linux", "x64", "nix-builder"], "cpu": ["avx512"], "count": 2},
         "h100": {"runs-on": ["self-hosted", "linux", "x64", "gpu-sm90"], "gpu": "sm90", "cpu": ["avx512"]},
     },
+    "publish": {"on-shared-machines": True},
 }
 
 
 Said = tuple[str, str, str]
 """An expected finding: its code, a part of its message, and the text at its place in the spec."""
 
-MAIN: dict[str, Any] = {"cuda": "12.8", "nixpkgs": PIN, "versions": {"pytorch": "2.8.0", "torchvision": "0.23.0"}}
+MAIN: dict[str, Any] = SMALL["branches"]["main"]
 MATRIX: dict[str, Any] = {
     "python": ["3.13"],
     "isas": {"x86_64-linux": ["avx2", "avx512"]},
     "gpus": {"cpu": {}, "sm90": {}},
 }
-SOURCE = {"repository": "o/r", "tag": "v1", "hash": "sha256-" + "A" * 43 + "="}
+SOURCE = {"repository": "o/r", "tag": "v1", "hash": HASH}
 
 
 def small(**changes: Any) -> dict[str, Any]:
-    """A copy of the small spec with top-level keys replaced."""
+    """A copy of the small spec with top-level keys replaced; those of `publish` are added to its own."""
     document: dict[str, Any] = json.loads(json.dumps(SMALL))
+    if "publish" in changes:
+        changes["publish"] = document["publish"] | changes["publish"]
     return document | changes
 
 

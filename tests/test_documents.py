@@ -233,6 +233,8 @@ def test_every_whole_spec_compiles(page: str) -> None:
 @every_page
 def test_every_part_of_a_spec_fits_into_the_bundled_one(page: str) -> None:
     base = yaml.safe_load(BUNDLED.read_bytes())
+    for branch in base["branches"].values():
+        branch["nixpkgs-hash"] = f"sha256-{'A' * 43}="  # a `cache` wants one
     for block in blocks_of(page, "yaml part"):
         try:
             compiled(json.dumps(merged(base, yaml.safe_load(block.text))))  # JSON is YAML

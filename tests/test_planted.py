@@ -12,7 +12,6 @@ import pytest
 
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.stages import stages
 from ci_compiler.sync.compiled import compile_files
 from tests.invariants import CHECKS, GUARD, Compiled, parsed, problems
 
@@ -20,6 +19,7 @@ Plant = Callable[[dict[str, Any]], object]
 
 SHARD, OTHER = "build-main-sm90.yml", "build-main-sm80.yml"
 CELL = "python313-avx2"
+PUBLISHING = "publish-x86-builder"
 TOKEN = "${{ secrets.FLOX_FLOXHUB_TOKEN }}"  # noqa: S105  (the expression, not a secret)
 
 
@@ -68,8 +68,8 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "no condition: a build": ("fork-guard", lambda w: without(job(w, "cell.yml", "pytorch_build"), "if")),
     "publishing on a request": (
         "fork-guard",
-        lambda w: job(w, "cell.yml", "torchvision_publish").update(
-            {"if": job(w, "cell.yml", "torchvision_publish")["if"].replace("== 'push'", "== 'pull_request'")}
+        lambda w: job(w, SHARD, PUBLISHING).update(
+            {"if": job(w, SHARD, PUBLISHING)["if"].replace("== 'push'", "== 'pull_request'")}
         ),
     ),
     "a label of no pool": ("machines", lambda w: elsewhere(w, "gpu-test", "gpu-sm9")),
@@ -91,7 +91,11 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "unpinned: nothing": ("pins", lambda w: unpinned(w, "pages.yml", "page", "")),
     "no need: a cell": ("needs", lambda w: without(job(w, SHARD, CELL), "needs")),
     "no need: a package": ("needs", lambda w: without(job(w, "cell.yml", "torchvision_build"), "needs")),
-    "no need: publishing of its test": ("needs", lambda w: job(w, "cell.yml", "torchvision_publish")["needs"].pop()),
+    "no need: publishing of a cell": ("needs", lambda w: job(w, SHARD, PUBLISHING)["needs"].remove(CELL)),
+    "no need: publishing of its preflight": (
+        "needs",
+        lambda w: job(w, SHARD, PUBLISHING)["needs"].remove("preflight-x86-builder"),
+    ),
     "no need: the verdict of a cell": ("needs", lambda w: job(w, SHARD, "verdict")["needs"].remove(CELL)),
     "no need: the verdict of a check": (
         "needs",
@@ -99,8 +103,8 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "a need of nothing": ("needs", lambda w: job(w, SHARD, "verdict")["needs"].append("python312-avx2")),
     "a variant missing": ("each-variant-once", lambda w: options(w, SHARD).pop()),
-    "a variant twice in a file": ("each-variant-once", lambda w: options(w, SHARD).append(options(w, SHARD)[1])),
-    "a variant in two files": ("each-variant-once", lambda w: options(w, OTHER).append(options(w, SHARD)[1])),
+    "a variant twice in a file": ("each-variant-once", lambda w: options(w, SHARD).append(options(w, SHARD)[2])),
+    "a variant in two files": ("each-variant-once", lambda w: options(w, OTHER).append(options(w, SHARD)[2])),
     "a variant renamed": (
         "each-variant-once",
         lambda w: options(w, SHARD).append(options(w, SHARD).pop().replace("sm90", "sm91")),
@@ -110,7 +114,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         "each-variant-once",
         lambda w: (
             w[SHARD]["jobs"].update(again=copy.deepcopy(job(w, SHARD, CELL))),
-            job(w, SHARD, "verdict")["needs"].append("again"),
+            [job(w, SHARD, waiting)["needs"].append("again") for waiting in (PUBLISHING, "verdict")],
         ),
     ),
     "spliced: a build": ("spliced-expression", lambda w: spliced(w, "cell.yml", "pytorch_build", "Build")),
@@ -121,11 +125,11 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "a secret for a whole job": (
         "secrets",
-        lambda w: job(w, "cell.yml", "torchvision_publish")["env"].update(TOKEN=TOKEN),
+        lambda w: job(w, SHARD, PUBLISHING).update(env={"TOKEN": TOKEN}),
     ),
     "a secret in two steps": (
         "secrets",
-        lambda w: step(w, "cell.yml", "torchvision_publish", "Check out")["with"].update(token=TOKEN),
+        lambda w: step(w, SHARD, PUBLISHING, "Check out")["with"].update(token=TOKEN),
     ),
     "a secret of a request": (
         "secrets",
@@ -136,8 +140,11 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         "secrets",
         lambda w: step(w, SHARD, "select", "Choose the variants").update(env={"ALL": "${{ toJSON(secrets) }}"}),
     ),
-    "a secret that is not passed": ("secrets", lambda w: without(job(w, SHARD, CELL), "secrets")),
-    "no environment": ("secrets", lambda w: without(job(w, "cell.yml", "torchvision_publish"), "environment")),
+    "no secret for publishing": (
+        "secrets",
+        lambda w: without(step(w, SHARD, PUBLISHING, "Publish what passed its tests"), "env"),
+    ),
+    "no environment": ("secrets", lambda w: without(job(w, SHARD, PUBLISHING), "environment")),
     "no permissions: a workflow": ("permissions", lambda w: without(w[SHARD], "permissions")),
     "no permissions: a job": ("permissions", lambda w: without(job(w, "cell.yml", "pytorch_cpu-test"), "permissions")),
     "rights of a workflow": ("permissions", lambda w: w["cell.yml"].update(permissions={"contents": "read"})),
@@ -158,9 +165,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "publishing without credentials": (
         "credentials",
-        lambda w: step(w, "cell.yml", "torchvision_publish", "Check out")["with"].update(
-            {"persist-credentials": False}
-        ),
+        lambda w: step(w, SHARD, PUBLISHING, "Check out")["with"].update({"persist-credentials": False}),
     ),
     "a stranger's request with rights": (
         "triggers",
@@ -184,15 +189,15 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "a run cancels another": ("concurrency", lambda w: w[SHARD]["concurrency"].update({"cancel-in-progress": True})),
     "a publication cancels another": (
         "concurrency",
-        lambda w: job(w, "cell.yml", "pytorch_publish")["concurrency"].update({"cancel-in-progress": True}),
+        lambda w: job(w, SHARD, PUBLISHING)["concurrency"].update({"cancel-in-progress": True}),
     ),
     "a pending publication is replaced": (
         "concurrency",
-        lambda w: without(job(w, "cell.yml", "pytorch_publish")["concurrency"], "queue"),
+        lambda w: without(job(w, SHARD, PUBLISHING)["concurrency"], "queue"),
     ),
     "one group for all publications": (
         "concurrency",
-        lambda w: regroup(job(w, "cell.yml", "pytorch_publish"), "-pytorch-${{ inputs.cell }}", ""),
+        lambda w: regroup(job(w, SHARD, PUBLISHING), "-build-main-sm90-x86-builder", ""),
     ),
     "publishing again is replaced": ("concurrency", lambda w: regroup(w[SHARD], "-${{ inputs.again }}", "")),
     "no paths of pushes": ("events", lambda w: without(w[SHARD][True]["push"], "paths")),
@@ -211,27 +216,64 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         "artifacts",
         lambda w: step(w, "cell.yml", "pytorch_cpu-test", "Keep the report")["with"].update(name="report"),
     ),
+    "two branches share an artifact": (
+        "artifacts",
+        lambda w: unbranched(step(w, "cell.yml", "pytorch_build", "Keep the manifest and the log")),
+    ),
+    "the manifest of another branch": (
+        "artifacts",
+        lambda w: unbranched(step(w, "cell.yml", "pytorch_cpu-test", "Fetch the manifest")),
+    ),
+    "a build of the default branch's tree": (
+        "landing",
+        lambda w: job(w, "cell.yml", "pytorch_build")["steps"].pop(1),
+    ),
+    "a landing without history": (
+        "landing",
+        lambda w: without(step(w, "cell.yml", "torchvision_gpu-test", "Check out")["with"], "fetch-depth"),
+    ),
+    "a leg for the base branch": (
+        "landing",
+        lambda w: job(w, "pull-request.yml", "cells")["with"].update(branch="${{ github.base_ref }}"),
+    ),
+    "the choice of all branches for each": (
+        "landing",
+        lambda w: job(w, "pull-request.yml", "cells")["with"].update(chosen="${{ needs.select.outputs.chosen }}"),
+    ),
+    "a leg that does not show its branch": (
+        "landing",
+        lambda w: job(w, "pull-request.yml", "cells").update(name="${{ matrix.cell }}"),
+    ),
+    "a dispatch of a request that drops its branch": (
+        "landing",
+        lambda w: job(w, SHARD, CELL)["with"].update(onto=""),
+    ),
     "a stage missing": ("stages", lambda w: without(w["cell.yml"]["jobs"], "torchaudio_cpu-test")),
     "a package missing": (
         "stages",
-        lambda w: [without(w["cell.yml"]["jobs"], f"torchaudio_{stage}") for stage in stages()],
+        lambda w: [
+            without(w["cell.yml"]["jobs"], f"torchaudio_{stage}") for stage in ("build", "cpu-test", "gpu-test")
+        ],
     ),
 }
 
 
 def rename(workflows: dict[str, Any], old: str, new: str) -> None:
     workflows[SHARD]["jobs"][new] = workflows[SHARD]["jobs"].pop(old)
-    waits = job(workflows, SHARD, "verdict")["needs"]
-    waits[waits.index(old)] = new
+    for waiting in (PUBLISHING, "verdict"):
+        waits = job(workflows, SHARD, waiting)["needs"]
+        waits[waits.index(old)] = new
+    publishing = job(workflows, SHARD, PUBLISHING)
+    publishing["if"] = publishing["if"].replace(f"needs.{old}.", f"needs.{new}.")
+
+
+def unbranched(found: dict[str, Any]) -> None:
+    found["with"]["name"] = found["with"]["name"].partition("@")[0]
 
 
 def regroup(node: dict[str, Any], old: str, new: str) -> None:
     assert old in node["concurrency"]["group"]
     node["concurrency"]["group"] = node["concurrency"]["group"].replace(old, new)
-
-
-TAKES_MORE_WITH_IT = {"a stage missing": {"needs"}}
-"""Defects that are more than one thing wrong: what waits for a stage waits for nothing where the stage is gone."""
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +292,7 @@ def test_a_planted_defect_is_refused_by_its_check(compiled: Compiled, defect: st
     workflows = copy.deepcopy(dict(compiled.workflows))
     plant(workflows)
     said = problems(replace(compiled, workflows=workflows))
-    assert said.keys() == {check} | TAKES_MORE_WITH_IT.get(defect, set()), said
+    assert said.keys() == {check}, said
 
 
 def test_a_file_that_is_too_large_is_refused(compiled: Compiled) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_compiler.adoption.adopt import adopt
-from ci_compiler.adoption.audit import audit
+from ci_compiler.adoption.audit import Audited, audit
 from ci_compiler.adoption.axes import Ground, matrix_of
 from ci_compiler.adoption.exclusions import Key
 from ci_compiler.github.status import BuildResult, ReportedJob, read_jobs
@@ -176,7 +176,7 @@ def test_a_fleet_with_dashes_is_adopted_and_audited_clean(tmp_path: Path, fleet:
     assert found.findings == ()
     assert found.names["main"] == {variant.name for cell in fleet.judged.cells for variant in cell.variants}
     assert set(found.spec.packages) == set(PACKAGES)
-    assert audit(root, fleet.spec, "main") == ()
+    assert audit(root, fleet.spec, "main") == Audited(defects=(), differences=())
 
 
 @needs_nix
@@ -184,7 +184,7 @@ def test_an_audit_reads_the_toolkit_in_a_dashed_name(tmp_path: Path, fleet: Plan
     root = checkout(tmp_path / "main", fleet)
     right = root / f".flox/pkgs/flash-attn-{CELL}.nix"
     right.rename(right.with_name(f"flash-attn-{CELL.replace('12_8', '12_6')}.nix"))
-    told = {finding.code: finding.message for finding in audit(root, fleet.spec, "main")}
+    told = {cause.code: cause.message for cause in audit(root, fleet.spec, "main").defects}
     assert told["cuda-in-name"] == "its name says CUDA 12.6; main has 12.8"
     assert told["missing-recipe"].startswith(f"flash-attn-{CELL} is in the spec")
 

@@ -23,9 +23,9 @@ in
 (pkgs.python313Packages.torch.override { cudaSupport = false; }).overrideAttrs (old: {
   pname = "pytorch-python313-cpu-armv8_2";
 
-  requiredSystemFeatures = [ "big-parallel" ];
+  requiredSystemFeatures = lib.unique ((old.requiredSystemFeatures or [ ]) ++ [ "big-parallel" ]);
 
-  preConfigure = (old.preConfigure or "") + ''
+  preConfigure = (old.preConfigure or "") + "\n" + ''
     export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
     export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
     export MAX_JOBS=32
@@ -33,10 +33,27 @@ in
     : $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))
   '';
 
+  preBuild = (old.preBuild or "") + "\n" + ''
+    # arrived NAME VALUE [optional]: ends the build unless CMake's cache has VALUE, among other words or as the same boolean.
+    arrived() {
+      local cache=CMakeCache.txt found alike
+      [ -e "$cache" ] || cache=build/CMakeCache.txt
+      found=$(grep "^$1:" "$cache") || [ -z "''${3-}" ] || return 0
+      found=''${found#*=}
+      case " $found " in *" $2 "*) return 0 ;; esac
+      for alike in "1 ON YES TRUE Y" "0 OFF NO FALSE N IGNORE"; do
+        case " $alike " in *" ''${2^^} "*) case " $alike " in *" ''${found^^} "*) return 0 ;; esac ;; esac
+      done
+      echo "ci-compiler: the recipe sets $1 to $2, and $cache has ''${found:-nothing}: the switch did not arrive" >&2
+      exit 1
+    }
+    arrived CMAKE_C_FLAGS "${lib.concatStringsSep " " cpuFlags}"
+    arrived CMAKE_CXX_FLAGS "${lib.concatStringsSep " " cpuFlags}"
+  '';
+
   passthru = (old.passthru or { }) // {
     gpuArch = null;
     cpuISA = "armv8_2";
-    blasProvider = "openblas";
   };
 
   meta = (old.meta or { }) // {

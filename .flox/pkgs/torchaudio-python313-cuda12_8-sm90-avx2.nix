@@ -34,13 +34,15 @@ in
 (pkgs.python313Packages.torchaudio.override { inherit torch; }).overrideAttrs (old: {
   pname = "torchaudio-python313-cuda12_8-sm90-avx2";
 
-  requiredSystemFeatures = [ "big-parallel" ];
+  requiredSystemFeatures = lib.unique ((old.requiredSystemFeatures or [ ]) ++ [ "big-parallel" ]);
 
   propagatedBuildInputs = (old.propagatedBuildInputs or [ ]) ++ [ torch.out ];
 
-  preConfigure = (old.preConfigure or "") + ''
+  preConfigure = (old.preConfigure or "") + "\n" + ''
     export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
     export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
+    # nvcc reads neither: this is for the host code of CUDA files. nixpkgs' hooks add to the same variable.
+    export NVCC_APPEND_FLAGS="$NVCC_APPEND_FLAGS ${lib.concatMapStringsSep " " (flag: "-Xcompiler=${flag}") cpuFlags}"
     export MAX_JOBS=32
     # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
     : $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))
@@ -49,10 +51,43 @@ in
     export FORCE_CUDA=1
   '';
 
+  preFixup = (old.preFixup or "") + "\n" + ''
+    # built_for LIMIT NUMBER...: reads lines that name architectures by their numbers, and ends the build unless each NUMBER
+    # is among them, and any other in at most LIMIT times as many lines as the rarest of those.
+    built_for() {
+      awk -v limit="$1" -v wanted="''${*:2}" '
+        {
+          split("", seen)
+          while (match($0, /sm_[0-9]+/)) {
+            sm = substr($0, RSTART + 3, RLENGTH - 3)
+            $0 = substr($0, RSTART + RLENGTH)
+            if (!seen[sm]++) lines[sm]++
+          }
+        }
+        END {
+          size = split(wanted, list, " ")
+          for (i = 1; i <= size; i++) {
+            is_wanted[list[i]] = 1
+            if (i == 1 || lines[list[i]] < least) least = lines[list[i]] + 0
+            if (!lines[list[i]]) problem = problem " nothing is built for sm_" list[i] ";"
+          }
+          for (sm in lines)
+            if (!is_wanted[sm] && lines[sm] > limit * least) problem = problem " " lines[sm] " are built for sm_" sm ";"
+          if (problem) {
+            print "ci-compiler: the recipe declares sm_" wanted ":" problem " the declaration did not arrive" > "/dev/stderr"
+            exit 1
+          }
+        }'
+    }
+    for output in $(getAllOutputNames); do
+      [ ! -e "''${!output}" ] ||
+        find "''${!output}" -name "*.so*" -type f -exec ${lib.getBin pkgs.cudaPackages.cuda_cuobjdump}/bin/cuobjdump --list-elf {} \;
+    done | built_for 0 90
+  '';
+
   passthru = (old.passthru or { }) // {
     gpuArch = "sm90";
     cpuISA = "avx2";
-    blasProvider = "cublas";
   };
 
   meta = (old.meta or { }) // {

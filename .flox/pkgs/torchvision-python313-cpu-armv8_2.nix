@@ -26,11 +26,11 @@ in
 (pkgs.python313Packages.torchvision.override { inherit torch; }).overrideAttrs (old: {
   pname = "torchvision-python313-cpu-armv8_2";
 
-  requiredSystemFeatures = [ "big-parallel" ];
+  requiredSystemFeatures = lib.unique ((old.requiredSystemFeatures or [ ]) ++ [ "big-parallel" ]);
 
   propagatedBuildInputs = (old.propagatedBuildInputs or [ ]) ++ [ torch.out ];
 
-  preConfigure = (old.preConfigure or "") + ''
+  preConfigure = (old.preConfigure or "") + "\n" + ''
     export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
     export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
     export MAX_JOBS=32
@@ -41,7 +41,6 @@ in
   passthru = (old.passthru or { }) // {
     gpuArch = null;
     cpuISA = "armv8_2";
-    blasProvider = "openblas";
   };
 
   meta = (old.meta or { }) // {

@@ -23,28 +23,38 @@ LARGEST_DOCUMENT = 1_000_000
 
 
 def wrong_gpu_in_text(spec: Spec, one: Evaluation, targets: Sequence[Gpu]) -> Iterator[Finding]:
-    """The GPUs that a recipe's comments and descriptions name but that it does not build for."""
-    text = one.path.read_text("utf-8", errors="replace")
+    """The GPUs that a recipe's comments and descriptions list as its own but that it does not build for, each once.
+
+    A GPU that runs the recipe's machine code all the same may be named. A line lists a GPU beside one of the recipe's,
+    or is a title: the first line of the file, or the description. Any other line that names only other GPUs may be
+    advice, such as which variant to take for them.
+    """
     mine = {gpu.name for gpu in targets}
-    for match in _COMMENT.finditer(text):
-        for named in _gpus_in(spec.hardware, match[1]):
-            if named not in mine:
-                line = text.count("\n", 0, match.start(1)) + 1
-                column = match.start(1) - text.rfind("\n", 0, match.start(1))
-                place = Place(file=str(one.path), line=line, column=column)
-                yield _finding(place, "a comment", named, mine)
-    for key, words in (("meta.description", one.description), ("meta.longDescription", one.long_description)):
-        for named in _gpus_in(spec.hardware, words):
-            if named not in mine:
-                place = one.places.get(key) or Place(file=str(one.path), line=1, column=1)
-                yield _finding(place, key, named, mine)
-
-
-def _finding(place: Place, what: str, named: str, mine: set[str]) -> Finding:
+    runs = {gpu.name for gpu in spec.hardware.gpus.values() if any(gpu.runs_cubin_of(target) for target in targets)}
+    found: dict[str, tuple[Place, list[str]]] = {}
+    for what, place, line, is_title in _lines(one):
+        named = _gpus_in(spec.hardware, line)
+        wrong = [gpu for gpu in named if gpu not in mine | runs]
+        if wrong and (is_title or len(wrong) < len(named)):
+            found.setdefault(", ".join(wrong), (place, []))[1].append(what)
     built = f"builds for {', '.join(sorted(mine))}" if mine else "builds for no GPU"
-    return Finding(
-        place=place, code=Code.TEXT_NAMES_ANOTHER_GPU, message=f"{what} names {named}, but the recipe {built}"
-    )
+    for wrong_ones, (place, whats) in found.items():
+        where = ", ".join(dict.fromkeys(whats))
+        message = f"its text names {wrong_ones} ({where}), but the recipe {built}"
+        yield Finding(place=place, code=Code.TEXT_NAMES_ANOTHER_GPU, message=message)
+
+
+def _lines(one: Evaluation) -> Iterator[tuple[str, Place, str, bool]]:
+    """The lines that people read in a recipe: what the line is, its place, its text, whether it is a title."""
+    text = one.path.read_text("utf-8", errors="replace")
+    for match in _COMMENT.finditer(text):
+        line = text.count("\n", 0, match.start(1)) + 1
+        column = match.start(1) - text.rfind("\n", 0, match.start(1))
+        yield "a comment", Place(file=str(one.path), line=line, column=column), match[1], line == 1
+    for key, words in (("meta.description", one.description), ("meta.longDescription", one.long_description)):
+        place = one.places.get(key) or Place(file=str(one.path), line=1, column=1)
+        for line_of_text in words.splitlines():
+            yield key, place, line_of_text, key == "meta.description"
 
 
 def _gpus_in(hardware: Hardware, text: str) -> list[str]:
@@ -82,14 +92,16 @@ def wrong_counts(root: Path, judged: Judged) -> Iterator[Finding]:
 
 
 def counts(judged: Judged) -> set[int]:
-    """Every correct count of variants: the total, and the counts by up to three axes of the matrix together."""
-    axes = ("branch", "package", "python", "gpu", "isa", "system")
+    """Every correct count of variants: the total, the counts by up to three axes of the matrix together, and those of a
+    toolkit with the CPU variants beside it."""
+    axes = ("branch", "package", "python", "cuda", "gpu", "isa", "system")
     keys = [
-        (cell.branch, variant.package, cell.python, cell.gpu, cell.isa, cell.system)
+        (cell.branch, variant.package, cell.python, cell.cuda, cell.gpu, cell.isa, cell.system)
         for cell in judged.cells
         for variant in cell.variants
     ]
-    found = {len(keys)}
+    by_toolkit = Counter((branch, cuda) for branch, _, _, cuda, *_ in keys)
+    found = {len(keys), *(count + by_toolkit[branch, ""] for (branch, cuda), count in by_toolkit.items() if cuda)}
     for size in range(1, 4):
         for chosen in combinations(range(len(axes)), size):
             found |= set(Counter(tuple(key[at] for at in chosen) for key in keys).values())

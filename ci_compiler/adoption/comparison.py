@@ -3,14 +3,17 @@
 Of each kind of recipe, one is compared. It is *equal* if the compiled recipe is the same derivation, *different* if it
 is not, with what differs in groups, or *opaque* if it cannot be evaluated here. There is one finding for each cause,
 with the number of recipes that it stands for.
+
+Two texts with one meaning are no difference: flags in another order, `gpuArch` in another notation, another form of
+overlay, further variables that the build exports.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci_compiler.adoption.evaluation import PHASES, Evaluation
@@ -21,14 +24,18 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware.features import UnknownFlagError, features
 from ci_compiler.plan.rules import Judged
+from ci_compiler.recipes.proof import ARRIVED
 from ci_compiler.recipes.render import recipe
+from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.packages import RecipeKind
 
 MOST_PACKAGES = 10
 """The packages from which on findings tell no packages apart."""
 
 _SECONDS = 20.0
 _NAME_OR_NUMBER = re.compile(r"/\S+|'[^']*'|\b[0-9a-f]{32,}\b|\d+")
+_PYTHON_SET = re.compile(r"pythonPackagesExtensions|python3\d*(?:Packages)?")
 _INPUTS = ("buildInputs", "nativeBuildInputs", "propagatedBuildInputs", "depsBuildBuild", "patches")
 
 
@@ -57,37 +64,39 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """What makes `count` recipes of a package differ from the compiled ones, the first of which is at `path`."""
+class DifferenceCause:
+    """What makes `count` recipes of a package differ from the compiled ones: the differences by path."""
 
     package: str
-    path: Path
     count: int
-    differences: tuple[Difference, ...]
+    by_path: Mapping[Path, tuple[Difference, ...]]
+
+    @property
+    def path(self) -> Path:
+        """The first recipe."""
+        return next(iter(self.by_path))
 
     def __str__(self) -> str:
-        what = ", ".join(dict.fromkeys(one.what for one in self.differences))
-        first = self.differences[0]
+        what = ", ".join(dict.fromkeys(one.what for several in self.by_path.values() for one in several))
+        first = self.by_path[self.path][0]
         verb = "differ" if self.count > 1 else "differs"
         return f"{_recipes(self.count)} of {self.package} {verb} in {first.group} ({what}): {first}"
 
 
-def causes(pairs: Sequence[Pair]) -> tuple[int, list[Cause]]:
+def causes(pairs: Sequence[Pair]) -> tuple[int, list[DifferenceCause]]:
     """How many recipes are equal to the compiled ones, and what makes the others differ, by package and group."""
     packages = {pair.package for pair in pairs}
     found: dict[tuple[str, str], dict[int, list[Difference]]] = {}
     for index, pair in enumerate(pairs):
-        if pair.here.drv_path != pair.there.drv_path:
-            for one in list(differences(pair.here, pair.there)) or [_inner(pair.here, pair.there)]:
-                package = pair.package if len(packages) <= MOST_PACKAGES else f"{len(packages)} packages"
-                found.setdefault((package, one.group), {}).setdefault(index, []).append(one)
+        for one in differences(pair.here, pair.there):
+            package = pair.package if len(packages) <= MOST_PACKAGES else f"{len(packages)} packages"
+            found.setdefault((package, one.group), {}).setdefault(index, []).append(one)
     equal = sum(pair.count for pair in pairs if pair.here.drv_path == pair.there.drv_path)
     return equal, [
-        Cause(
+        DifferenceCause(
             package=package,
-            path=pairs[next(iter(differing))].path,
             count=sum(pairs[index].count for index in differing),
-            differences=tuple(one for several in differing.values() for one in several),
+            by_path={pairs[index].path: tuple(several) for index, several in differing.items()},
         )
         for (package, _), differing in found.items()
     ]
@@ -132,6 +141,22 @@ def opaque(facts: Facts) -> list[Finding]:
     ]
 
 
+def as_compiled(spec: Spec, branch: str) -> Spec:
+    """`spec` with compiled recipes for each package of `branch` whose versions and nixpkgs it states."""
+    on = spec.branches[branch]
+    known = {one.attribute for one in bundled_spec().packages.values()}
+    pinned = all(pin.nixpkgs for pin in (on, *on.toolkits.values()))
+    return replace(
+        spec,
+        packages={
+            name: replace(one, recipes=(("*", RecipeKind.COMPILED),))
+            if pinned and one.attribute in known and {name, *one.needs} <= on.versions.keys()
+            else one
+            for name, one in spec.packages.items()
+        },
+    )
+
+
 def _recipes(count: int) -> str:
     return f"{count} recipes" if count > 1 else "1 recipe"
 
@@ -160,34 +185,54 @@ def compiled_evaluations(spec: Spec, judged: Judged, rows: Iterable[Row]) -> dic
 # What differs.
 
 
-def differences(here: Evaluation, there: Evaluation) -> Iterator[Difference]:
-    """What differs between an existing recipe and the compiled one, by group."""
-    yield from _of_group("pin", _pin(here), _pin(there))
-    yield from _of_group("flags", _flags(here), _flags(there))
-    yield from _of_group("inputs", _inputs(here), _inputs(there))
-    yield from _of_group("exports", _exports(here), _exports(there))
-    yield from _of_group("phases", _phases(here), _phases(there))
-    yield from _of_group("meta", _meta(here), _meta(there))
-
-
-def _inner(here: Evaluation, there: Evaluation) -> Difference:
-    """The difference of derivations that are alike themselves: in what they are built with."""
-    what, one, other = "derivation", here, there
+def differences(here: Evaluation, there: Evaluation) -> list[Difference]:
+    """What differs between an existing recipe and the compiled one, by group; nothing where both mean the same."""
+    if here.drv_path == there.drv_path:
+        return []
+    found = [row for row in _rows(here, there) if not _means_the_same(row)]
     if here.torch and there.torch:
-        what, one, other = "torch", here.torch, there.torch
-    return Difference(group="inputs", what=what, here=one.drv_path, there=other.drv_path)
+        nested = differences(here.torch, there.torch)
+        found += [replace(row, what=f"torch: {row.what}") for row in nested if row.group not in {"pin", "meta"}]
+    if not found and _written(here) == _written(there):
+        found.append(Difference(group="inputs", what="derivation", here=here.drv_path, there=there.drv_path))
+    return found
 
 
-def _of_group(group: str, here: Mapping[str, object], there: Mapping[str, object]) -> Iterator[Difference]:
-    for what in dict.fromkeys([*here, *there]):
-        mine, theirs = here.get(what) or "", there.get(what) or ""
-        if mine != theirs:
-            yield Difference(group=group, what=what, here=str(mine), there=str(theirs))
+def _written(one: Evaluation) -> Evaluation:
+    """An evaluation without where it is from and what it is built with."""
+    return replace(one, path=Path(), drv_path="", torch=None, places={}, imports=(), reads=(), fetched=())
+
+
+def _rows(here: Evaluation, there: Evaluation) -> Iterator[Difference]:
+    """Each attribute whose text differs."""
+    for group, of in _GROUPS.items():
+        mine, theirs = of(here), of(there)
+        for what in dict.fromkeys([*mine, *theirs]):
+            one, other = mine.get(what) or "", theirs.get(what) or ""
+            if one != other:
+                yield Difference(group=group, what=what, here=str(one), there=str(other))
+
+
+def _means_the_same(row: Difference) -> bool:
+    """Whether an attribute differs in its text alone."""
+    what = row.what
+    if not row.there and row.here and (what.startswith("passthru.") or (row.group == "exports" and what.isupper())):
+        return True  # nothing asks for it in the build
+    if what == "passthru.gpuArch":
+        return _digits(row.here) == _digits(row.there)
+    return False
+
+
+def _digits(text: str) -> str:
+    return re.sub(r"\D", "", text)
 
 
 def _pin(one: Evaluation) -> dict[str, object]:
-    config = {f"config.{key}": value for key, value in one.config.items()}
-    overlaid = {f"overlay of {key}": value for key, value in one.overlaid.items()}
+    config = {f"config.{key}": value for key, value in one.config.items()} if one.pin else {}
+    overlaid = {
+        "overlay of Python packages" if _PYTHON_SET.fullmatch(key) else f"overlay of {key}": value
+        for key, value in one.overlaid.items()
+    }
     return {"nixpkgs": one.pin, "python": one.python, "cudaPackages": one.cuda_attribute, **config, **overlaid}
 
 
@@ -208,27 +253,62 @@ def _turned_on(flags: Sequence[str]) -> str:
 
 def _inputs(one: Evaluation) -> dict[str, object]:
     found: dict[str, object] = {"source": " ".join(f"{src.owner}/{src.repo} {src.rev}" for src in one.sources)}
-    found |= {name: one.attributes[name] for name in _INPUTS if name in one.attributes}
-    if one.torch:
-        found["torch"] = " ".join(f"{key}={value}" for key, value in _flags(one.torch).items())
+    found |= {name: _packages(one, one.attributes[name]) for name in _INPUTS if name in one.attributes}
     return found | {"patches": " ".join(patch.name for patch in one.patches)}
+
+
+def _packages(one: Evaluation, values: object) -> object:
+    """A list of packages by name, each once; the torch that a package is built with is "torch"."""
+    if not isinstance(values, list):
+        return values
+    torches = {one.torch.drv_path} if one.torch else set()
+    shown = (
+        "torch" if value.get("derivation") in torches else value.get("name") or value
+        for value in (value if isinstance(value, Mapping) else {"name": value} for value in values)
+    )
+    return " ".join(dict.fromkeys(map(str, shown)))
 
 
 def _exports(one: Evaluation) -> dict[str, object]:
     exports: dict[str, object] = {name: value for name, value in one.exports.items() if name not in one.flags}
     ninja = [flag for flag in one.ninja_flags if flag != f"-j{one.max_jobs}"]  # MAX_JOBS says the same
-    return exports | {"cmakeFlags": " ".join(one.cmake_flags), "ninjaFlags": " ".join(ninja)}
+    return exports | {"cmakeFlags": " ".join(_in_effect(one.cmake_flags)), "ninjaFlags": " ".join(ninja)}
+
+
+def _in_effect(flags: Sequence[str]) -> list[str]:
+    """CMake's flags without an order: of several definitions of a variable, the last counts."""
+    last = {flag.partition("=")[0].partition(":")[0] if flag.startswith("-D") else flag: flag for flag in flags}
+    return sorted(last.values())
 
 
 def _phases(one: Evaluation) -> dict[str, object]:
-    return {phase: one.attributes[phase] for phase in PHASES if phase in one.attributes}
+    return {phase: _commands(one.attributes[phase]) for phase in PHASES if phase in one.attributes}
+
+
+def _commands(script: object) -> str:
+    """The lines of a script that do something: neither comments nor messages, nor checks of what other values say."""
+    lines = (line.strip() for line in str(script).splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith(("#", "echo ", f"{ARRIVED} ")))
 
 
 def _meta(one: Evaluation) -> dict[str, object]:
     passthru = {f"passthru.{key}": value for key, value in one.passthru.items()}
     texts = {"description": one.description, "longDescription": one.long_description}
-    features = " ".join(one.required_system_features)
-    return {"pname": one.pname, "platforms": one.platforms, "requiredSystemFeatures": features, **texts, **passthru}
+    required = set(one.required_system_features)
+    if one.package == "torch" and "requiredSystemFeatures" not in one.sets:
+        required.add("big-parallel")  # nixpkgs' own
+    listed = {"platforms": " ".join(sorted(one.platforms)), "requiredSystemFeatures": " ".join(sorted(required))}
+    return {"pname": one.pname, **listed, **texts, **passthru}
+
+
+_GROUPS: Mapping[str, Callable[[Evaluation], Mapping[str, object]]] = {
+    "pin": _pin,
+    "flags": _flags,
+    "inputs": _inputs,
+    "exports": _exports,
+    "phases": _phases,
+    "meta": _meta,
+}
 
 
 def _short(text: str) -> str:

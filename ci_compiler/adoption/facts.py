@@ -158,13 +158,19 @@ def _pin(group: Sequence[tuple[Row, Evaluation]]) -> Pin:
     return Pin(
         nixpkgs=revision,
         nixpkgs_hash=(most_common(hashes) or "") if revision else "",
-        allow_broken=most_common([one.config.get("allowBroken") is True for one in all_]) or False,
+        allow_broken=most_common(map(_allows_broken, all_)) or False,
         work_arounds=work_arounds_of([one for row, one in group if row.cuda]),
         sources=sources,
         pnames={
             package: start for package, start in starts.items() if start != package and fits("package-name", start)
         },
     )
+
+
+def _allows_broken(one: Evaluation) -> bool:
+    """Whether the recipe builds its package though nixpkgs marks it as broken."""
+    own = "meta.broken" in one.places and one.meta.get("broken") is False
+    return one.config.get("allowBroken") is True or own
 
 
 def _source(one: Evaluation) -> Source | None:

@@ -1,8 +1,8 @@
 """Hardware that recipes name and the tables lack, declared with what the names and the recipes' texts tell.
 
 What neither tells is taken from the nearest known row: a newer toolkit's drivers are those of the newest older one. An
-ISA is declared if the recipes state flags for it; a known ISA is refined if most of its recipes state flags that
-turn on more than its own.
+ISA is declared if the recipes state flags for it; a known ISA is refined if most of its recipes, and `FEWEST` at least,
+state flags that turn on more than its own.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from ci_compiler.variant import VariantName
 _GPU = re.compile(r"sm(\d{1,2})(\d)")
 _FLAG = re.compile(r"(?<![\w-])-m(?:(?:arch|cpu)=)?[a-z0-9][a-z0-9._+-]*")
 _NOT_FEATURES = ("-mtune", "-mcmodel", "-mllvm")
+
+FEWEST = 4
+"""The fewest recipes that refine a known ISA; the flags of fewer may be the mistake."""
 
 Declared = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """The section `hardware` of a spec: table -> name -> row."""
@@ -99,7 +102,11 @@ def _isas(
                 yield name, {"system": made.system, "flags": flags, "cpuinfo": made.cpuinfo, "cpus": made.cpus}
         elif known is not None:
             more = Counter({flags: count for flags, count in counts.items() if _exceeds(flags, known)})
-            if more and 2 * more.total() > counts.total() and (made := _refined(known, more.most_common(1)[0][0])):
+            if (
+                more.total() >= FEWEST
+                and 2 * more.total() > counts.total()
+                and (made := _refined(known, more.most_common(1)[0][0]))
+            ):
                 yield name, {"flags": made.flags, "cpuinfo": made.cpuinfo}
 
 

@@ -20,8 +20,8 @@ from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.hardware import ALL, CPU, Hardware
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.rules import RULES
-from ci_compiler.plan.sharding import OWN_JOBS
-from ci_compiler.stages import stages
+from ci_compiler.plan.sharding import OWN_JOBS, POOL_JOBS
+from ci_compiler.stages import stages_that_test
 from ci_compiler.variant import VariantName
 
 _PYTHON = re.compile(r"3\.(9|1[0-5])")  # what a spec can hold (`spec.forms.Python`)
@@ -80,7 +80,7 @@ def _spread(rows: Iterable[Row]) -> list[Row]:
     recipes beyond as many as `cell.yml` holds.
     """
     found = list(rows)
-    most = (limit("jobs").gate - OWN_JOBS) // len(stages())
+    most = (limit("jobs").gate - OWN_JOBS - POOL_JOBS) // (1 + len(stages_that_test()))
     held = Counter(_cell(row) for row in found if not row.listed)
     sizes = Counter(row.package for row in found if not row.listed and held[_cell(row)] <= most)
     kept = {package for package, _ in sizes.most_common(most)}

@@ -12,7 +12,7 @@ from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Exclusion, Matrix, Pool
 from ci_compiler.spec.schema import ADDRESS
-from ci_compiler.stages import BUILD
+from ci_compiler.stages import BUILD, PUBLISH
 
 OWNER = "my-org"
 GUESSED = "guessed"
@@ -132,7 +132,10 @@ def _pool(system: str, hardware: Hardware) -> Iterator[str]:
         "cpu": [],
         **{key: getattr(pool, key) for key in ("cores", "memory", "disk")},
     }
-    yield from entry(f"{label if linux else known.os.lower()}-builder", row, "  ")
+    name = label if linux else known.os.lower()
+    yield from entry(f"{name}-builder", row, "  ")
+    publisher = {"runs-on": [*row["runs-on"][:-1], "nix-publisher"], "stages": [PUBLISH.name]}
+    yield from entry(f"{name}-publisher", publisher, "  ")
 
 
 def _bundled_pool(system: str) -> Pool:

@@ -51,11 +51,7 @@ class JobCheckout:
 
         Raises if tracked files are changed, or if the local branch has commits that the remote's branch lacks.
         """
-        if changed := self.changed():
-            more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-            raise failure(
-                changed[0], Code.TREE_CHANGED, f"differs from the commit{more}; publishing needs a clean tree"
-            )
+        self._require_clean("publishing")
         upstream = f"{REMOTE}/{branch}"
         own = self._git.heads().get(branch)
         if own and not self._git.has_ancestor(own, self._git.resolve(f"refs/remotes/{upstream}")):
@@ -63,6 +59,16 @@ class JobCheckout:
         if head_branch(self._root) != branch or self.commit() != commit:
             self._run("checkout", "--quiet", "-B", branch, commit)
         self._run("branch", "--quiet", f"--set-upstream-to={upstream}", branch)
+
+    def put_at(self, commit: str) -> None:
+        """Checks out `commit`, without a branch, and discards nothing. Raises if tracked files are changed."""
+        self._require_clean("checking out another commit")
+        self._run("checkout", "--quiet", "--detach", commit)
+
+    def _require_clean(self, what: str) -> None:
+        if changed := self.changed():
+            more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+            raise failure(changed[0], Code.TREE_CHANGED, f"differs from the commit{more}; {what} needs a clean tree")
 
     def _run(self, *arguments: str) -> str:
         env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 BASH = Tool(name="bash", install="install bash")
 
+
 SCRIPT = r"(?!.*(?:^|/)\.{1,2}(?:/|$))[A-Za-z0-9._][A-Za-z0-9._/-]{0,199}"
 """The path of a script in the repository."""
 

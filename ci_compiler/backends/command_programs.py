@@ -24,6 +24,7 @@ from ci_compiler.backends.job import (
     JobContext,
     check_built,
     show,
+    variables,
 )
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
@@ -32,6 +33,11 @@ from ci_compiler.secret import Secret
 from ci_compiler.units import duration
 
 _PIP = "python -m pip --disable-pip-version-check install --no-input "
+
+
+def shell(line: str) -> list[str]:
+    """The command that runs a declared line, and ends at the first failure. Raises InputError if there is no Bash."""
+    return [find_program(BASH.name, install=BASH.install), "-euo", "pipefail", "-c", line]
 
 
 class CommandPrograms:
@@ -94,7 +100,7 @@ class CommandPrograms:
         self._set_up(build.name, [python, "-m", "venv", os.fspath(home)], self._environment())
         path = os.pathsep.join((os.fspath(home / "bin"), os.environ.get("PATH", os.defpath)))
         env = self._environment(VIRTUAL_ENV=os.fspath(home), PATH=path, VARIANT_FILES=self._files())
-        self._set_up(build.name, self._shell(line), env)
+        self._set_up(build.name, shell(line), env)
         return Interpreter(program=os.fspath(home / "bin" / "python"), home=os.fspath(home))
 
     def is_published(self, name: str, version: str, recipe: str) -> bool:  # noqa: ARG002
@@ -120,7 +126,7 @@ class CommandPrograms:
     def _with_secret(self, line: str, **more: str) -> Ended:
         secret = self.job.secrets.get(self._secret)
         given = {self._secret: secret.reveal()} if secret else {}
-        return self._run(self._shell(line), self._environment(**given, **more), secret)
+        return self._run(shell(line), self._environment(**given, **more), secret)
 
     def _set_up(self, name: str, command: list[str], env: Mapping[str, str]) -> None:
         ended = self._run(command, env)
@@ -131,12 +137,8 @@ class CommandPrograms:
     def _run(self, command: list[str], env: Mapping[str, str], secret: Secret | None = None) -> Ended:
         return follow(command, show, seconds=self.job.seconds, env=env, folder=self.job.root, secret=secret)
 
-    def _shell(self, line: str) -> list[str]:
-        return [find_program(BASH.name, install=BASH.install), "-euo", "pipefail", "-c", line]
-
     def _environment(self, **more: str) -> dict[str, str]:
-        values = {f"VARIANT_{name.upper()}": value for name, value in self.job.values.items()}
-        return {**os.environ, **values, **more}
+        return {**os.environ, **variables(self.job.values), **more}
 
     def _files(self) -> str:
         """The absolute path of the folder of the files; the commands run in the root of the repository."""

@@ -26,6 +26,7 @@ class Flox(Backend):
     secret = "FLOX_FLOXHUB_TOKEN"  # noqa: S105  (its name)
     installer = "flox/install-flox-action"
     nix = NixUse.OWN
+    builds_to_publish = True
     reads_loader_cache = True
     forms = FORMS
 

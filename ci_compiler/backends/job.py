@@ -62,16 +62,34 @@ class JobContext(NamedTuple):
     commands: DeclaredCommands | None = None
 
 
+def variables(values: Mapping[str, str]) -> dict[str, str]:
+    """The values of a variant by name as environment variables: `VARIANT_` and the name in capitals."""
+    return {f"VARIANT_{name.upper()}": value for name, value in values.items()}
+
+
+class ImportWay(NamedTuple):
+    """A way in which users get a package, by name, and the import path that it gives them.
+
+    `lacks` is the reason why the package cannot be tested in this way; '' if it can.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    lacks: str = ""
+
+
 class Interpreter(NamedTuple):
     """A Python interpreter, folders to add to its import path, and the folder that the package must come from.
 
-    `program` is '' if the package is not for Python; `lacks` says why.
+    `program` is '' if the package is not for Python; `lacks` says why. `ways` are further ways to get the package, in
+    each of which a test imports it once.
     """
 
     program: str
     paths: tuple[str, ...] = ()
     home: str = ""
     lacks: str = ""
+    ways: tuple[ImportWay, ...] = ()
 
 
 class NeededVariant(NamedTuple):
@@ -99,7 +117,8 @@ class BuildResult(NamedTuple):
 
     `store_path` is the output to install, `outputs` are all. `closure` has the hash of the content of each output and
     of all that it needs; `closure_size` is the size of what `store_path` needs, in bytes. `seconds` is how long the
-    build took from `started` (UTC) on; `built` is False if the outputs existed already.
+    build took from `started` (UTC) on; `built` is False if the outputs existed already. `python_modules` are the
+    outputs of the package's `requiredPythonModules`, which nixpkgs' `withPackages` adds to an interpreter.
     """
 
     derivation: str
@@ -110,6 +129,7 @@ class BuildResult(NamedTuple):
     started: datetime
     seconds: float
     built: bool
+    python_modules: tuple[str, ...] = ()
 
 
 class BuildRecord(Protocol):
@@ -142,6 +162,10 @@ class BuildRecord(Protocol):
     @property
     def closure(self) -> Mapping[str, str]:
         """The hash of the content of each path that the outputs need, by path."""
+
+    @property
+    def python_modules(self) -> tuple[str, ...]:
+        """The outputs of the package's `requiredPythonModules`; () for unknown."""
 
 
 class BackendPrograms(Protocol):

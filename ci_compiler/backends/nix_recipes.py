@@ -88,6 +88,7 @@ class RecipePrograms(ABC):
             started=started,
             seconds=ended.seconds,
             built=absent,
+            python_modules=self.store.python_modules(self.job.root / order.recipe),
         )
 
     def fetch(self, build: BuildRecord) -> bool:
@@ -112,7 +113,7 @@ class RecipePrograms(ABC):
 
     def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:  # noqa: ARG002
         """The Python that the build propagates."""
-        return interpreter_of(build.store_path, build.outputs)
+        return interpreter_of(build.store_path, build.outputs, build.python_modules)
 
     def hold(self, build: BuildRecord, paths: tuple[str, ...]) -> bool:
         """Makes the store hold `paths` of a build. Returns False if it already did; raises StageError if it cannot.

@@ -73,6 +73,14 @@ class Store:
         structured = json.loads(found.pop("__json", "{}"))  # in place of the rest, with `__structuredAttrs`
         return found | {name: value for name, value in structured.items() if isinstance(value, str)}
 
+    def python_modules(self, recipe: Path) -> tuple[str, ...]:
+        """The outputs of the recipe's `requiredPythonModules` (nixpkgs, for Python packages); () if it has none."""
+        options = ("--eval", "--strict", "--json", "--attr", "requiredPythonModules")
+        with evaluation() as env:
+            ended = self._ask("nix-instantiate", *options, os.fspath(recipe.resolve()), env=env)
+        found = json.loads(ended.out) if ended.status == 0 else []  # no such attribute, or another error
+        return tuple(dict.fromkeys(one for one in found if isinstance(one, str)))
+
     def outputs(self, derivation: str) -> tuple[str, ...]:
         """The paths of all outputs of a derivation, whether they exist or not."""
         return tuple(self._query("--outputs", derivation).split())

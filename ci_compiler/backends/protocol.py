@@ -132,8 +132,9 @@ class Backend(ABC):
     or kept in the repository; the others build what the spec's `command` declares. `uses_artifacts`: what it builds
     travels to other machines with the manifest, as an artifact of the run. `installer` is the action that installs the
     tools on a hosted machine, which has a pin in `workflows/pins.json`; '' if they need no installation. `nix` is the
-    Nix that it builds with. `publishes_into_cache`: it publishes into the spec's binary cache. `reads_loader_cache`:
-    what it builds finds libcuda in the loader's cache as well. `forms` are the forms of its outputs in a manifest.
+    Nix that it builds with. `publishes_into_cache`: it publishes into the spec's binary cache. `builds_to_publish`:
+    publishing builds again what the store lacks, and so needs a machine that can build. `reads_loader_cache`: what it
+    builds finds libcuda in the loader's cache as well. `forms` are the forms of its outputs in a manifest.
     """
 
     name: str
@@ -147,6 +148,7 @@ class Backend(ABC):
     installer: str = ""
     nix: NixUse = NixUse.NONE
     publishes_into_cache: bool = False
+    builds_to_publish: bool = False
     reads_loader_cache: bool = False
     forms: OutputForms
 

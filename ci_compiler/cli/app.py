@@ -133,7 +133,8 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
-        code: int = import_module(f"{program.package}.{command}").run(arguments)
+        module = import_module(f"{program.package}.{command.replace('-', '_')}")
+        code: int = module.run(arguments)
         sys.stdout.flush()
     except InputError as error:
         print_findings(error.findings)

@@ -68,10 +68,10 @@ def print_markdown(text: str) -> None:
 
 
 def print_findings(findings: Iterable[Finding]) -> None:
-    """Prints one line per finding on standard error, with `warning:` before a warning."""
+    """Prints one line per finding on standard error, with the severity before one that is not an error."""
     for finding in findings:
-        warning = "warning: " if finding.severity is Severity.WARNING else ""
-        print(f"{warning}{finding}", file=sys.stderr)
+        severity = "" if finding.severity is Severity.ERROR else f"{finding.severity}: "
+        print(f"{severity}{finding}", file=sys.stderr)
 
 
 def note(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Collection, Iterable
@@ -58,6 +59,18 @@ def filter_of(arguments: argparse.Namespace, kind: str, known: Collection[str], 
     if name is not None and name not in known:
         raise wrong(option or f"--{kind}", UNKNOWN[kind], f"unknown {kind} {name!r}{nearest(name, known)}")
     return name
+
+
+def chosen_of(arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """The names in `--chosen`, by branch: a JSON mapping, or a list, whose branch is ''. Raises InputError."""
+    try:
+        chosen = json.loads(arguments.chosen or "[]")
+    except ValueError:
+        chosen = None
+    found = chosen if isinstance(chosen, dict) else {"": chosen}
+    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in found.values()):
+        raise wrong("--chosen", Code.WRONG_VALUE, "is neither a JSON list of names nor a mapping of them by branch")
+    return found
 
 
 def check_branches(spec: Spec, **options: Collection[str]) -> None:
@@ -135,6 +148,19 @@ def texts_of(root: Path, paths: Iterable[str]) -> dict[str, str]:
         except (OSError, UnicodeDecodeError) as error:
             raise wrong(path, Code.TEMPLATE_MISSING, f"cannot be read as UTF-8 text: {error}") from error
     return found
+
+
+def schema_text(root: Path, spec: Spec) -> dict[str, str]:
+    """The schema beside the repository's own spec, if there is one, by its path; it is the same on every branch."""
+    own = spec.document.file == SPEC.as_posix() and (root / SCHEMA_BESIDE).is_file()
+    return texts_of(root, [SCHEMA_BESIDE.as_posix()]) if own else {}
+
+
+def carried_of(root: Path, spec: Spec) -> dict[str, str]:
+    """The texts of the files that `sync` carries to every branch, by path. Raises InputError."""
+    from ci_compiler.spec.carried import carried_paths
+
+    return schema_text(root, spec) | texts_of(root, carried_paths(spec, SPEC.as_posix()))
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan:

@@ -1,9 +1,9 @@
-"""Starts builds on GitHub: finds the workflow of a variant, dispatches it, and follows the run to its end."""
+"""Starts builds on GitHub: dispatches the workflows of the shards that have the variants, and follows the runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import PurePosixPath
@@ -17,6 +17,8 @@ from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard
+from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.units import duration
 
 DONE = "completed"
@@ -39,10 +41,52 @@ _DETAILS = "return_run_details"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """A run that was started for a variant."""
+class ShardOrder:
+    """What to build of a shard: a `choice` of its form, or of that the `names`.
 
-    target: BuiltVariant
+    `chosen` are the variants that this means, before any is left out because it is published. `publishes`: whether the
+    shard's branch publishes.
+    """
+
+    shard: Shard
+    choice: str
+    names: tuple[str, ...] = ()
+    chosen: tuple[str, ...]
+    publishes: bool = True
+
+    @property
+    def label(self) -> str:
+        """The order in words, as messages show it."""
+        if self.names:
+            return f"{len(self.names)} variants of {self.shard.name}"
+        return f"{self.choice} of {self.shard.name}" if self.choice in {ALL, UNPUBLISHED} else self.choice
+
+    @property
+    def title(self) -> str:
+        """What the title of its run has in parentheses."""
+        return "(a selection)" if self.names else f"({self.choice})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What holds for all runs of an order: whether they publish, even `again`, and the request that they belong to."""
+
+    publish: bool = False
+    again: bool = False
+    request: str = ""
+
+    def inputs(self, order: ShardOrder) -> dict[str, str]:
+        """The inputs of the shard's form."""
+        publish, again = (("true" if wish and order.publishes else "") for wish in (self.publish, self.again))
+        given = {"variant": order.choice, "only": " ".join(order.names), "request": self.request}
+        return {name: text for name, text in (given | {"publish": publish, "again": again}).items() if text}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A run that was started for an order."""
+
+    order: ShardOrder
     run: int
     url: str
 
@@ -64,26 +108,68 @@ class Progress:
 
     def __str__(self) -> str:
         what = self.conclusion if self.done else f"{self.status.replace('_', ' ')}, {self.ended} of {self.jobs} jobs"
-        return f"{self.started.target.variant.name} on {self.started.target.cell.branch}: {what}"
+        return f"{self.started.order.label} on {self.started.order.shard.branch}: {what}"
 
 
-def targets(plan: Plan, names: Iterable[str], branch: str | None = None) -> tuple[BuiltVariant, ...]:
-    """The variants called `names`, on `branch` or on every branch that has them. Raises InputError for other names."""
-    found: list[BuiltVariant] = []
-    findings: list[Finding] = []
-    for name in dict.fromkeys(names):
-        known = explain(plan, name)
-        here = [one for one in known.built if branch in {None, one.cell.branch}]
-        found += here
-        if not here:
-            said = _why_not(known.unknown or "; ".join(one.reason for one in known.absent), known.built, name, branch)
-            findings.append(Finding(place=Place(file="NAME"), code=Code.UNKNOWN_VARIANT, message=said))
-    if branch is not None and branch not in plan.spec.branches:
-        message = f"unknown branch {branch!r}{nearest(branch, plan.spec.branches)}"
-        findings = [Finding(place=Place(file="--branch"), code=Code.UNKNOWN_BRANCH, message=message)]
-    if findings:
+def orders(
+    plan: Plan,
+    patterns: Iterable[str] = (),
+    *,
+    branch: str | None = None,
+    shard: str | None = None,
+    unpublished: bool = False,
+) -> tuple[ShardOrder, ...]:
+    """An order for each shard with variants that match `patterns` (none: all), on `branch` and in `shard`.
+
+    `unpublished`: of these, what is not published yet when the run begins. Raises InputError for a name that is not
+    built, a pattern that matches nothing, or an unknown branch or shard.
+    """
+    spec, names = plan.spec, {one.name for one in plan.shards}
+    if branch is not None and branch not in spec.branches:
+        raise wrong("--branch", Code.UNKNOWN_BRANCH, f"unknown branch {branch!r}{nearest(branch, spec.branches)}")
+    if shard is not None and shard not in names:
+        raise wrong("--shard", Code.UNKNOWN_SHARD, f"unknown shard {shard!r}{nearest(shard, names)}")
+    shards = [one for one in plan.shards if branch in {None, one.branch} and shard in {None, one.name}]
+    patterns = tuple(dict.fromkeys(patterns))
+    if findings := list(_unmatched(plan, shards, patterns, branch)):
         raise InputError(findings)
-    return tuple(found)
+    matches = _matcher(patterns)
+    found = ((one, tuple(filter(matches, one.variants))) for one in shards)
+    return tuple(
+        replace(_order(one, chosen, unpublished=unpublished), publishes=spec.branches[one.branch].publish)
+        for one, chosen in found
+        if chosen
+    )
+
+
+def _matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
+    try:
+        return matcher_of_any(patterns or ["*"])
+    except ValueError as error:
+        raise wrong("PATTERN", Code.WRONG_PATTERN, str(error)) from None
+
+
+def _unmatched(plan: Plan, shards: Sequence[Shard], patterns: Iterable[str], branch: str | None) -> Iterator[Finding]:
+    """A finding for each of `patterns` that matches no variant of `shards`."""
+    known = [name for shard in shards for name in shard.variants]
+    for pattern in patterns:
+        if not any(map(_matcher([pattern]), known)):
+            if set("*?[{") & set(pattern):
+                said = f"{pattern!r} matches no variant{f' of {branch}' if branch else ''}"
+            else:
+                told = explain(plan, pattern)
+                said = _why_not(
+                    told.unknown or "; ".join(one.reason for one in told.absent), told.built, pattern, branch
+                )
+            yield Finding(place=Place(file="NAME"), code=Code.UNKNOWN_VARIANT, message=said)
+
+
+def _order(shard: Shard, chosen: tuple[str, ...], *, unpublished: bool) -> ShardOrder:
+    """The shortest order that says `chosen`: all of the shard, one name, or a list."""
+    whole = len(chosen) == len(shard.variants)
+    alone = len(chosen) == 1 and not unpublished
+    choice = UNPUBLISHED if unpublished else chosen[0] if alone and not whole else ALL
+    return ShardOrder(shard=shard, choice=choice, names=() if whole or alone else chosen, chosen=chosen)
 
 
 def _why_not(reason: str, elsewhere: Sequence[BuiltVariant], name: str, branch: str | None) -> str:
@@ -92,50 +178,43 @@ def _why_not(reason: str, elsewhere: Sequence[BuiltVariant], name: str, branch: 
     return reason if name in reason else f"{name}: {reason}"
 
 
-def start(client: Client, wanted: Iterable[BuiltVariant], *, publish: bool, again: bool = False) -> Iterator[Started]:
-    """Dispatches the workflow of each of `wanted` on its branch, one by one. Raises GitHubError, InputError.
-
-    `publish`: publish what passes its tests; `again`: even if it is already published.
-    """
-    chosen = {"publish": str(publish).lower(), **({"again": "true"} if again else {})}
+def start(client: Client, wanted: Iterable[ShardOrder], terms: Terms) -> Iterator[Started]:
+    """Dispatches the workflow of each of `wanted` on its branch, one by one. Raises GitHubError, InputError."""
     wanted = list(wanted)
-    missing = dict.fromkeys(target.shard.path for target in wanted if target.shard.path not in client.workflows)
+    missing = dict.fromkeys(order.shard.path for order in wanted if order.shard.path not in client.workflows)
     if missing:
         message = f"{client.access.repository} has no such workflow; push the compiled files to its default branch"
         raise InputError(Finding(place=Place(file=path), code=Code.NO_WORKFLOW, message=message) for path in missing)
-    for target in wanted:
-        yield _start(client, client.workflows[target.shard.path], target, chosen)
+    for order in wanted:
+        yield _start(client, client.workflows[order.shard.path], order, terms)
 
 
-def _start(client: Client, workflow: Workflow, target: BuiltVariant, chosen: Mapping[str, str]) -> Started:
+def _start(client: Client, workflow: Workflow, order: ShardOrder, terms: Terms) -> Started:
     """Dispatches one workflow. If the response is lost, looks for the run before it tries again."""
-    what = f"start {PurePosixPath(target.shard.path).name} on {target.cell.branch} for {target.variant.name}"
+    what = f"start {PurePosixPath(order.shard.path).name} on {order.shard.branch} for {order.label}"
     since = client.clock.now()
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            if (run := _dispatch(client, what, workflow, target, chosen)) is not None:
-                return Started(target=target, run=run.id, url=run.html_url)
+            if (run := dispatch(client, what, workflow, order.shard.branch, terms.inputs(order))) is not None:
+                return Started(order=order, run=run.id, url=run.html_url)
         except GitHubError as error:
             if not error.uncertain:
                 raise
-            if (found := _appeared(client, workflow, target, since)) is not None:
+            if (found := _appeared(client, workflow, order, since)) is not None:
                 return found
             if attempt == _ATTEMPTS:
                 raise
         else:
             break
-    if (found := _appeared(client, workflow, target, since)) is not None:
+    if (found := _appeared(client, workflow, order, since)) is not None:
         return found
     message = f"{what}: GitHub accepted it but shows no run after {duration(_APPEARS)}; see its Actions page"
     raise wrong(client.access.host, Code.NO_RUN, message)
 
 
-def _dispatch(
-    client: Client, what: str, workflow: Workflow, target: BuiltVariant, chosen: Mapping[str, str]
-) -> WorkflowRun | None:
-    """The run that GitHub reports; None if GitHub started one without saying which."""
-    inputs = {"variant": target.variant.name, **chosen}
-    ask = partial(workflow.create_dispatch, target.cell.branch, inputs, throw=True)
+def dispatch(client: Client, what: str, workflow: Workflow, ref: str, inputs: Mapping[str, str]) -> WorkflowRun | None:
+    """The run that GitHub reports; None if GitHub started one without saying which. Raises GitHubError."""
+    ask = partial(workflow.create_dispatch, ref, dict(inputs), throw=True)
     try:
         run = client.call(what, partial(ask, return_run_details=True), write=True, again=False)
     except GitHubError as error:
@@ -149,14 +228,14 @@ def _dispatch(
     return None
 
 
-def _appeared(client: Client, workflow: Workflow, target: BuiltVariant, since: float) -> Started | None:
-    """The newest run dispatched for `target` since then; None if none appears."""
+def _appeared(client: Client, workflow: Workflow, order: ShardOrder, since: float) -> Started | None:
+    """The newest run dispatched for `order` since then; None if none appears."""
     created = f">={datetime.fromtimestamp(since - _APPEARS, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    what = f"look for the run of {target.variant.name}"
+    what = f"look for the run of {order.label}"
 
     def runs() -> list[WorkflowRun]:
-        found = workflow.get_runs(branch=target.cell.branch, event="workflow_dispatch", created=created)
-        return [run for run in found if f"({target.variant.name})" in run.display_title]
+        found = workflow.get_runs(branch=order.shard.branch, event="workflow_dispatch", created=created)
+        return [run for run in found if order.title in run.display_title]
 
     until = client.clock.passed() + _APPEARS
     while not (found := client.call(what, runs)):
@@ -164,14 +243,14 @@ def _appeared(client: Client, workflow: Workflow, target: BuiltVariant, since: f
             return None
         client.clock.sleep(5.0)
     newest = max(found, key=lambda run: run.id)
-    return Started(target=target, run=newest.id, url=newest.html_url)
+    return Started(order=order, run=newest.id, url=newest.html_url)
 
 
 def follow(client: Client, started: Sequence[Started]) -> Iterator[tuple[Progress, ...]]:
     """Yields the state of the runs until all have ended. Raises GitHubError."""
     standing = [Progress(started=one, status="queued", conclusion="", ended=0, jobs=0) for one in started]
     while True:
-        standing = [one if one.done else _look(client, one.started) for one in standing]
+        standing = [one if one.done else look(client, one.started) for one in standing]
         yield tuple(standing)
         left = sum(not one.done for one in standing)
         if not left:
@@ -179,7 +258,8 @@ def follow(client: Client, started: Sequence[Started]) -> Iterator[tuple[Progres
         client.clock.sleep(max(POLL, _POLL_PER_RUN * left))
 
 
-def _look(client: Client, one: Started) -> Progress:
+def look(client: Client, one: Started) -> Progress:
+    """The state of a run. Raises GitHubError."""
     repository = client.repository
     what = f"follow the run {one.run}"
 

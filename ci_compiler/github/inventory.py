@@ -34,11 +34,15 @@ class Runner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerGroup:
-    """A runner group of an organisation. `default`: it takes every runner that names no group."""
+    """A runner group of an organisation. `default`: it takes every runner that names no group.
+
+    `public`: public repositories may use it.
+    """
 
     id: int
     name: str
     default: bool
+    public: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,12 @@ def groups_of(client: Client, owner: str, query: str = "") -> Iterator[RunnerGro
     """The runner groups of the organisation `owner`. Raises GitHubError."""
 
     def group_of(entry: Mapping[str, Any]) -> RunnerGroup:
-        return RunnerGroup(id=int(entry["id"]), name=entry["name"], default=entry["default"])
+        return RunnerGroup(
+            id=int(entry["id"]),
+            name=entry["name"],
+            default=entry["default"],
+            public=entry["allows_public_repositories"],
+        )
 
     path = f"/orgs/{owner}/actions/runner-groups{query}"
     return client.pages(f"list the runner groups of {owner}", path, "runner_groups", group_of)

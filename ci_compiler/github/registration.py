@@ -62,6 +62,15 @@ class Registrar:
         message = f"{self.scope} has no runner group {name!r}{nearest(name, (group.name for group in groups))}"
         raise wrong(self.scope, Code.UNKNOWN_GROUP, message)
 
+    def serves_public(self, group: int) -> bool:
+        """Whether a public repository may use the runners of the group with the id `group`. Raises GitHubError."""
+        if self._organisation:
+            return any(one.public for one in groups_of(self._client, self.scope) if one.id == group)
+        what = f"look whether {self.scope} is public"
+        return not self._client.request(
+            what, "GET", f"/repos/{self.scope}", read=lambda answer: bool(answer["private"])
+        )
+
     def register(self, name: str, labels: tuple[str, ...], group: int) -> Registration:
         """Registers the runner `name` with exactly `labels`; GitHub adds none of its own. Raises GitHubError."""
         body = {"name": name, "runner_group_id": group, "labels": list(labels)}

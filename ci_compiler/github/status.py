@@ -1,14 +1,15 @@
 """The state of the matrix: the last result of every variant, from the jobs of the latest runs of its shard.
 
 Every run of a shard's workflow builds the shard's branch, whatever started it. The last result of a variant comes from
-the newest run that selected it, by the job names of the compiled workflows: `3.13 avx2 / pytorch / build`.
+the newest run that selected it, by the job names of the compiled workflows: `3.13 avx2 / pytorch / build`. One job per
+pool publishes; its conclusion counts for every variant whose own jobs succeeded.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 
@@ -21,12 +22,11 @@ from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import Proof
 from ci_compiler.plan.sharding import Shard, job_name
-from ci_compiler.stages import stages
+from ci_compiler.stages import PUBLISH
+from ci_compiler.workflows.shard import publication_name
 
 DEPTH = 10
 """The most runs of a shard to search for variants that newer runs did not select."""
-
-_STAGES = frozenset(stage.name for stage in stages())
 
 SKIPPED = "skipped"
 CANCELLED = "cancelled"
@@ -44,7 +44,7 @@ class BuildResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBuild:
-    """The last result of a variant: the conclusion of each stage that ran, the URL and start of the run ('': none)."""
+    """The last result of a variant: the conclusion of each stage that ran; of the run, the URL, start and commit."""
 
     variant: Variant
     cell: Cell
@@ -52,6 +52,7 @@ class LastBuild:
     stages: Mapping[str, str]
     url: str = ""
     started: str = ""
+    commit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: in
     for run in runs:
         jobs = _jobs(client, run)
         for last in read_jobs(shard, jobs, url=run.html_url, started=f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}"):
-            found.setdefault(last.variant.name, last)
+            found.setdefault(last.variant.name, replace(last, commit=run.head_sha))
         if len(found) == len(shard.variants):
             break
     for cell, _ in shard.cells:
@@ -90,7 +91,7 @@ def _runs(client: Client, shard: Shard, workflow: Workflow, depth: int) -> list[
     def ask() -> list[WorkflowRun]:
         runs = [run for run in islice(workflow.get_runs(), depth) if run.id]
         for run in runs:
-            _ = run.html_url, run.created_at  # PyGithub parses an attribute, and may fail, on access
+            _ = run.html_url, run.created_at, run.head_sha  # PyGithub parses an attribute, and may fail, on access
         return runs
 
     return client.call(f"list the runs of {shard.name}.yml", ask)
@@ -106,15 +107,20 @@ def _jobs(client: Client, run: WorkflowRun) -> list[ReportedJob]:
 def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: str) -> Iterator[LastBuild]:
     """The results of the variants that a run of `shard` with `jobs` selected."""
     by_name: dict[tuple[str, ...], dict[str, ReportedJob]] = {}
+    jobs = list(jobs)
+    publishing = {job.name: job for job in jobs if job.conclusion != SKIPPED}
     for job in jobs:
         match job.name.split(" / "):
             case [cell_title, *package, title] if len(package) <= 1:
                 stage = title.removesuffix(f" ({Proof.IMPORTED_ONLY})")
                 by_name.setdefault((cell_title, *package), {})[stage] = job
-    for cell, _ in shard.cells:
+    for cell, route in shard.cells:
+        published = publishing.get(publication_name(route.pools[PUBLISH])) if PUBLISH in route.pools else None
         for variant in cell.variants:
             ran = by_name.get((cell.listed,) if cell.listed else (job_name(cell), variant.package), {})
             ran = {stage: job for stage, job in ran.items() if job.conclusion != SKIPPED}
+            if published and ran and all(job.conclusion == SUCCESS for job in ran.values()):
+                ran[PUBLISH.name] = published
             if ran:
                 stages = {stage: job.conclusion or job.status for stage, job in ran.items()}
                 yield LastBuild(
@@ -130,6 +136,39 @@ def _result(ran: Iterable[ReportedJob]) -> BuildResult:
     if any(job.status != DONE for job in jobs):
         return BuildResult.RUNNING
     return BuildResult.CANCELLED if CANCELLED in conclusions else BuildResult.PASSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completeness:
+    """How many variants of a branch passed last from `commit`, the one from which most did ('': none did)."""
+
+    branch: str
+    commit: str
+    passed: int
+    variants: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether every variant passed from one commit."""
+        return self.passed == self.variants
+
+    def __str__(self) -> str:
+        whence = f" from commit {self.commit}" if self.commit else ""
+        return f"{self.branch}: {self.passed} of {self.variants} variants passed{whence}"
+
+
+def completeness(lasts: Iterable[LastBuild]) -> tuple[Completeness, ...]:
+    """The completeness of each branch with variants among `lasts`."""
+    by_branch: dict[str, list[LastBuild]] = {}
+    for last in lasts:
+        by_branch.setdefault(last.cell.branch, []).append(last)
+    return tuple(_completeness(branch, own) for branch, own in by_branch.items())
+
+
+def _completeness(branch: str, lasts: Sequence[LastBuild]) -> Completeness:
+    passed = Counter(last.commit for last in lasts if last.result is BuildResult.PASSED)
+    commit, count = passed.most_common(1)[0] if passed else ("", 0)
+    return Completeness(branch=branch, commit=commit, passed=count, variants=len(lasts))
 
 
 def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:

@@ -121,7 +121,9 @@ class Toolkit:
 class Isa:
     """A CPU instruction set: compiler flags, the /proc/cpuinfo flags that prove it, the ISAs that its CPUs also run.
 
-    The baseline of a system has no flags.
+    The baseline of a system has no flags. `smallest` has the flags of GCC for a small CPU that has the ISA; `qemu` and
+    `sde` are the names that these emulators have for such a CPU ('': they have none, or do not execute the ISA).
+    `instructions` is a regular expression for instructions of the ISA that smaller ones lack, as objdump writes them.
     """
 
     name: str
@@ -133,6 +135,32 @@ class Isa:
     cpus: str
     good_for: str = ""
     not_for: str = ""
+    smallest: tuple[str, ...] = ()
+    qemu: str = ""
+    sde: str = ""
+    instructions: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulator:
+    """A program that runs another one on a CPU that it emulates.
+
+    `models` is the field of `Isa` with the name of the CPU, which takes the place of `{model}` in `options`. `lowest`
+    is the first version that executes the ISAs ('': any). An instruction that the CPU lacks ends the program by SIGILL,
+    or prints what matches `stray`.
+    """
+
+    program: str
+    title: str
+    system: str
+    models: str
+    options: tuple[str, ...]
+    lowest: str = ""
+    stray: str = ""
+
+    def model(self, isa: Isa) -> str:
+        """The CPU that it emulates for `isa`; '' if it cannot."""
+        return str(getattr(isa, self.models)) if isa.system == self.system else ""
 
 
 @record
@@ -162,6 +190,7 @@ class Hardware:
     isas: Mapping[str, Isa]
     systems: Mapping[str, System]
     aliases: Mapping[str, str]
+    emulators: tuple[Emulator, ...] = ()
 
     def gpu(self, name: str) -> Gpu:
         """The GPU architecture called `name` (`sm90`, or `all`). Raises UnknownHardwareError."""
@@ -178,6 +207,10 @@ class Hardware:
         if name in self.aliases:
             raise UnknownHardwareError("ISA", name, [self.aliases[name]])
         return _find("ISA", self.isas, name)
+
+    def emulators_of(self, isa: Isa) -> tuple[Emulator, ...]:
+        """The emulators that have a CPU for `isa`, the preferred one first."""
+        return tuple(one for one in self.emulators if one.model(isa))
 
     def runs(self, isas: Iterable[str], system: str = "") -> frozenset[str]:
         """Every ISA that a CPU with `isas` runs: those, and the ones that they include, transitively.
@@ -209,7 +242,13 @@ def _gpu(name: str, row: Mapping[str, Any]) -> Gpu:
 
 
 def _isa(name: str, row: Mapping[str, Any]) -> Isa:
-    return Isa(**{**row, **{key: tuple(row[key]) for key in ("flags", "cpuinfo", "includes")}}, name=name)
+    lists = {key: tuple(row[key]) for key in ("flags", "cpuinfo", "includes", "smallest") if key in row}
+    return Isa(**{**row, **lists}, name=name)
+
+
+def _emulator(row: Mapping[str, Any]) -> Emulator:
+    given = {key: value for key, value in row.items() if key != "source"}
+    return Emulator(**{**given, "options": tuple(row["options"])})
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -235,4 +274,5 @@ def tables() -> Hardware:
         isas={name: _isa(name, row) for name, row in _rows(isas["isas"])},
         systems={name: System(name=name, **row) for name, row in isas["systems"].items()},
         aliases=isas["aliases"],
+        emulators=tuple(map(_emulator, isas["emulators"])),
     )

@@ -17,6 +17,9 @@ from typing import Any
 from ci_compiler.errors import nearest
 from ci_compiler.hardware import Hardware, Isa
 
+_SHOWN = 4
+"""The most features that a message names."""
+
 
 class UnknownFlagError(ValueError):
     """A `-march` or `-mcpu` value, or an extension in one, that the table does not have."""
@@ -153,6 +156,23 @@ def unproved(hardware: Hardware, isa: Isa) -> Unproved:
     shown = [*isa.cpuinfo, *(flag for name in hardware.runs(isa.includes) for flag in hardware.isa(name).cpuinfo)]
     lacking = turned_on - family.closure(name for flag in shown for name in family.cpuinfo.get(flag, ()))
     return Unproved(features=tuple(least(lacking)), cpuinfo=family.proofs(lacking, turned_on))
+
+
+def beyond(isa: Isa, cpuinfo: Iterable[str]) -> list[str]:
+    """The features of a CPU with the /proc/cpuinfo flags `cpuinfo` that a small CPU of `isa` lacks.
+
+    The small CPU is `isa.smallest`, or has only what the flags of `isa` turn on. Raises UnknownFlagError.
+    """
+    family = _family_of(isa)
+    has = family.closure(name for flag in cpuinfo for name in family.cpuinfo.get(flag, ()))
+    return list(dict.fromkeys(least(has - features(isa.smallest or isa.flags))))
+
+
+def more_than(isa: Isa, cpuinfo: Iterable[str]) -> str:
+    """The first of what `beyond` finds, in words; '' for nothing."""
+    found = beyond(isa, cpuinfo)
+    further = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ", ".join(reversed(found[-_SHOWN:])) + further
 
 
 def refined(isa: Isa, flags: Iterable[str]) -> Isa:

@@ -1,7 +1,8 @@
 """The jobs that the compiled workflows run, with their dependencies, and the order in which to write them.
 
 The stages of a variant run in order: build, tests with their suites, publish. Within a cell, a build waits for the
-builds that it needs, and publishing waits for the tests of everything that the variant needs. A build's duration is the
+builds that it needs. Publishing waits for all cells of the shard that publish on the same pool, and publishes one
+variant after the other; each counts as a job here. A build's duration is the
 recorded one, else the spec's minutes. Those are for a builder with 32 cores: a builder with half the cores takes twice
 as long, and one with more cores is faster until it has as many cores as the package has compile jobs.
 """
@@ -21,7 +22,7 @@ from ci_compiler.plan.suites import Bench
 from ci_compiler.record import record
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import BUILDER_CORES
-from ci_compiler.stages import Stage, StageKind, stages
+from ci_compiler.stages import PUBLISH, Stage, StageKind, stages
 from ci_compiler.variant import variant_name
 
 Recorded = Mapping[tuple[str, str], int]
@@ -67,6 +68,7 @@ def jobs_of(
                     needs = () if alone else needs_of(spec, variant.package)
                     needed = [built[need] for need in needs if need in built]
                     built[variant.package] = made.add(shard, cell, route, variant, needed)
+        made.publish()
     return tuple(made.jobs)
 
 
@@ -92,7 +94,9 @@ class _Jobs:
     def __init__(self, spec: Spec, recorded: Recorded, *, publish: bool, alone: bool) -> None:
         self.spec, self.recorded = spec, recorded
         self.jobs: list[PlannedJob] = []
-        self.stages = [stage for stage in stages() if publish or stage.kind is not StageKind.PUBLISH]
+        self.publishes = publish
+        self.stages = [stage for stage in stages() if stage.kind is not StageKind.PUBLISH]
+        self.waiting: dict[str, list[PlannedJob]] = {}
         self.builds = {name: (name, *(needs_of(spec, name) if alone else ())) for name in spec.packages}
         self.first = {stage: waits_for(spec, stage) for stage in self.stages}
 
@@ -103,21 +107,32 @@ class _Jobs:
         at: dict[Stage, tuple[int, ...]] = {}
         for stage in self.stages:
             if stage in route.pools:
-                waits = self.first[stage]
-                others = [] if stage.is_test else [one.get(other, ()) for one in needed for other in waits or (stage,)]
-                pool = route.pools[stage]
-                job = PlannedJob(
-                    pool=pool.name,
-                    seconds=self._seconds(cell, variant, stage, pool),
-                    needs=tuple(sorted(chain(*(at.get(other, ()) for other in waits), *others))),
-                    shard=shard.name,
-                    cell=cell,
-                    variant=variant,
-                    stage=stage,
-                )
-                self.jobs.append(job)
-                at[stage] = self._add_suites(job, route)
+                others = [] if stage.is_test else [one.get(stage, ()) for one in needed]
+                waits = [at.get(other, ()) for other in self.first[stage]]
+                job = self._job(shard, cell, route.pools[stage], variant, stage)
+                self.jobs.append(replace(job, needs=tuple(sorted(chain(*waits, *others)))))
+                at[stage] = self._add_suites(self.jobs[-1], route)
+        if self.publishes and PUBLISH in route.pools:
+            needs = tuple(sorted(chain(*(at.get(other, ()) for other in waits_for(self.spec, PUBLISH)))))
+            job = self._job(shard, cell, route.pools[PUBLISH], variant, PUBLISH)
+            self.waiting.setdefault(job.pool, []).append(replace(job, needs=needs))
         return at
+
+    def publish(self) -> None:
+        """Adds the publishing of the variants added so far: one after the other on each pool, after all tests."""
+        for waiting in self.waiting.values():
+            needs = tuple(sorted({index for job in waiting for index in job.needs}))
+            for job in waiting:
+                self.jobs.append(replace(job, needs=needs))
+                needs = (len(self.jobs) - 1,)
+        self.waiting.clear()
+
+    def _job(self, shard: Shard, cell: Cell, pool: Pool, variant: Variant, stage: Stage) -> PlannedJob:
+        """A job that waits for no other yet."""
+        seconds = self._seconds(cell, variant, stage, pool)
+        return PlannedJob(
+            pool=pool.name, seconds=seconds, needs=(), shard=shard.name, cell=cell, variant=variant, stage=stage
+        )
 
     def _add_suites(self, test: PlannedJob, route: Route) -> tuple[int, ...]:
         """Adds the shards of the suites after `test`, the last job. Returns the indexes of the stage's last jobs."""

@@ -22,6 +22,25 @@ class Proof(StrEnum):
     IMPORTED_ONLY = "imported only"
 
 
+class Reach(StrEnum):
+    """Which instruction set a test proves that a build runs on.
+
+    OWN: the variant's, because the CPU has nothing beyond it. EMULATED: the variant's, because the test also ran on
+    such a CPU under emulation. LARGER: only that of the machine's CPU, which has more.
+    """
+
+    OWN = "on its instruction set"
+    EMULATED = "instruction set emulated"
+    LARGER = "on a larger CPU"
+
+
+def passed(*, imported_only: bool, reach: str) -> str:
+    """How a test that passed is shown: `passed (imported only, on a larger CPU)`. `reach` may be '' for unknown."""
+    remarks = [Proof.IMPORTED_ONLY.value] if imported_only else []
+    remarks += [reach] if reach in set(Reach) - {Reach.OWN} else []
+    return f"passed ({', '.join(remarks)})" if remarks else "passed"
+
+
 @cache
 def checks() -> Mapping[str, Any]:
     """The table of the bundled smoke tests, `checks.json`."""

@@ -18,7 +18,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.suites import Bench, benches
 from ci_compiler.record import record
 from ci_compiler.spec.model import Pool, RecipeKind, RunsOn, Spec
-from ci_compiler.stages import BUILD, Axis, Stage, TestPolicy, stages
+from ci_compiler.stages import BUILD, PUBLISH, Axis, Stage, TestPolicy, stages
 
 Neighbour = tuple[str, str]
 """The GPU and the ISA of a neighbouring cell, whose branch and Python are the same."""
@@ -54,7 +54,8 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple
     distinct = tuple({id(route): route for route in routes}.values())
     lacks, unused = router.lacks.values(), _unused_pools(spec, distinct)
     full = _overfull_builders(spec, zip(cells, routes, strict=True))
-    return routes, (*lacks, *_stealing_pools(spec), *unused, *full, *_without_a_cache(spec, distinct))
+    shared = _shared_publishers(spec, distinct)
+    return routes, (*lacks, *_stealing_pools(spec), *unused, *full, *shared, *_without_a_cache(spec, distinct))
 
 
 class _Router:
@@ -115,7 +116,7 @@ class _Router:
                 skipped[stage] = f"the branch builds no variant with a smaller {stage.neighbour.label} to compare with"
                 continue
             fitting = self._fitting(stage, cell)
-            if not stage.is_test:
+            if stage in self.spec.building:
                 fitting = [pool for pool in fitting if pool.disk >= disk and pool.memory >= memory]
             if fitting:
                 pools[stage] = self._least_scarce(fitting, cell)
@@ -200,6 +201,22 @@ def _serves(machines: RunsOn, job: RunsOn) -> bool:
         return machines.scale_set == job.scale_set
     in_group = not job.group or job.group.lower() == machines.group.lower()
     return in_group and {label.lower() for label in job.labels} <= {label.lower() for label in machines.labels}
+
+
+def _shared_publishers(spec: Spec, routes: Iterable[Route]) -> Iterator[Finding]:
+    """An error for each pool that publishes and also builds or tests, unless the spec allows it."""
+    if spec.publish.on_shared_machines:
+        return
+    publishers = {pool.name: pool for route in routes if (pool := route.pools.get(PUBLISH))}
+    for pool in publishers.values():
+        others = " and ".join(stage.name for stage in pool.stages if stage is not PUBLISH)
+        if others:
+            message = (
+                f"{pool.name} publishes, and runs {others} as well: code that runs there may take the publishing "
+                f"secret; give publishing a pool of its own (`stages: [{PUBLISH}]`) and leave it out of this one, or "
+                "accept this with `publish: {on-shared-machines: true}`"
+            )
+            yield spec.finding(("runners", pool.name), Code.PUBLISH_SHARES_POOL, message, key=True)
 
 
 def _without_a_cache(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:

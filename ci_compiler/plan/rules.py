@@ -15,6 +15,7 @@ from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit
 from ci_compiler.plan.matrix import Candidate, Cell, Variant, candidates, cells_of, listed_cells
+from ci_compiler.plan.pins import unverified_commits
 from ci_compiler.plan.redistribution import redistribution_findings
 from ci_compiler.plan.releases import release_findings
 from ci_compiler.record import record
@@ -114,7 +115,9 @@ def judge(spec: Spec) -> Judged:
     kept = [*(groups[0] if len(groups) == 1 else _merged(spec, groups)), *listed_cells(spec)]
     if not findings:
         findings += [*_check_cells(spec, kept), *_check_axis_use(spec, kept, left_out)]
-        findings += [] if findings else [*release_findings(spec, kept), *redistribution_findings(spec, kept)]
+        if not findings:
+            for rule in (release_findings, redistribution_findings, unverified_commits):
+                findings += rule(spec, kept)
     return Judged(cells=tuple(kept), left_out=tuple(left_out), findings=tuple(findings))
 
 

@@ -1,4 +1,4 @@
-"""What an event builds: one mechanism for pushes, dispatches, schedules and pull requests.
+"""What an event builds: one mechanism for pushes, dispatches and pull requests.
 
 The compiled `select` jobs run `ci-compile choose`, which reads GitHub's event and calls this module. From an event
 it reads the inputs and the ref of a dispatch, and the base commit of a push or a pull request.
@@ -6,7 +6,7 @@ it reads the inputs and the ref of a dispatch, and the base commit of a push or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_compiler.codes import Code
@@ -14,7 +14,8 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import ALL, Shard, job_counter
+from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_counter
+from ci_compiler.spec.patterns import matcher_of_any
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
@@ -34,16 +35,17 @@ class GitHubEvent(NamedTuple):
 
 
 class RunSelection(NamedTuple):
-    """What a run builds: the names of variants, and their cells with routes.
+    """What a run builds of one branch: the names of variants, and their cells with routes.
 
-    `left` are the variants that need a dispatch on `ref`, the branch that a pull request comes from ('': from a fork).
+    `onto` is what its jobs check out, as `sync.landing` writes it ('': the commit of the run). `left` are the variants
+    that are rebuilt as well, but need a dispatch.
     """
 
     branch: str
     variants: tuple[str, ...]
     cells: tuple[tuple[Cell, Route], ...]
+    onto: str = ""
     left: tuple[str, ...] = ()
-    ref: str = ""
 
     @property
     def suffixes(self) -> list[str]:
@@ -51,13 +53,28 @@ class RunSelection(NamedTuple):
         return [cell.suffix for cell, _ in self.cells]
 
 
+class RequestSelection(NamedTuple):
+    """What a pull request builds, by branch. `ref` is the branch that the request comes from ('': a fork's)."""
+
+    branches: tuple[RunSelection, ...] = ()
+    ref: str = ""
+
+
+class Rebuilt(NamedTuple):
+    """The names of the variants of a branch that a change rebuilds; `onto` as in `RunSelection`."""
+
+    variants: Sequence[str]
+    onto: str = ""
+
+
 Affected = Callable[[str, str], Sequence[str]]
 """A function of a commit and a branch: the names of its variants that differ between that commit and the checkout."""
 
+Landed = Callable[[str, str], Mapping[str, Rebuilt]]
+"""A function of the base commit and the base branch of a pull request: what the checkout rebuilds on each branch."""
 
-def of_shard(
-    plan: Plan, shard: Shard, event: GitHubEvent, affected: Affected, published: Callable[[str], bool]
-) -> RunSelection:
+
+def of_shard(shard: Shard, event: GitHubEvent, affected: Affected, published: Callable[[str], bool]) -> RunSelection:
     """What `event` builds of `shard`.
 
     Raises InputError if no shard runs on it, if it names an unknown variant, or if it asks to publish from elsewhere.
@@ -68,32 +85,41 @@ def of_shard(
             _check_ref(
                 shard, str(event.payload.get("ref", "")), publish=str(inputs.get("publish", "")).lower() == "true"
             )
-            wanted = _dispatched(shard, str(inputs.get("variant", "")))
+            wanted = _dispatched(shard, str(inputs.get("variant", "")), str(inputs.get("only") or ""), published)
         case "push":
             before = str(event.payload.get("before", NO_COMMIT))
             wanted = shard.variants if before == NO_COMMIT else affected(before, shard.branch)
-        case "schedule":
-            everything = plan.spec.schedule is None or plan.spec.schedule.build == "all"
-            wanted = [name for name in shard.variants if everything or not published(name)]
         case _:
             raise wrong("event", Code.UNKNOWN_EVENT, f"no shard runs on {event.name!r}")
-    return _choice(shard.branch, shard.cells, set(wanted))
+    return _choice(shard.branch, shard.cells, Rebuilt(wanted))
 
 
-def of_pull_request(plan: Plan, event: GitHubEvent, affected: Affected) -> RunSelection:
-    """What a pull request builds: the cells that it affects, or representatives of them. Raises InputError."""
+def of_pull_request(plan: Plan, event: GitHubEvent, landed: Landed) -> RequestSelection:
+    """What a pull request builds: the cells that it rebuilds on any branch, or representatives of all of them.
+
+    Raises InputError for an event of another kind.
+    """
     request = event.payload.get("pull_request")
     if not isinstance(request, Mapping):
         raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is not a pull request")
     branch = str(request["base"]["ref"])
     if branch not in plan.spec.branches:
-        return RunSelection(branch=branch, variants=(), cells=())
-    wanted = set(affected(str(request["base"]["sha"]), branch))
-    cells = tuple(part for shard in plan.shards if shard.branch == branch for part in shard.cells)
-    whole = _choice(branch, cells, wanted)
-    chosen = _choice(branch, within_limit(whole.cells, most_cells(plan)), wanted)
-    left = tuple(name for name in whole.variants if name not in set(chosen.variants))
-    return chosen._replace(left=left, ref=_own_head(request))
+        return RequestSelection()
+    rebuilt = landed(str(request["base"]["sha"]), branch)
+    whole = {
+        name: _choice(name, [part for shard in plan.shards if shard.branch == name for part in shard.cells], one)
+        for name, one in rebuilt.items()
+    }
+    taken = within_limit([part for one in whole.values() for part in one.cells], most_cells(plan))
+    chosen = {
+        name: _choice(name, [part for part in taken if part[0].branch == name], one) for name, one in rebuilt.items()
+    }
+    parts = tuple(
+        one._replace(left=tuple(name for name in whole[branch].variants if name not in set(one.variants)))
+        for branch, one in chosen.items()
+        if whole[branch].variants
+    )
+    return RequestSelection(branches=parts, ref=_own_head(request))
 
 
 def _own_head(request: Mapping[str, Any]) -> str:
@@ -134,8 +160,9 @@ def representatives(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tup
 
 def _values(cell: Cell) -> set[tuple[str, str]]:
     if cell.listed:
-        return {("listed", cell.listed)}
-    return {("python", cell.python), ("cuda", cell.cuda), ("gpu", cell.gpu), ("isa", cell.isa)}
+        return {("branch", cell.branch), ("listed", cell.listed)}
+    axes = ("branch", "python", "cuda", "gpu", "isa")
+    return {(axis, getattr(cell, axis)) for axis in axes}
 
 
 def _check_ref(shard: Shard, ref: str, *, publish: bool) -> None:
@@ -145,16 +172,25 @@ def _check_ref(shard: Shard, ref: str, *, publish: bool) -> None:
         raise wrong("event", Code.WRONG_REF, f"{message}; start it with --ref {shard.branch}, or without publish")
 
 
-def _dispatched(shard: Shard, variant: str) -> Sequence[str]:
-    if variant == ALL:
-        return shard.variants
-    if variant not in shard.variants:
+def _dispatched(shard: Shard, variant: str, only: str, published: Callable[[str], bool]) -> Sequence[str]:
+    """The variants that a form asks for: `variant` is a choice or a name, `only` patterns that narrow it down."""
+    if variant not in {ALL, UNPUBLISHED, *shard.variants}:
         message = f"{variant!r} is not in {shard.name}{nearest(variant, shard.variants)}"
         raise wrong("event", Code.UNKNOWN_VARIANT, message)
-    return [variant]
+    names = shard.variants if variant in {ALL, UNPUBLISHED} else [variant]
+    if only:
+        try:
+            matches = matcher_of_any(only.split())
+        except ValueError as error:
+            raise wrong("event", Code.WRONG_PATTERN, str(error)) from None
+        names = [name for name in names if matches(name)]
+    if not names:
+        raise wrong("event", Code.UNKNOWN_VARIANT, f"{only!r} matches no variant of {shard.name}")
+    return [name for name in names if not published(name)] if variant == UNPUBLISHED else names
 
 
-def _choice(branch: str, cells: Sequence[tuple[Cell, Route]], wanted: Collection[str]) -> RunSelection:
+def _choice(branch: str, cells: Sequence[tuple[Cell, Route]], rebuilt: Rebuilt) -> RunSelection:
+    wanted = frozenset(rebuilt.variants)
     kept = tuple((cell, route) for cell, route in cells if any(v.name in wanted for v in cell.variants))
     names = tuple(v.name for cell, _ in kept for v in cell.variants if v.name in wanted)
-    return RunSelection(branch=branch, variants=names, cells=kept)
+    return RunSelection(branch=branch, variants=names, cells=kept, onto=rebuilt.onto)

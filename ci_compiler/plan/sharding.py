@@ -27,10 +27,16 @@ FOLDER = ".github/workflows"
 """The folder of the workflows, from the root of the repository."""
 
 OWN_JOBS = 2
-"""The jobs of a shard besides those of its cells and its preflights: the selection and the verdict."""
+"""The jobs of every shard besides those of its cells: the selection and the verdict."""
+
+POOL_JOBS = 2
+"""The further jobs of a shard for each pool that publishes its variants: the preflight and the publishing."""
 
 ALL = "all"
 """The choice of the dispatch form that builds the whole shard."""
+
+UNPUBLISHED = "unpublished"
+"""The choice of the dispatch form that builds what is not published yet."""
 
 
 @record
@@ -76,8 +82,12 @@ def job_name(cell: Cell) -> str:
 
 
 def stages_of(spec: Spec) -> tuple[Stage, ...]:
-    """The stages that the spec does not switch off. Each variant has a job for each of them."""
-    return tuple(stage for stage in stages() if spec.tests.get(stage) is not TestPolicy.NEVER)
+    """The stages of which each variant has a job: those that the spec does not switch off, without publishing."""
+    return tuple(
+        stage
+        for stage in stages()
+        if stage.kind is not StageKind.PUBLISH and spec.tests.get(stage) is not TestPolicy.NEVER
+    )
 
 
 def cell_packages(spec: Spec) -> tuple[Package, ...]:
@@ -180,8 +190,8 @@ def _shard(
         jobs=OWN_JOBS + sum(count(cell) for cell, _ in cells),
         cells=cells,
     )
-    preflights = len(made.publish_pools) if spec.branches[branch].publish else 0
-    return replace(made, jobs=made.jobs + preflights)
+    publishing = len(made.publish_pools) if spec.branches[branch].publish else 0
+    return replace(made, jobs=made.jobs + POOL_JOBS * publishing)
 
 
 def _too_large(spec: Spec, shard: Shard) -> Finding:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from ci_compiler.files.drift import MARK
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.recipes import nix_text as nix
+from ci_compiler.recipes import proof
 from ci_compiler.recipes.capabilities import sets_capabilities
 from ci_compiler.recipes.subject import Subject, fetch
 from ci_compiler.recipes.work_arounds import Piece, switched_off
@@ -33,6 +34,15 @@ _JOBS = """\
 # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
 : $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))"""
 """Shell code after `MAX_JOBS` is set. nixpkgs' setup script sets NIX_BUILD_CORES to 1 or more."""
+
+_HOST_FLAGS = """\
+# nvcc reads neither: this is for the host code of CUDA files. nixpkgs' hooks add to the same variable.
+export NVCC_APPEND_FLAGS="$NVCC_APPEND_FLAGS ${lib.concatMapStringsSep " " (flag: "-Xcompiler=${flag}") cpuFlags}"\
+"""
+"""Shell code after CXXFLAGS and CFLAGS of a GPU build (NVCC_APPEND_FLAGS: the manual of nvcc)."""
+
+_APPENDED = frozenset({"requiredSystemFeatures"})
+"""Attributes whose values are added to those that nixpkgs' own recipe has."""
 
 _PACKAGE = re.compile(r"@(pkgs(?:\.[A-Za-z_][A-Za-z0-9_'-]*)+)@")
 """A text that stands for a package of nixpkgs."""
@@ -89,8 +99,6 @@ def _nixpkgs_arguments(subject: Subject) -> str:
     if sets_capabilities(subject.spec, subject.package, subject.cell):
         one = len(subject.capabilities) == 1
         config["cudaCapabilities"] = f"[ {_CAPABILITY} ]" if one else nix.words(subject.capabilities)
-    if subject.pin.allow_broken:
-        config["allowBroken"] = "true"
     arguments = {"system": nix.string(subject.cell.system), "config": nix.attributes(config)}
     if overlays := list(_overlays(subject)):
         arguments["overlays"] = nix.block("[", overlays, "]")
@@ -199,20 +207,30 @@ def _attributes(subject: Subject) -> dict[str, str]:
         made["patches"] = "[ ]"
     if override.build_flags:
         made["ninjaFlags"] = nix.words([fill(flag, values) for flag in override.build_flags])
-    made |= {nix.name(key): _value(subject, item) for key, item in override.attributes.items()}
+    for key, item in override.attributes.items():
+        value = _value(subject, item)
+        made[nix.name(key)] = f"lib.unique ((old.{key} or [ ]) ++ {value})" if key in _APPENDED else value
     for key, items in _inputs(subject).items():
         made[nix.name(key)] = f"(old.{nix.name(key)} or [ ]) ++ {nix.listed(items)}"
     flags = [*(flag for piece in subject.pieces for flag in piece.cmake), *override.cmake_flags]
     if flags:
         made["cmakeFlags"] = f"(old.cmakeFlags or [ ]) ++ {nix.words([fill(flag, values) for flag in flags])}"
     if patched := [_shell(subject, piece, piece.post_patch) for piece in subject.pieces if piece.post_patch]:
-        made["postPatch"] = f'(old.postPatch or "") + {nix.lines(patched)}'
-    made["preConfigure"] = f'(old.preConfigure or "") + {nix.lines(_pre_configure(subject))}'
-    if built := [_shell(subject, piece, "\n".join(piece.pre_build)) for piece in subject.pieces if piece.pre_build]:
-        made["preBuild"] = f'(old.preBuild or "") + {nix.lines(built)}'
+        made["postPatch"] = _appended("postPatch", patched)
+    made["preConfigure"] = _appended("preConfigure", _pre_configure(subject))
+    built = [_shell(subject, piece, "\n".join(piece.pre_build)) for piece in subject.pieces if piece.pre_build]
+    if built := [*built, *filter(None, [proof.of_configuration(subject)])]:
+        made["preBuild"] = _appended("preBuild", built)
+    if proven := proof.of_libraries(subject):
+        made["preFixup"] = _appended("preFixup", [proven])
     made["passthru"] = f"(old.passthru or {{ }}) // {nix.attributes(_passthru(subject))}"
     made["meta"] = f"(old.meta or {{ }}) // {nix.attributes(_meta(subject))}"
     return made
+
+
+def _appended(hook: str, texts: Iterable[str]) -> str:
+    """The shell code of a hook after that of nixpkgs, whose last line need not have an end."""
+    return f'(old.{hook} or "") + "\\n" + {nix.lines(texts)}'
 
 
 def _inputs(subject: Subject) -> dict[str, list[str]]:
@@ -232,6 +250,8 @@ def _inputs(subject: Subject) -> dict[str, list[str]]:
 def _pre_configure(subject: Subject) -> Iterator[str]:
     yield 'export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"'
     yield 'export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"'
+    if subject.gpu is not None:
+        yield _HOST_FLAGS
     for key, value in subject.override.environment.items():
         yield nix.escape_lines(f"export {key}={shlex.quote(fill(str(value), subject.values))}")
     if "MAX_JOBS" in subject.override.environment:
@@ -260,6 +280,7 @@ def _meta(subject: Subject) -> dict[str, str]:
         "description": nix.string(f"{subject.package.title} for {_short_target(subject)}"),
         "longDescription": nix.lines(map(nix.escape_lines, _long_description(subject))),
         "platforms": nix.words([subject.cell.system]),
+        **({"broken": "false"} if subject.pin.allow_broken else {}),
     }
 
 

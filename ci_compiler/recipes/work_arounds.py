@@ -36,7 +36,8 @@ class Traits:
 class Piece:
     """A piece of a recipe. `overlay`, `post_patch` and `pre_configure` are texts; '' for none.
 
-    `without`: what it switches off, with the consequence; '' for nothing.
+    `cached`: what CMake's cache must have because of it, beside its flags. `without`: what it switches off, with the
+    consequence; '' for nothing.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Piece:
     post_patch: str = ""
     pre_configure: str = ""
     pre_build: tuple[str, ...] = ()
+    cached: Mapping[str, str] = field(default_factory=dict)
     without: str = ""
 
     @property
@@ -139,6 +141,7 @@ def _piece(name: str, row: Mapping[str, Any]) -> Piece:
         post_patch=_text(row, "post-patch"),
         pre_configure=_text(row, "pre-configure"),
         pre_build=tuple(row.get("pre-build", ())),
+        cached=row.get("cached", {}),
         without=row.get("without", ""),
     )
 

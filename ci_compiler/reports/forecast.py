@@ -135,7 +135,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         better_end=end_of(jobs_of(spec, better, recorded=history.seconds, publish=publish), machines),
         longest_end=end_of(jobs, machines, QueueOrder.LONGEST),
         overdue=sum(wait > limit("queued-hours").limit * 3600 for wait in waits),
-        waves=tuple(_waves([by_shard[shard.name] for shard in better], machines)),
+        waves=tuple(waves_of([by_shard[shard.name] for shard in better], machines)),
         shards={name: end_of(own, machines) for name, own in by_shard.items()},
         pull_request=max(_pull_requests(plan, history, machines), key=lambda one: one.seconds),
         capabilities=Counter(cell.gpu for cell in plan.judged.cells for _ in variants_with_capabilities(spec, cell)),
@@ -231,7 +231,7 @@ def _disk_peaks(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline) -> d
     return {pool: round(peak, 1) for pool, peak in peaks.items()}
 
 
-def _waves(shards: Iterable[Sequence[PlannedJob]], machines: Mapping[str, int]) -> Iterator[Wave]:
+def waves_of(shards: Iterable[Sequence[PlannedJob]], machines: Mapping[str, int]) -> Iterator[Wave]:
     """Shards in groups; each group is dispatched when the previous one has finished.
 
     While a job waits, every machine of its pool is busy, so no job waits longer than the group's work for that pool

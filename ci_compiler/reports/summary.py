@@ -13,13 +13,14 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.proof import Proof, is_imported_only
-from ci_compiler.plan.selection import RunSelection
+from ci_compiler.plan.proof import is_imported_only, passed
+from ci_compiler.plan.selection import RequestSelection
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.plan.suites import Bench
 from ci_compiler.stages import BUILD, PUBLISH, Stage, stages, stages_that_test
 from ci_compiler.units import counted, duration, markdown_table, markdown_text, size
 from ci_compiler.variant import variant_name
+from ci_compiler.workflows.artifacts import artifact_name
 from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT
 
 _FAILED, _SHOWN = "**failed**", 3
@@ -44,15 +45,31 @@ def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], re
     return f"{markdown_table(head, rows)}\n"
 
 
-def left_to_dispatch(plan: Plan, choice: RunSelection) -> str:
+def rebuilt_by_branch(request: RequestSelection) -> str:
+    """The numbers of variants that a pull request rebuilds and builds on each branch, and what it builds there."""
+    if not request.branches:
+        return "This change rebuilds nothing.\n\n"
+    rows = [
+        (
+            markdown_text(one.branch),
+            len(one.variants) + len(one.left),
+            len(one.variants) if request.ref else 0,
+            f"what `ci-compile sync` would commit on {one.onto[:12]}" if one.onto else "the merge of the request",
+        )
+        for one in request.branches
+    ]
+    return f"{markdown_table(['branch', 'variants rebuilt', 'built in this run', 'from'], rows)}\n\n"
+
+
+def left_to_dispatch(plan: Plan, request: RequestSelection) -> str:
     """The variants that a pull request affects but does not build, with one command per shard that builds its code."""
-    left = set(choice.left)
+    left = {(one.branch, name) for one in request.branches for name in one.left}
     commands = []
     for shard in plan.shards:
-        names = [name for name in shard.variants if shard.branch == choice.branch and name in left]
+        names = [name for name in shard.variants if (shard.branch, name) in left]
         if names:
             variant = names[0] if len(names) == 1 else ALL
-            commands.append(f"gh workflow run {shard.name}.yml --ref {shlex.quote(choice.ref)} -f variant={variant}")
+            commands.append(f"gh workflow run {shard.name}.yml --ref {shlex.quote(request.ref)} -f variant={variant}")
     listed = "\n".join(commands)
     count = f"{counted(len(left), 'further variant')} {'is' if len(left) == 1 else 'are'} rebuilt by this change"
     return f"<details><summary>{count}; start them with</summary>\n\n```sh\n{listed}\n```\n\n</details>\n"
@@ -63,10 +80,10 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     if built is None:
         message = f"{name} is not built on {branch}; `ci-compile variants --branch {branch}` lists what is"
         raise wrong("--chosen", Code.UNKNOWN_VARIANT, message)
-    manifest = _manifest(results, name)
-    tests = {stage: _read(results / f"{stage}-{name}" / RESULT) for stage in stages_that_test()}
+    manifest = _manifest(results, name, branch)
+    tests = {stage: _read(results / artifact_name(stage, name, branch) / RESULT) for stage in stages_that_test()}
     needs = [variant_name(need, built.cell.suffix) for need in plan.spec.packages[built.variant.package].needs]
-    waited = any(need in chosen and not _manifest(results, need) for need in needs)
+    waited = any(need in chosen and not _manifest(results, need, branch) for need in needs)
     began = results.is_dir() and any(results.iterdir())
     cells = {BUILD: "passed" if manifest else "not reached" if waited or not began else _FAILED}
     for stage, result in tests.items():
@@ -77,9 +94,9 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
             cells[stage] = "not reached"
         else:
             only = is_imported_only(plan.spec, plan.spec.packages[built.variant.package], stage)
-            passed = f"passed ({Proof.IMPORTED_ONLY})" if only else "passed"
-            cells[stage] = "; ".join([passed, *_suites(built, stage, results)]) if result.get("passed") else _FAILED
-    published = _read(results / f"publish-{name}" / PUBLISHED)
+            shown = passed(imported_only=only, reach=str(result.get("reach", "")))
+            cells[stage] = "; ".join([shown, *_suites(built, stage, results)]) if result.get("passed") else _FAILED
+    published = next((_read(path) for path in results.glob(f"*/{name}/{PUBLISHED}")), {})
     failed = any(_FAILED in cell or cell == "not reached" for cell in cells.values())
     return [
         f"`{name}`",
@@ -95,7 +112,8 @@ def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:
     found = [_read(path) for path in sorted(results.glob(f"*/{SUITE_RESULT}"))]
     for suite in built.spec.packages[built.variant.package].suites.values():
         bench = Bench(suite.stage, suite.gpus)
-        shards = [one for one in found if (one.get("name"), one.get("suite")) == (built.variant.name, suite.name)]
+        wanted = (built.variant.name, built.cell.branch, suite.name)
+        shards = [one for one in found if (one.get("name"), one.get("branch"), one.get("suite")) == wanted]
         if suite.stage is not stage:
             continue
         if bench not in built.route.suites:
@@ -117,10 +135,11 @@ def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:
     return "no: it failed before" if failed else _FAILED
 
 
-def _manifest(results: Path, name: str) -> Mapping[str, Any]:
+def _manifest(results: Path, name: str, branch: str) -> Mapping[str, Any]:
     """The manifest of a build. If a run has only one artifact, download-artifact creates no folder for it."""
     alone = _read(results / MANIFEST_FILE)
-    return alone if alone.get("name") == name else _read(results / f"build-{name}" / MANIFEST_FILE)
+    is_this = (alone.get("name"), alone.get("branch")) == (name, branch)
+    return alone if is_this else _read(results / artifact_name(BUILD, name, branch) / MANIFEST_FILE)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

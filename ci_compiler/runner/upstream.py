@@ -8,13 +8,37 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
+from ci_compiler.units import release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NixHole:
+    """A hole between the users of a Nix daemon: versions from `since` on have it, up to those in `fixed`.
+
+    `fixed` has a version for each line that was fixed, a line being the first two numbers of a version. All later lines
+    are fixed as well.
+    """
+
+    name: str
+    what: str
+    since: str
+    fixed: tuple[str, ...]
+
+    def is_in(self, version: str) -> bool:
+        """Whether the Nix `version` has it."""
+        numbers = release(version)
+        known = {release(one)[:2]: release(one) for one in self.fixed}
+        if numbers < release(self.since) or numbers[:2] > max(known):
+            return False
+        return numbers[:2] not in known or numbers < known[numbers[:2]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
     """`written`: a day on which this version of the package existed, in seconds since 1970.
 
     `runner`: the lowest version that may still register. `nix`: settings where nothing sets them; from Nix
-    `builds_since` on, builds are made in `builds_folder`.
+    `builds_since` on, builds are made in `builds_folder`. `holes`: the known holes between the users of a Nix daemon.
     """
 
     written: int
@@ -23,6 +47,7 @@ class Upstream:
     nix: dict[str, str]
     builds_since: str
     builds_folder: str
+    holes: tuple[NixHole, ...]
 
 
 @cache
@@ -36,4 +61,10 @@ def upstream() -> Upstream:
         nix=data["nix"]["defaults"],
         builds_since=data["nix"]["builds-folder"]["since"],
         builds_folder=data["nix"]["builds-folder"]["path"],
+        holes=tuple(NixHole(**{**row, "fixed": tuple(row["fixed"])}) for row in data["holes"]),
     )
+
+
+def holes(version: str) -> tuple[NixHole, ...]:
+    """The known holes of the Nix `version`, as `nix --version` prints it or as a number."""
+    return tuple(hole for hole in upstream().holes if hole.is_in(version))

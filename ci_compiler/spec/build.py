@@ -21,7 +21,7 @@ from ci_compiler.spec.presets import BUILDS, override_of, preset_of, presets
 from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
 from ci_compiler.spec.validate import schema_findings
-from ci_compiler.stages import default_stages
+from ci_compiler.stages import PUBLISH, Stage, default_stages
 
 BUNDLED = Path(__file__).with_name("torch.yaml")
 """The spec of the torch stack, used where a repository has none of its own."""
@@ -64,7 +64,7 @@ def build_spec(document: Document) -> Spec:
         spec,
         branches={name: _complete_branch(one, document.value["branches"][name]) for name, one in spec.branches.items()},
         packages={name: _complete_package(package) for name, package in spec.packages.items()},
-        pools=tuple(_complete_pool(pool, spec) for pool in spec.pools),
+        pools=tuple(_complete_pool(pool, spec, _left_out(spec)) for pool in spec.pools),
     )
     if findings := reference_findings(spec):
         raise InputError(findings)
@@ -103,11 +103,17 @@ def _complete_package(package: Package) -> Package:
     return replace(whole, overrides={kind: override_of(whole, kind) for kind in BUILDS if preset in presets()})
 
 
-def _complete_pool(pool: Pool, spec: Spec) -> Pool:
+def _left_out(spec: Spec) -> frozenset[Stage]:
+    """The stages that a pool runs only if it lists them: publishing, if a pool does nothing else."""
+    return frozenset({PUBLISH} if any(pool.only_publishes for pool in spec.pools) else ())
+
+
+def _complete_pool(pool: Pool, spec: Spec, left_out: frozenset[Stage]) -> Pool:
+    usual = tuple(stage for stage in default_stages(gpu=bool(pool.gpu)) if stage not in left_out)
     return replace(
         pool,
         system=pool.system or _system_of(pool, spec),
-        stages=pool.stages or default_stages(gpu=bool(pool.gpu)),
+        stages=pool.stages or usual,
         image=pool.image or _image("gpu-tester" if pool.gpu else "builder", spec.owner),
     )
 

@@ -61,6 +61,11 @@ CacheUrl = Annotated[
     ),
 ]
 
+PublicKey = Annotated[
+    str,
+    form("public-key", title="a Nix public key (NAME:BASE64)", pattern="^[A-Za-z0-9._-]+:[A-Za-z0-9+/=]{44}$"),
+]
+
 Word = Annotated[str, form("word", title="a name (letters, digits, . _ and -)", pattern=WORD)]
 
 PackageVersion = Annotated[

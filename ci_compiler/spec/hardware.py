@@ -34,6 +34,7 @@ Attribute = Annotated[
     str, form(title="an attribute of nixpkgs, such as cudaPackages_13_1", pattern="^[A-Za-z_][A-Za-z0-9_-]{0,99}$")
 ]
 Flag = Annotated[str, form(title="a compiler flag (-m…)", pattern=r"^-m[A-Za-z0-9=.+_-]{1,98}$")]
+CpuModel = Annotated[str, form(title="a CPU model, such as Haswell", pattern="^[A-Za-z0-9][A-Za-z0-9,=+_.-]{0,99}$")]
 
 Driver = Annotated[int, form(title="the major version of a driver, such as 580", minimum=0, maximum=9999)]
 
@@ -91,6 +92,19 @@ class IsaRow:
     cpus: Text | None = key("The CPUs that have it, in words.", default=None, published=False)
     good_for: Text | None = key("What its builds are good for, for documents.", default=None, published=False)
     not_for: Text | None = key("What its builds are not good for.", default=None, published=False)
+    qemu: CpuModel | None = key(
+        "The CPU model of QEMU (`-cpu`) on which a test runs its builds again. Not given: none for a new ISA, and none "
+        "for a bundled one with `flags` of its own.",
+        default=None,
+        published=False,
+        examples=["Haswell,+bmi2"],
+    )
+    sde: CpuModel | None = key(
+        "The chip of Intel SDE for the same, as its option without the hyphen.",
+        default=None,
+        published=False,
+        examples=["skx"],
+    )
 
 
 @declared("hardware")
@@ -192,6 +206,8 @@ def _isas(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) -> Ite
         baseline = system.baseline if system else ""
         if baseline and baseline != name and not given.get("includes", row.includes if row else ()):
             given["includes"] = (baseline,)
+        if "flags" in given:  # the models of the bundled row may lack them
+            given.update({"smallest": (), "qemu": "", "sde": ""} | given)
         yield name, replace(row, **given) if row else Isa(**{"name": name, "title": name, "includes": (), **given})
 
 

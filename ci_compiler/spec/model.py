@@ -26,6 +26,7 @@ from ci_compiler.spec.forms import (
     PackageName,
     PackageVersion,
     PoolName,
+    PublicKey,
     ScaleSetName,
     Word,
 )
@@ -34,7 +35,7 @@ from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source, in_build_order
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.triggers import PullRequest, Schedule, Sync
-from ci_compiler.stages import Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
+from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
 
 __all__ = [
     "Branch",
@@ -124,7 +125,7 @@ class Pool:
     )
     stages: tuple[Stage, ...] = key(
         f"Stages that it may run. Left out: {_names(default_stages(gpu=False))}; with a GPU: "
-        f"{_names(default_stages(gpu=True))}.",
+        f"{_names(default_stages(gpu=True))}. If a pool runs {PUBLISH} alone, the others leave it out.",
         title=f"a list of stages ({', '.join(map(str, stages()))})",
         minItems=1,
         default=(),
@@ -158,6 +159,11 @@ class Pool:
         published=False,
     )
 
+    @property
+    def only_publishes(self) -> bool:
+        """Whether it builds and tests nothing."""
+        return self.stages == (PUBLISH,)
+
 
 @declared()
 class Publish:
@@ -172,6 +178,11 @@ class Publish:
         title="the name of a GitHub environment (letters, digits, _ and -)",
         pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$",
         default="publish",
+    )
+    on_shared_machines: bool = key(
+        "Whether a pool that builds or tests may also publish. Code that was built or tested there can then reach the "
+        "publishing secret if it breaks out of its container, or through a hole in Nix.",
+        default=False,
     )
     on_push: bool = key("Whether a push to a mapped branch publishes what it rebuilt.", default=True)
     reviewers: bool = key(
@@ -189,10 +200,12 @@ class Cache:
         "Where closures are copied to and fetched from.",
         examples=["s3://my-cache?region=eu-central-1"],
     )
-    public_key: str = key(
-        "The key that its paths are signed with.",
-        title="a Nix public key (NAME:BASE64)",
-        pattern="^[A-Za-z0-9._-]+:[A-Za-z0-9+/=]{44}$",
+    public_key: PublicKey = key("The key that its paths are signed with.")
+    builder_keys: tuple[PublicKey, ...] = key(
+        "The keys with which builders' Nix daemons sign what they build. All runners' daemons trust them, so that "
+        "tests can fetch a build before it is published.",
+        default=(),
+        examples=[["builder-1:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="]],
     )
     public: bool = key("Whether anyone may fetch from it.", default=False)
     push: CachePush = key(
@@ -300,6 +313,15 @@ class Spec:
     pull_request: PullRequest = key(default=PullRequest())
     schedule: Schedule | None = key(default=None, published=False)
     sync: Sync | None = key(default=None, published=False)
+    fleet_watch: bool = key(
+        "Whether `fleet-watch.yml` checks on a schedule that a runner serves each label set. Without its token, it "
+        "skips the check with a notice.",
+        default=True,
+    )
+    pages: bool = key(
+        "Whether `pages.yml` publishes the finder page. Where GitHub Pages is off, it skips that with a notice.",
+        default=True,
+    )
     hosted: Label = key("GitHub-hosted machine for the checks that run no code of a variant.", default="ubuntu-24.04")
     toolkit: str = key(
         "What hosted jobs install to have `ci-compile`; the version that compiled, if not given.",
@@ -330,6 +352,12 @@ class Spec:
             if any(one.name == package for one in packages):
                 return path, matrix
         raise KeyError(package)
+
+    @property
+    def building(self) -> frozenset[Stage]:
+        """The stages that may build, and so need a builder's disk and memory."""
+        publishing = self.backend.builds_to_publish and self.cache is None
+        return frozenset({BUILD, PUBLISH} if publishing else {BUILD})
 
     @property
     def pythons(self) -> tuple[str, ...]:

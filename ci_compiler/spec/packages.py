@@ -62,13 +62,14 @@ class Pin:
         published=False,
     )
     nixpkgs_hash: Hash = key(
-        "Hash of that commit's archive; with it the recipes also evaluate in Nix's pure mode.",
+        "Hash of that commit's archive, which `ci-compile hash` fills in. Required where a branch publishes into a "
+        "`cache`; with it the recipes also evaluate in Nix's pure mode.",
         default="",
         published=False,
     )
     allow_broken: bool = key(
-        "Whether the recipes allow packages that nixpkgs marks as broken (for a CUDA toolkit that nixpkgs does not "
-        "build with yet).",
+        "Whether the recipes build their own package where nixpkgs marks it as broken (for a CUDA toolkit that nixpkgs "
+        "does not build it with yet). Other broken packages stay refused; a work-around's overlay repairs one.",
         default=False,
     )
     work_arounds: tuple[Word, ...] = key(

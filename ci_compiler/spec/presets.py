@@ -32,7 +32,9 @@ class Override:
     """What a recipe overrides in one kind of build. Texts may contain placeholders.
 
     `capability` is the comment on the capability, `architecture` whether the recipe names its GPU architecture,
-    `source_overlay` whether an overlay replaces the source.
+    `source_overlay` whether an overlay replaces the source, `from_environment` whether its build hands variables of the
+    environment to CMake. `machine_code`: its libraries have code for its architectures "only", or "also" that of the
+    static libraries in them; '' if nothing is known.
     """
 
     arguments: Mapping[str, Any]
@@ -45,6 +47,8 @@ class Override:
     capability: str
     architecture: bool
     source_overlay: bool
+    from_environment: bool
+    machine_code: str
 
 
 def by_build(value: Any) -> Mapping[str, Any]:
@@ -105,4 +109,6 @@ def override_of(package: Package, kind: str) -> Override:
         capability=preset.get("capability", "The compute capability of @gpu@."),
         architecture=preset.get("architecture", False) or any(mentioned(one) & OF_AN_ARCHITECTURE for one in values),
         source_overlay=preset.get("source") == "overlay",
+        from_environment=preset.get("from-environment", False),
+        machine_code=preset.get("machine-code", ""),
     )

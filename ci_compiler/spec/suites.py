@@ -77,6 +77,10 @@ class Suite:
         published=False,
         examples=["reports/*.xml"],
     )
+    network: bool = key(
+        "Whether the command may use the network. If so, it can also read the files of the job that hold tokens.",
+        default=False,
+    )
     expected_failures: tuple[ExpectedFailure, ...] = key("Tests that fail for known reasons.", default=())
 
     @property

@@ -21,15 +21,28 @@ class PullRequest:
 
 @declared()
 class Schedule:
-    """Scheduled builds, staggered over the shards."""
+    """Scheduled builds. One workflow, `schedule.yml`, starts the shards in waves."""
 
     days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] = key(
-        "Days of the week; each shard starts at an hour and minute of its own.",
+        "Days of the week.",
         title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
         minItems=1,
     )
     build: Literal["all", "unpublished"] = key(
         "`all` variants, or only those that are still `unpublished`.", default="unpublished"
+    )
+    at: str = key(
+        "The time of day. On the hour, GitHub is busiest.",
+        title="a time of day (HH:MM)",
+        pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$",
+        default="02:17",
+    )
+    timezone: str = key(
+        "The time zone of `at` and `days`.",
+        title="a time zone of the IANA database (such as Europe/Berlin)",
+        pattern="^[A-Z][A-Za-z]+(/[A-Z][A-Za-z_+-]*[0-9]*)*$",
+        default="UTC",
+        examples=["Europe/Berlin"],
     )
 
 

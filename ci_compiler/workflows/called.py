@@ -1,4 +1,4 @@
-"""What the called workflows take from their callers: inputs, permissions, and the publishing secret."""
+"""What the called workflows take from their callers: inputs and permissions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import stages_of
 from ci_compiler.plan.suites import benches, legs
 from ci_compiler.spec.model import Package, RunsOn, Spec
-from ci_compiler.stages import Stage
+from ci_compiler.stages import PUBLISH, Stage
 from ci_compiler.workflows.common import expression, runs_on
 from ci_compiler.workflows.model import READ, Permissions, input_node
 from ci_compiler.workflows.writer import Node, Remarked
@@ -76,6 +76,12 @@ def neighbours(cell: Cell, route: Route) -> dict[str, str]:
     return {neighbour_input(stage): suffix for stage, suffix in route.beside(cell).items()}
 
 
+def onto_input() -> dict[str, Node]:
+    """The input that states where the recipes come from if the commit is one for another branch (`sync.landing`)."""
+    text = "The branch's tip and the tree that sync would commit there, to check out in place of the commit."
+    return {"onto": input_node(text, required=False)}
+
+
 def machine_input(stage: Stage | str) -> str:
     """The input that states where `stage` runs, or the suites of a bench by its `machine`."""
     return f"{stage}-on"
@@ -103,7 +109,7 @@ def machine_inputs(spec: Spec) -> dict[str, Node]:
 def machines(route: Route) -> dict[str, str]:
     """The values of `machine_inputs` for a cell; a stage that no pool runs has none."""
     wide = {one.machine: pool for one, pool in route.suites.items() if one.gpus > 1}
-    pools = {stage.name: pool for stage, pool in route.pools.items()} | wide
+    pools = {stage.name: pool for stage, pool in route.pools.items() if stage is not PUBLISH} | wide
     return {machine_input(name): _runs_on_json(pool.runs_on) for name, pool in pools.items()}
 
 
@@ -117,19 +123,7 @@ def build_permissions(spec: Spec) -> Permissions:
     return ATTEST if spec.attest else READ
 
 
-def secret_input(spec: Spec) -> dict[str, Node]:
-    """The secret that a called workflow accepts from a caller that may publish.
-
-    GitHub gives a called workflow's job the secrets of its environment only if the caller passes them by name:
-    https://docs.github.com/actions/how-tos/reuse-automations/reuse-workflows
-    """
-    return {spec.backend.secret: {"description": "What publishing needs, of the environment.", "required": False}}
-
-
 def secret_passed(spec: Spec) -> dict[str, str]:
-    """The secret of `secret_input` as a caller passes it. In the called job its value is the environment's.
-
-    Only the step that publishes receives it.
-    """
+    """The publishing secret, for the steps that may have it. Its value is that of the job's environment."""
     name = spec.backend.secret
     return {name: expression(f"secrets.{name}")}

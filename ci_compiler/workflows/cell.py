@@ -1,7 +1,7 @@
-"""`cell.yml`: the jobs of the packages of one cell: builds wait for builds, publishing waits for tests.
+"""`cell.yml`: the jobs that build and test the packages of one cell. Builds wait for builds.
 
 A package that was not chosen is skipped, and the packages that need it still run. A build that fails stops the builds
-that need it; a test that fails stops the publishing of all that needs the package.
+that need it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def workflow(spec: Spec) -> Workflow:
         jobs |= variant.jobs(spec, subjects[package.name])
     return Workflow(
         name="cell",
-        on={"workflow_call": {"inputs": _inputs(spec), "secrets": called.secret_input(spec)}},
+        on={"workflow_call": {"inputs": _inputs(spec)}},
         jobs=jobs,
     )
 
@@ -35,8 +35,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "chosen": input_node("The names of the variants that this run builds, as a JSON list."),
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipes."),
-        "publish": input_node("Whether its variants may be published.", "boolean"),
-        "again": input_node("Whether even those that show as published are.", "boolean"),
+        **called.onto_input(),
         **called.machine_inputs(spec),
         **called.neighbour_inputs(spec),
     }

@@ -9,6 +9,8 @@ VARIANT = "variant.yml"
 CELL = "cell.yml"
 PULL_REQUEST = "pull-request.yml"
 FLEET_WATCH = "fleet-watch.yml"
+WAVES = "waves.yml"
+SCHEDULE = "schedule.yml"
 SETUP_ACTION = ".github/actions/setup-ci-compiler"
 
 SELECT = "select"

@@ -138,7 +138,6 @@ class CallJob(Part):
     uses: str
     permissions: Permissions
     with_: Mapping[str, Node]
-    secrets: Mapping[str, str] | None = None
 
 
 @record

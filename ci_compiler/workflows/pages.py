@@ -1,6 +1,7 @@
 """`pages.yml`: publishes the finder page on GitHub Pages when its sources change on the default branch.
 
 In the repository's settings, the source of Pages must be GitHub Actions, and their environment must allow that branch.
+Where Pages is off, nothing is published, and a notice says so.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import expression
-from ci_compiler.workflows.model import Job, RunStep, Workflow, action_step
+from ci_compiler.workflows.model import READ, Job, RunStep, Workflow, action_step
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
 from ci_compiler.workflows.writer import Remarked
 
@@ -36,12 +37,23 @@ def _page(spec: Spec) -> Job:
     return hosted_job(
         spec,
         "Write the page",
-        outputs={"artifact": _ARTIFACT},
+        permissions=READ | {"pages": Remarked("read", "tells whether Pages is on")},
+        outputs={"artifact": _ARTIFACT, "pages": expression("steps.page.outputs.pages")},
         steps=[
             checkout(),
             SETUP,
-            RunStep(name="Write the page", run=f'ci-compile site {_FOLDER} --repository "$GITHUB_REPOSITORY"'),
-            action_step("Keep it for Pages", "actions/upload-pages-artifact", {"name": _ARTIFACT, "path": _FOLDER}),
+            RunStep(
+                name="Write the page",
+                id="page",
+                env={"GITHUB_TOKEN": expression("github.token")},
+                run=f'ci-compile site {_FOLDER} --repository "$GITHUB_REPOSITORY" --pages',
+            ),
+            action_step(
+                "Keep it for Pages",
+                "actions/upload-pages-artifact",
+                {"name": _ARTIFACT, "path": _FOLDER},
+                if_=expression("steps.page.outputs.pages == 'on'"),
+            ),
         ],
     )
 
@@ -52,6 +64,7 @@ def _deploy(spec: Spec) -> Job:
         spec,
         "Deploy",
         needs=["page"],
+        if_=expression("needs.page.outputs.pages == 'on'"),
         permissions={
             "pages": Remarked("write", "the deployment itself"),
             "id-token": Remarked("write", "proves where it comes from"),

@@ -3,24 +3,27 @@
 Hosted machines check that the files are as compiled and that the recipes are sound, and show what the change means.
 The recipes that the change affects are also evaluated with the true nixpkgs, in limits of time and memory.
 After these checks, the cells that the change affects are built from a matrix made at run time, for branches of the
-repository itself and never for forks. There are no path filters, because a check that a filter skips cannot be
-required. A pull request into a branch that the spec does not have starts nothing.
+repository itself and never for forks. A change of the spec on the default branch affects other branches too: their
+cells are built from the tree that `sync` would commit there. There are no path filters, because a check that a filter
+skips cannot be required. A pull request into a branch that the spec does not have starts nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import cell_packages, lists_any
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
-from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, FORK_GUARD, SELECT, VARIANT, VERDICT, expression, local
+from ci_compiler.workflows.common import CELL, COMMIT, FORK_GUARD, SELECT, VARIANT, VERDICT, expression, local
 from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, select_job, verdict_job
-from ci_compiler.workflows.writer import Node
+
+if TYPE_CHECKING:
+    from ci_compiler.plan.selection import RunSelection
 
 CELLS, LISTED = "cells", "listed"
 """The jobs that build the affected cells, and the affected variants that fit no axis."""
@@ -50,8 +53,8 @@ def workflow(spec: Spec) -> Workflow:
         SELECT: select_job(spec, "--pull-request", *outputs),
         **{name: _calls(spec, name, output, [SELECT, *checks]) for output, name in outputs.items()},
     }
-    chosen = expression(f"{FORK_GUARD} && needs.{SELECT}.outputs.chosen || '[]'")
-    verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, branch=BASE, publish="false")
+    chosen = expression(f"{FORK_GUARD} && needs.{SELECT}.outputs.chosen || '{{}}'")
+    verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, publish="false")
     return Workflow(
         name="pull request",
         on={"pull_request": {"branches": list(spec.branches)}},
@@ -63,13 +66,21 @@ def workflow(spec: Spec) -> Workflow:
     )
 
 
-def legs(spec: Spec, cells: Sequence[tuple[Cell, Route]], *, listed: bool = False) -> list[dict[str, Any]]:
-    """The legs of the matrix of the job `CELLS`, or of `LISTED`: each cell with the machines of its stages."""
+def legs(spec: Spec, branches: Iterable[RunSelection], *, listed: bool = False) -> list[dict[str, Any]]:
+    """The legs of the matrix of the job `CELLS`, or of `LISTED`: each cell with its branch and its stages' machines."""
     return [
-        (_named(spec, cell) if listed else {"cell": cell.suffix}) | called.machines(route)
-        for cell, route in cells
+        (_named(spec, cell) if listed else _chosen(cell, part))
+        | {"branch": part.branch, "onto": part.onto}
+        | called.machines(route)
+        for part in branches
+        for cell, route in part.cells
         if bool(cell.listed) is listed
     ]
+
+
+def _chosen(cell: Cell, part: RunSelection) -> dict[str, Any]:
+    names = [variant.name for variant in cell.variants if variant.name in part.variants]
+    return {"cell": cell.suffix, "chosen": json.dumps(names)}
 
 
 def _named(spec: Spec, cell: Cell) -> dict[str, Any]:
@@ -88,11 +99,9 @@ def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
 
 def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
     """The job that builds the legs in `output` after the jobs `needs`: cells, or variants that fit no axis."""
-    subject: dict[str, Node] = {"cell": expression("matrix.cell"), "chosen": CHOSEN}
-    if name == LISTED:
-        subject = {key: expression(f"matrix.{key}") for key in ("name", *called.package_inputs(spec))}
+    subject = ("name", *called.package_inputs(spec)) if name == LISTED else ("cell", "chosen")
     return CallJob(
-        name=expression(f"matrix.{next(iter(subject))}"),
+        name=f"{expression('matrix.branch')} {expression(f'matrix.{subject[0]}')}",
         needs=needs,
         if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {FORK_GUARD}"),
         strategy={
@@ -102,11 +111,9 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
         uses=local(VARIANT if name == LISTED else CELL),
         permissions=called.build_permissions(spec),
         with_={
-            **subject,
-            "branch": BASE,
+            **{key: expression(f"matrix.{key}") for key in (*subject, "branch")},
             "commit": COMMIT,
-            "publish": False,
-            "again": False,
-            **{name: expression(f"matrix.{name}") for name in called.machine_inputs(spec)},
+            "onto": expression("matrix.onto"),
+            **{key: expression(f"matrix.{key}") for key in called.machine_inputs(spec)},
         },
     )

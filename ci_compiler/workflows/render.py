@@ -10,8 +10,19 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.sharding import FOLDER, Shard, cell_packages, lists_any
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.workflows import cell, fleet_watch, pages, pull_request, setup_action, shard, sync, variant
-from ci_compiler.workflows.common import CELL, FLEET_WATCH, PULL_REQUEST, SETUP_ACTION, VARIANT
+from ci_compiler.workflows import (
+    cell,
+    fleet_watch,
+    pages,
+    pull_request,
+    schedule,
+    setup_action,
+    shard,
+    sync,
+    variant,
+    waves,
+)
+from ci_compiler.workflows.common import CELL, FLEET_WATCH, PULL_REQUEST, SCHEDULE, SETUP_ACTION, VARIANT, WAVES
 from ci_compiler.workflows.writer import Node, dump
 
 _ZIZMOR: dict[str, Node] = {"rules": {"self-repository": {"disable": True}}}
@@ -33,10 +44,13 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
         **({f"{FOLDER}/{VARIANT}": variant.workflow(spec).node()} if lists_any(spec) else {}),
         **({f"{FOLDER}/{CELL}": cell.workflow(spec).node()} if cell_packages(spec) else {}),
         f"{FOLDER}/{PULL_REQUEST}": pull_request.workflow(spec).node(),
-        f"{FOLDER}/{FLEET_WATCH}": fleet_watch.workflow(spec).node(),
-        f"{FOLDER}/{pages.FILE}": pages.workflow(spec).node(),
+        **({f"{FOLDER}/{FLEET_WATCH}": fleet_watch.workflow(spec).node()} if spec.fleet_watch else {}),
+        **({f"{FOLDER}/{pages.FILE}": pages.workflow(spec).node()} if spec.pages else {}),
+        f"{FOLDER}/{WAVES}": waves.workflow(spec).node(),
         f"{SETUP_ACTION}/action.yml": setup_action.action(spec),
     }
+    if spec.schedule:
+        compiled[f"{FOLDER}/{SCHEDULE}"] = schedule.workflow(spec, spec.schedule).node()
     if spec.sync:
         compiled[f"{FOLDER}/{sync.FILE}"] = sync.workflow(spec, spec.sync).node()
     files = {path: dump(one, header=head) for path, one in compiled.items()} | {

@@ -1,20 +1,20 @@
-"""The workflow of a shard: one job per cell, run by dispatch, by pushes to its branch's recipes, or on a schedule.
+"""The workflow of a shard: one job per cell, run by dispatch, or by pushes to its branch's recipes.
 
 A run that will publish begins with a preflight on each pool that publishes. A missing token then fails the run before
-anything is built.
+anything is built. The run ends with one job per pool that publishes all variants that may be, so that reviewers of the
+environment approve once per run and pool.
 """
 
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ci_compiler.hardware import BASELINE
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.sharding import ALL, Shard, job_id, job_name
+from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
@@ -22,12 +22,16 @@ from ci_compiler.stages import PUBLISH
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
 from ci_compiler.workflows import called
 from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VARIANT, VERDICT, expression, local, runs_on
-from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, UsesStep, Workflow, action_step, input_node
-from ci_compiler.workflows.steps import checkout, select_job, verdict_job
+from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, UsesStep, Workflow, action_step, input_node
+from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, checkout, select_job, verdict_job
 from ci_compiler.workflows.writer import Node
 
+PUBLISH_OUTPUT = "publish-output"
+"""The folder of the outcomes of publishing, one folder per variant."""
+
+_REQUESTED = expression("inputs.request && format(' [{0}]', inputs.request) || ''")
+_WHAT = expression("inputs.only && 'a selection' || inputs.variant || github.event_name")
 _PREFLIGHT_MINUTES = 15
-_DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 _MAY_PUBLISH = {True: "github.event_name == 'push' || inputs.publish == true", False: "inputs.publish == true"}
 """Whether a run may publish, by whether pushes publish."""
 
@@ -36,19 +40,21 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     """The workflow of `shard`."""
     publishes = spec.branches[shard.branch].publish
     publish = expression(_MAY_PUBLISH[spec.publish.on_push]) if publishes else "false"
-    jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard, publish)
+    jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard)
+    if publishes:
+        jobs |= _publications(spec, shard)
     verdict = verdict_job(spec, "Verdict", [SELECT, *jobs], chosen=CHOSEN, branch=shard.branch, publish=publish)
-    select = select_job(spec, f"--shard {shard.name}", "cells", ref=_commit(spec, shard), before=_backend(spec))
+    select = select_job(spec, f"--shard {shard.name}", "cells", "onto", ref=_commit(spec, shard), before=_backend(spec))
     group = [
         shard.name,
         expression("github.ref"),
-        expression("inputs.variant || github.run_id"),
+        expression("inputs.only && github.run_id || inputs.variant || github.run_id"),
         expression("inputs.publish"),  # so that a run that does not publish never replaces one that does
         expression("inputs.again"),
     ]
     return Workflow(
         name=shard.title,
-        run_name=f"{shard.title} ({expression('inputs.variant || github.event_name')})",
+        run_name=f"{shard.title}{_REQUESTED} ({_WHAT})",
         on=_triggers(spec, shard),
         concurrency={"group": "-".join(group), "cancel-in-progress": False},
         jobs={SELECT: select, **jobs, VERDICT: verdict},
@@ -66,21 +72,21 @@ def _commit(spec: Spec, shard: Shard) -> str:
 
 
 def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
+    choices: list[Node] = [ALL, UNPUBLISHED, *shard.variants]
     inputs: dict[str, Node] = {
-        "variant": input_node("What to build.", "choice", default=ALL, options=[ALL, *shard.variants]),
+        "variant": input_node("What to build.", "choice", default=ALL, options=choices),
+        "only": input_node(
+            "Names, with wildcards, separated by blanks: of what to build, these alone.", required=False
+        ),
+        "request": input_node("The request of waves.yml that this run belongs to.", required=False),
     }
     if spec.branches[shard.branch].publish:
         inputs["publish"] = _switch(f"Publish what passes its tests (from {shard.branch} alone).")
         inputs["again"] = _switch("Publish even what shows as published (a changed recipe of the same version).")
-    triggers: dict[str, Node] = {
+    return {
         "workflow_dispatch": {"inputs": inputs},
         "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},
     }
-    if spec.schedule:
-        days = ",".join(str(_DAYS[day]) for day in sorted(spec.schedule.days, key=_DAYS.__getitem__))
-        minute, hour = _stagger(shard.name)
-        triggers["schedule"] = [{"cron": f"{minute} {hour} * * {days}"}]
-    return triggers
 
 
 def _switch(description: str) -> Node:
@@ -111,18 +117,12 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     return list(found)
 
 
-def _stagger(name: str) -> tuple[int, int]:
-    """A minute (never on the hour, when GitHub is busiest) and an hour of the day, derived from the shard's name."""
-    moment = zlib.crc32(name.encode()) % (24 * 57)
-    return 2 + moment % 57, moment // 57
-
-
 def _backend(spec: Spec) -> list[UsesStep]:
-    """The step that installs the backend: a scheduled run may ask it which variants are published."""
-    if spec.schedule is None or spec.schedule.build == "all" or not spec.backend.installer:
+    """The step that installs the backend where it is asked which variants are published."""
+    if not spec.backend.installer:
         return []
-    on_schedule = expression("github.event_name == 'schedule'")
-    return [action_step(f"Set up {spec.backend.title}", spec.backend.installer, if_=on_schedule)]
+    asked = expression(f"inputs.variant == '{UNPUBLISHED}'")
+    return [action_step(f"Set up {spec.backend.title}", spec.backend.installer, if_=asked)]
 
 
 def preflight_id(pool: Pool) -> str:
@@ -159,15 +159,74 @@ def _preflights(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
     }
 
 
-def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, Job | CallJob]:
+def publication_id(pool: Pool) -> str:
+    """The id of the job that publishes from `pool`."""
+    return f"publish-{pool.name}"
+
+
+def publication_name(pool: Pool) -> str:
+    """The name of the job that publishes from `pool`, by which `status` recognizes it."""
+    return f"Publish on {pool.name}"
+
+
+def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
+    """The jobs that publish, one per pool, each after all cells whose variants it publishes.
+
+    A job is skipped if all of its cells were, so that nobody is asked to approve nothing. `ci-runner publish-run`
+    decides from the artifacts which variants passed.
+    """
+    events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
+    on_branch = f"github.ref == 'refs/heads/{shard.branch}'"
+    found: dict[str, Job | CallJob] = {}
+    for pool in shard.publish_pools:
+        cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
+        ran = " || ".join(f"needs.{job_id(cell)}.result != 'skipped'" for cell in cells)
+        ready = f"needs.{preflight_id(pool)}.result == 'success'"
+        conditions = ["!cancelled()", events, f"({_MAY_PUBLISH[spec.publish.on_push]})", on_branch, ready, f"({ran})"]
+        found[publication_id(pool)] = Job(
+            name=publication_name(pool),
+            needs=[SELECT, preflight_id(pool), *map(job_id, cells)],
+            if_=expression(" && ".join(conditions)),
+            runs_on=runs_on(pool.runs_on),
+            timeout_minutes=_publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
+            permissions=READ,
+            environment=spec.publish.environment,
+            concurrency={
+                "group": f"publish-{shard.name}-{pool.name}",
+                "cancel-in-progress": False,
+                "queue": "max",  # so that a newer one does not replace a pending one
+            },
+            steps=_publication_steps(spec, shard, pool),
+        )
+    return found
+
+
+def _publishing_minutes(spec: Spec, variants: int) -> int:
+    """The time limit of a job that publishes `variants` variants: that of one, and the usual time of the others."""
+    return spec.timeouts[PUBLISH] + (variants - 1) * spec.stage_minutes[PUBLISH]
+
+
+def _publication_steps(spec: Spec, shard: Shard, pool: Pool) -> list[Step]:
+    publish = RunStep(
+        name="Publish what passed its tests",
+        env=called.secret_passed(spec)
+        | {"CHOSEN": CHOSEN, "COMMIT": COMMIT, "AGAIN": expression("inputs.again && 'yes' || ''")},
+        run=f'ci-runner publish-run {shard.name} --pool {pool.name} --chosen "$CHOSEN" --commit "$COMMIT" '
+        f"--results {RESULTS} --out {PUBLISH_OUTPUT} ${{AGAIN:+--again}}",
+    )
+    result: dict[str, Node] = {"name": publication_id(pool), "path": f"{PUBLISH_OUTPUT}/"}
+    keep = action_step("Keep the outcomes", "actions/upload-artifact", result, if_=expression("!cancelled()"))
+    return [checkout(shard.branch, history=True, credentials=True), FETCH_RESULTS, publish, keep]
+
+
+def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
     """The jobs of the cells. A fleet has thousands, so what several share is made once."""
-    permissions, secrets = called.build_permissions(spec), called.secret_passed(spec)
+    permissions = called.build_permissions(spec)
     publishes = spec.branches[shard.branch].publish
     shared: dict[str, Node] = {
         "branch": shard.branch,
         "commit": COMMIT,
-        "publish": publish if publishes else False,
-        "again": expression("inputs.again == true") if publishes else False,
+        "onto": expression(f"needs.{SELECT}.outputs.onto"),
     }
     routes = {id(route): route for _, route in shard.cells}
     machines = {key: called.machines(route) for key, route in routes.items()}
@@ -182,7 +241,6 @@ def _cells(spec: Spec, shard: Shard, publish: str) -> dict[str, Job | CallJob]:
             uses=_CALLED[bool(cell.listed)],
             permissions=permissions,
             with_={**_subject(spec, cell), **shared, **machines[id(route)], **called.neighbours(cell, route)},
-            secrets=secrets,
         )
         for cell, route in shard.cells
     }

@@ -12,19 +12,19 @@ from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, U
 from ci_compiler.workflows.writer import Node
 
 RESULTS = "results"
-"""The folder into which a verdict job downloads artifacts."""
+"""The folder into which a job downloads the artifacts of its run."""
 
 SETUP = UsesStep(name="Set up ci-compiler", uses=f"./{SETUP_ACTION}")
 """Installs `ci-compile` on a hosted machine."""
 
 
-def checkout(ref: str = "", *, history: bool = False, credentials: bool = False) -> UsesStep:
-    """The checkout of `ref` or of the event's own commit, shallow unless `history`."""
+def checkout(ref: str = "", *, history: bool = False, depth: str = "", credentials: bool = False) -> UsesStep:
+    """The checkout of `ref` or of the event's own commit, shallow unless `history` or as deep as `depth` says."""
     options: dict[str, Node] = {}
     if ref:
         options["ref"] = ref
-    if history:
-        options["fetch-depth"] = 0
+    if history or depth:
+        options["fetch-depth"] = depth or 0
     options["persist-credentials"] = credentials
     return action_step("Check out", "actions/checkout", options)
 
@@ -63,19 +63,27 @@ done
 )
 """A job is skipped if its variants were not chosen; any other result but success is a failure or a cancelled job."""
 
-_DOWNLOAD = action_step("Fetch what the stages left", "actions/download-artifact", {"pattern": "*", "path": RESULTS})
+FETCH_RESULTS = action_step("Fetch the results", "actions/download-artifact", {"pattern": "*", "path": RESULTS})
+"""Downloads every artifact of the run into `RESULTS`, each into a folder with its name."""
 
 
-def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, branch: str, publish: str) -> Job:
+def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, publish: str, branch: str = "") -> Job:
     """The job `name`, which succeeds if every job of `needs` succeeded or was skipped, and fails otherwise.
 
     The table of the run is written after the verdict, which it cannot change: `chosen` are the names of the variants
-    as a JSON list, `branch` is theirs, and `publish` states whether they were to be published.
+    as a JSON list, `branch` is theirs, and `publish` states whether they were to be published. Without `branch`,
+    `chosen` is a JSON mapping by branch.
     """
     table = RunStep(
         name="Write the table",
-        env={"CHOSEN": chosen, "BRANCH": branch, "PUBLISH": publish},
-        run=f'ci-compile summary {RESULTS} --chosen "$CHOSEN" --branch "$BRANCH" --publish "$PUBLISH"',
+        env={"CHOSEN": chosen, **({"BRANCH": branch} if branch else {}), "PUBLISH": publish},
+        run=" ".join(
+            [
+                f'ci-compile summary {RESULTS} --chosen "$CHOSEN"',
+                *(['--branch "$BRANCH"'] if branch else []),
+                '--publish "$PUBLISH"',
+            ]
+        ),
     )
     steps = [_VERDICT, *_BEFORE_TABLE, _always(table)]
     return hosted_job(spec, name, needs=needs, if_=expression("always()"), steps=steps)
@@ -86,4 +94,4 @@ def _always(step: Step) -> Step:
     return replace(step, if_=expression("always()"), continue_on_error=True)
 
 
-_BEFORE_TABLE = tuple(map(_always, (checkout(COMMIT), SETUP, _DOWNLOAD)))
+_BEFORE_TABLE = tuple(map(_always, (checkout(COMMIT), SETUP, FETCH_RESULTS)))

@@ -19,12 +19,13 @@ SECRETS = {"GITHUB_APP_ID": "SYNC_APP_ID", "GITHUB_APP_PRIVATE_KEY": "SYNC_APP_P
 contents, workflows and pull requests."""
 
 _NAME, _EMAIL = "ci-compile", "ci-compile@users.noreply.github.com"
-_AUTHOR = {
+AUTHOR = {
     "GIT_AUTHOR_NAME": _NAME,
     "GIT_AUTHOR_EMAIL": _EMAIL,
     "GIT_COMMITTER_NAME": _NAME,
     "GIT_COMMITTER_EMAIL": _EMAIL,
 }
+"""The variables that make the author and committer of a commit that no person makes."""
 
 
 def workflow(spec: Spec, sync: Sync) -> Workflow:
@@ -32,7 +33,7 @@ def workflow(spec: Spec, sync: Sync) -> Workflow:
     branch = default_branch(spec)
     carry = RunStep(
         name="Carry the spec to every branch",
-        env={name: expression(f"secrets.{secret}") for name, secret in SECRETS.items()} | _AUTHOR,
+        env={name: expression(f"secrets.{secret}") for name, secret in SECRETS.items()} | AUTHOR,
         run=f"ci-compile sync --{sync.on_push}",
     )
     steps = [checkout(history=True), SETUP, carry]

@@ -1,10 +1,9 @@
 """The jobs of one variant: those of a package in `cell.yml`, or those of a listed variant in `variant.yml`.
 
-build -> cpu-test and gpu-test -> publish. A build waits for the builds that it needs and for no other job.
-Publishing waits for the tests of the variant and of everything that it needs. A stage that no pool runs is passed no
-machine and shows as skipped. Test suites follow the test of their stage, in a matrix job for each kind of machine that
-they need. The manifest and the log of a build reach the tests and publishing as one artifact. The
-closure travels through the binary cache, or stays in the builder's store.
+build -> cpu-test and gpu-test. A build waits for the builds that it needs and for no other job. A stage that no pool
+runs is passed no machine and shows as skipped. Test suites follow the test of their stage, in a matrix job for each
+kind of machine that they need. The manifest and the log of a build reach the tests and publishing as one artifact. The
+closure travels through the binary cache, or stays in the builder's store. One job of the shard publishes (`shard`).
 
 Each condition begins with `!cancelled()`. Without a status function GitHub adds `success()`, which looks at all earlier
 jobs, the callers' included: a package that was skipped because it was not chosen would skip the stages of the packages
@@ -13,7 +12,7 @@ that need it (https://github.com/actions/runner/issues/491 and 2205).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ci_compiler.plan.proof import job_title
@@ -23,6 +22,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
+from ci_compiler.workflows.artifacts import artifact_expression
 from ci_compiler.workflows.called import (
     build_permissions,
     listed_packages,
@@ -30,9 +30,8 @@ from ci_compiler.workflows.called import (
     machine_inputs,
     neighbour_input,
     neighbour_inputs,
+    onto_input,
     package_inputs,
-    secret_input,
-    secret_passed,
     title_input,
     title_inputs,
 )
@@ -64,7 +63,7 @@ SUITE_RESULT = "suite.json"
 """The file that a test suite writes beside its log, for the same table."""
 
 PUBLISHED = "published.json"
-"""The file that publishing writes about its result, for the same table."""
+"""The file that publishing writes about its result, for the same table. It is in a folder with the variant's name."""
 
 
 @record
@@ -122,26 +121,19 @@ class Subject:
         """The id of the job of the suites that need `bench`."""
         return f"{self.package.name}_{bench.job}" if self.package else bench.job
 
-    def suites_passed(self, bench: Bench) -> str:
-        """An expression that is true if the suites of `bench` succeeded, if there are none, or if no pool runs them."""
-        job, absent = self.suites(bench), [f"inputs.{machine_input(bench.machine)} == ''"]
-        if not self.package:
-            absent.insert(0, f"inputs.{bench.job} == '[]'")
-        return f"(needs.{job}.result == 'success' || (needs.{job}.result == 'skipped' && ({' || '.join(absent)})))"
-
 
 def workflow(spec: Spec) -> Workflow:
     """`variant.yml`."""
     return Workflow(
         name="variant",
-        on={"workflow_call": {"inputs": _inputs(spec), "secrets": secret_input(spec)}},
+        on={"workflow_call": {"inputs": _inputs(spec)}},
         jobs=jobs(spec, Subject()),
     )
 
 
 def jobs(spec: Spec, subject: Subject) -> dict[str, Job]:
     """The jobs of `subject` by id: one per stage, and those of its test suites."""
-    makers = {StageKind.BUILD: _build, StageKind.TEST: _test, StageKind.PUBLISH: _publish}
+    makers = {StageKind.BUILD: _build, StageKind.TEST: _test}
     found: dict[str, Job] = {}
     for stage in stages_of(spec):
         found[subject.job(stage)] = makers[stage.kind](spec, subject, stage)
@@ -156,8 +148,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "name": input_node("The variant, as its recipe is called."),
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipe."),
-        "publish": input_node("Whether it may be published.", "boolean"),
-        "again": input_node("Whether even what shows as published is.", "boolean"),
+        **onto_input(),
         **machine_inputs(spec),
         **neighbour_inputs(spec),
         **package_inputs(spec),
@@ -181,10 +172,10 @@ def _job(
 
 def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
-        checkout(expression("inputs.commit")),
+        *_checked_out(),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
         RunStep(name="Build", run='ci-runner build "$NAME" --branch "$BRANCH" --out build-output'),
-        _keep("Keep the manifest and the log", subject, stage, "build-output/"),
+        _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
     ]
     if spec.attest:
         steps.append(action_step("Attest where it was built", "actions/attest", {"subject-path": MANIFEST}))
@@ -209,15 +200,15 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
         *_before_test(spec, subject, stage, env),
         RunStep(name="Test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
-        _keep("Keep the report", subject, stage, "test-output/"),
+        _keep(spec, "Keep the report", subject, stage, "test-output/"),
     ]
     return _job(spec, subject, stage, *conditions, needs=[subject.job(other) for other in waits], steps=steps)
 
 
 def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> Iterator[Step]:
     """The steps that bring what was built to a machine that tests it; `env` names the second variant, if any."""
-    yield checkout(expression("inputs.commit"))
-    yield _fetch_manifest(subject)
+    yield from _checked_out()
+    yield _fetch_manifest(spec, subject)
     yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
     yield RunStep(
         name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
@@ -234,7 +225,7 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
         env={"SUITE": expression("matrix.suite"), "SHARD": expression("matrix.shard")},
         run=f'ci-runner suite "$NAME" --suite "$SUITE" --shard "$SHARD" --manifest {MANIFEST} --out test-output',
     )
-    keep = _keep("Keep the report", subject, f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
+    keep = _keep(spec, "Keep the report", subject, f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
     some = [] if subject.package else [f"inputs.{bench.job} != '[]'"]
     conditions = ("!cancelled()", subject.succeeded(bench.stage), *some, f"{machine} != ''", FORK_GUARD)
     shards: Node = [*legs(subject.package, bench)] if subject.package else expression(f"fromJSON(inputs.{bench.job})")
@@ -251,55 +242,28 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
     )
 
 
-def _publish(spec: Spec, subject: Subject, stage: Stage) -> Job:
-    waits = waits_for(spec, stage)
-    events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
-    on_branch = "github.ref == format('refs/heads/{0}', inputs.branch)"
-    proved = [f"(!{need.chosen} || ({' && '.join(_proved(spec, need, waits))}))" for need in subject.needs]
-    publish = RunStep(
-        name="Publish",
-        env=secret_passed(spec)
-        | {"COMMIT": expression("inputs.commit"), "AGAIN": expression("inputs.again && 'yes' || ''")},
-        run='ci-runner publish "$NAME" --branch "$BRANCH" --commit "$COMMIT" '
-        f"--manifest {MANIFEST} --out publish-output ${{AGAIN:+--again}}",
-    )
-    result: dict[str, Node] = {"name": f"publish-{subject.name}", "path": "publish-output/"}
-    keep = action_step("Keep what came of it", "actions/upload-artifact", result)
-    fetch = _fetch_manifest(subject)
-    return _job(
-        spec,
-        subject,
-        stage,
-        *("inputs.publish", events, on_branch, *_proved(spec, subject, waits), *proved),
-        needs=[job for one in (subject, *subject.needs) for job in _proving(spec, one, waits)],
-        environment=spec.publish.environment,
-        concurrency={
-            "group": f"publish-{expression('inputs.branch')}-{subject.name}",
-            "cancel-in-progress": False,
-            "queue": "max",  # so that a newer one does not replace a pending one
-        },
-        steps=[checkout(expression("inputs.branch"), history=True, credentials=True), fetch, publish, keep],
+def _checked_out() -> Iterator[Step]:
+    """The steps that check out the commit of the run, or what sync would commit from it to the branch.
+
+    The latter needs the tip of the branch, which comes with the history of all branches.
+    """
+    yield checkout(expression("inputs.commit"), depth=expression("inputs.onto == '' && 1 || 0"))
+    yield RunStep(
+        name="Check out what sync would commit to the branch",
+        if_=expression("inputs.onto != ''"),
+        env={"ONTO": expression("inputs.onto")},
+        run='ci-runner checkout --branch "$BRANCH" --onto "$ONTO"',
     )
 
 
-def _proving(spec: Spec, subject: Subject, waits: Iterable[Stage]) -> list[str]:
-    """The ids of the jobs that build and test `subject` in the stages `waits`."""
-    suites = (subject.suites(one) for one in subject.benches(spec) if one.stage in waits)
-    return [*map(subject.job, waits), *suites]
-
-
-def _proved(spec: Spec, subject: Subject, waits: Iterable[Stage]) -> Iterator[str]:
-    """Expressions that are true if the jobs of `_proving` succeeded, or if no pool runs them."""
-    yield from (subject.passed(stage) if stage.is_test else subject.succeeded(stage) for stage in waits)
-    yield from (subject.suites_passed(one) for one in subject.benches(spec) if one.stage in waits)
-
-
-def _keep(name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
+def _keep(spec: Spec, name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
-    files: dict[str, Node] = {"name": f"{stage}-{subject.name}", "path": path, "if-no-files-found": "ignore"}
+    artifact = artifact_expression(stage, subject.name, spec.branches)
+    files: dict[str, Node] = {"name": artifact, "path": path, "if-no-files-found": "ignore"}
     return action_step(name, "actions/upload-artifact", files, if_=expression("!cancelled()"))
 
 
-def _fetch_manifest(subject: Subject) -> UsesStep:
-    files: dict[str, Node] = {"name": f"{BUILD}-{subject.name}", "path": "build-output"}
+def _fetch_manifest(spec: Spec, subject: Subject) -> UsesStep:
+    artifact = artifact_expression(BUILD, subject.name, spec.branches)
+    files: dict[str, Node] = {"name": artifact, "path": "build-output"}
     return action_step("Fetch the manifest", "actions/download-artifact", files)

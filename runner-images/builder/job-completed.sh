@@ -1,7 +1,8 @@
-#!/usr/bin/env bash
+#!/bin/bash -p
 # Runs after each job (ACTIONS_RUNNER_HOOK_JOB_COMPLETED): empties the checkout, so that a later job finds nothing of this
 # one, and links to builds (result-*) keep nothing in the store. It never fails, so that a successful job stays one.
 set -uo pipefail
+PATH=/usr/local/bin:/usr/bin:/bin
 
 work=$(readlink -f "$RUNNER_HOME/_work") && checkout=$(readlink -f "${GITHUB_WORKSPACE:-}") || exit 0
 if [[ $checkout != "$work"/* || ! -d $checkout ]]; then

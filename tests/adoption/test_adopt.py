@@ -445,7 +445,7 @@ def test_own_recipes_are_compiled_from_now_on(
     assert run(PROGRAM, ["recipes", "--adopt", "pytorch-*-sm90-*"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "1 of the 2 recipes that were compared stay the same derivations"
-    assert out[1].startswith("1 recipe of pytorch differs in flags (CFLAGS, CXXFLAGS): ")
+    assert out[1].startswith("1 recipe of pytorch differs in flags (CFLAGS, CXXFLAGS, NVCC_APPEND_FLAGS): ")
     assert 'recipes: {"pytorch-*-sm90-*": compiled, "*": own}' in (folder / SHOWN).read_text("utf-8")
     changed = {line[3:] for line in git(folder, "status", "--porcelain", "--", ".flox").splitlines()}
     assert changed == {f".flox/pkgs/{name}" for name in (f"{SM90}.nix", f"{SM90[:-1]}512.nix", ".gitattributes")}
@@ -701,7 +701,7 @@ def test_a_folder_whose_name_is_not_a_branch_name_is_refused(
 
 @needs_nix
 def test_a_cell_of_more_packages_than_a_workflow_has_jobs_is_listed_by_name(tmp_path: Path) -> None:
-    texts = {f"tool{index}-python313-cpu-avx2": "{ hello }: hello\n" for index in range(80)}
+    texts = {f"tool{index}-python313-cpu-avx2": "{ hello }: hello\n" for index in range(100)}
     found = adopt([folder_of(tmp_path, texts, "main")])
     assert found.complete
     assert all(cell.listed for cell in found.judged.cells)

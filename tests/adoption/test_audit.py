@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.adoption.audit import audit
+from ci_compiler.adoption.audit import Audited, audit
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.errors import InputError
@@ -51,6 +51,7 @@ matrix:
 runners:
   x86: {runs-on: [self-hosted, linux, x64], cpu: [avx2]}
   arm: {runs-on: [self-hosted, linux, arm64], cpu: [armv9]}
+publish: {on-shared-machines: true}
 """
 
 X90, V90 = "pytorch-python313-cuda12_8-sm90-avx2", "torchvision-python313-cuda12_8-sm90-avx2"
@@ -109,7 +110,8 @@ def test_no_false_alarm_on_the_bundled_stack(tmp_path: Path, branch: str) -> Non
     (tmp_path / "README.md").write_text(
         "44 variants, 59-variant branches, 153 variants per package; 459 variants.\n", "utf-8"
     )
-    assert [str(finding) for finding in audit(tmp_path, bundled_spec(), branch)] == []
+    found = audit(tmp_path, bundled_spec(), branch)
+    assert [str(cause.line) for cause in (*found.defects, *found.differences)] == []
 
 
 def two_platforms(folder: Folder) -> None:
@@ -146,6 +148,7 @@ def spark_on_x86(folder: Folder) -> None:
     )
 
 
+FEATURES = 'requiredSystemFeatures = lib.unique ((old.requiredSystemFeatures or [ ]) ++ [ "big-parallel" ]);'
 PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
     "torch.out is not handed on": (
         "main",
@@ -160,12 +163,12 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
     "1 file name and pname differ": (
         "main",
         "pname-differs",
-        lambda f: f.edit(X90, f'pname = "{X90}"', 'pname = "torch"'),
+        lambda f: f.edit(X90, f'pname = "{X90}"', f'pname = "{X90.replace("sm90", "sm80")}"'),
     ),
-    "1 on cuda-13_0, whose pname begins otherwise": (
+    "1 a pname with an ending of its own": (
         "cuda-13_0",
         "pname-differs",
-        lambda f: f.edit(N90, "pytorch210-", "pytorch-"),
+        lambda f: f.edit(N90, "-sm90-avx2", "-sm90-avx2-no-nnpack"),
     ),
     "2 a dot in a name": ("main", "dotted-name", dotted),
     "3 sm_86 in gpuTargets": ("main", "gpu-target-notation", lambda f: f.edit(X90, '"9.0"', '"sm_90"')),
@@ -178,7 +181,7 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
     ),
     "7 an overlay is missing": (
         "cuda-13_0",
-        "overlay-missing",
+        "cuda-in-name",
         lambda f: f.edit(N90, "(final: prev: { cudaPackages = final.cudaPackages_13; })", ""),
     ),
     "8 -mfma in an AVX-only build": ("main", "flags-exceed-isa", lambda f: f.edit(AVX, '"-mno-fma"', '"-mfma"')),
@@ -186,12 +189,7 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
     "9 no big-parallel on torch": (
         "main",
         "big-parallel-missing",
-        lambda f: f.edit(X90, 'requiredSystemFeatures = [ "big-parallel" ];', ""),
-    ),
-    "9 no big-parallel on what uses it": (
-        "main",
-        "big-parallel-missing",
-        lambda f: f.edit(V90, 'requiredSystemFeatures = [ "big-parallel" ];', ""),
+        lambda f: f.edit(X90, FEATURES, 'requiredSystemFeatures = [ "kvm" ];'),
     ),
     "10 both systems": ("main", "wrong-platforms", two_platforms),
     "11 python3Packages.pytorch": (
@@ -208,22 +206,17 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
     "14 a comment about another GPU": (
         "main",
         "text-names-another-gpu",
-        lambda f: f.edit(X90, "  preConfigure", "  # the RTX 4090 needs this\n  preConfigure"),
+        lambda f: f.edit(X90, "  preConfigure", "  # H100 and RTX 4090 need this\n  preConfigure"),
+    ),
+    "14 a title about another GPU": (
+        "main",
+        "text-names-another-gpu",
+        lambda f: f.path(X90).write_text(f"# PyTorch for the L40S\n{f.path(X90).read_text('utf-8')}", "utf-8"),
     ),
     "14 a description of another GPU": (
         "main",
         "text-names-another-gpu",
         lambda f: f.edit(X90, "H100, H200, H20, GH200 (", "H100, L40S ("),
-    ),
-    "15 an edit that was missed": (
-        "main",
-        "differs-from-spec",
-        lambda f: f.edit(X90, "MAX_JOBS=32", "MAX_JOBS=16"),
-    ),
-    "15 a variable that only one has": (
-        "main",
-        "differs-from-spec",
-        lambda f: f.edit(V90, "export MAX_JOBS=32", "export MAX_JOBS=32\n    export USE_ROCM=0"),
     ),
     "16 a count by hand": ("main", "wrong-count", no_document_is_counted_by_hand),
     "17 an old CUDA version in the name": ("cuda-13_0", "cuda-in-name", lambda f: f.copy(N90, X90)),
@@ -241,27 +234,100 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
 def test_each_planted_error_is_found_and_nothing_else(tmp_path: Path, spec: Spec, planted: str) -> None:
     branch, code, plant = PLANTED[planted]
     plant(write(tmp_path, spec, branch))
-    found = audit(tmp_path, spec, branch)
-    assert {finding.code for finding in found} == {code}, [str(finding) for finding in found]
+    found = audit(tmp_path, spec, branch).defects
+    assert {cause.code for cause in found} == {code}, [str(cause.line) for cause in found]
     if code != "missing-recipe":
-        assert all(finding.place.line > 0 for finding in found)
+        assert all(finding.place.line > 0 for cause in found for finding in cause.findings)
 
 
-def test_a_recipes_own_torch_is_checked_too(tmp_path: Path, spec: Spec) -> None:
+ALSO: dict[str, tuple[str, str]] = {
+    "a switch that is set in another way": ("export MAX_JOBS=32", "export MAX_JOBS=16"),
+    "a switch that is missing": ("export MAX_JOBS=32", ""),
+    "a phase of its own": ("preConfigure =", 'configurePhase = "rm setup.cfg";\n  preConfigure ='),
+    "a pname that is nobody's": (f'pname = "{X90}"', 'pname = "torch"'),
+}
+"""Edits of a torch recipe that are no defect, and that the compiler would not write."""
+
+
+@pytest.mark.parametrize("edit", ALSO)
+def test_what_the_compiler_would_write_in_another_way_is_a_difference(tmp_path: Path, spec: Spec, edit: str) -> None:
+    folder = write(tmp_path, spec, "main")
+    folder.edit(X90, *ALSO[edit])
+    found = audit(tmp_path, spec, "main")
+    assert found.defects == ()
+    assert {cause.code for cause in found.differences} == {"recipe-differs"}
+    assert str(folder.path(X90)) in {file for cause in found.differences for file in cause.files}
+
+
+def test_own_recipes_are_compared_on_demand(tmp_path: Path, spec: Spec) -> None:
+    folder = write(tmp_path, spec, "main")
+    folder.edit(X90, "export MAX_JOBS=32", "export MAX_JOBS=16")
+    own = SPEC.replace("attribute: torch,", "attribute: torch, recipes: own,").replace("needs:", "recipes: own, needs:")
+    spec = parse_spec(own.encode(), shown="ci-matrix.yaml")
+    assert audit(tmp_path, spec, "main") == Audited(defects=(), differences=())
+    found = audit(tmp_path, spec, "main", compares_own=True)
+    assert found.defects == ()
+    assert [cause.files for cause in found.differences if " of pytorch differs" in cause.message] == [
+        (str(folder.path(X90)),)
+    ]
+
+
+ALIKE: dict[str, tuple[str, str]] = {
+    "flags in another order": ('"-mavx2" "-mfma"', '"-mfma" "-mavx2"'),
+    "the GPU in another notation": ('gpuArch = "sm90";', "gpuArch = gpuArchSM;"),
+    "the default Python, which is the same": ("python313Packages.torch", "python3Packages.torch"),
+    "a further export": ("export MAX_JOBS=32", "export MAX_JOBS=32\n    export BLAS=OpenBLAS\n    echo Building"),
+    "further facts about it": ('cpuISA = "avx2";', 'cpuISA = "avx2"; note = "mine";'),
+    "another form of overlay": (
+        "overlays = [",
+        "overlays = [ (final: prev: { python3Packages = prev.python3Packages.override { overrides = _: _: { }; }; })",
+    ),
+    "a description of its own": ('description = "PyTorch for', 'description = "A PyTorch for'),
+    "big-parallel as nixpkgs has it": (FEATURES, ""),
+}
+"""Edits of a torch recipe that leave its meaning as it is."""
+
+
+@pytest.mark.parametrize("edit", ALIKE)
+def test_equal_meaning_is_no_difference(tmp_path: Path, spec: Spec, edit: str) -> None:
+    folder = write(tmp_path, spec, "main")
+    folder.edit(X90, *ALIKE[edit])
+    found = audit(tmp_path, spec, "main")
+    about = [one for cause in (*found.defects, *found.differences) for one in cause.findings]
+    assert [str(one) for one in about if one.place.file == str(folder.path(X90))] == []
+
+
+def test_one_cause_in_many_files_is_one_defect_with_its_count(tmp_path: Path, spec: Spec) -> None:
+    folder = write(tmp_path, spec, "main")
+    names = [path.stem for path in sorted(folder.path("x").parent.glob("torchvision-*.nix"))]
+    for name in names:
+        folder.edit(name, "++ [ torch.out ]", "++ [ ]")
+    (cause,) = audit(tmp_path, spec, "main").defects
+    assert [Path(file).stem for file in cause.files] == names
+    assert cause.line.message.endswith(f"(also in {folder.path(names[1])} and {len(names) - 2} more files)")
+
+
+def test_a_torch_inside_a_recipe_is_checked_too(tmp_path: Path, spec: Spec) -> None:
     inline_torch(write(tmp_path, spec, "main"))
-    codes = {finding.code for finding in audit(tmp_path, spec, "main")}
-    assert codes == {"another-torch", "big-parallel-missing"}
+    assert {cause.code for cause in audit(tmp_path, spec, "main").defects} == {"another-torch"}
 
 
-def test_a_failed_evaluation_is_a_finding_and_the_rest_is_audited(tmp_path: Path, spec: Spec) -> None:
+def test_the_notation_of_a_torch_inside_a_recipe_is_checked(tmp_path: Path, spec: Spec) -> None:
+    folder = write(tmp_path, spec, "main")
+    inline_torch(folder)
+    folder.edit(V90, "gpuTargets = [ gpuArchSM ]", 'gpuTargets = [ "sm_90" ]')
+    found = {cause.code: cause for cause in audit(tmp_path, spec, "main").defects}
+    assert found["gpu-target-notation"].files == (str(folder.path(V90)),)
+
+
+def test_a_failed_evaluation_is_a_defect_and_the_rest_is_audited(tmp_path: Path, spec: Spec) -> None:
     folder = write(tmp_path, spec, "main")
     folder.path(CPU).write_text("{ ... }: {\n  broken", "utf-8")
-    folder.edit(V90, "MAX_JOBS=32", "MAX_JOBS=16")
-    found = audit(tmp_path, spec, "main")
-    assert {"differs-from-spec", "recipe-evaluation"} <= {finding.code for finding in found}
-    assert any(
-        finding.place.file.endswith(f"{CPU}.nix") and "unexpected end of file" in finding.message for finding in found
-    )
+    folder.edit(X90, '"9.0"', '"8.9"')
+    found = {cause.code: cause.line for cause in audit(tmp_path, spec, "main").defects}
+    assert "wrong-gpu" in found
+    assert found["recipe-evaluation"].place.file == str(folder.path(CPU))
+    assert "unexpected end of file" in found["recipe-evaluation"].message
 
 
 def test_wrong_folders_are_wrong_input(tmp_path: Path, spec: Spec) -> None:
@@ -271,16 +337,31 @@ def test_wrong_folders_are_wrong_input(tmp_path: Path, spec: Spec) -> None:
         audit(tmp_path / "nowhere", spec, "main")
 
 
-def test_the_command_prints_one_line_per_finding_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_defects_fail_and_differences_are_shown_on_demand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "spec.yaml").write_text(SPEC, "utf-8")
     folder = write(tmp_path, parse_spec(SPEC.encode(), shown="spec.yaml"), "main")
     options = ["--branch", "main", "--spec", str(tmp_path / "spec.yaml"), "--root", str(tmp_path)]
     assert run(PROGRAM, ["audit", str(tmp_path), *options]) == 0
+    assert capsys.readouterr() == ("", "")
+    folder.edit(V90, "export MAX_JOBS=32", "export MAX_JOBS=16")
+    counted = "1 difference in 1 file"
+    assert run(PROGRAM, ["audit", str(tmp_path), *options]) == 0
+    assert capsys.readouterr().err.startswith(f"{counted}; `--differences` shows ")
+    assert run(PROGRAM, ["audit", str(tmp_path), *options, "--differences"]) == 0
+    what = "1 recipe of torchvision differs in exports (MAX_JOBS): MAX_JOBS is 16; compiled, it is 32"
+    lines = [f"difference: {folder.path(V90)}: recipe-differs {what}", counted]
+    assert capsys.readouterr().err.splitlines() == lines
     folder.edit(X90, '"9.0"', '"sm_90"')
     assert run(PROGRAM, ["audit", str(tmp_path), *options]) == 1
     out, err = capsys.readouterr()
     line = f"{folder.path(X90)}:33:3: gpu-target-notation gpuTargets contains 'sm_90'; torch takes '9.0'"
-    assert (out, err.splitlines()) == ("", [line, "1 finding"])
+    assert (out, err.splitlines()[0]) == ("", line)
     assert run(PROGRAM, ["audit", str(tmp_path), *options, "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)[0]["code"] == "gpu-target-notation"
+    shown = json.loads(capsys.readouterr().out)
+    (defect,) = shown["defects"]
+    assert (defect["code"], defect["count"]) == ("gpu-target-notation", 1)
+    assert defect["places"][0]["file"] == str(folder.path(X90))
+    assert {cause["code"] for cause in shown["differences"]} == {"recipe-differs"}
     assert run(PROGRAM, ["audit", str(tmp_path), *options, "--branch", "mian"]) == 2

@@ -37,6 +37,7 @@ matrix:
   gpus: {cpu: {}, sm90: {}}
 runners:
   x86: {runs-on: [self-hosted, linux, x64], cpu: [avx2]}
+publish: {on-shared-machines: true}
 """
 TORCH, CPU = "pytorch-python313-cuda12_8-sm90-avx2", "pytorch-python313-cpu-avx2"
 VISION = TORCH.replace("pytorch", "torchvision")
@@ -117,7 +118,8 @@ def test_audit_finds_a_version_that_only_nixpkgs_tells(compiler: Compile, nixpkg
     edit(nixpkgs / "torch.nix", "2.8.0", "2.9.1")
     status, _, err = compiler("audit", ".")
     assert status == 1
-    assert f".flox/pkgs/{TORCH}.nix:1:1: evaluation-differs evaluates to version 2.9.1; main has pytorch 2.8.0" in err
+    assert "evaluation-differs evaluates to version 2.9.1; main has pytorch 2.8.0" in err
+    assert f"(also in .flox/pkgs/{TORCH}.nix)" in err
 
 
 def test_audit_finds_an_architecture_that_a_package_of_nixpkgs_sets(compiler: Compile, nixpkgs: Path) -> None:
@@ -149,7 +151,8 @@ def test_audit_evaluates_what_changed_since_a_commit(compiler: Compile, reposito
     commit()
     _, _, err = compiler("audit", ".", "--since", "HEAD~1")
     assert "evaluated with nixpkgs: 0 recipes" in err  # torch's, and torchvision's, which imports it
-    assert err.count("called with unexpected argument 'cudaSuport'") == 2
+    assert "called with unexpected argument 'cudaSuport'" in err
+    assert "1 defect in 2 files" in err
 
 
 def test_a_folder_without_nixpkgs_is_refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:

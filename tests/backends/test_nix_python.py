@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.backends.nix_python import PROPAGATED, interpreter_of
+from ci_compiler.backends.nix_python import DEVELOPMENT, INSTALLED, interpreter_of
 from ci_compiler.errors import StageError
 
 SITE = "lib/python3.13/site-packages"
-DEVELOPMENT, INSTALLED = PROPAGATED
 
 
 def path(store: Path, name: str, file: str = DEVELOPMENT, *propagates: Path) -> Path:
-    """A store path with a Python package (with an interpreter: python3), and what it records in `file`."""
+    """A store path with a Python package (with an interpreter: python3), and what it records in `nix-support/file`."""
     made = store / name
     if name == "python3":
         (made / "bin").mkdir(parents=True)
@@ -23,12 +22,12 @@ def path(store: Path, name: str, file: str = DEVELOPMENT, *propagates: Path) -> 
     elif not name.endswith("-dev"):
         (made / SITE).mkdir(parents=True)
     if propagates:
-        (made / file).parent.mkdir(parents=True)
-        (made / file).write_text(" ".join(map(str, propagates)) + "\n", "utf-8")
+        (made / "nix-support").mkdir(parents=True)
+        (made / "nix-support" / file).write_text(" ".join(map(str, propagates)) + "\n", "utf-8")
     return made
 
 
-@pytest.mark.parametrize("file", ["nix-support/propagated-build-inputs", "nix-support/propagated-user-env-packages"])
+@pytest.mark.parametrize("file", ["propagated-build-inputs", "propagated-user-env-packages"])
 def test_what_is_propagated_is_there_and_nothing_else(tmp_path: Path, file: str) -> None:
     python, numpy = path(tmp_path, "python3"), path(tmp_path, "numpy")
     path(tmp_path, "in-the-closure-alone")
@@ -54,3 +53,23 @@ def test_another_output_records_what_a_package_propagates(tmp_path: Path) -> Non
     assert interpreter_of(str(torch), [str(torch), str(dev)]).paths == (str(torch / SITE), str(numpy / SITE))
     with pytest.raises(StageError, match=r"no-python propagates no python3\.13"):
         interpreter_of(str(torch), [str(torch)])
+
+
+def test_each_further_way_to_get_a_package_has_an_import_path_of_its_own(tmp_path: Path) -> None:
+    python, numpy, torch = (path(tmp_path, name) for name in ("python3", "numpy", "torch"))
+    vision = path(tmp_path, "vision", DEVELOPMENT, python, torch, numpy)
+    (vision / "nix-support" / INSTALLED).write_text(str(torch), "utf-8")
+    installed, with_packages = interpreter_of(str(vision), [str(vision)], [str(python), str(numpy)]).ways
+    assert installed == (INSTALLED, (str(vision / SITE), str(torch / SITE)), "")
+    assert with_packages == ("withPackages", (str(vision / SITE), str(numpy / SITE)), "")
+
+
+def test_a_way_that_nothing_is_known_of_is_not_tested(tmp_path: Path) -> None:
+    vision = path(tmp_path, "vision", DEVELOPMENT, path(tmp_path, "python3"))
+    reasons = [way.lacks for way in interpreter_of(str(vision), [str(vision)]).ways]
+    assert reasons == [
+        "the package records no propagated-user-env-packages, so that its users get it alone at run time",
+        "the manifest names no requiredPythonModules",
+    ]
+    absent = str(tmp_path / "absent")
+    assert interpreter_of(str(vision), [], [absent]).ways[1].lacks == f"{absent} is not in the closure of the package"

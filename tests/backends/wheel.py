@@ -105,5 +105,5 @@ def spec(smoke: dict[str, Any] | None = None, **command: Any) -> dict[str, Any]:
             "builder": {"runs-on": [*here, "builder"], "stages": ["build", "publish"]},
             "tester": {"runs-on": [*here, "tester"], "stages": ["cpu-test"], "cpu": ["avx2"]},
         },
-        "publish": {"environment": "release"},
+        "publish": {"environment": "release", "on-shared-machines": True},
     }

@@ -51,5 +51,6 @@ def fleet(variants: int) -> bytes:
             "arm": {"runs-on": ["self-hosted", "linux", "arm64", "nix"], "cpu": ["armv9"], **builder},
             "h100": {"runs-on": ["self-hosted", "linux", "x64", "gpu-sm90"], "gpu": "sm90", "cpu": ["avx512bf16"]},
         },
+        "publish": {"on-shared-machines": True},
     }
     return json.dumps(document, indent=1).encode()

@@ -101,9 +101,13 @@ def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[st
         (["explain", "pytorch-python313-cuda12_8-sm91-avx2"], "unknown GPU 'sm91'; did you mean sm90"),
         (["explain", "x"], "is not a variant's name"),
         (["audit", "/nowhere/at/all"], "/nowhere/at/all: recipes-missing the folder does not exist"),
-        (["summary", ".", "--chosen", "[1"], "--chosen: wrong-value is not a JSON list of names"),
-        (["summary", ".", "--chosen", "5"], "--chosen: wrong-value is not a JSON list of names"),
-        (["summary", ".", "--chosen", "[5]"], "--chosen: wrong-value is not a JSON list of names"),
+        (["summary", ".", "--chosen", "[1"], "--chosen: wrong-value is neither a JSON list of names nor a mapping"),
+        (["summary", ".", "--chosen", "5"], "--chosen: wrong-value is neither a JSON list of names nor a mapping"),
+        (
+            ["summary", ".", "--chosen", '{"main": 5}'],
+            "--chosen: wrong-value is neither a JSON list of names nor a mapping",
+        ),
+        (["summary", ".", "--chosen", "[5]"], "--chosen: wrong-value is neither a JSON list of names nor a mapping"),
         (["--root", "/nowhere/at/all"], "/nowhere/at/all: root-missing no such folder"),
     ],
 )

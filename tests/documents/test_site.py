@@ -148,9 +148,9 @@ def test_the_workflow_is_sound(tmp_path: Path) -> None:
     assert zizmor_problems([path], "pedantic", config=tmp_path / ".github/zizmor.yml") == []
 
 
-def test_the_workflow_grants_the_permissions_for_pages_only_to_the_last_job() -> None:
+def test_the_workflow_lets_only_the_last_job_write_pages() -> None:
     jobs: Any = workflow(bundled_spec()).node()["jobs"]
-    assert jobs["page"]["permissions"] == {"contents": "read"}
+    assert jobs["page"]["permissions"] == {"contents": "read", "pages": "read"}
     assert jobs["deploy"]["permissions"] == {"pages": "write", "id-token": "write"}
     assert jobs["deploy"]["environment"]["name"] == "github-pages"
     assert workflow(bundled_spec()).node()["permissions"] == {}

@@ -2,7 +2,7 @@
 
 The log identifies a job by its path of callers. Of a cell's job only its own name is kept (`engine / build`), which is
 the same in another cell, without what it says about its proof. The journal of the machines shows which variant a job
-was for; a preflight is for none (`-`).
+was for; a preflight and publishing are for none (`-`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+PASSED = {f"passed (imported only{reach})" for reach in ("", ", instruction set emulated", ", on a larger CPU")}
+"""How a test that only imports is shown where it passed. The reach depends on the CPU that runs the tests here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +86,19 @@ class Run:
         """The names of the run's artifacts."""
         return {path.name for path in self.artifacts.iterdir()} if self.artifacts.is_dir() else set()
 
+    def folder(self, artifact: str) -> Path:
+        """The folder of an artifact; its branch (`@main`) may be left out where the run has only one."""
+        (found,) = {one for one in self.artifact_names if artifact in {one, one.partition("@")[0]}}
+        return self.artifacts / found
+
     def files(self, artifact: str) -> set[str]:
         """The files of an artifact."""
-        folder = self.artifacts / artifact
+        folder = self.folder(artifact)
         return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
     def json(self, artifact: str, file: str) -> Any:
         """A JSON file of an artifact."""
-        return json.loads((self.artifacts / artifact / file).read_text("utf-8"))
+        return json.loads((self.folder(artifact) / file).read_text("utf-8"))
 
     def row(self, variant: str) -> list[str]:
         """The cells of a variant's row in the table at the end of the run."""

@@ -1,4 +1,4 @@
-"""Runs on a branch: a dispatch of a whole shard, a second dispatch of one variant, a push, a schedule."""
+"""Runs on a branch: a dispatch of a whole shard, a second dispatch of one variant, a push, what is not published."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
+
+from tests.e2e.act import PASSED
 
 from .world import PYTHON, TAG, VERSIONS, World
 
@@ -17,19 +19,21 @@ if TYPE_CHECKING:
 NEWER = {f"{package}-{TAG}-cpu-{isa}": package for isa in ("avx", "avx2") for package in ("engine", "vision")}
 """The variants of the shard that is built whole, with their packages."""
 
-STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke", "publish publish"]
-"""What the machines do for a CPU-only variant."""
+STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke"]
+"""What the machines do for a CPU-only variant before it is published."""
 
-OWN = [f"cuda-13_0 CPU/{name}" for name in ("Select", "Preflight on builder", "Verdict")]
+OWN = [f"cuda-13_0 CPU/{name}" for name in ("Select", "Preflight on builder", "Publish on builder", "Verdict")]
 """The jobs of a run that publishes, besides those of its cells."""
 
-SECRET = {("preflight-builder", "doctor"), ("publish", "publish")}
+SECRET = {("preflight-builder", "doctor"), ("publish-builder", "publish-run")}
 """The commands of the machines that receive the secret, by job."""
+
+PUBLISHED = "publish-builder"
+"""The artifact with the outcomes of publishing."""
 
 FILES = {
     "build": {"manifest.json", "build.log"},
     "cpu-test": {"result.json", "junit.xml", "probe.log"},
-    "publish": {"published.json"},
 }
 
 
@@ -47,7 +51,7 @@ def everything(world: World) -> Run:
 
 
 def test_a_dispatch_of_all_runs_every_job_and_is_green(everything: Run) -> None:
-    stages = [f"{package} / {stage}" for package in NEWER.values() for stage in ("build", "cpu-test", "publish")]
+    stages = [f"{package} / {stage}" for package in NEWER.values() for stage in ("build", "cpu-test")]
     assert everything.ended("success") == sorted([*OWN, *stages])
     assert (everything.status, len(everything.log.started)) == (0, len(everything.log.jobs))
     assert {step.result for step in everything.log.steps} == {"success"}
@@ -58,10 +62,10 @@ def test_every_variant_goes_through_its_stages_in_order(everything: Run) -> None
 
 
 @pytest.mark.parametrize("isa", ["avx", "avx2"])
-def test_a_build_waits_for_the_build_that_it_needs_and_publishing_for_its_test(everything: Run, isa: str) -> None:
+def test_a_build_waits_for_the_build_that_it_needs_and_publishing_for_every_test(everything: Run, isa: str) -> None:
     engine, vision = f"engine-{TAG}-cpu-{isa}", f"vision-{TAG}-cpu-{isa}"
     assert everything.before(("build", engine), ("build", vision))
-    assert everything.before(("cpu-test", engine), ("publish", vision))
+    assert everything.before(("cpu-test", engine), ("publish-builder", "-"))
 
 
 def test_nothing_is_built_before_the_preflight_has_passed(everything: Run) -> None:
@@ -77,12 +81,14 @@ def test_the_secret_reaches_only_the_preflight_and_the_step_that_publishes(world
 
 def test_only_the_checkout_for_publishing_keeps_credentials_and_has_history(everything: Run) -> None:
     kept = [line for line in everything.log.said.splitlines() if line.endswith("credentials=true")]
-    assert len(kept) == len(NEWER)
+    assert len(kept) == 1
     assert all("depth=0" in line for line in kept)
 
 
-def test_each_stage_leaves_one_artifact_per_variant(everything: Run) -> None:
-    assert everything.artifact_names == {f"{stage}-{variant}" for stage in FILES for variant in NEWER}
+def test_each_stage_leaves_one_artifact_per_variant_and_publishing_one_in_all(everything: Run) -> None:
+    per_variant = {f"{stage}-{variant}@cuda-13_0" for stage in FILES for variant in NEWER}
+    assert everything.artifact_names == {*per_variant, PUBLISHED}
+    assert everything.files(PUBLISHED) == {f"{variant}/published.json" for variant in NEWER}
     for stage, files in FILES.items():
         for variant in NEWER:
             assert everything.files(f"{stage}-{variant}") == files
@@ -108,7 +114,7 @@ def test_the_manifest_describes_the_build(world: World, everything: Run) -> None
 
 def test_the_log_shows_that_the_recipe_was_built_and_nothing_else(everything: Run) -> None:
     for variant in NEWER:
-        log = (everything.artifacts / f"build-{variant}" / "build.log").read_text("utf-8")
+        log = (everything.folder(f"build-{variant}") / "build.log").read_text("utf-8")
         flag = "-mavx2" if variant.endswith("avx2") else "-mno-avx2"
         assert f"built {variant} with -m" in log
         assert flag in log
@@ -126,7 +132,7 @@ def test_the_tests_report_what_they_found(world: World, everything: Run) -> None
         checks = {check["check"]: check["message"] for check in result["checks"]}
         assert manifest["store_path"] in checks["import"]
         assert VERSIONS["cuda-13_0"][package] in checks["version"]
-        suite = ET.parse(everything.artifacts / f"cpu-test-{variant}" / "junit.xml").getroot()[0]  # noqa: S314
+        suite = ET.parse(everything.folder(f"cpu-test-{variant}") / "junit.xml").getroot()[0]  # noqa: S314
         assert (suite.get("failures"), suite.get("tests")) == ("0", str(len(checks)))
 
 
@@ -143,14 +149,15 @@ def test_what_is_published_is_in_the_cache_with_valid_signatures(world: World, e
     assert world.signed(*paths)
     assert not world.signed(*paths, key="miniature-1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
     for variant in NEWER:
-        assert everything.json(f"publish-{variant}", "published.json")["published"] is True
+        assert everything.json(PUBLISHED, f"{variant}/published.json")["published"] is True
 
 
 def test_the_table_at_the_end_of_the_run_shows_every_result(world: World, everything: Run) -> None:
     commit = world.git("rev-parse", "origin/cuda-13_0")[:12]
     for variant, package in NEWER.items():
         build, cpu_test, gpu_test, time, size, published = everything.row(variant)
-        assert (build, cpu_test, gpu_test) == ("passed", "passed (imported only)", "–")
+        assert (build, gpu_test) == ("passed", "–")
+        assert cpu_test in PASSED
         assert (time[-2:], size[-3:]) == (" s", " kB")
         assert published == f"{VERSIONS['cuda-13_0'][package]} from cuda-13_0 at {commit}"
 
@@ -170,7 +177,7 @@ def again(world: World, everything: Run) -> tuple[Run, bool]:
 
 def test_a_dispatch_of_one_variant_runs_only_its_jobs(again: tuple[Run, bool]) -> None:
     run, _ = again
-    stages = [f"vision / {stage}" for stage in ("build", "cpu-test", "publish")]
+    stages = [f"vision / {stage}" for stage in ("build", "cpu-test")]
     assert run.ended("success") == sorted([*OWN, *stages])
     assert sorted(run.log.started) == run.ended("success")
     assert run.did(f"vision-{TAG}-cpu-avx2") == STAGES
@@ -179,7 +186,7 @@ def test_a_dispatch_of_one_variant_runs_only_its_jobs(again: tuple[Run, bool]) -
 
 def test_what_it_needs_is_fetched_and_never_built_again(world: World, again: tuple[Run, bool]) -> None:
     run, _ = again
-    log = (run.artifacts / f"build-vision-{TAG}-cpu-avx2" / "build.log").read_text("utf-8")
+    log = (run.folder(f"build-vision-{TAG}-cpu-avx2") / "build.log").read_text("utf-8")
     assert f"built engine-{TAG}" not in log
     assert run.status == 0
     store_path = run.json(f"build-vision-{TAG}-cpu-avx2", "manifest.json")["store_path"]
@@ -189,7 +196,7 @@ def test_what_it_needs_is_fetched_and_never_built_again(world: World, again: tup
 def test_publishing_what_is_published_does_nothing(again: tuple[Run, bool]) -> None:
     run, unchanged = again
     assert unchanged
-    outcome = run.json(f"publish-vision-{TAG}-cpu-avx2", "published.json")
+    outcome = run.json(PUBLISHED, f"vision-{TAG}-cpu-avx2/published.json")
     assert outcome["published"] is False
     assert run.row(f"vision-{TAG}-cpu-avx2")[-1].startswith("published already")
 
@@ -221,14 +228,14 @@ def test_the_cells_that_it_does_not_change_are_skipped_and_the_verdict_is_green(
     assert f"| `engine-{TAG}-cpu-avx` |" not in pushed.log.summary
 
 
-# The clock.
+# What is not published.
 
 
-def test_the_clock_builds_what_is_not_published_yet(world: World, pushed: Run) -> None:
+def test_a_dispatch_of_what_is_not_published_builds_it(world: World, pushed: Run) -> None:
     assert pushed.status == 0
-    run = world.schedule("build-main-cpu.yml")
+    run = world.dispatch("build-main-cpu.yml", "main", variant="unpublished", publish="false")
     unpublished = {f"{package}-{TAG}-cpu-avx" for package in ("engine", "vision")}
     assert run.status == 0
     assert {entry.variant for entry in run.journal} == unpublished
-    assert all(run.did(variant) == STAGES[:-1] for variant in unpublished)
-    assert {run.row(variant)[-1] for variant in unpublished} == {"no: schedule publishes nothing"}
+    assert all(run.did(variant) == STAGES for variant in unpublished)
+    assert {run.row(variant)[-1] for variant in unpublished} == {"no: not asked for"}

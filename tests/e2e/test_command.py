@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .act import Run
 
 FILE = f"files/fastpath-{VERSION}-py3-none-any.whl"
-SECRET = {("preflight-builder", "doctor"), ("publish", "publish")}
-STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke", "publish publish"]
+SECRET = {("preflight-builder", "doctor"), ("publish-builder", "publish-run")}
+STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke"]
 
 
 class WheelWorld(World):
@@ -85,7 +85,7 @@ def test_a_push_builds_tests_and_publishes_the_wheel(world: WheelWorld, pushed: 
     assert pushed.did(NAME) == STAGES
     assert {(entry.job, entry.command) for entry in pushed.journal if entry.secret} == SECRET
     published = world.index / "avx2/simple/fastpath" / Path(FILE).name
-    assert published.read_bytes() == (pushed.artifacts / f"build-{NAME}" / FILE).read_bytes()
+    assert published.read_bytes() == (pushed.folder(f"build-{NAME}") / FILE).read_bytes()
 
 
 def test_the_artifact_of_the_build_holds_the_files_and_their_hashes(pushed: Run) -> None:
@@ -96,7 +96,9 @@ def test_the_artifact_of_the_build_holds_the_files_and_their_hashes(pushed: Run)
 def test_a_wheel_that_fails_its_test_is_not_published(world: WheelWorld, pushed: Run) -> None:  # noqa: ARG001
     world.edit("src/fastpath.py", '"""A module."""', "import no_such_module")
     world.commit("Import what is not there")
+    before = list(world.index.rglob("*.whl"))
     run = world.push("build-main-cpu.yml", "main")
     assert run.status != 0
     assert run.did(NAME)[-1] == "cpu-test smoke: 1"
-    assert not [entry for entry in run.journal if entry.job == "publish"]
+    assert "publish-builder" not in {entry.job for entry in run.journal if entry.what == "0"}
+    assert list(world.index.rglob("*.whl")) == before

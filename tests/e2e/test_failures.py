@@ -37,7 +37,7 @@ def pushed(world: World, engine: Run) -> Run:
 
 
 def test_without_being_asked_nothing_is_published(world: World, engine: Run) -> None:
-    assert "publish" not in {entry.job for entry in engine.journal}
+    assert "publish-builder" not in {entry.job for entry in engine.journal}
     assert not [entry for entry in engine.journal if entry.secret]
     assert not world.signed(engine.json(f"build-engine-{TAG}-cpu-avx", "manifest.json")["store_path"])
     assert engine.row(f"engine-{TAG}-cpu-avx")[-1] == "no: not asked for"
@@ -51,7 +51,7 @@ def test_a_run_with_a_failure_is_red(pushed: Run) -> None:
 def test_a_build_that_fails_ends_its_variant_and_keeps_the_log_and_no_manifest(pushed: Run) -> None:
     assert pushed.did(BROKEN) == ["build doctor", "build build: 1"]
     assert pushed.files(f"build-{BROKEN}") == {"build.log"}
-    assert "the compiler is on fire" in (pushed.artifacts / f"build-{BROKEN}" / "build.log").read_text("utf-8")
+    assert "the compiler is on fire" in (pushed.folder(f"build-{BROKEN}") / "build.log").read_text("utf-8")
 
 
 def test_the_reason_is_shown_where_the_build_ran(pushed: Run) -> None:
@@ -79,8 +79,15 @@ def test_a_test_that_fails_says_what_it_found_and_what_it_wanted(pushed: Run) ->
     assert "0.5.0" in failed["message"]
 
 
+def test_a_cached_build_whose_test_failed_is_tested_again_and_fails_again(world: World, pushed: Run) -> None:
+    assert pushed.status != 0
+    run = world.dispatch("build-main-cpu.yml", "main", variant=WRONG, publish="false")
+    assert run.json(f"build-{WRONG}", "manifest.json")["built"] is False
+    assert (run.did(WRONG)[-1], run.status != 0) == ("cpu-test smoke: 1", True)
+    assert run.json(f"cpu-test-{WRONG}", "result.json")["passed"] is False
+
+
 def test_nothing_is_published_after_a_failure(world: World, pushed: Run) -> None:
-    assert "publish" not in {entry.job for entry in pushed.journal}
     assert not world.signed(pushed.json(f"build-{WRONG}", "manifest.json")["store_path"])
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .act import Run
     from .conftest import NewWorld
 
-STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke", "publish publish"]
+STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke"]
 ENGINE, VISION = (f"{package}-{TAG}-cpu-avx2" for package in ("engine", "vision"))
 
 
@@ -63,7 +63,7 @@ def test_a_push_builds_tests_and_publishes_with_flox(pushed: Run) -> None:
     assert pushed.before(("build", ENGINE), ("build", VISION))
     assert {(entry.job, entry.command) for entry in pushed.journal if entry.secret} == {
         ("preflight-builder", "doctor"),
-        ("publish", "publish"),
+        ("publish-builder", "publish-run"),
     }
 
 
@@ -91,12 +91,12 @@ def test_publishing_again_does_nothing(world: World, pushed: Run) -> None:
     assert pushed.status == run.status == 0
     assert run.did(VISION) == STAGES
     assert catalog(world) == before
-    assert run.json(f"publish-{VISION}", "published.json")["published"] is False
+    assert run.json("publish-builder", f"{VISION}/published.json")["published"] is False
     assert run.row(VISION)[-1].startswith("published already")
 
 
-def test_the_clock_asks_flox_what_is_published(world: World, pushed: Run) -> None:
-    run = world.schedule("build-main-cpu.yml", job="select")
+def test_flox_is_asked_what_is_published(world: World, pushed: Run) -> None:
+    run = world.dispatch("build-main-cpu.yml", "main", job="select", variant="unpublished")
     (chosen,) = (line for line in run.log.said.splitlines() if line.startswith("chosen="))
     assert pushed.status == run.status == 0
     assert json.loads(chosen.partition("=")[2]) == [f"{package}-{TAG}-cpu-avx" for package in ("engine", "vision")]

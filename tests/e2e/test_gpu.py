@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.act import PASSED
+
 from .world import PYTHON, TAG, World
 
 if TYPE_CHECKING:
@@ -54,8 +56,8 @@ def test_both_tests_run_after_the_build_and_publishing_after_both(with_driver: R
     for variant in (ENGINE, VISION):
         assert with_driver.before(("build", variant), ("cpu-test", variant))
         assert with_driver.before(("build", variant), ("gpu-test", variant))
-        assert with_driver.before(("cpu-test", variant), ("publish", variant))
-        assert with_driver.before(("gpu-test", variant), ("publish", variant))
+        assert with_driver.before(("cpu-test", variant), ("publish-builder", "-"))
+        assert with_driver.before(("gpu-test", variant), ("publish-builder", "-"))
 
 
 @pytest.mark.usefixtures("machines_apart")
@@ -65,7 +67,9 @@ def test_the_gpu_test_says_which_gpu_and_driver_it_had(with_driver: Run) -> None
     assert result["passed"] is True
     assert "NVIDIA H100 80GB HBM3 (sm90)" in found["machine-gpu"]
     assert "/run/opengl-driver/lib/libcuda.so.1" in found["machine-cuda"]
-    assert with_driver.row(VISION)[:3] == ["passed", "passed (imported only)", "passed (imported only)"]
+    build, *tests = with_driver.row(VISION)[:3]
+    assert build == "passed"
+    assert set(tests) <= PASSED
 
 
 @pytest.mark.usefixtures("machines_apart")

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .world import FORK, TAG, World
+from tests.checkers import require
+
+from .world import FORK, HERE, TAG, World
 
 if TYPE_CHECKING:
     from .act import Run
@@ -16,6 +18,7 @@ CHECKS = [f"pull request/{name}" for name in ("Files are as compiled", "Recipes 
 VERDICT = "pull request/Pull request verdict"
 HOSTED = sorted([*CHECKS, "pull request/Select", VERDICT])
 TESTED = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke"]
+OTHER, VERSION = "cuda-13_0", "{engine: 1.1.0, vision: 0.6.0}"
 CHOSEN = [f"{package}-{TAG}-cpu-avx" for package in ("engine", "vision")]
 
 
@@ -60,7 +63,9 @@ def test_it_builds_and_tests_the_merge_and_publishes_nothing(world: World, own: 
 def test_what_it_leaves_is_listed_with_the_command_that_starts_it(own: Run) -> None:
     started = [line for line in own.log.summary.splitlines() if line.startswith("gh workflow run")]
     assert started == [
-        f"gh workflow run build-main-{shard}.yml --ref two-jobs -f variant=all" for shard in ("cpu", "sm90")
+        f"gh workflow run build-{branch}-{shard}.yml --ref two-jobs -f variant=all"
+        for branch in ("main", OTHER)
+        for shard in ("cpu", "sm90")
     ]
 
 
@@ -83,6 +88,57 @@ def test_a_dispatch_that_asks_to_publish_that_code_is_refused_before_anything_is
 
 def test_the_effects_of_the_change_are_shown(own: Run) -> None:
     assert "`packages.engine.jobs`: `1` → `2`" in own.log.summary
+
+
+# For another branch.
+
+
+@pytest.fixture(scope="module")
+def elsewhere(world: World) -> Run:
+    """A request into `main` that changes another branch alone."""
+    world.git("checkout", "--quiet", "-b", "bump", "main")
+    world.write_spec((f"versions: {VERSION}", f"allow-broken: true\n    versions: {VERSION}"))
+    world.compile("main")
+    world.commit("Build what is broken")
+    world.git("push", "--quiet", "origin", "bump")
+    return world.pull_request("bump", "main", number=11)
+
+
+def test_a_change_of_another_branch_is_built_there(elsewhere: Run) -> None:
+    assert elsewhere.status == 0
+    assert elsewhere.journal != ()
+    for variant in CHOSEN:
+        manifest = elsewhere.json(f"build-{variant}@{OTHER}", "manifest.json")
+        assert manifest["branch"] == OTHER
+        assert elsewhere.did(variant) == [
+            *("build checkout", *TESTED[:2], "cpu-test checkout", *TESTED[2:]),
+        ]
+        assert elsewhere.row(variant)[-1] == "no: pull_request publishes nothing"
+    assert not [entry for entry in elsewhere.journal if entry.secret]
+
+
+def test_what_is_built_there_is_what_the_commit_of_sync_evaluates_to(world: World, elsewhere: Run) -> None:
+    before = {branch: world.git("rev-parse", branch) for branch in ("main", OTHER)}
+    world.git("checkout", "--quiet", "main")
+    world.git("merge", "--quiet", "--no-ff", "--message", "Merge", "bump")
+    world.on("hosted", HERE / "bin/installed/ci-compile", "sync", "--root", world.clone)
+    world.git("checkout", "--quiet", "--force", OTHER)
+    for variant in CHOSEN:
+        recipe = world.clone / f".flox/pkgs/{variant}.nix"
+        manifest = elsewhere.json(f"build-{variant}@{OTHER}", "manifest.json")
+        assert world.on("builder", require("nix-instantiate"), recipe).strip() == manifest["derivation"]
+    assert world.git("rev-parse", f"{OTHER}^{{tree}}") in elsewhere.log.said
+    for branch, commit in before.items():  # the other tests begin with what the remote has
+        world.git("checkout", "--quiet", "-B", branch, commit)
+
+
+def test_the_printed_command_of_another_branch_builds_the_same(world: World, elsewhere: Run) -> None:
+    command = f"gh workflow run build-{OTHER}-cpu.yml --ref bump -f variant=all"
+    assert command in elsewhere.log.summary.splitlines()
+    run = world.dispatch(f"build-{OTHER}-cpu.yml", "bump", variant=CHOSEN[0], publish="false")
+    built, again = (one.json(f"build-{CHOSEN[0]}@{OTHER}", "manifest.json") for one in (elsewhere, run))
+    assert (again["commit"], again["derivation"]) == (built["commit"], built["derivation"])
+    assert run.row(CHOSEN[0])[-1] == f"no: the run is at bump, not at {OTHER}"
 
 
 # Of a fork.

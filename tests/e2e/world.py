@@ -293,10 +293,11 @@ class World:
         payload = {"ref": f"refs/heads/{branch}", "before": before, "after": after, "deleted": False}
         return self.act("push", workflow, payload, after)
 
-    def dispatch(self, workflow: str, branch: str, **inputs: str) -> Run:
-        """Starts `workflow` at `branch` by its form."""
+    def dispatch(self, workflow: str, branch: str, *, job: str = "", **inputs: str) -> Run:
+        """Starts `workflow`, or only one `job` of it, at `branch` by its form."""
         payload = {"ref": f"refs/heads/{branch}", "inputs": inputs}
-        return self.act("workflow_dispatch", workflow, payload, self.git("rev-parse", f"origin/{branch}"))
+        commit = self.git("rev-parse", f"origin/{branch}")
+        return self.act("workflow_dispatch", workflow, payload, commit, *(("--job", job) if job else ()))
 
     def pull_request(self, branch: str, base: str, *, head_repository: str = REPOSITORY, number: int = 7) -> Run:
         """Runs the pull request workflow on the merge of the clone's `branch` into `base`."""
@@ -315,11 +316,6 @@ class World:
             },
         }
         return self.act("pull_request", "pull-request.yml", payload, merge)
-
-    def schedule(self, workflow: str, *, job: str = "") -> Run:
-        """Runs `workflow`, or only one `job` of it, as the clock does, at the default branch."""
-        commit = self.git("rev-parse", "origin/main")
-        return self.act("schedule", workflow, {"schedule": "23 4 * * 0"}, commit, *(("--job", job) if job else ()))
 
     def act(self, event: str, workflow: str, payload: Mapping[str, Any], commit: str, *options: str) -> Run:
         """Runs a workflow of the compiled files at `commit`, as they are, for an event."""

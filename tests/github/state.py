@@ -80,6 +80,7 @@ class GitHub:
 
     def __init__(self, *, organisation: bool = False) -> None:
         self.organisation = organisation
+        self.public = False
         self.url = ""
         self.token = TOKEN
         self.runners: dict[int, Json] = {}
@@ -94,6 +95,7 @@ class GitHub:
         self.dispatched: list[Json] = []
         self.details = "known"
         self.secrets: list[str] = []
+        self.pages = False
         self.pulls: dict[int, Json] = {}
         self.faults: list[Fault] = []
         self.chance: Callable[[str, str], Fault | None] = lambda *_: None
@@ -120,7 +122,12 @@ class GitHub:
         """Adds a runner group of the organisation; one that is not visible does not serve the repository."""
         number = self._number()
         [example] = description().example("runner-groups-org")["runner_groups"][:1]
-        self.groups[number] = example | {"id": number, "name": name, "default": default}
+        self.groups[number] = example | {
+            "id": number,
+            "name": name,
+            "default": default,
+            "allows_public_repositories": False,
+        }
         if not visible:
             self.hidden_groups.add(number)
         return number
@@ -231,6 +238,7 @@ class GitHub:
         repository = description().example("full-repository-default-response")
         del repository["parent"], repository["source"]  # GitHub's own example lacks what its description requires
         repository["language"] = None
+        repository |= {"private": not self.public, "visibility": "public" if self.public else "private"}
         repository["owner"]["type"] = "Organization" if self.organisation else "User"
         return Answer(200, repository | {"full_name": REPOSITORY, "url": f"{self.url}/repos/{REPOSITORY}"})
 
@@ -306,7 +314,7 @@ class GitHub:
             status="queued",
             conclusion=None,
             head_branch=request.body["ref"],
-            display_title=f"{workflow['document']['name']} ({request.body['inputs']['variant']})",
+            display_title=_title(workflow["document"], request.body["inputs"]),
         )
         self.on_dispatch(run)
         if self.details != "known" or not request.body.get("return_run_details"):
@@ -355,6 +363,9 @@ class GitHub:
         self.pulls[number] |= request.body
         return Answer(200, _pull() | {key: self.pulls[number][key] for key in _LINKS})
 
+    def read_pages(self, _: Request) -> Answer:
+        return Answer(200, description().example("page")) if self.pages else refusal(404, "Not Found")
+
     def _page(self, item: str, found: list[Any], request: Request) -> Answer:
         size, page = (int(request.query.get(name, [usual])[0]) for name, usual in (("per_page", "30"), ("page", "1")))
         last = max(1, -(-len(found) // size))
@@ -380,12 +391,21 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get /actions/workflows/{workflow_id}/runs": GitHub.list_runs,
     "get /actions/runs/{run_id}": GitHub.run,
     "get /actions/runs/{run_id}/jobs": GitHub.list_jobs,
+    "get /pages": GitHub.read_pages,
     "get /pulls": GitHub.list_pulls,
     "post /pulls": GitHub.open_pull,
     "patch /pulls/{pull_number}": GitHub.edit_pull,
 }
 
 _LINKS = ("number", "url", "html_url")
+
+
+def _title(document: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
+    """The title of a run, as `run-name` makes it of the inputs."""
+    request = f" [{inputs['request']}]" if "request" in inputs else ""
+    if "variant" not in inputs:
+        return f"{document['name']}{request} {inputs.get('about', '')}"
+    return f"{document['name']}{request} ({'a selection' if 'only' in inputs else inputs['variant']})"
 
 
 _NO_TEAMS: Json = {"requested_teams": []}

@@ -6,14 +6,16 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.errors import InputError
-from ci_compiler.github.dispatch import follow, start, targets
+from ci_compiler.github.dispatch import Terms, follow, orders, start
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.plan.pipeline import Plan
 
@@ -25,7 +27,7 @@ CPU = "pytorch-python313-cpu-avx2"
 
 
 def started(talking: Talk, stack: Plan, *names: str, branch: str | None = None, publish: bool = False) -> list[str]:
-    return [one.url for one in start(talking.client, targets(stack, names, branch), publish=publish)]
+    return [one.url for one in start(talking.client, orders(stack, names, branch=branch), Terms(publish=publish))]
 
 
 def test_each_variant_starts_its_own_shard_on_its_branch(served: GitHub, stack: Plan) -> None:
@@ -38,13 +40,12 @@ def test_each_variant_starts_its_own_shard_on_its_branch(served: GitHub, stack: 
             "path": ".github/workflows/build-cuda-13_0-cpu.yml",
             "ref": "cuda-13_0",
             "variant": CPU,
-            "publish": "false",
         },
     ]
 
 
 def test_published_variants_are_published_again_on_request(served: GitHub, stack: Plan) -> None:
-    list(start(talk(served).client, targets(stack, [GPU]), publish=True, again=True))
+    list(start(talk(served).client, orders(stack, [GPU]), Terms(publish=True, again=True)))
     assert [(one["publish"], one["again"]) for one in served.dispatched] == [("true", "true")]
 
 
@@ -64,7 +65,7 @@ def test_a_name_on_several_branches_starts_on_all_of_them(served: GitHub, stack:
 )
 def test_a_variant_that_is_not_built_is_not_started(stack: Plan, name: str, branch: str | None, says: str) -> None:
     with pytest.raises(InputError) as raised:
-        targets(stack, [name, GPU], branch)
+        orders(stack, [name, GPU], branch=branch)
     assert says in str(raised.value)
 
 
@@ -143,7 +144,7 @@ def script(served: GitHub, *, conclusion: str) -> None:
 
 def test_runs_are_followed_until_they_end(served: GitHub, stack: Plan) -> None:
     talking = talk(served)
-    runs = list(start(talking.client, targets(stack, [GPU]), publish=False))
+    runs = list(start(talking.client, orders(stack, [GPU]), Terms()))
     script(served, conclusion="failure")
     looks = [str(look[0]) for look in follow(talking.client, runs)]
     assert looks == [
@@ -157,7 +158,7 @@ def test_runs_are_followed_until_they_end(served: GitHub, stack: Plan) -> None:
 
 def test_many_runs_are_polled_less_often(served: GitHub, stack: Plan) -> None:
     talking = talk(served)
-    runs = list(start(talking.client, targets(stack, [GPU]), publish=False)) * 100
+    runs = list(start(talking.client, orders(stack, [GPU]), Terms())) * 100
     served.runs[-1].update(status="in_progress")
     next(looks := follow(talking.client, runs))
     before = talking.clock.at
@@ -172,8 +173,10 @@ def test_the_command_prints_addresses_and_says_where_it_started(
     assert run(PROGRAM, ["dispatch", CPU, GPU, *commands]) == 0
     out, err = capsys.readouterr()
     urls = [made["html_url"] for made in served.runs]
-    assert out.splitlines() == [f"{CPU} main {urls[0]}", f"{CPU} cuda-13_0 {urls[1]}", f"{GPU} main {urls[2]}"]
-    assert err == f"{CPU} is built on main and cuda-13_0: all are started; --branch starts one\n"
+    assert out.splitlines() == [f"{CPU} main {urls[0]}", f"{GPU} main {urls[1]}", f"{CPU} cuda-13_0 {urls[2]}"]
+    load, *notes = err.splitlines()
+    assert load == "3 variants: 7 jobs, 2.4 machine-hours, done in 1 h 11 min if nothing else runs"
+    assert notes == [f"{CPU} is built on main and cuda-13_0: all are started; --branch starts one"]
 
 
 @pytest.mark.parametrize(("conclusion", "code"), [("success", 0), ("failure", 1), ("cancelled", 1)])
@@ -239,3 +242,51 @@ def test_the_command_reports_failures_on_one_line(
     assert out == ""
     assert err.count("\n") == 1
     assert err.startswith(says)
+
+
+# What is chosen.
+
+
+def test_patterns_start_one_run_per_shard(served: GitHub, stack: Plan) -> None:
+    vision = GPU.replace("pytorch", "torchvision")
+    started(talk(served), stack, "*-sm90-avx2", "*-cpu-*", branch="main")
+    assert [(one["variant"], one.get("only", "")) for one in served.dispatched] == [
+        ("all", ""),
+        ("all", f"{GPU} {vision}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "inputs"),
+    [
+        ({"shard": "build-main-cpu"}, [{"variant": "all"}]),
+        ({"shard": "build-main-cpu", "unpublished": True}, [{"variant": "unpublished"}]),
+        ({"patterns": [GPU], "unpublished": True}, [{"variant": "unpublished", "only": GPU}]),
+        ({"patterns": [GPU]}, [{"variant": GPU}]),
+    ],
+)
+def test_an_order_is_the_shortest_form_of_a_choice(
+    stack: Plan, choice: dict[str, Any], inputs: list[dict[str, str]]
+) -> None:
+    assert [Terms().inputs(order) for order in orders(stack, **choice)] == inputs
+
+
+def test_a_branch_that_does_not_publish_is_not_asked_to(stack: Plan) -> None:
+    (order,) = orders(stack, [GPU])
+    assert Terms(publish=True).inputs(replace(order, publishes=False)) == {"variant": GPU}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "PATTERN: wrong-option nothing is chosen"),
+        (["*-sm91-*"], "NAME: unknown-variant '*-sm91-*' matches no variant"),
+        (["{a"], "PATTERN: wrong-pattern '{a' opens a brace"),
+        (["--shard", "build-main"], "--shard: unknown-shard unknown shard 'build-main'; did you mean build-main-"),
+    ],
+)
+def test_a_choice_that_is_none_is_refused(
+    commands: list[str], capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    assert run(PROGRAM, ["dispatch", *words, *commands]) == 2
+    assert capsys.readouterr().err.startswith(says)

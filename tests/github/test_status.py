@@ -12,7 +12,7 @@ from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.github.status import BuildResult, LastBuild, grid, in_words, status
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.sharding import job_id, job_name
-from ci_compiler.stages import stages
+from ci_compiler.stages import PUBLISH, stages
 from ci_compiler.sync.compiled import compile_files
 from tests.specs import small, spec_of
 
@@ -62,8 +62,21 @@ def test_job_titles_are_those_of_the_compiled_workflows(stack: Plan) -> None:
         assert [jobs[job_id(cell)]["name"] for cell, _ in shard.cells] == [job_name(cell) for cell, _ in shard.cells]
     cell = files[".github/workflows/cell.yml"]["jobs"]
     assert [job["name"] for job in cell.values()] == [
-        f"{package} / {stage}" for package in stack.spec.packages for stage in stages()
+        f"{package} / {stage}" for package in stack.spec.packages for stage in stages() if stage is not PUBLISH
     ]
+
+
+@pytest.mark.parametrize(("published", "result"), [("success", "passed"), ("failure", "failed"), ("skipped", "passed")])
+def test_the_job_that_publishes_counts_for_the_variants_that_passed(
+    served: GitHub, stack: Plan, published: str, result: str
+) -> None:
+    (pool,) = {pool.name for shard in stack.shards for pool in shard.publish_pools}
+    jobs = [*ran("avx2", "pytorch", build="success"), *ran("avx2", "torchvision", build="failure")]
+    served.add_run(SHARD, [*jobs, (f"Publish on {pool}", "completed", published)])
+    found = results(served, stack)
+    assert (found["pytorch avx2"], found["torchvision avx2"]) == (result, "failed")
+    stages_of = lasts(served, stack)["torchvision-python313-cuda12_8-sm90-avx2"].stages
+    assert stages_of == {"build": "failure"}
 
 
 def test_the_newest_run_that_selected_a_variant_counts(served: GitHub, stack: Plan) -> None:
@@ -71,8 +84,8 @@ def test_the_newest_run_that_selected_a_variant_counts(served: GitHub, stack: Pl
         SHARD,
         [
             ("Select", "completed", "success"),
-            *ran("avx2", "pytorch", build="success", cpu_test="success", gpu_test="failure", publish="skipped"),
-            *ran("avx2", "torchvision", build="success", cpu_test="success", gpu_test="success", publish="success"),
+            *ran("avx2", "pytorch", build="success", cpu_test="success", gpu_test="failure"),
+            *ran("avx2", "torchvision", build="success", cpu_test="success", gpu_test="success"),
             *ran("avx512", "pytorch", build="success", cpu_test="success"),
             ("Verdict", "completed", "failure"),
         ],
@@ -100,7 +113,7 @@ def test_the_newest_run_that_selected_a_variant_counts(served: GitHub, stack: Pl
 @pytest.mark.parametrize(
     ("stages", "result"),
     [
-        ({"build": "success", "cpu_test": "success", "gpu_test": "skipped", "publish": "skipped"}, "passed"),
+        ({"build": "success", "cpu_test": "success", "gpu_test": "skipped"}, "passed"),
         ({"build": "failure", "cpu_test": "skipped"}, "failed"),
         ({"build": "success", "cpu_test": "timed_out"}, "failed"),
         ({"build": "cancelled"}, "cancelled"),
@@ -132,6 +145,25 @@ def test_no_more_runs_are_read_than_needed(served: GitHub, stack: Plan) -> None:
     lasts(served, stack)
     asked = [path for _, path, _ in served.asked if "/jobs" in path]
     assert len(asked) == 1 + 10
+
+
+def test_a_branch_is_complete_if_every_variant_passed_from_one_commit(
+    served: GitHub, stack: Plan, commands: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = [shard for shard in stack.shards if shard.branch == "main"]
+    count = sum(len(shard.variants) for shard in shards)
+    for end, commit, said in (
+        ("success", "a" * 40, f"main: {count} of {count} variants passed from commit {'a' * 40}"),
+        ("failure", "a" * 40, f"main: {count - 4} of {count} variants passed from commit {'a' * 40}"),
+        ("success", "b" * 40, f"main: {count - 4} of {count} variants passed from commit {'b' * 40}"),
+    ):
+        for shard in shards[:1] if served.runs else shards:
+            jobs = [
+                job for cell, _ in shard.cells for v in cell.variants for job in ran(cell.isa, v.package, build=end)
+            ]
+            served.add_run(shard.path, jobs, head_sha=commit)
+        code = run(PROGRAM, ["status", "--complete", "--branch", "main", *commands])
+        assert (capsys.readouterr().out.strip(), code) == (said, 0 if f"{count} of {count}" in said else 1)
 
 
 def test_shards_that_were_never_pushed_never_ran(github: GitHub, stack: Plan) -> None:

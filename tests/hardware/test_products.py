@@ -43,6 +43,12 @@ def test_cpus(text: str, isas: str) -> None:
     assert set(found.isas) == tables().runs(isas.split(), found.system)
 
 
+def test_the_table_has_enough_cpus_and_the_ones_that_were_mistaken_before() -> None:
+    names = [text for texts in NAMES["cpus"].values() for text in texts]
+    assert len(set(names)) == len(names) >= 120
+    assert {"Threadripper 7980X", "7800X3D", "x86-64-v3", "znver4", "Apple M2"} <= set(names)
+
+
 @pytest.mark.parametrize("text", NAMES["invented"])
 def test_invented_and_ambiguous_models_are_unknown(text: str) -> None:
     with pytest.raises(UnknownHardwareError, match=r"unknown (CPU|ISA)"):

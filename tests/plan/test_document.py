@@ -190,9 +190,9 @@ def test_the_summary_counts_shard_by_shard(capsys: pytest.CaptureFixture[str], t
     assert run(PROGRAM, ["plan", "--spec", str(tmp_path / "ci-matrix.yaml")]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "shard            cells  variants  jobs",
-        "build-main-cpu       2         4    19",
-        "build-main-sm90      2         4    19",
-        "all                  4         8    38",
+        "build-main-cpu       2         4    16",
+        "build-main-sm90      2         4    16",
+        "all                  4         8    32",
     ]
 
 

@@ -1,4 +1,4 @@
-"""What an event builds: pushes, dispatches, schedules and pull requests."""
+"""What an event builds: pushes, dispatches and pull requests."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.selection import (
     OWN_JOBS,
     GitHubEvent,
+    Landed,
+    Rebuilt,
+    RequestSelection,
     RunSelection,
     most_cells,
     of_pull_request,
@@ -28,6 +31,7 @@ from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import CPU_TEST, GPU_TEST
 from ci_compiler.units import markdown_text
 from ci_compiler.workflows import pull_request
+from ci_compiler.workflows.artifacts import artifact_name
 from ci_compiler.workflows.model import Job
 from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
 from tests.adoption.test_audit import CPU, V90, X90
@@ -35,6 +39,7 @@ from tests.recipes.test_affected import PKGS, Repository, repository  # noqa: F4
 from tests.specs import documents, small, spec_of
 
 SHA = "1" * 40
+BRANCHES = ("main", "cuda-12_9", "cuda-13_0")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +57,7 @@ def chosen(
         assert (base, branch) == (SHA, "main")
         return affected
 
-    return of_shard(decided, shard, GitHubEvent(name=event, payload=payload), differing, lambda name: name in published)
+    return of_shard(shard, GitHubEvent(name=event, payload=payload), differing, lambda name: name in published)
 
 
 GPU = [
@@ -92,21 +97,37 @@ def test_a_push_builds_what_it_changed_of_the_shard(decided: Plan) -> None:
     assert list(chosen(decided, "push", {"before": "0" * 40}).variants) == GPU
 
 
-def test_a_schedule_builds_everything_or_what_is_not_published() -> None:
-    for build, expected in (("all", GPU), ("unpublished", GPU[1:])):
-        decided = plan(spec_of(small(schedule={"days": ["mon"], "build": build})))
-        assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == expected
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ({"variant": "unpublished"}, GPU[1:]),
+        ({"variant": "unpublished", "only": f"{GPU[0]} {GPU[2]}"}, [GPU[2]]),
+        ({"variant": "all", "only": "torchvision-*"}, [name for name in GPU if name.startswith("torchvision")]),
+        ({"variant": GPU[1], "only": ""}, [GPU[1]]),
+    ],
+)
+def test_a_dispatch_takes_what_is_not_published_and_patterns(
+    decided: Plan, inputs: dict[str, str], expected: list[str]
+) -> None:
+    assert list(chosen(decided, "workflow_dispatch", {"inputs": inputs}, published=GPU[:1]).variants) == expected
 
 
-def test_a_scheduled_run_of_a_spec_without_a_schedule_builds_everything(decided: Plan) -> None:
-    assert list(chosen(decided, "schedule", {}, published=GPU[:1]).variants) == GPU
+@pytest.mark.parametrize(("only", "says"), [("*-sm91-*", "unknown-variant '.*' matches no"), ("{a", "wrong-pattern")])
+def test_a_pattern_that_chooses_nothing_is_an_error(decided: Plan, only: str, says: str) -> None:
+    with pytest.raises(InputError, match=f"^event: {says}"):
+        chosen(decided, "workflow_dispatch", {"inputs": {"variant": "all", "only": only}})
 
 
 def test_other_events_start_no_shard(decided: Plan) -> None:
     with pytest.raises(InputError, match="unknown-event no shard runs on 'pull_request'"):
         chosen(decided, "pull_request", {})
     with pytest.raises(InputError, match="unknown-event 'push' is not a pull request"):
-        of_pull_request(decided, GitHubEvent(name="push", payload={"pull_request": None}), lambda _base, _branch: GPU)
+        of_pull_request(decided, GitHubEvent(name="push", payload={"pull_request": None}), landed(GPU))
+
+
+def landed(names: Sequence[str]) -> Landed:
+    """A change that rebuilds `names` on the base branch alone."""
+    return lambda _, branch: {branch: Rebuilt(names)}
 
 
 def request(base: str = "main") -> GitHubEvent:
@@ -114,35 +135,51 @@ def request(base: str = "main") -> GitHubEvent:
 
 
 def test_a_pull_request_builds_affected_cells_on_the_pools_of_each_stage(decided: Plan) -> None:
-    made = of_pull_request(decided, request(), lambda _base, _branch: [GPU[0], GPU[1]])
+    (made,) = of_pull_request(decided, request(), landed(GPU[:2])).branches
     assert made.variants == tuple(GPU[:2])
-    assert pull_request.legs(decided.spec, made.cells) == [
+    assert pull_request.legs(decided.spec, [made]) == [
         {
             "cell": "python313-cuda12_8-sm90-avx2",
+            "chosen": json.dumps(GPU[:2]),
+            "branch": "main",
+            "onto": "",
             "build-on": '["self-hosted", "linux", "x64", "nix-builder"]',
             "cpu-test-on": '["self-hosted", "linux", "x64", "nix-builder"]',
             "gpu-test-on": '["self-hosted", "linux", "x64", "gpu-sm90"]',
-            "publish-on": '["self-hosted", "linux", "x64", "nix-builder"]',
         }
     ]
     assert made.left == ()
 
 
 def test_a_pull_request_into_another_branch_builds_nothing(decided: Plan) -> None:
-    made = of_pull_request(decided, request("topic"), lambda _base, _branch: GPU)
-    assert (made.variants, made.cells) == ((), ())
+    assert of_pull_request(decided, request("topic"), landed(GPU)) == RequestSelection()
 
 
 def test_above_the_limit_representatives_of_every_value_are_built_and_the_rest_is_listed() -> None:
     decided = plan(bundled_spec())
     names = [name for shard in decided.shards if shard.branch == "main" for name in shard.variants]
-    made = of_pull_request(decided, request(), lambda _base, _branch: names)
+    (made,) = of_pull_request(decided, request(), landed(names)).branches
     assert len(made.cells) <= decided.spec.pull_request.cells
     cells = [cell for cell, _ in made.cells]
     everything = [cell for cell in decided.judged.cells if cell.branch == "main"]
     for axis in ("gpu", "isa", "python", "system"):
         assert {getattr(cell, axis) for cell in cells} == {getattr(cell, axis) for cell in everything}
     assert sorted([*made.variants, *made.left]) == sorted(names)
+
+
+def test_one_limit_holds_for_all_branches_and_each_of_them_is_represented() -> None:
+    decided = plan(bundled_spec())
+    whole = {
+        branch: [name for shard in decided.shards if shard.branch == branch for name in shard.variants]
+        for branch in BRANCHES
+    }
+    made = of_pull_request(decided, request(), lambda *_: {b: Rebuilt(names, b) for b, names in whole.items()})
+    assert sum(len(one.cells) for one in made.branches) <= decided.spec.pull_request.cells
+    assert [(one.branch, one.onto) for one in made.branches] == [(branch, branch) for branch in BRANCHES]
+    assert all(one.cells for one in made.branches)
+    for one in made.branches:
+        assert sorted([*one.variants, *one.left]) == sorted(whole[one.branch])
+        assert {cell.branch for cell, _ in one.cells} == {one.branch}
 
 
 @given(document=documents(), most=st.integers(0, 30))
@@ -191,7 +228,7 @@ def outputs(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(repository.root.parent / "summary.md"))
     assert repository.ci("choose", *words) == 0
     lines = dict(line.split("=", 1) for line in output.read_text("utf-8").splitlines())
-    return {key: value if key == "commit" else json.loads(value) for key, value in lines.items()}
+    return {key: value if key in {"commit", "onto"} else json.loads(value) for key, value in lines.items()}
 
 
 def test_the_command_writes_the_outputs_of_a_select_job(
@@ -206,13 +243,15 @@ def test_the_command_writes_the_outputs_of_a_select_job(
     assert push["chosen"] == [X90, V90]
     assert push["cells"] == ["python313-cuda12_8-sm90-avx2"]
     other = outputs(repository, monkeypatch, "push", {"before": before}, "--shard", "build-main-cpu")
-    assert (other["chosen"], other["cells"], other["matrix"]) == ([], [], [])
+    assert (other["chosen"], other["cells"], other["onto"]) == ([], [], "")
     gone = outputs(repository, monkeypatch, "push", {"before": "2" * 40}, "--shard", "build-main-cpu")
     assert CPU in gone["chosen"]
     payload = {"pull_request": {"base": {"ref": "main", "sha": before}}}
     request = outputs(repository, monkeypatch, "pull_request", payload, "--pull-request")
-    assert request["chosen"] == [X90, V90]
-    assert [leg["cell"] for leg in request["matrix"]] == ["python313-cuda12_8-sm90-avx2"]
+    assert request["chosen"] == {"main": [X90, V90]}
+    (leg,) = request["matrix"]
+    assert (leg["cell"], leg["branch"], leg["onto"]) == ("python313-cuda12_8-sm90-avx2", "main", "")
+    assert json.loads(leg["chosen"]) == [X90, V90]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +286,7 @@ def test_what_a_pull_request_leaves_is_listed_once_per_shard_with_its_own_branch
     made = outputs(
         repository, monkeypatch, "pull_request", {"pull_request": {"base": base, "head": head}}, "--pull-request"
     )
-    assert made["chosen"] == []
+    assert made["chosen"] == {"main": []}
     text = summary.read_text("utf-8") if summary.exists() else ""
     assert [line for line in text.splitlines() if line.startswith("gh ")] == commands
 
@@ -286,12 +325,17 @@ def leave(results: Path, name: str, file: str, content: dict[str, Any]) -> None:
 
 
 def test_the_table_shows_the_result_of_each_variant(decided: Plan, tmp_path: Path) -> None:
-    leave(tmp_path, f"build-{GPU[0]}", MANIFEST_FILE, {"seconds": 4321, "closure_size": 2_500_000_000})
+    leave(
+        tmp_path,
+        artifact_name("build", GPU[0], "main"),
+        MANIFEST_FILE,
+        {"seconds": 4321, "closure_size": 2_500_000_000},
+    )
     for stage in (CPU_TEST, GPU_TEST):
-        leave(tmp_path, f"{stage}-{GPU[0]}", RESULT, {"passed": True})
-    leave(tmp_path, f"publish-{GPU[0]}", PUBLISHED, {"result": "published 2.8.0"})
-    leave(tmp_path, f"build-{GPU[2]}", MANIFEST_FILE, {"seconds": 61, "closure_size": 400_000})
-    leave(tmp_path, f"cpu-test-{GPU[2]}", RESULT, {"passed": False})
+        leave(tmp_path, artifact_name(stage, GPU[0], "main"), RESULT, {"passed": True})
+    leave(tmp_path, f"publish-builder/{GPU[0]}", PUBLISHED, {"result": "published 2.8.0"})
+    leave(tmp_path, artifact_name("build", GPU[2], "main"), MANIFEST_FILE, {"seconds": 61, "closure_size": 400_000})
+    leave(tmp_path, artifact_name("cpu-test", GPU[2], "main"), RESULT, {"passed": False})
     run = SummarisedRun(event="push", ref="main", publish=True)
     lines = table(decided, run, "main", GPU, tmp_path).splitlines()
     assert lines[0] == "| variant | build | cpu-test | gpu-test | time | size | published |"
@@ -309,7 +353,7 @@ def test_the_table_shows_the_result_of_each_variant(decided: Plan, tmp_path: Pat
     ],
 )
 def test_the_table_says_why_nothing_was_published(decided: Plan, tmp_path: Path, run: SummarisedRun, said: str) -> None:
-    leave(tmp_path, f"build-{GPU[0]}", MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
+    leave(tmp_path, artifact_name("build", GPU[0], "main"), MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
     assert table(decided, run, "main", GPU[:1], tmp_path).splitlines()[2].endswith(f"| {said} |")
 
 
@@ -318,14 +362,14 @@ def test_the_table_shows_that_no_machine_tests_a_variant(tmp_path: Path) -> None
         spec_of(small(matrix={"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm80": {}}}))
     )
     name = "pytorch-python313-cuda12_8-sm80-avx2"
-    leave(tmp_path, f"build-{name}", MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
+    leave(tmp_path, artifact_name("build", name, "main"), MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
     text = table(decided, SummarisedRun(event="push", ref="main", publish=True), "main", [name], tmp_path)
     assert "no: no pool for gpu-test on x86\\_64-linux has a GPU that runs sm80 beside a CPU that runs avx2" in text
 
 
 def test_a_pull_request_fits_into_one_run_of_github() -> None:
     document = small(**{"pull-request": {"cells": 64}})
-    assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 4)
+    assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 3)
     assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
     jobs = pull_request.workflow(spec_of(document)).jobs
     assert [name for name, job in jobs.items() if isinstance(job, Job)] == [*jobs][:4] + [*jobs][-1:]
@@ -333,7 +377,7 @@ def test_a_pull_request_fits_into_one_run_of_github() -> None:
 
 
 def test_the_only_artifact_of_a_run_is_read_without_its_folder(decided: Plan, tmp_path: Path) -> None:
-    manifest = {"name": GPU[0], "seconds": 61, "closure_size": 400_000}
+    manifest = {"name": GPU[0], "branch": "main", "seconds": 61, "closure_size": 400_000}
     (tmp_path / MANIFEST_FILE).write_text(json.dumps(manifest), "utf-8")
     run = SummarisedRun(event="push", ref="main", publish=True)
     rows = table(decided, run, "main", GPU[:2], tmp_path).splitlines()[2:]

@@ -35,6 +35,7 @@ in
 {
   inherit (drv) recorded drvPath;
   torches = builtins.attrNames (builtins.listToAttrs (map nameOf torches));
+  blas = drv.blasProvider or null;
   inner = drv.onnxruntime.recorded or null;
 }
 """
@@ -87,6 +88,27 @@ def test_flash_attn_takes_its_architectures_from_the_environment(tmp_path: Path)
     assert "FLASH_ATTN_CUDA_ARCHS" not in cpu, "a CPU build leaves out what names the GPU"
     assert "export NVCC_THREADS=2" in cpu
     assert "cudaCapabilities" not in recipe_of(spec, f"flash-attn-{GPU}")
+
+
+def test_a_recipe_adds_to_what_nixpkgs_asks_of_a_builder(tmp_path: Path) -> None:
+    packages = {"pytorch": TORCH | {"attributes": {"requiredSystemFeatures": ["big-parallel", "gccarch-znver4"]}}}
+    found = evaluated(spec_with(packages), f"pytorch-{CPU}", tmp_path)
+    assert found["recorded"]["requiredSystemFeatures"] == ["big-parallel", "gccarch-znver4"]
+    only = {"pytorch": TORCH | {"attributes": {"requiredSystemFeatures": ["gccarch-znver4"]}}}
+    found = evaluated(spec_with(only), f"pytorch-{CPU}", tmp_path)
+    assert found["recorded"]["requiredSystemFeatures"] == ["big-parallel", "gccarch-znver4"]
+
+
+def test_allow_broken_is_for_the_package_alone(tmp_path: Path) -> None:
+    spec = spec_with({"pytorch": TORCH}, main={"allow-broken": True})
+    assert evaluated(spec, f"pytorch-{GPU}", tmp_path)["recorded"]["meta"]["broken"] is False
+    assert "allowBroken" not in recipe_of(spec, f"pytorch-{GPU}")
+    assert "broken" not in recipe_of(spec_with({"pytorch": TORCH}), f"pytorch-{GPU}")
+
+
+def test_what_nixpkgs_says_of_the_blas_stays(tmp_path: Path) -> None:
+    found = evaluated(spec_with({"pytorch": TORCH}), f"pytorch-{CPU}", tmp_path)
+    assert found["blas"] == "the derivation of nixpkgs"
 
 
 VLLM = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.adoption.audit import audit
+from ci_compiler.adoption.audit import Audited, audit
 from ci_compiler.adoption.evaluator import evaluate, find_recipes
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
@@ -141,8 +141,8 @@ def test_audit_compares_rendered_recipes_with_what_the_template_gives(tmp_path: 
     (tmp_path / ".flox/pkgs/lib/mkTorchVision.nix").write_text(BUILDER, "utf-8")
     for path, text in recipes(spec, judge(spec), "main", {PATH: THIN}).items():
         (tmp_path / path).write_text(text, "utf-8")
-    assert audit(tmp_path, spec, "main", templates={PATH: THIN}) == ()
+    assert audit(tmp_path, spec, "main", templates={PATH: THIN}) == Audited(defects=(), differences=())
     planted = tmp_path / f".flox/pkgs/torchvision-{CPU}.nix"
     planted.write_text(planted.read_text("utf-8").replace('version = "1.0"', 'name2 = ""; version = "1.0"'), "utf-8")
-    (finding,) = audit(tmp_path, spec, "main", templates={PATH: THIN})
-    assert finding.code == "recipe-evaluation"
+    (cause,) = audit(tmp_path, spec, "main", templates={PATH: THIN}).defects
+    assert cause.code == "recipe-evaluation"

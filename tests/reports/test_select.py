@@ -40,7 +40,10 @@ def test_machines(bundled: Plan, case: Case) -> None:
 def test_the_table_has_every_product_and_enough_machines() -> None:
     held = {case.gpu for case in cases()}
     assert {product for gpu in tables().gpus.values() for product in gpu.products} <= held
+    assert len(cases()) == len(set(map(str, cases()))) >= 58
     assert len(held) >= 60
+    rows = {(case.gpu, case.cpu, case.driver) for case in cases()}
+    assert {("Jetson AGX Orin", None, "580"), ("GTX 1080 Ti", "i9-12900K", "590"), ("none", "Apple M2", "")} <= rows
 
 
 def asked(bundled: Plan, gpu: str, cpu: str, driver: str = "", **wishes: Any) -> Recommendation:

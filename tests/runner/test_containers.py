@@ -13,15 +13,10 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.runner.controller.containers import (
-    JIT,
-    ContainerEngine,
-    EngineError,
-    InstanceStatus,
-    RunnerOrder,
-    find_engine,
-)
+from ci_compiler.runner.controller.containers import ContainerEngine, find_engine
+from ci_compiler.runner.controller.engine import JIT, EngineError, InstanceStatus, RunnerOrder
 from ci_compiler.runner.controller.job_log import JobResult, job_result
+from ci_compiler.runner.controller.store_daemon import DAEMON
 from ci_compiler.secret import Secret
 
 IMAGE = "localhost/my-org/ci-builder:0.1.0"
@@ -60,7 +55,7 @@ case "$1 $2" in
   cat ;;
 "logs --tail") echo first; echo; echo "last words" >&2 ;;
 "run --detach")
-  if test -e "$here/broken"; then
+  if test -e "$here/broken" && test "$ACTIONS_RUNNER_INPUT_JITCONFIG"; then
     echo "Error: no such device, with $ACTIONS_RUNNER_INPUT_JITCONFIG" >&2
     exit 125
   fi ;;
@@ -123,23 +118,80 @@ def test_the_container_is_confined_named_and_marked(told: Told) -> None:
         ("--env", "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1"),
         ("--label", "io.github.ci-compiler=runner"),
         ("--label", "io.github.ci-compiler.registration=17"),
-        ("--volume", "ci-runner-builder-1-0123456789ab:/nix"),
+        ("--volume", "ci-runner-builder-1-0123456789ab:/nix:ro"),
     } <= pairs
     assert ("--env", "CI_RUNNER_FREE_GB=20") in pairs
     assert not {"--privileged", "--device", "--gpus", "--rm"} & set(words)
     assert not any("docker.sock" in word for word in words)
 
 
-def test_only_builders_get_what_the_sandbox_of_nix_needs(told: Told) -> None:
+def test_a_daemon_owns_the_store_and_the_job_only_reads_it(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    told.engine.start(replace(ORDER, trusted_keys=("a:k", "b:k")), Secret(SECRET))
+    daemon, job = (line.split() for line in told.told[-2:])
+    pairs = set(pairwise(daemon))
+    assert {
+        ("--name", f"{ORDER.name}-nix"),
+        ("--volume", "ci-runner-builder-1-0123456789ab:/nix"),
+        ("--user", "0:0"),
+        ("--cap-drop", "all"),
+        ("--security-opt", "no-new-privileges"),
+        ("--entrypoint", DAEMON),
+        ("--label", f"io.github.ci-compiler.serves={ORDER.name}"),
+    } <= pairs
+    assert "--env CI_RUNNER_TRUSTED_KEYS=a:k b:k" in " ".join(daemon)
+    added = {second for first, second in pairs if first == "--cap-add"}
+    assert added == {"CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"}
+    assert not {JIT, f"{JIT}={SECRET}"} & set(daemon)
+    assert [word for word in job if word.endswith((":/nix", ":/nix:ro"))] == [
+        "ci-runner-builder-1-0123456789ab:/nix:ro"
+    ]
+    assert not {"--cap-add", "--user"} & set(job)
+
+
+def test_only_the_daemons_of_builders_get_what_the_sandbox_of_nix_needs(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(ORDER, Secret(SECRET))
     told.engine.start(replace(ORDER, builds=False, cores=16), Secret(SECRET))
-    builder, tester = told.told[-2:]
+    builds, builder, serves, tester = told.told[-4:]
     mask = {"podman": "unmask=ALL", "docker": "systempaths=unconfined"}[told.engine.kind]
-    assert f"--security-opt seccomp=unconfined --security-opt {mask}" in builder
-    assert "unconfined" not in tester
+    for option in ("seccomp=unconfined", "apparmor=unconfined", mask):
+        assert f"--security-opt {option}" in builds
+    assert not [line for line in (builder, serves, tester) if "unconfined" in line or "unmask" in line]
     assert "CI_RUNNER_CORES" not in builder
     assert "--env CI_RUNNER_CORES=16" in tester
+
+
+def test_the_builders_key_reaches_the_daemon_alone(told: Told) -> None:
+    engine = ContainerEngine(told.folder / told.engine.kind, Secret("builder-1:c2VjcmV0"))
+    engine.prepare(ORDER)
+    engine.start(ORDER, Secret(SECRET))
+    daemon, job = told.told[-2:]
+    assert "--env CI_RUNNER_BUILDER_KEY " in daemon
+    assert "BUILDER_KEY" not in job
+    assert told.environment.count("CI_RUNNER_BUILDER_KEY=builder-1:c2VjcmV0") == 1
+    assert not any("c2VjcmV0" in line for line in told.told)
+
+
+def test_a_pool_that_publishes_gets_a_fresh_store_for_each_job(told: Told) -> None:
+    order = replace(ORDER, fresh_store=True)
+    told.engine.prepare(order)
+    assert not [line for line in told.told if line.startswith("volume rm")]
+    told.engine.prepare(order)
+    changes = [
+        line.split()[:2] + line.split()[-1:] for line in told.told if line.startswith(("volume rm", "volume create"))
+    ]
+    volume = "ci-runner-builder-1-0123456789ab"
+    assert changes == [["volume", "create", volume], ["volume", "rm", volume], ["volume", "create", volume]]
+
+
+def test_without_nix_there_is_neither_a_store_nor_a_daemon(told: Told) -> None:
+    order = replace(ORDER, store=False)
+    told.engine.prepare(order)
+    told.engine.start(order, Secret(SECRET))
+    told.engine.collect_garbage(order)
+    assert [line.split()[:2] for line in told.told] == [["image", "inspect"], ["run", "--detach"]]
+    assert "--volume" not in told.told[-1]
 
 
 @pytest.mark.parametrize(
@@ -163,9 +215,10 @@ def test_a_container_gets_its_share_of_memory_and_cores(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(replace(ORDER, memory=64 * 10**9, cores=16), Secret(SECRET))
     told.engine.start(ORDER, Secret(SECRET))
-    bound, unbound = told.told[-2:]
-    assert "--memory 64000000000 --memory-swap 64000000000 --cpus 16" in bound
-    assert not {"--memory", "--cpus"} & set(unbound.split())
+    starts = [line for line in told.told if line.startswith("run --detach")]
+    daemon_and_job, unbound = starts[:2], starts[2:]
+    assert all("--memory 64000000000 --memory-swap 64000000000 --cpus 16" in line for line in daemon_and_job)
+    assert not any(option in line for option in ("--memory", "--cpus") for line in unbound)
 
 
 def test_the_toolkit_runs_in_the_image_as_a_job_would(told: Told) -> None:
@@ -173,7 +226,8 @@ def test_the_toolkit_runs_in_the_image_as_a_job_would(told: Told) -> None:
     order = replace(ORDER, gpus=("GPU-1",), builds=False, memory=10**9)
     ended = told.engine.toolkit(order, ("doctor", "--json"), "the spec")
     assert ended.out == "the spec"
-    words = told.told[-1]
+    daemon, words = [line for line in told.told if line.startswith("run")]
+    assert "--name ci-runner-check-builder-1-nix " in daemon
     assert words.startswith("run --rm --interactive --pull never --name ci-runner-check-builder-1 ")
     assert words.endswith(f" {IMAGE} /opt/ci-compiler/bin/ci-runner doctor --json")
     assert all(option in words for option in ("--cap-drop all", "GPU-1", "--memory 1000000000"))
@@ -235,9 +289,11 @@ def test_the_store_of_a_slot_is_created_once(told: Told) -> None:
 def test_garbage_is_collected_in_the_slots_own_store_without_a_network(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.collect_garbage(ORDER)
-    assert (
-        "--network none --volume ci-runner-builder-1-0123456789ab:/nix --entrypoint nix-collect-garbage"
-        in told.told[-1]
+    words = told.told[-1]
+    assert "--network none" in words
+    assert "--user 0:0 --cap-drop all" in words
+    assert words.endswith(
+        f"--volume ci-runner-builder-1-0123456789ab:/nix --entrypoint {DAEMON} {IMAGE} --collect-garbage"
     )
 
 
@@ -260,8 +316,28 @@ def test_containers_are_read(told: Told) -> None:
     told.engine.remove("two")
     told.engine.remove("never-there")
     assert [line for line in told.told if line.startswith("rm")] == ["rm --force --volumes two"]
+    (told.folder / "names").write_text("two-nix\ntwo\n", "utf-8")
+    told.engine.remove("two")
+    assert [line for line in told.told if line.startswith("rm")][1:] == [
+        "rm --force --volumes two",
+        "rm --force --volumes two-nix",
+    ]
     assert told.engine.last_words("two") == "last words"
     assert told.engine.room() > 0
+
+
+def test_a_daemon_is_no_machine_of_its_own_and_a_lone_one_stands_for_its_runner(told: Told) -> None:
+    (told.folder / "names").write_text("one\none-nix\ntwo-nix\n", "utf-8")
+    mine = '"io.github.ci-compiler":"runner","io.github.ci-compiler.registration":"%d"'
+    serves = mine + ',"io.github.ci-compiler.serves":"%s"'
+    lines = [
+        f'["/one","exited",3,{{{mine % 1}}}]',
+        f'["/one-nix","running",0,{{{serves % (1, "one")}}}]',
+        f'["/two-nix","running",0,{{{serves % (2, "two")}}}]',
+    ]
+    (told.folder / "inspected").write_text("\n".join(lines), "utf-8")
+    found = {one.name: (one.status, one.exit_code, one.registration) for one in told.engine.machines()}
+    assert found == {"one": (InstanceStatus.ENDED, 3, 1), "two": (InstanceStatus.RUNNING, 0, 2)}
 
 
 def test_a_missing_engine_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,8 +374,10 @@ def _root(folder: Path) -> None:
         (folder / "bin").mkdir(exist_ok=True)
         if not (folder / "bin" / program).exists():
             shutil.copy(path, folder / "bin" / program)
-    (folder / "bin" / "nix-collect-garbage").write_text('#!/bin/sh\necho "$@" > /nix/collected\n', "utf-8")
-    (folder / "bin" / "nix-collect-garbage").chmod(0o755)
+    daemon = folder / DAEMON.lstrip("/")
+    daemon.parent.mkdir(parents=True)
+    daemon.write_text('#!/bin/sh\necho "$@" > /nix/told\ntest "$1" || sleep 60\n', "utf-8")
+    daemon.chmod(0o755)
     for name in ("nix", "tmp", "proc", "sys", "dev", "etc"):
         (folder / name).mkdir(exist_ok=True)
 

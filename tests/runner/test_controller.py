@@ -12,7 +12,7 @@ import pytest
 from ci_compiler.errors import InputError
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.hardware import tables
-from ci_compiler.runner.controller.containers import RunnerOrder
+from ci_compiler.runner.controller.engine import RunnerOrder
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.runner_names import RunnerName, host_tag, labels_of, read_name
 from ci_compiler.runner.controller.slots import Phase

@@ -19,6 +19,7 @@ from ci_compiler.cli.app import COMMANDS, run
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.errors import InputError
 from ci_compiler.files.drift import MARK
+from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
 from ci_compiler.runner.deployment.kinds import Deployment, deployment
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, PINS, pins
 from ci_compiler.runner.deployment.rendering import FOLDER
@@ -175,11 +176,12 @@ def test_sizes_come_from_the_pool_and_requests_are_limits(spec: Spec) -> None:
         resources = runner["resources"]
         assert resources["requests"] == resources["limits"]
         assert resources["limits"]["ephemeral-storage"]
-        [seed] = pod(one)["initContainers"]
-        assert seed["resources"]["requests"] == seed["resources"]["limits"]
+        seed, daemon = pod(one)["initContainers"]
+        for container in (seed, daemon):
+            assert container["resources"]["requests"] == container["resources"]["limits"]
         assert resources["limits"].get("nvidia.com/gpu") == (1 if name == "4090" else None)
         assert "nvidia.com/gpu" not in seed["resources"]["limits"]
-    [grouped] = pod(found["grouped"])["containers"]
+    _, grouped = pod(found["grouped"])["initContainers"]  # builds run in the daemon's container
     assert grouped["resources"]["limits"]["cpu"] == 8
     [runner] = pod(found["4090"])["containers"]
     assert runner["resources"]["limits"]["memory"] == "64G"
@@ -213,9 +215,25 @@ def test_each_pod_has_its_own_store_with_that_of_the_image(spec: Spec) -> None:
         assert volumes["shared-memory"]["emptyDir"]["medium"] == "Memory"
         mounts = {mount["mountPath"]: mount["name"] for mount in pod(found)["containers"][0]["volumeMounts"]}
         assert (mounts["/nix"], mounts["/dev/shm"]) == ("nix", "shared-memory")  # noqa: S108
-        [seed] = pod(found)["initContainers"]
-        assert seed["image"] == pod(found)["containers"][0]["image"]
+        seed, daemon = pod(found)["initContainers"]
+        assert seed["image"] == daemon["image"] == pod(found)["containers"][0]["image"]
         assert seed["volumeMounts"] == [{"name": "nix", "mountPath": "/seed"}]
+
+
+def test_a_daemon_beside_the_job_owns_the_store(spec: Spec) -> None:
+    for name, found in values(spec).items():
+        _, daemon = pod(found)["initContainers"]
+        [job] = pod(found)["containers"]
+        assert (daemon["restartPolicy"], daemon["command"]) == ("Always", [DAEMON])
+        assert [mount.get("readOnly") for mount in daemon["volumeMounts"]] == [None]
+        assert {"name": "nix", "mountPath": "/nix", "readOnly": True} in job["volumeMounts"]
+        rights = daemon["securityContext"]
+        assert rights["capabilities"] == {"drop": ["ALL"], "add": list(CAPABILITIES)}
+        assert (rights["runAsUser"], rights["allowPrivilegeEscalation"]) == (0, False)
+        confined = {"seccompProfile", "appArmorProfile", "procMount"} & set(rights)
+        assert confined == (set() if name == "4090" else {"seccompProfile", "appArmorProfile", "procMount"})
+        assert not {"seccompProfile", "appArmorProfile", "procMount"} & set(job["securityContext"])
+        assert pod(found)["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
 def test_pods_have_no_credential_and_few_rights(spec: Spec) -> None:

@@ -26,7 +26,7 @@ from ci_compiler.runner.doctor.evidence import (
     CudaDevice,
     Evidence,
 )
-from ci_compiler.runner.upstream import upstream
+from ci_compiler.runner.upstream import holes, upstream
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import stage_of, stages
 from ci_compiler.units import GB
@@ -35,7 +35,7 @@ from tests.specs import small, spec_of
 
 NOW = upstream().written + 10**6
 NIX = NixInstallation(
-    version="2.28.3",
+    version="2.28.7",
     sandbox="true",
     features=("benchmark", "big-parallel", "nixos-test"),
     max_jobs=1,
@@ -101,7 +101,33 @@ def test_a_healthy_machine_passes_every_check(stage: str, name: str) -> None:
     for check in CHECKS:
         if name and stage and check in stage_of(stage).checks:
             not_needed = results[check].message.endswith(", which is checked") or check == "cache"  # the spec has none
+            not_needed |= check == "emulator" and "sde64" in results[check].message  # QEMU executes no AVX-512
             assert (results[check].verdict is CheckVerdict.OK) != not_needed, check
+
+
+@pytest.mark.parametrize(
+    ("machine", "isa", "tools", "verdict", "message"),
+    [
+        ("sandy-bridge", "avx", (), CheckVerdict.OK, "this CPU has no more than the variants that it tests"),
+        ("haswell", "avx", ("qemu-x86_64",), CheckVerdict.OK, "emulated: avx by qemu-x86_64"),
+        (
+            "haswell",
+            "avx",
+            (),
+            CheckVerdict.SKIPPED,
+            "not emulated, so that the tests say 'on a larger CPU': avx (qemu-x86_64 or sde64); Debian's package",
+        ),
+        ("graviton3", "armv8_2", ("qemu-aarch64",), CheckVerdict.OK, "emulated: armv8_2 by qemu-aarch64"),
+        ("zen4", "avx512", ("qemu-x86_64",), CheckVerdict.SKIPPED, "not emulated, so that the tests say"),
+        ("zen4", "avx512", ("sde64",), CheckVerdict.OK, "emulated: avx512 by sde64"),
+    ],
+)
+def test_a_test_on_a_larger_cpu_needs_an_emulator(
+    machine: str, isa: str, tools: tuple[str, ...], verdict: CheckVerdict, message: str
+) -> None:
+    found = examine(bundled_work("cpu-test", f"pytorch-python313-cpu-{isa}"), evidence(known(machine), tools=tools))
+    assert found["emulator"].verdict is verdict
+    assert found["emulator"].message.startswith(message)
 
 
 CACHE = {"cache": {"url": "file:///cache", "public-key": f"my-cache:{'A' * 43}="}}
@@ -166,6 +192,13 @@ BUILD_ILLNESSES: list[tuple[str, dict[str, Any], str]] = [
     ("sandbox", {"nix": replace(NIX, sandboxed=None)}, "no test build ran"),
     ("sandbox", {"nix": UNSANDBOXED}, "sandbox = true, but a test build ran without one"),
     ("sandbox", {"nix": replace(UNSANDBOXED, sandbox="relaxed")}, "sandbox = relaxed, but"),
+    (
+        "nix-holes",
+        {"nix": replace(NIX, version="2.8.0")},
+        "Nix 2.8.0 has known holes between its users (CVE-2024-27297",
+    ),
+    ("nix-holes", {"nix": replace(NIX, version="2.31.3")}, "(CVE-2026-39860: a build can write files as the daemon"),
+    ("nix-holes", {"nix": replace(NIX, version="2.34.6")}, "(CVE-2026-44028: a user of the daemon can run code"),
     ("big-parallel", {"nix": replace(NIX, features=("kvm",))}, "lacks big-parallel (it has kvm)"),
     ("clock", {"clock": ClockReading(now=upstream().written - 1)}, "before this release of ci-compiler"),
     (
@@ -192,6 +225,26 @@ def test_a_fault_of_a_builder_is_found_with_its_remedy(check: str, changes: dict
         assert "\n" not in one.fix + one.message
     if "folders" not in changes:
         assert list(failed) == [check]
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        ("2.3.17", ["CVE-2024-27297"]),
+        ("2.3.18", []),
+        ("2.8.0", ["CVE-2024-27297"]),
+        ("2.18.1", ["CVE-2024-27297"]),
+        ("2.18.2", ["CVE-2026-39860"]),
+        ("2.20.5", ["CVE-2026-39860"]),
+        ("2.24.4", ["CVE-2026-39860", "CVE-2026-44028"]),
+        ("2.28.6", ["CVE-2026-44028"]),
+        ("2.34.7", []),
+        ("2.35.2", []),
+        ("3.0", []),
+    ],
+)
+def test_the_holes_of_a_nix_follow_from_its_version(version: str, names: list[str]) -> None:
+    assert [hole.name for hole in holes(f"nix (Nix) {version}")] == names
 
 
 BLACKWELL = "pytorch-python313-cuda12_9-sm120-avx512bf16"

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.runner.controller.containers import EngineError, InstanceStatus, RunnerOrder
-from ci_compiler.runner.controller.host_runner import CONFIGURED, RECORD, ProcessEngine
+from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerOrder
+from ci_compiler.runner.controller.host_runner import CONFIGURED, HOOK, RECORD, ProcessEngine
 from ci_compiler.secret import Secret
 from tests.processes import has_ended, number_in, until
 from tests.runner.unpacked import RUN, end_job, unpacked
@@ -53,6 +53,21 @@ def test_a_job_sees_the_configuration_and_no_credential(folder: Path, monkeypatc
         with contextlib.suppress(OSError):  # processes come and go
             assert SECRET.encode() not in path.read_bytes()
     engine.remove(ORDER.name)
+
+
+def test_code_of_a_fork_is_refused_before_the_job(folder: Path, tmp_path: Path) -> None:
+    (folder / HOOK).write_text("exit 0\n", "utf-8")  # what an earlier job may have left
+    engine = started(folder)
+    environment = (folder / "environment").read_text("utf-8").splitlines()
+    assert f"ACTIONS_RUNNER_HOOK_JOB_STARTED={folder / HOOK}" in environment
+    engine.remove(ORDER.name)
+    (tmp_path / "json.py").write_text("raise SystemExit(0)\n", "utf-8")
+    for head, status in (("o/r", 0), ("stranger/r", 1)):
+        event = {"repository": {"full_name": "o/r"}, "pull_request": {"head": {"repo": {"full_name": head}}}}
+        (tmp_path / "event.json").write_text(json.dumps(event), "utf-8")
+        env = {"GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "PATH": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+        done = subprocess.run(["/bin/bash", "-e", folder / HOOK], env=env, capture_output=True, check=False, text=True)
+        assert (done.returncode, "stranger/r" in done.stderr) == (status, bool(status))
 
 
 @pytest.mark.parametrize("code", [0, 7, 1])

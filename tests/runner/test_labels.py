@@ -28,12 +28,12 @@ def test_a_machine_fits_the_matching_bundled_pools() -> None:
         for name in ("h200", "two-gpus", "dgx-spark", "graviton4", "sandy-bridge", "crashed-driver")
     }
     assert names == {
-        "h200": ["x86-builder", "h100"],
-        "two-gpus": ["x86-builder", "rtx5090"],
-        "dgx-spark": ["arm-builder", "dgx-spark"],
-        "graviton4": ["arm-builder"],
-        "sandy-bridge": [],
-        "crashed-driver": ["x86-builder"],
+        "h200": ["x86-builder", "x86-publisher", "h100"],
+        "two-gpus": ["x86-builder", "x86-publisher", "rtx5090"],
+        "dgx-spark": ["arm-builder", "arm-publisher", "dgx-spark"],
+        "graviton4": ["arm-builder", "arm-publisher"],
+        "sandy-bridge": ["x86-publisher"],
+        "crashed-driver": ["x86-builder", "x86-publisher"],
     }
 
 

@@ -16,7 +16,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.cli.runner.engines import this_machine
 from ci_compiler.github.inventory import Runner
-from ci_compiler.runner.controller.containers import InstanceStatus, RunnerInstance, StoreVolume
+from ci_compiler.runner.controller.engine import InstanceStatus, RunnerInstance, StoreVolume
 from ci_compiler.runner.controller.host_runner import RECORD
 from ci_compiler.runner.controller.prune import Leftover, containers, find, registrations, remove, roots, volumes
 from ci_compiler.runner.controller.runner_names import QUARANTINED, RunnerName

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ci_compiler.runner.controller.containers import RunnerOrder
+from ci_compiler.runner.controller.engine import RunnerOrder
 from tests.github.server import serving
 from tests.github.state import Fault, GitHub
 

@@ -122,6 +122,32 @@ def test_a_pool_of_a_group_registers_with_the_organisation(
     assert bodies[0]["labels"] == ["self-hosted", "linux", "x64", "grouped"]
 
 
+def test_a_public_repository_gets_a_machine_without_containers_only_on_request(
+    github: GitHub,
+    folder: Path,
+    options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    github.public = True
+    assert run(PROGRAM, ["start", "builder", *options]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"--host: public-repository a public repository may use the runners of {REPOSITORY}")
+    assert not github.secrets
+    monkeypatch.setattr("time.sleep", Day(github, folder, jobs=1))
+    assert run(PROGRAM, ["start", "builder", "--public-repository", *options]) == 0
+
+
+def test_a_group_that_public_repositories_may_use_counts_as_public(
+    github: GitHub, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    github.add_group("Default", default=True)
+    group = github.add_group("builders")
+    github.groups[group]["allows_public_repositories"] = True
+    assert run(PROGRAM, ["start", "grouped", *options]) == 2
+    assert "--host: public-repository" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ci_compiler.github.client import AT_ONCE
 from ci_compiler.github.registration import Registrar
 from ci_compiler.process import Ended
-from ci_compiler.runner.controller.containers import EngineError, InstanceStatus, RunnerInstance, RunnerOrder
+from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerInstance, RunnerOrder
 from ci_compiler.runner.controller.job_log import JobResult
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.slots import RunnerPlan

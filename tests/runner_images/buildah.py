@@ -22,7 +22,9 @@ IMAGES = Path(__file__).parents[2] / "runner-images"
 STANDIN = Path(__file__).with_name("standin")
 
 DEBIAN = "bookworm"
-PACKAGES = "ca-certificates,curl,git,jq,libicu72,libkrb5-3,liblttng-ust1,libssl3,python3,python3-venv,xz-utils"
+PACKAGES = (
+    "binutils,ca-certificates,curl,git,libicu72,libkrb5-3,liblttng-ust1,libssl3,python3,python3-venv,qemu-user,xz-utils"
+)
 """What the Containerfiles install, put into the base image at once: the builds then download nothing."""
 
 
@@ -126,7 +128,7 @@ def _flox(tree: Path, package: Path) -> None:
         "Package: flox\nVersion: 0\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\nDescription: none\n"
     )
     texts = {"DEBIAN/control": control, "usr/bin/flox": "#!/bin/sh\necho flox 0\n"}
-    texts["nix/store/nix/bin/nix-store"] = '#!/bin/sh\necho "$*" >> "$HOME/collected"\n'
+    texts["nix/store/nix/bin/nix"] = '#!/bin/sh\ntest "$1" = store\n'  # the daemon answers
     for name, text in texts.items():
         file = tree / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -207,7 +209,7 @@ class Started:
                 except OSError:
                     continue
                 if int(rest.split()[1]) == parent:
-                    if words[0].endswith("bash") and self.program in words[1:2]:
+                    if words[0].endswith("bash") and self.program in words[1:3]:
                         return pid
                     waiting.append(pid)
         raise AssertionError(f"no process runs {self.program}")

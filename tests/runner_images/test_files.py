@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from ci_compiler import __version__
-from ci_compiler.runner.controller.containers import JIT, RUNNER_ENVIRONMENT
+from ci_compiler.runner.controller.engine import JIT, RUNNER_ENVIRONMENT
 from ci_compiler.runner.deployment.kinds import USER
 from ci_compiler.runner.deployment.release_pins import pins
 from ci_compiler.runner.doctor.hardware_checks import DRIVER_LINK
+from ci_compiler.runner.upstream import holes
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers import require
 
@@ -20,12 +21,12 @@ from .buildah import IMAGES, STANDIN
 
 CONTAINERFILES = sorted(IMAGES.glob("*/Containerfile"))
 SCRIPTS = sorted(file for folder in (IMAGES, STANDIN) for file in folder.rglob("*") if file.is_file())
-SCRIPTS = [file for file in SCRIPTS if re.match(rb"#!.*\bbash\n", file.read_bytes()[:40])]
+SCRIPTS = [file for file in SCRIPTS if re.match(rb"#!.*\bbash( -p)?\n", file.read_bytes()[:40])]
 
 
 def test_there_is_something_to_judge() -> None:
     assert [file.parent.name for file in CONTAINERFILES] == ["builder", "controller", "gpu-tester"]
-    assert len(SCRIPTS) == 10
+    assert len(SCRIPTS) == 11
 
 
 @pytest.mark.parametrize("file", CONTAINERFILES, ids=lambda file: file.parent.name)
@@ -63,14 +64,48 @@ def test_the_image_says_what_a_runner_in_a_container_needs() -> None:
     assert JIT in (IMAGES / "builder/entrypoint").read_text("utf-8")
 
 
-def test_nix_keeps_its_system_features_and_collects_no_garbage_in_a_build() -> None:
-    lines = (IMAGES / "builder/nix.conf").read_text("utf-8").splitlines()
-    settings = dict(line.split(" =", 1) for line in lines if line and line[0] not in "#!")
-    assert not {"system-features", "min-free", "extra-platforms"} & set(settings)
-    assert settings["sandbox"].strip() == "true"
-    assert settings["sandbox-fallback"].strip() == "false"
-    assert settings["max-jobs"].strip() == "1"
-    assert settings["build-dir"].strip().startswith("/nix/")
+def settings(name: str) -> dict[str, str]:
+    """The settings in a nix.conf of the builder."""
+    lines = (IMAGES / "builder" / name).read_text("utf-8").splitlines()
+    pairs = (line.split("=", 1) for line in lines if line and line[0] not in "#!")
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def test_the_daemon_keeps_the_system_features_and_collects_no_garbage_in_a_build() -> None:
+    found = settings("daemon.nix.conf")
+    assert not {"system-features", "min-free", "extra-platforms"} & set(found)
+    assert (found["sandbox"], found["sandbox-fallback"], found["max-jobs"]) == ("true", "false", "1")
+    assert found["build-dir"].startswith("/nix/")
+
+
+def test_jobs_are_untrusted_users_of_the_daemon() -> None:
+    found = settings("daemon.nix.conf")
+    assert (found["trusted-users"], found["build-users-group"]) == ("root", "nixbld")
+    assert found["secret-key-files"].startswith("/nix/var/ci-runner/")
+    assert set(settings("nix.conf")) == {"experimental-features"}
+
+
+def test_path_names_only_folders_of_root() -> None:
+    """A job can write to its home, and to what `chown` gives to its user; nothing of the store is on PATH."""
+    text = (IMAGES / "builder/Containerfile").read_text("utf-8")
+    [path] = re.findall(r"^ENV PATH=(\S+)", text, re.MULTILINE)
+    assert set(path.split(":")) == {
+        f"{place}/{kind}" for place in ("/usr/local", "/usr", "") for kind in ("bin", "sbin")
+    }
+    given = re.findall(r"--chown=\S+ \S+ (\S+)", text) + re.findall(r"--owner=1001 .*?(/\S+)", text)
+    assert given == ["/home/runner/"]
+    installed = (IMAGES / "builder/install-nix").read_text("utf-8")
+    assert re.findall(r"^chown .*$", installed, re.MULTILINE) == [
+        "chown -R root:root /nix",
+        "chown root:nixbld /nix/store",
+    ]
+
+
+@pytest.mark.parametrize("name", ["daemon", "job-started.sh", "job-completed.sh"])
+def test_what_runs_around_a_job_takes_its_programs_from_the_image(name: str) -> None:
+    lines = (IMAGES / "builder" / name).read_text("utf-8").splitlines()
+    assert lines[0] == "#!/bin/bash -p"
+    assert "PATH=/usr/local/bin:/usr/bin:/bin" in lines[1:15]
 
 
 def built(*words: str) -> subprocess.CompletedProcess[str]:
@@ -102,6 +137,12 @@ def test_a_build_argument_that_nothing_asks_for_is_an_error() -> None:
     done = built("gpu-tester", "--arg", "RUNNER_VERSION=1", "--print")
     assert done.returncode == 1
     assert done.stderr == "build.py: gpu-tester has no argument RUNNER_VERSION; it has BUILDER_IMAGE\n"
+
+
+def test_upstreams_nix_is_pinned_and_has_no_known_hole() -> None:
+    archive = pins().archives["nix"]
+    assert set(archive.sha256) == set(archive.urls) == {"amd64", "arm64"}
+    assert holes(archive.version) == ()
 
 
 def test_the_pins_say_where_they_come_from() -> None:

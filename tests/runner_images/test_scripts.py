@@ -1,9 +1,10 @@
-"""Runs the unchanged scripts of the images: the hooks, the entry point, the download."""
+"""Runs the scripts of the images: the hooks, the entry point, the download."""
 
 import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from hashlib import sha256
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ci_compiler.runner import refuse_forks
 from tests.checkers import require
 
 from .buildah import IMAGES, STANDIN, until
@@ -33,24 +35,42 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
-    """A folder for PATH: a df that prints the bytes in the file `free`, and a collector that multiplies them by ten."""
-    require("jq")
+    """A folder for PATH: a df that prints the bytes in the file `free`, and a nix whose daemon answers at once."""
     folder = tmp_path / "tools"
     folder.mkdir()
-    texts = {
-        "df": f'#!/bin/sh\necho Avail; cat "{tmp_path}/free"\n',
-        "nix-store": f'#!/bin/sh\necho "$*" >>"{tmp_path}/collected"; sed -i "s/$/0/" "{tmp_path}/free"\n',
-    }
+    texts = {"df": f'#!/bin/sh\necho Avail; cat "{tmp_path}/free"\n', "nix": '#!/bin/sh\ntest "$1" = store\n'}
     for name, text in texts.items():
         (folder / name).write_text(text, "utf-8")
         (folder / name).chmod(0o755)
     return folder
 
 
+PATH_LINE = "PATH=/usr/local/bin:/usr/bin:/bin"
+PYTHON_LINE = "python=/opt/ci-compiler/bin/python"
+"""Lines of the hooks that name programs of the image."""
+
+
+def of_image(script: str, tools: Path) -> Path:
+    """A script of the builder whose programs are those of this machine, `tools` first; nothing else is changed."""
+    text = (BUILDER / script).read_text("utf-8")
+    assert text.count(PATH_LINE) == (script != "entrypoint")
+    # The toolkit is installed in the image and may not be here: the module is run by its path.
+    module = Path(refuse_forks.__file__)
+    text = text.replace(PATH_LINE, f"PATH={tools}:/usr/local/bin:/usr/bin:/bin")
+    text = text.replace(PYTHON_LINE, f"python={sys.executable}").replace(
+        "-m ci_compiler.runner.refuse_forks", str(module)
+    )
+    copy = tools.parent / script
+    copy.write_text(text, "utf-8")
+    copy.chmod(0o755)
+    return copy
+
+
 def run(script: str, home: Path, tools: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A script of the builder in an environment of its own."""
-    env = {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "RUNNER_HOME": str(home), "CI_RUNNER_FREE_GB": "20"}
-    return subprocess.run([BUILDER / script], env=env | variables, capture_output=True, encoding="utf-8", check=False)
+    """A script of the builder in an environment of its own, in which a job's folders come first on PATH."""
+    env = {"PATH": f"{home}:/usr/bin:/bin", "RUNNER_HOME": str(home), "CI_RUNNER_FREE_GB": "20"}
+    program = of_image(script, tools)
+    return subprocess.run([program], env=env | variables, capture_output=True, encoding="utf-8", check=False)
 
 
 def started(home: Path, tools: Path, event: Any, free: int = 10**12) -> subprocess.CompletedProcess[str]:
@@ -111,18 +131,29 @@ def test_a_job_without_an_event_is_refused(home: Path, tools: Path) -> None:
     assert run("job-started.sh", home, tools, GITHUB_EVENT_PATH="/nowhere").returncode == 1
 
 
-def test_only_as_much_garbage_is_collected_as_needed(home: Path, tools: Path) -> None:
-    done = started(home, tools, OURS, free=4 * 10**9)
-    assert done.returncode == 0, done.stderr
-    assert (home.parent / "collected").read_text("utf-8") == f"--gc --max-freed {16 * 10**9}\n"
+def test_a_job_that_does_not_fit_is_refused(home: Path, tools: Path) -> None:
     assert started(home, tools, OURS, free=20 * 10**9).returncode == 0
-    assert len((home.parent / "collected").read_text("utf-8").splitlines()) == 1
-
-
-def test_a_job_that_still_does_not_fit_is_refused(home: Path, tools: Path) -> None:
     done = started(home, tools, OURS, free=10**9)
     assert done.returncode == 1
-    assert "/nix/store has 10000 MB free, and 20000 are needed" in done.stderr
+    assert "/nix/store has 1000 MB free, and 20000 are needed" in done.stderr
+
+
+@pytest.mark.parametrize("program", ["bash", "python", "python3", "df", "tail", "mkdir", "find", "readlink", "chmod"])
+def test_a_hook_runs_no_program_that_a_job_left(program: str, home: Path, tools: Path) -> None:
+    """The folders that a job can write to come first on the PATH of the environment."""
+    (home / program).write_text(f"#!/bin/sh\ntouch {home}/ran\n", "utf-8")
+    (home / program).chmod(0o755)
+    (home / "sitecustomize.py").write_text(f"open({str(home / 'ran')!r}, 'w')\n", "utf-8")
+    (home / "env.sh").write_text(f"touch {home}/ran\n", "utf-8")
+    planted = {"PYTHONPATH": str(home), "BASH_ENV": str(home / "env.sh"), "ENV": str(home / "env.sh")}
+    planted["BASH_FUNC_mkdir%%"] = f"() {{ touch {home}/ran; }}"
+    (home.parent / "free").write_text(f"{10**12}\n", "utf-8")
+    event = home.parent / "event.json"
+    event.write_text(json.dumps(OURS), "utf-8")
+    (home / "_work/r/r").mkdir(parents=True)
+    assert run("job-started.sh", home, tools, GITHUB_EVENT_PATH=str(event), **planted).returncode == 0
+    assert run("job-completed.sh", home, tools, GITHUB_WORKSPACE=str(home / "_work/r/r"), **planted).returncode == 0
+    assert not (home / "ran").exists()
 
 
 # The completed hook.
@@ -155,6 +186,7 @@ def test_a_folder_that_is_not_a_checkout_is_not_changed(place: str, home: Path, 
 
 @pytest.fixture
 def environment(home: Path, tools: Path) -> dict[str, str]:
+    """The environment of the image, with the stand-ins first on PATH."""
     (home.parent / "free").write_text(f"{10**12}\n", "utf-8")
     event = home.parent / "event.json"
     event.write_text(json.dumps(OURS), "utf-8")
@@ -165,8 +197,9 @@ def environment(home: Path, tools: Path) -> dict[str, str]:
         "CI_RUNNER_CORES": "8",
         "GITHUB_EVENT_PATH": str(event),
         "ACTIONS_RUNNER_INPUT_JITCONFIG": "s3cr3t",
-        "ACTIONS_RUNNER_HOOK_JOB_STARTED": str(BUILDER / "job-started.sh"),
-        "ACTIONS_RUNNER_HOOK_JOB_COMPLETED": str(BUILDER / "job-completed.sh"),
+        "ACTIONS_RUNNER_HOOK_JOB_STARTED": str(of_image("job-started.sh", tools)),
+        "ACTIONS_RUNNER_HOOK_JOB_COMPLETED": str(of_image("job-completed.sh", tools)),
+        "NIX_REMOTE": "daemon",
     }
 
 
@@ -220,6 +253,15 @@ def test_sigterm_ends_a_runner_that_waits(environment: dict[str, str]) -> None:
 def test_the_exit_code_is_the_runners(code: int, environment: dict[str, str]) -> None:
     done = subprocess.run([BUILDER / "entrypoint"], env=environment | {"STANDIN": str(code)}, check=False)
     assert done.returncode == code
+
+
+def test_no_runner_starts_before_the_daemon_answers(environment: dict[str, str], tools: Path) -> None:
+    (tools / "nix").write_text("#!/bin/sh\nexit 1\n", "utf-8")
+    slow = environment | {"STANDIN": "0", "CI_RUNNER_DAEMON_SECONDS": "0"}
+    done = subprocess.run([BUILDER / "entrypoint"], env=slow, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 1
+    assert "entrypoint: the Nix daemon of this slot does not answer" in done.stderr
+    assert "listener" not in done.stdout
 
 
 def test_without_its_configuration_nothing_starts(environment: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The conditions of the suites' jobs, and what publishing makes of them, with GitHub's own evaluator."""
+"""The conditions of the jobs of test suites, with GitHub's own evaluator."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.selection import RunSelection
 from ci_compiler.spec.build import load_spec
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows import pull_request
@@ -19,7 +20,7 @@ from tests.specs import SMALL, small, spec_of
 
 EXAMPLE = Path(__file__).parents[1] / "examples/good/suites/ci-matrix.yaml"
 RESULTS = ("success", "failure", "cancelled", "skipped")
-PUSH = {"event_name": "push", "repository": "o/r", "ref": "refs/heads/main", "event": {}}
+PUSH = {"event_name": "push", "repository": "o/r", "event": {}}
 FORK = {"event_name": "pull_request", "repository": "o/r", "event": {"pull_request": {"head": {"repo": None}}}}
 LEGS = '[{"suite": "collectives", "shard": "1/1"}]'
 JOB, MACHINE = "gpu-test-suites-4", "gpu-test-4-on"
@@ -55,29 +56,6 @@ def test_suites_run_after_the_smoke_test_where_there_are_any_and_a_pool_runs_the
     assert condition_values(cases) == wanted
 
 
-@pytest.mark.parametrize(("file", "prefix"), PREFIXES)
-def test_publishing_waits_for_suites_unless_there_are_none_or_no_pool_runs_them(file: str, prefix: str) -> None:
-    publish = jobs(file)[f"{prefix}publish"]
-    suites = [name for name in jobs(file) if "suites" in name]
-    assert suites
-    assert set(suites) < set(publish["needs"])
-    cases, wanted = [], []
-    for result, legs, machine in itertools.product(RESULTS, ("[]", LEGS), ("", '"pool"')):
-        needs = {name: {"result": "success"} for name in publish["needs"]} | {f"{prefix}{JOB}": {"result": result}}
-        inputs = {"publish": True, "branch": "main", JOB: legs, MACHINE: machine}
-        cases.append((publish["if"], {"github": PUSH, "inputs": inputs, "needs": needs, "status()": "success"}))
-        absent = machine == "" or (not prefix and legs == "[]")
-        wanted.append(result == "success" or (result == "skipped" and absent))
-    assert condition_values(cases) == wanted
-
-
-def test_what_needs_a_package_is_published_after_its_suites() -> None:
-    files = compile_files(plan(spec_of(listed_too())))
-    publish = yaml.safe_load(files[".github/workflows/cell.yml"])["jobs"]["torchvision_publish"]
-    assert f"pytorch_{JOB}" in publish["needs"]
-    assert f"needs.pytorch_{JOB}.result == 'success'" in publish["if"]
-
-
 def test_a_cell_runs_the_shards_of_its_packages_and_a_package_without_suites_has_no_job_for_them() -> None:
     found = {name: job["strategy"]["matrix"]["include"] for name, job in jobs("cell").items() if "strategy" in job}
     assert found == {
@@ -110,5 +88,6 @@ def test_every_caller_passes_the_shards_also_for_a_variant_that_fits_no_axis() -
     assert [sorted(required - passed.keys()) for passed in called] == [[]] * len(called)
     (shard,) = (passed for passed in called if passed["name"] == "apex-aarch64")
     assert shard["cpu-test-suites"] == '[{"suite": "ops", "shard": "1/2"}, {"suite": "ops", "shard": "2/2"}]'
-    (leg,) = pull_request.legs(decided.spec, list(zip(decided.judged.cells, decided.routes, strict=True)), listed=True)
+    cells = tuple(zip(decided.judged.cells, decided.routes, strict=True))
+    (leg,) = pull_request.legs(decided.spec, [RunSelection(branch="main", variants=(), cells=cells)], listed=True)
     assert leg["cpu-test-suites"] == shard["cpu-test-suites"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,11 +22,12 @@ import yaml
 
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.sharding import Shard, cell_packages, stages_of
+from ci_compiler.plan.sharding import Shard, cell_packages, job_id, stages_of
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.sync.compiled import compile_files
+from ci_compiler.workflows.artifacts import artifact_expression, artifact_name
 from tests.checkers import condition_values, expression_values, require
 from tests.specs import SMALL, small, spec_of
 
@@ -37,6 +39,8 @@ CALLED = ("cell.yml", "variant.yml")
 RESULTS = ("success", "failure", "cancelled", "skipped")
 STATES = ("success", "failure", "cancelled", "skipped")
 """What `status()` of the checkers can be: of all jobs above, the callers' too; "skipped": one of them was."""
+
+LANDING = "Check out what sync would commit to the branch"
 
 OWN, BRANCH = "my-org/build-pytorch", "main"
 
@@ -231,116 +235,6 @@ def _test_rows(prefix: str, stage: Stage) -> Iterator[Row]:
         yield contexts, not event.foreign and state != "cancelled" and build == "success" and bool(where)
 
 
-def _tests_before_publishing(tree_: Tree) -> list[Stage]:
-    after = tree_.plan.spec.publish.after
-    return [stage for stage in stages_that_test() if stage in after and stage in compiled_stages(tree_)]
-
-
-def test_publishing_requires_all_conditions(compiled: Tree) -> None:
-    """A push to, or a dispatch on, the mapped branch; asked for; a good build; the policy's tests, where routed."""
-    tests = _tests_before_publishing(compiled)
-    assert_tables(
-        *(
-            (jobs[f"{prefix}publish"]["if"], _publish_rows(prefix, own, tests))
-            for jobs, prefix, own in subjects(compiled)
-        )
-    )
-
-
-def _publish_rows(prefix: str, own: list[str], tests: list[Stage]) -> Iterator[Row]:
-    refs = (
-        f"refs/heads/{BRANCH}",
-        "refs/heads/main-2",
-        "refs/heads/feature/main",
-        "refs/tags/main",
-        "refs/pull/7/merge",
-    )
-    for event, ref, asked, state in itertools.product(EVENTS, refs, (True, False), ("success", "cancelled", "skipped")):
-        mapped = event.name in {"push", "workflow_dispatch"} and ref == f"refs/heads/{BRANCH}"
-        for build, *ended in (
-            _endings(tests) if mapped and asked else [("success", *(("success", "[]") for _ in tests))]
-        ):
-            contexts = {
-                "github": event.github(ref),
-                "inputs": {**inputs_of(prefix), "publish": asked, "branch": BRANCH, **_routes(tests, ended)},
-                "needs": {
-                    **_results(prefix, build, tests, ended),
-                    **{key: one for need in own for key, one in _results(f"{need}_", "skipped", tests, ended).items()},
-                },
-                "status()": state,
-            }
-            yield contexts, mapped and asked and state != "cancelled" and _proved(build, ended)
-
-
-def test_a_variant_is_published_only_if_what_it_needs_passed_its_tests_too(compiled: Tree) -> None:
-    """What the run did not choose was skipped, and does not count."""
-    tests = _tests_before_publishing(compiled)
-    tables = [
-        (jobs[f"{prefix}publish"]["if"], _publish_rows_of_needs(prefix, own, tests))
-        for jobs, prefix, own in subjects(compiled)
-        if own
-    ]
-    assert bool(tables) is any(own for _, _, own in subjects(compiled))
-    if tables:
-        assert_tables(*tables)
-
-
-def _publish_rows_of_needs(prefix: str, own: list[str], tests: list[Stage]) -> Iterator[Row]:
-    for bad in own:
-        for (build, *ended), chosen in itertools.product(_endings(tests), (True, False)):
-            routed = [("success" if where else "skipped", where) for _, where in ended]
-            good = [
-                one for need in own if need != bad for one in _results(f"{need}_", "success", tests, routed).items()
-            ]
-            others = [need for need in own if need != bad]
-            contexts = {
-                "github": EVENTS[0].github(),
-                "inputs": {
-                    **inputs_of(prefix, *others, *([bad] if chosen else [])),
-                    "publish": True,
-                    "branch": BRANCH,
-                    **_routes(tests, ended),
-                },
-                "needs": {
-                    **_results(prefix, "success", tests, routed),
-                    **dict(good),
-                    **_results(f"{bad}_", build, tests, ended),
-                },
-                "status()": "success",
-            }
-            yield contexts, not chosen or _proved(build, ended)
-
-
-Ended = Any
-"""The result of each test, with where it runs ('': nowhere)."""
-
-
-def _endings(tests: list[Stage]) -> Iterator[Ended]:
-    """Every result of a build, with every result and route of the tests."""
-    return itertools.product(RESULTS, *(itertools.product(RESULTS, ("", "[]")) for _ in tests))
-
-
-def _proved(build: str, ended: Ended) -> bool:
-    return build == "success" and all(how == "success" or (how == "skipped" and not where) for how, where in ended)
-
-
-def _results(prefix: str, build: str, tests: list[Stage], ended: Ended) -> dict[str, Any]:
-    results = {f"{prefix}{test}": {"result": how} for test, (how, _) in zip(tests, ended, strict=True)}
-    return {f"{prefix}build": {"result": build}, **results}
-
-
-def _routes(tests: list[Stage], ended: Ended) -> dict[str, str]:
-    return {f"{test}-on": where for test, (_, where) in zip(tests, ended, strict=True)}
-
-
-def test_publishing_waits_only_for_the_tests_that_the_policy_names(compiled: Tree) -> None:
-    waits = ["build", *map(str, _tests_before_publishing(compiled))]
-    for jobs, prefix, own in subjects(compiled):
-        job = jobs[f"{prefix}publish"]
-        assert set(job["needs"]) == {f"{one}{stage}" for one in (prefix, *(f"{n}_" for n in own)) for stage in waits}
-        assert job["environment"] == compiled.plan.spec.publish.environment
-
-
 # Shards: one job per cell.
 
 
@@ -408,28 +302,55 @@ def _preflight_rows(branch: str, *, on_push: bool) -> Iterator[Row]:
         yield {"github": event.github(ref), "inputs": inputs, **_selected(result, {"chosen": chosen})}, must
 
 
-def test_a_run_may_publish_where_it_was_asked_to_or_a_push_does(compiled: Tree) -> None:
-    on_push = compiled.plan.spec.publish.on_push
-    asked = [job["with"]["publish"] for _, _, job in compiled.jobs() if "publish" in job.get("with", {})]
-    expressions = {text for text in asked if isinstance(text, str)}
-    given: tuple[dict[str, bool], ...] = ({}, {"publish": False}, {"publish": True})
-    rows = list(itertools.product(expressions, EVENTS, given))
-    found = expression_values((text, {"github": event.github(), "inputs": inputs}) for text, event, inputs in rows)
-    for (_, event, inputs), value in zip(rows, found, strict=True):
-        assert value is (inputs.get("publish", False) or (on_push and event.name == "push"))
+def test_one_job_per_pool_publishes_after_all_of_its_cells(compiled: Tree) -> None:
+    """A push to, or a dispatch on, the shard's branch that asks for it, after a preflight and any cell that ran.
+
+    A cell that failed may still have variants that passed; whether they did is decided from the results of the run.
+    """
+    publish = compiled.plan.spec.publish
+    tables: list[tuple[str, Iterable[Row]]] = []
+    for shard in compiled.plan.shards:
+        jobs = compiled.files[f"{shard.name}.yml"]["jobs"]
+        found = {name: job for name, job in jobs.items() if name.startswith("publish-")}
+        pools = shard.publish_pools if compiled.publishes(shard) else ()
+        assert list(found) == [f"publish-{pool.name}" for pool in pools]
+        for pool, job in zip(pools, found.values(), strict=True):
+            cells = [job_id(cell) for cell, route in shard.cells if route.pools[PUBLISH] == pool]
+            assert job["needs"] == ["select", f"preflight-{pool.name}", *cells]
+            assert (job["runs-on"], job["environment"]) == (addressed(pool.runs_on), publish.environment)
+            rows = _publish_rows(shard.branch, f"preflight-{pool.name}", cells, on_push=publish.on_push)
+            tables.append((job["if"], rows))
+    assert_tables(*tables)
+
+
+def _publish_rows(branch: str, preflight: str, cells: list[str], *, on_push: bool) -> Iterator[Row]:
+    refs = (f"refs/heads/{branch}", f"refs/heads/{branch}-2", f"refs/tags/{branch}", "refs/pull/7/merge")
+    every = dict.fromkeys(cells, "skipped")
+    ends = [every, *({**every, cells[-1]: result} for result in RESULTS), dict.fromkeys(cells, "success")]
+    for event, ref, inputs in itertools.product(EVENTS, refs, ({}, {"publish": False}, {"publish": True})):
+        asked = event.name in {"push", "workflow_dispatch"} and (
+            inputs.get("publish", False) or (on_push and event.name == "push")
+        )
+        for state, ready, ended in itertools.product(STATES, RESULTS, ends if asked and ref == refs[0] else ends[-1:]):
+            must = asked and ref == refs[0] and state != "cancelled" and ready == "success"
+            contexts = {
+                "github": event.github(ref),
+                "inputs": inputs,
+                **_selected("success", {"chosen": '["a"]'}, **ended, **{preflight: ready}),
+                "status()": state,
+            }
+            yield contexts, must and set(ended.values()) != {"skipped"}
 
 
 def test_only_a_dispatch_that_says_so_publishes_again(compiled: Tree) -> None:
-    asked = [job["with"]["again"] for _, _, job in compiled.jobs() if "again" in job.get("with", {})]
-    expressions = {text for text in asked if isinstance(text, str)}
-    jobs, prefix, _ = next(subjects(compiled))
-    steps = jobs[f"{prefix}publish"]["steps"]
-    word = next(step for step in steps if step["name"] == "Publish")["env"]["AGAIN"]
-    for given in ({}, {"again": False}, {"again": True}):
-        again = given.get("again", False)
-        values = list(expression_values((text, {"inputs": given}) for text in expressions))
-        assert values == [again] * len(expressions)
-        assert list(expression_values([(word, {"inputs": {"again": again}})])) == ["yes" if again else ""]
+    words = {
+        step["env"]["AGAIN"]
+        for _, _, job in compiled.jobs()
+        for step in job.get("steps", ())
+        if "AGAIN" in step.get("env", {})
+    }
+    for given, wanted in (({}, ""), ({"again": False}, ""), ({"again": True}, "yes")):
+        assert set(expression_values((word, {"inputs": given}) for word in words)) == {wanted}
 
 
 def test_what_is_selected_from_is_the_push_the_code_of_a_request_or_the_shards_branch(compiled: Tree) -> None:
@@ -494,7 +415,7 @@ def test_the_table_of_a_forks_request_names_nothing_as_to_be_built(compiled: Tre
     )
     chosen = {"needs": {"select": {"outputs": {"chosen": '["a"]'}}}}
     found = expression_values((step["env"]["CHOSEN"], {"github": event.github(), **chosen}) for event in EVENTS[3:])
-    assert found == ["[]" if event.foreign else '["a"]' for event in EVENTS[3:]]
+    assert found == ["{}" if event.foreign else '["a"]' for event in EVENTS[3:]]
 
 
 # Verdicts.
@@ -570,16 +491,56 @@ def test_a_leg_of_a_matrix_passes_on_its_machines(compiled: Tree) -> None:
         assert {jobs[name]["with"][key] for key in machines} == {f"${{{{ matrix.{key} }}}}" for key in machines}
 
 
-def test_only_stages_of_a_variant_and_preflights_can_run_on_a_self_hosted_machine(compiled: Tree) -> None:
+def test_only_stages_of_a_variant_preflights_and_publishing_can_run_on_a_self_hosted_machine(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
         if file in CALLED:
             assert job["runs-on"] == f"${{{{ fromJSON(inputs.{name.rpartition('_')[2]}-on) }}}}"
         elif "uses" in job:
             assert Path(job["uses"]).name in CALLED
-        elif not name.startswith("preflight-"):
+        elif not name.startswith(("preflight-", "publish-")):
             assert job["runs-on"] == compiled.plan.spec.hosted
     callers = {file for file, _, job in compiled.jobs() if "uses" in job}
     assert callers == {"pull-request.yml", *(f"{shard.name}.yml" for shard in compiled.plan.shards)}
+
+
+# What is checked out.
+
+
+def test_what_sync_would_commit_is_checked_out_where_there_is_some_and_never_for_publishing(compiled: Tree) -> None:
+    """It needs the history of all branches; every other checkout is shallow."""
+    tables: dict[str, list[Row]] = {}
+    depths = set()
+    for file, name, job in compiled.jobs():
+        if file not in CALLED or name.endswith("publish"):
+            assert LANDING not in {step["name"] for step in job.get("steps", ())}
+            continue
+        first, second = job["steps"][:2]
+        assert second["name"] == LANDING
+        depths.add(first["with"]["fetch-depth"])
+        tables[second["if"]] = [
+            ({"inputs": {"onto": onto}, "status()": state}, bool(onto) and state == "success")
+            for onto in ("", "1..2")
+            for state in ("success", "failure", "cancelled")
+        ]
+    assert_tables(*tables.items())
+    (depth,) = depths
+    assert expression_values((depth, {"inputs": {"onto": onto}}) for onto in ("", "1..2")) == [1, 0]
+
+
+def test_what_sync_would_commit_reaches_every_job_of_a_cell(compiled: Tree) -> None:
+    cases: list[tuple[str, Mapping[str, object]]] = []
+    for file, _, job in compiled.jobs():
+        if "uses" in job:
+            leg, select = {"matrix": {"onto": "1..2"}}, {"needs": {"select": {"outputs": {"onto": "1..2"}}}}
+            cases.append((job["with"]["onto"], leg if file == "pull-request.yml" else select))
+    assert set(expression_values(cases)) == {"1..2"}
+
+
+@pytest.mark.parametrize("branch", ["main", "cuda-13_0", "a/b", 'it\'s-"new"'])
+def test_the_name_of_an_artifact_is_the_one_that_the_table_looks_for(branch: str) -> None:
+    start, _, expression = artifact_expression("build", "pytorch-cpu-avx2", [branch, "main"]).partition("@")
+    (end,) = expression_values([(expression, {"inputs": {"branch": branch}})])
+    assert f"{start}@{end}" == artifact_name("build", "pytorch-cpu-avx2", branch)
 
 
 # Nothing is left out.
@@ -588,29 +549,100 @@ def test_only_stages_of_a_variant_and_preflights_can_run_on_a_self_hosted_machin
 def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
         own = (
-            file in CALLED or name == "verdict" or name.startswith("preflight-") or (file, name) == ("sync.yml", "sync")
+            file in CALLED
+            or name == "verdict"
+            or name.startswith(("preflight-", "publish-"))
+            or (file, name) in {("sync.yml", "sync"), ("waves.yml", "waves"), ("pages.yml", "deploy")}
         )
         assert ("if" in job) is (own or "uses" in job), (file, name)
 
 
 def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
-    """Reports are kept of what fails, not of what is cancelled; the table comes behind every verdict."""
+    """Reports are kept of what fails, not of what is cancelled; the table comes after every verdict."""
     steps = {
-        (name if name in {"verdict", "select"} else "stage", step["if"], step.get("continue-on-error", False))
-        for _, name, job in compiled.jobs()
+        ("verdict" if name == "verdict" else "stage", step["if"], step.get("continue-on-error", False))
+        for file, name, job in compiled.jobs()
         for step in job.get("steps", ())
-        if "if" in step
+        if "if" in step and name != "select" and file != "pages.yml" and step["name"] != LANDING
     }
     for job, text, harmless in steps:
         rows = list(itertools.product(EVENTS, STATES))
         found = condition_values((text, {"github": event.github(), "status()": state}) for event, state in rows)
-        assert found == [
-            {"verdict": True, "stage": state != "cancelled", "select": event.name == "schedule" and state == "success"}[
-                job
-            ]
-            for event, state in rows
-        ]
+        assert found == [{"verdict": True, "stage": state != "cancelled"}[job] for event, state in rows]
         assert harmless is (job == "verdict")
-    spec = compiled.plan.spec
-    by_clock = spec.schedule is not None and spec.schedule.build == "unpublished" and bool(spec.backend.installer)
-    assert ("select" in {job for job, _, _ in steps}) is by_clock
+
+
+def test_the_backend_is_installed_where_it_is_asked_what_is_published(compiled: Tree) -> None:
+    conditions = {
+        step["if"] for _, name, job in compiled.jobs() if name == "select" for step in job["steps"] if "if" in step
+    }
+    assert bool(conditions) is bool(compiled.plan.spec.backend.installer)
+    for text in conditions:
+        for inputs, must in (({}, False), ({"variant": "all"}, False), ({"variant": "unpublished"}, True)):
+            assert condition_values([(text, {"inputs": inputs, "status()": "success"})]) == [must]
+
+
+# waves.yml, schedule.yml and pages.yml.
+
+
+def test_waves_start_from_the_default_branch_alone(compiled: Tree) -> None:
+    condition = compiled.files["waves.yml"]["jobs"]["waves"]["if"]
+    refs = ("heads/main", "heads/main-2", "tags/main")
+    assert_tables((condition, [({"github": {"ref": f"refs/{ref}"}}, ref == "heads/main") for ref in refs]))
+
+
+def test_a_run_of_a_shard_says_what_it_builds_and_for_which_request(compiled: Tree) -> None:
+    requested = {"variant": "all", "only": "a b", "request": "77"}
+    rows: list[tuple[dict[str, str], list[str]]] = [
+        ({}, ["", "push"]),
+        ({"variant": "x"}, ["", "x"]),
+        ({"variant": "all", "only": "a b"}, ["", "a selection"]),
+        (requested, [" [77]", "a selection"]),
+    ]
+    for shard in compiled.plan.shards:
+        title = compiled.files[f"{shard.name}.yml"]["run-name"]
+        for inputs, wanted in rows:
+            contexts = {"inputs": inputs, "github": {"event_name": "push"}}
+            assert expression_values((one, contexts) for one in re.findall(r"\$\{\{.*?\}\}", title)) == wanted
+
+
+def test_runs_of_one_choice_share_a_group_and_others_do_not(compiled: Tree) -> None:
+    """A pending run is replaced by one that builds the same; a selection is never replaced."""
+    for shard in compiled.plan.shards:
+        group = compiled.files[f"{shard.name}.yml"]["concurrency"]["group"]
+        (text,) = re.findall(r"\$\{\{ (inputs\.only.*?) \}\}", group)
+        cases = [({"variant": "all", "only": ""}, "all"), ({"variant": "all", "only": "a"}, "9"), ({}, "9")]
+        for inputs, wanted in cases:
+            (found,) = expression_values([(f"${{{{ {text} }}}}", {"inputs": inputs, "github": {"run_id": "9"}})])
+            assert found == wanted
+
+
+def test_the_schedule_starts_waves_from_a_file_of_its_own(compiled: Tree) -> None:
+    schedule = compiled.plan.spec.schedule
+    assert ("schedule.yml" in compiled.files) is (schedule is not None)
+    scheduled = {name for name, document in compiled.files.items() if "schedule" in document["on"]}
+    assert scheduled == {"fleet-watch.yml", *(["schedule.yml"] if schedule else [])}
+
+
+def test_the_page_is_deployed_where_pages_is_on(compiled: Tree) -> None:
+    jobs = compiled.files["pages.yml"]["jobs"]
+    (step,) = (step for step in jobs["page"]["steps"] if "if" in step)
+    for answer in ("on", "off", ""):
+        page = {"needs": {"page": {"result": "success", "outputs": {"pages": answer}}}, "status()": "success"}
+        steps = {"steps": {"page": {"outputs": {"pages": answer}}}, "status()": "success"}
+        assert condition_values([(jobs["deploy"]["if"], page), (step["if"], steps)]) == [answer == "on"] * 2
+
+
+def test_without_its_token_the_fleet_watch_skips_its_check(compiled: Tree) -> None:
+    script = compiled.files["fleet-watch.yml"]["jobs"]["coverage"]["steps"][-1]["run"]
+    for token, code in (("", 0), ("a", 3)):
+        done = subprocess.run(
+            [require("bash"), "-e", "-c", f"ci-runner() {{ return 3; }}; {script}"],
+            env={"GITHUB_TOKEN": token},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=30,
+        )
+        assert done.returncode == code
+        assert ("::notice::" in done.stdout) is (not token)

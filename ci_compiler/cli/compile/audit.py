@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from ci_compiler.adoption.audit import audit
+from ci_compiler.adoption.audit import Audited, audit
+from ci_compiler.adoption.audit_causes import AuditCause, causes_of, tally
 from ci_compiler.cli.console import note, print_findings, print_json
 from ci_compiler.cli.where import branch_of, checkout_around, nixpkgs_of, spec_of, templates_of
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, wrong
+from ci_compiler.errors import wrong
 from ci_compiler.register import url
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import counted
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the findings, one per line; returns 1 if there are any."""
+    """Prints what is wrong, one line per cause; returns 1 if there is a defect."""
     spec = spec_of(arguments)
     if not spec.backend.has_recipes:
         note(f"the backend {spec.backend} builds no recipes")
@@ -26,25 +29,54 @@ def run(arguments: argparse.Namespace) -> int:
     checkout = checkout_around(arguments.folder)
     branch = branch_of(arguments, spec, checkout)
     templates = templates_of(checkout, spec)
-    findings = audit(arguments.folder, spec, branch, timeout=arguments.timeout, templates=templates, say=note)
+    shows = arguments.differences
+    audited = audit(
+        arguments.folder,
+        spec,
+        branch,
+        timeout=arguments.timeout,
+        templates=templates,
+        compares_own=shows,
+        say=note,
+    )
     if arguments.nixpkgs is not None:
-        findings = _with_real(arguments, spec, branch, checkout, findings)
+        audited = _with_real(arguments, spec, branch, checkout, audited)
     elif arguments.since is not None:
         raise wrong("--since", Code.WRONG_OPTION, "it chooses what --nixpkgs evaluates; give --nixpkgs as well")
     if arguments.json:
-        print_json(
-            [one.place._asdict() | {"code": one.code, "message": one.message, "url": url(one.code)} for one in findings]
-        )
-    elif findings:
-        print_findings(findings)
-        note(counted(len(findings), "finding"))
-    return 1 if findings else 0
+        print_json({"defects": _rows(audited.defects), "differences": _rows(audited.differences)})
+    else:
+        _print(audited, shows_differences=shows)
+    return 1 if audited.defects else 0
 
 
-def _with_real(
-    arguments: argparse.Namespace, spec: Spec, branch: str, checkout: Path, found: tuple[Finding, ...]
-) -> tuple[Finding, ...]:
-    """The findings with what the true nixpkgs says of the branch, or of what changed since `--since`."""
+def _rows(causes: Iterable[AuditCause]) -> list[dict[str, object]]:
+    return [
+        {
+            "code": cause.code,
+            "message": cause.message,
+            "url": url(cause.code),
+            "count": len(cause.files),
+            "places": [one.place._asdict() | {"message": one.message} for one in cause.findings],
+        }
+        for cause in causes
+    ]
+
+
+def _print(audited: Audited, *, shows_differences: bool) -> None:
+    print_findings(cause.line for cause in audited.defects)
+    if shows_differences:
+        print_findings(cause.line for cause in audited.differences)
+    sums = [tally(audited.defects, "defect")] if audited.defects else []
+    if audited.differences:
+        hint = "" if shows_differences else "; `--differences` shows what the compiler would write in another way"
+        sums.append(f"{tally(audited.differences, 'difference')}{hint}")
+    if sums:
+        note(", ".join(sums))
+
+
+def _with_real(arguments: argparse.Namespace, spec: Spec, branch: str, checkout: Path, audited: Audited) -> Audited:
+    """The audit with the defects that the true nixpkgs shows on the branch, or in what changed since `--since`."""
     from ci_compiler.adoption.audit_real import evaluate_branch, with_real
     from ci_compiler.cli.changes import changed_since
     from ci_compiler.git import Git
@@ -54,10 +86,11 @@ def _with_real(
     names = None if arguments.since is None else changed_since(Git(checkout), decided, arguments.since, branch)
     if names is not None and not names:
         note(f"nothing to evaluate: no variant of {branch} changed since {arguments.since}")
-        return found
+        return audited
     real = evaluate_branch(arguments.folder, decided, branch, folder, names)
     done = real.done
     note(f"evaluated with nixpkgs: {counted(len(done.derivations), 'recipe')}")
     if done.late:
         note(f"the time was over before {counted(len(done.late), 'recipe')}: {', '.join(done.late)}")
-    return with_real(decided, real, found)
+    found = [one for cause in audited.defects for one in cause.findings]
+    return replace(audited, defects=causes_of(with_real(decided, real, found)))

@@ -1,4 +1,4 @@
-"""`ci-compile dispatch NAME…`: starts builds of variants on GitHub, and waits for them."""
+"""`ci-compile dispatch PATTERN…`: starts builds of variants on GitHub, and waits for them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,67 @@ from collections.abc import Iterable, Iterator
 from ci_compiler.cli.console import note
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import plan_of, root_of
-from ci_compiler.github.dispatch import SUCCESS, Progress, Started, follow, start, targets
+from ci_compiler.codes import Code
+from ci_compiler.errors import wrong
+from ci_compiler.github.dispatch import SUCCESS, Progress, ShardOrder, Started, Terms, follow, orders, start
+from ci_compiler.github.waves import start_waves
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.reports.load import Load, load_of
+from ci_compiler.units import counted
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the URL of each run; with `--wait`, returns 1 if one does not succeed."""
-    wanted = targets(plan_of(arguments), arguments.names, arguments.branch)
+    decided = plan_of(arguments)
+    if not (arguments.patterns or arguments.branch or arguments.shard or arguments.all or arguments.unpublished):
+        message = "nothing is chosen; name variants, or give --branch, --shard, --unpublished or --all"
+        raise wrong("PATTERN", Code.WRONG_OPTION, message)
+    wanted = wanted_of(arguments, decided)
+    load = load_of_orders(decided, wanted, publish=arguments.publish)
+    if load.variants > 1:
+        note(str(load))
+    if load.refusal and not arguments.waves:
+        raise wrong("--waves", Code.QUEUE_TOO_LONG, load.refusal)
     client = client_of(arguments, root_of(arguments))
-    for name in dict.fromkeys(arguments.names):
-        branches = [target.cell.branch for target in wanted if target.variant.name == name]
+    for name in dict.fromkeys(arguments.patterns):
+        branches = [order.shard.branch for order in wanted if name in order.chosen]
         if len(branches) > 1:
             note(f"{name} is built on {' and '.join(branches)}: all are started; --branch starts one")
-    started: list[Started] = []
-    for one in start(client, wanted, publish=arguments.publish, again=arguments.again):
-        print(one.target.variant.name, one.target.cell.branch, one.url, flush=True)
-        started.append(one)
-    if not arguments.wait:
+    if arguments.waves:
+        about = f"{counted(len(wanted), 'shard')} in {counted(len(load.waves), 'wave')}"
+        print(start_waves(client, decided, waves_inputs(arguments, " ".join(arguments.patterns), about)))
         return 0
-    looks = follow(client, started)
+    started: list[Started] = []
+    for one in start(client, wanted, Terms(publish=arguments.publish, again=arguments.again)):
+        print(one.order.label, one.order.shard.branch, one.url, flush=True)
+        started.append(one)
+    return _followed(follow(client, started)) if arguments.wait else 0
+
+
+def wanted_of(arguments: argparse.Namespace, decided: Plan) -> tuple[ShardOrder, ...]:
+    """The orders that the options ask for. Raises InputError."""
+    return orders(
+        decided,
+        arguments.patterns,
+        branch=arguments.branch or None,
+        shard=arguments.shard or None,
+        unpublished=arguments.unpublished,
+    )
+
+
+def load_of_orders(decided: Plan, wanted: Iterable[ShardOrder], *, publish: bool) -> Load:
+    """The load of the orders."""
+    return load_of(decided, {(order.shard.branch, name) for order in wanted for name in order.chosen}, publish=publish)
+
+
+def waves_inputs(arguments: argparse.Namespace, patterns: str, about: str, request: str = "") -> dict[str, str]:
+    """The inputs of `waves.yml` for the options."""
+    texts = {"patterns": patterns, "branch": arguments.branch, "shard": arguments.shard, "about": about}
+    switches = {name: "true" for name in ("unpublished", "publish", "again") if getattr(arguments, name)}
+    return {name: text for name, text in (texts | switches | {"request": request}).items() if text}
+
+
+def _followed(looks: Iterator[tuple[Progress, ...]]) -> int:
     ended = deque(_bars(looks) if sys.stderr.isatty() else _lines(looks), maxlen=1).pop()
     for progress in ended:
         if progress.conclusion != SUCCESS:

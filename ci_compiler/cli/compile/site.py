@@ -6,7 +6,8 @@ import argparse
 import re
 from pathlib import Path
 
-from ci_compiler.cli.where import plan_of
+from ci_compiler.cli.console import append_to
+from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.codes import Code
 from ci_compiler.documents.site.page import NAME, page
 from ci_compiler.errors import wrong
@@ -31,4 +32,17 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise cannot_write(file, error) from error
     print(f"wrote {file} ({size(len(text.encode()))})")
+    if arguments.pages:
+        _report_pages(arguments)
     return 0
+
+
+def _report_pages(arguments: argparse.Namespace) -> None:
+    """Writes whether GitHub Pages is on to $GITHUB_OUTPUT, for the steps that follow. Raises GitHubError."""
+    from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
+    from ci_compiler.github.workflows import pages_on
+
+    on = pages_on(client_of(arguments, root_of(arguments)))
+    if not on:
+        print("::notice::GitHub Pages is off, so that the page is not published; Settings, Pages turns it on")
+    append_to("GITHUB_OUTPUT", f"pages={'on' if on else 'off'}\n")

@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import filter_of, root_of, spec_of
-from ci_compiler.github.status import BuildResult, LastBuild, grid, status
+from ci_compiler.github.status import BuildResult, LastBuild, completeness, grid, status
+from ci_compiler.github.waves import waves_progress
+from ci_compiler.github.workflows import disabled
 from ci_compiler.plan.document import variant_row
 from ci_compiler.plan.pipeline import plan
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints one row per branch and GPU, with one column per ISA."""
+    """Prints one row per branch and GPU, with one column per ISA, and notes on disabled workflows and on waves."""
     spec = spec_of(arguments)
     branch = filter_of(arguments, "branch", spec.branches)
     decided = plan(spec)
@@ -29,6 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
         for last in shard
         if cuda in {None, last.cell.cuda}
     ]
+    if arguments.complete:
+        found = completeness(lasts)
+        print("\n".join(map(str, found)))
+        return 0 if all(one.complete for one in found) else 1
     if arguments.json:
         print_json(
             [
@@ -39,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     table(*grid(decided, lasts))
+    for line in (*disabled(client, decided), *waves_progress(client, decided)):
+        note(str(line))
     counts = Counter(last.result for last in lasts)
     note(", ".join(f"{counts[result]} {result.value}" for result in BuildResult if counts[result]))
     return 0

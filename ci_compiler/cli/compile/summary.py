@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 
 from ci_compiler.cli.console import append_to
-from ci_compiler.cli.where import branch_of, plan_of, root_of
-from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.cli.where import branch_of, chosen_of, plan_of, root_of
 from ci_compiler.reports.summary import SummarisedRun, table
+from ci_compiler.units import markdown_text
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Appends the table to $GITHUB_STEP_SUMMARY, or prints it."""
-    decided = plan_of(arguments)
-    try:
-        chosen = json.loads(arguments.chosen or "[]")
-    except ValueError:
-        chosen = None
-    if not (isinstance(chosen, list) and all(isinstance(name, str) for name in chosen)):
-        raise wrong("--chosen", Code.WRONG_VALUE, "is not a JSON list of names")
+    decided, chosen = plan_of(arguments), chosen_of(arguments)
     summarised = SummarisedRun(
         event=os.environ.get("GITHUB_EVENT_NAME", ""),
         ref=os.environ.get("GITHUB_REF_NAME", ""),
         publish=arguments.publish == "true",
     )
-    branch = branch_of(arguments, decided.spec, root_of(arguments)) if chosen else ""
-    text = table(decided, summarised, branch, chosen, arguments.results)
+    if own := chosen.pop("", []):
+        chosen[branch_of(arguments, decided.spec, root_of(arguments))] = own
+    parts = {branch: table(decided, summarised, branch, names, arguments.results) for branch, names in chosen.items()}
+    titled = len(parts) > 1
+    text = "\n".join(f"### {markdown_text(branch)}\n\n{part}" if titled else part for branch, part in parts.items())
+    text = text or table(decided, summarised, "", [], arguments.results)
     if not append_to("GITHUB_STEP_SUMMARY", text):
         print(text, end="")
     return 0

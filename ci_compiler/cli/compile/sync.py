@@ -9,50 +9,49 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings, table
-from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, check_branches, root_of, spec_of, texts_of
-from ci_compiler.errors import InputError
+from ci_compiler.cli.where import SPEC, check_branches, root_of, schema_text, spec_of, texts_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import InputError, wrong
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import Judged
-from ci_compiler.recipes.render import recipes, territory
 from ci_compiler.spec.build import parse_spec
-from ci_compiler.spec.carried import carried_paths, default_branch, template_paths
+from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.revision import base_spec
-from ci_compiler.sync.branches import (
-    WRITTEN,
-    BranchPlan,
-    check_push,
-    commit_plans,
-    heads_of,
-    plan_branch,
-    summary,
-    write,
-)
+from ci_compiler.sync.branches import WRITTEN, BranchPlan, check_push, commit_plans, heads_of, summary, write
 from ci_compiler.sync.carried import other_edits, refuse, take
-from ci_compiler.sync.compiled import compile_files
+from ci_compiler.sync.landing import branch_plans
 
 REMOTE = "origin"
+
+SKIP = "[skip ci]"
+"""The line of a commit's message with which a push starts no workflow (GitHub Docs, "Skipping workflow runs")."""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Brings every branch up to date, or opens pull requests that do."""
     root, spec = root_of(arguments), spec_of(arguments)
+    if arguments.waves and not arguments.push:
+        raise wrong("--waves", Code.WRONG_OPTION, "needs --push: without it, nothing is started")
     git, online = Git(root), arguments.push or arguments.pull_request
     remote = REMOTE if online else ""
     spec, carried = _carried(git, root, spec, heads_of(git, spec, remote), arguments)
     decided = plan(spec)
     print_findings(decided.warnings)
-    plans = _plans(git, decided, {**_schema(root, spec), **carried}, heads_of(git, spec, remote), adopt=arguments.adopt)
+    common = {**schema_text(root, spec), **carried}
+    plans = branch_plans(git, decided, common, heads_of(git, spec, remote), adopt=arguments.adopt)
     credential = _credential(arguments)
     pushed = check_push(git, REMOTE, plans, credential) if arguments.push else {}
     table(["branch", "added", "changed", "removed"], summary(plans))
     taken = {one.branch: _taken(git, one, decided.judged) for one in plans if one.taken}
     for branch, lines in taken.items():
         print(f"{branch} takes over recipes:", *lines, sep="\n  ")
+    if arguments.push:
+        _check_starts(decided, plans, waves=arguments.waves)
     if arguments.dry_run:
         return 0
-    message = f"Compile from {spec.document.file}\n\n{WRITTEN}"
+    message = f"Compile from {spec.document.file}\n\n{WRITTEN}" + (f"\n\n{SKIP}" if arguments.waves else "")
     messages = {one.branch: "\n".join([message, *_told(taken.get(one.branch, []))]) for one in plans}
     if arguments.pull_request:
         return _open(arguments, git, decided, plans, messages)
@@ -60,29 +59,26 @@ def run(arguments: argparse.Namespace) -> int:
     write(git, plans, commits, remote=REMOTE if arguments.push else "", environment=credential)
     for branch, commit in commits.items():
         print(f"{branch} is now {commit[:12]}")
+    if arguments.waves:
+        _start_in_waves(arguments, decided, plans)
     _note_checkouts(git, plans, commits)
     print("every branch is up to date" if not commits else f"{len(commits)} of {len(plans)} branches moved")
     return 0
 
 
-def _plans(
-    git: Git, decided: Plan, carried: Mapping[str, str], heads: Mapping[str, str], *, adopt: bool
-) -> tuple[BranchPlan, ...]:
-    """What each branch lacks."""
-    spec, judged = decided.spec, decided.judged
-    common = {**compile_files(decided), **carried}
-    templates = {path: carried[path] for path in template_paths(spec) if path in carried}
-    return tuple(
-        plan_branch(
-            git,
-            branch,
-            head,
-            {**common, **recipes(spec, judged, branch, templates)},
-            territory(spec, judged, branch),
-            adopt=adopt,
-        )
-        for branch, head in heads.items()
-    )
+def _check_starts(decided: Plan, plans: Sequence[BranchPlan], *, waves: bool) -> None:
+    from ci_compiler.cli.compile.sync_starts import check_starts  # only a push needs it
+
+    check_starts(decided, plans, waves=waves)
+
+
+def _start_in_waves(arguments: argparse.Namespace, decided: Plan, plans: Sequence[BranchPlan]) -> None:
+    from ci_compiler.cli.compile.sync_starts import start_in_waves, started_by
+    from ci_compiler.cli.remote import client_of
+
+    client = client_of(arguments, root_of(arguments))
+    for url in start_in_waves(client, decided, started_by(decided, plans)):
+        print(url)
 
 
 def _carried(
@@ -99,13 +95,6 @@ def _carried(
         return spec, files
     taken = take(git, files, edits)
     return (parse_spec(taken[spec_path].encode(), shown=spec_path) if spec_path in taken else spec), taken
-
-
-def _schema(root: Path, spec: Spec) -> dict[str, str]:
-    """The schema beside the repository's own spec, which is the same on every branch."""
-    path = root / SCHEMA_BESIDE
-    own = spec.document.file == SPEC.as_posix() and path.is_file()
-    return {SCHEMA_BESIDE.as_posix(): path.read_text("utf-8")} if own else {}
 
 
 def _credential(arguments: argparse.Namespace) -> dict[str, str]:

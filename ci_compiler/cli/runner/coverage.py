@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ci_compiler.cli.console import note, print_rows
 from ci_compiler.cli.where import plan_of, root_of
@@ -11,14 +11,25 @@ from ci_compiler.runner.controller.runner_names import QUARANTINED
 from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served, cover, label_sets
 from ci_compiler.units import duration
 
+if TYPE_CHECKING:
+    from ci_compiler.github.client import Client
+    from ci_compiler.github.workflows import DisabledWorkflow
+    from ci_compiler.plan.pipeline import Plan
+
 PATIENCE = 60.0
 """Seconds to wait before a second look at GitHub: between two jobs, a just-in-time runner is not registered."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints one verdict per label set; returns 1 if jobs would wait, as its runners are missing or offline."""
-    asked = label_sets(plan_of(arguments))
-    served = _live(arguments, asked) if arguments.live else cover(asked, None)
+    """Prints one verdict per label set; returns 1 if jobs would wait, as its runners are missing or offline.
+
+    With `--live`, also if GitHub disabled a compiled workflow.
+    """
+    decided = plan_of(arguments)
+    asked = label_sets(decided)
+    client = _client(arguments) if arguments.live else None
+    served = _live(client, asked) if client else cover(asked, None)
+    stopped = _disabled(client, decided) if client else ()
     live = ["online", "busy", "offline"] if arguments.live else []
     columns = ["labels", "pool", "verdict", "machines", *live, "jobs"]
     print_rows([_as_json(one) for one in served], {name: name for name in columns}, as_json=arguments.json)
@@ -26,15 +37,35 @@ def run(arguments: argparse.Namespace) -> int:
     for one in unserved:
         who = "no runner serves" if one.verdict is CoverageVerdict.NOBODY else "no runner is online for"
         note(f"{one.asked}: {who} the {sum(one.asked.jobs.values())} jobs of pool {one.asked.pool}")
-    return 1 if unserved else 0
+    for workflow in stopped:
+        note(str(workflow))
+    return 1 if unserved or stopped else 0
 
 
-def _live(arguments: argparse.Namespace, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
-    """Raises GitHubError, also for the organisation's runners if only they could serve a label set."""
+def _client(arguments: argparse.Namespace) -> Client:
     from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
+
+    return client_of(arguments, root_of(arguments))
+
+
+def _disabled(client: Client, decided: Plan) -> tuple[DisabledWorkflow, ...]:
+    """The disabled workflows; none, with a note, if the token may not read workflows."""
+    from ci_compiler.github.errors import GitHubError, Trouble
+    from ci_compiler.github.workflows import disabled
+
+    try:
+        return disabled(client, decided)
+    except GitHubError as error:
+        if error.trouble is not Trouble.FORBIDDEN:
+            raise
+        note(f"warning: {error.findings[0]}")
+        return ()
+
+
+def _live(client: Client, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
+    """Raises GitHubError, also for the organisation's runners if only they could serve a label set."""
     from ci_compiler.github.inventory import inventory
 
-    client = client_of(arguments, root_of(arguments))
     seen = inventory(client)
     for runner in seen.runners:
         if QUARANTINED in runner.labels:

@@ -12,7 +12,7 @@ from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.runner.controller import prune
-from ci_compiler.runner.controller.containers import EngineError
+from ci_compiler.runner.controller.engine import EngineError
 from ci_compiler.runner.controller.prune import Leftover
 
 if TYPE_CHECKING:  # PyGithub is slow to import, and `list --here` does not need it

@@ -13,7 +13,8 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.runner.jobs.setting import Secrets
-from ci_compiler.runner.jobs.smoke import SmokeSubject, of_manifest, of_python, smoke
+from ci_compiler.runner.jobs.smoke import smoke
+from ci_compiler.runner.jobs.subject import SmokeSubject, of_manifest, of_python
 from ci_compiler.stages import stage_of
 
 

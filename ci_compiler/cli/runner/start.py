@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from ci_compiler.backends.protocol import NixUse
 from ci_compiler.cli.console import note, print_findings
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.runner.engines import engine_of, this_machine
@@ -25,9 +26,8 @@ from ci_compiler.hardware.machine import NOMINAL
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.runner_names import labels_of
 from ci_compiler.runner.controller.slots import RunnerPlan
-from ci_compiler.runner.limits import longest, room_for
+from ci_compiler.runner.limits import builds_in, longest, room_for, trusted_keys
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.stages import BUILD, PUBLISH
 from ci_compiler.units import GB
 
 SLACK = 1800.0
@@ -46,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     patient = Registrar(client_of(arguments, root_of(arguments)), organisation=in_organisation)
     with only_one(pool.name):
         work = _work(spec, pool, patient, arguments)
+        _refuse_public(patient, work, arguments)
         github = Registrar(client_of(arguments, root_of(arguments), AT_ONCE), organisation=in_organisation)
         controller = Controller(work, engine, github, Clock(), note)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -78,7 +79,10 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         image="" if arguments.host else pool.image,
         gpu=pool.gpu,
         gpus=pool.gpus if pool.gpu and not arguments.host else 0,
-        builds=not {BUILD, PUBLISH}.isdisjoint(pool.stages),
+        builds=builds_in(spec, pool),
+        store=spec.backend.nix is not NixUse.NONE,
+        fresh_store=pool.only_publishes,
+        trusted_keys=trusted_keys(spec),
         cores=pool.cores,
         memory=0 if arguments.host else int(pool.memory * GB * NOMINAL),
         count=arguments.count,
@@ -88,6 +92,17 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         longest=longest(spec, pool) + SLACK,
         spec=json.dumps(spec.document.value),
     )
+
+
+def _refuse_public(github: Registrar, work: RunnerPlan, arguments: argparse.Namespace) -> None:
+    """Refuses to run the jobs of a public repository without a container, unless the user says so."""
+    if arguments.host and not arguments.public_repository and github.serves_public(work.group):
+        message = (
+            f"a public repository may use the runners of {work.scope}, and anyone can open a pull request there; "
+            "without a container, a job can change this machine for all later jobs; run containers, or accept this "
+            "with --public-repository"
+        )
+        raise wrong("--host", Code.PUBLIC_REPOSITORY, message)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.runner.jobs.setting import Secrets
-from ci_compiler.runner.jobs.smoke import of_manifest
+from ci_compiler.runner.jobs.subject import of_manifest
 from ci_compiler.runner.jobs.suite import run_suite, shard_of, suite_of
 from ci_compiler.runner.targets import package_of
 

@@ -1,4 +1,4 @@
-"""Where runners run: the interface of an engine, and its implementation for podman and docker.
+"""Runners in containers of podman or docker.
 
 The configuration of a runner reaches the container through the environment of the engine's process, by name. It is in
 no argument, which `ps` would show, and in no file. The engine itself gets no GitHub credential that it could pass on.
@@ -9,44 +9,44 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import InputError, nearest, wrong
+from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.controller.confinement import bounds, gpu_options
+from ci_compiler.runner.controller.engine import (
+    CHECK_SECONDS,
+    JIT,
+    RUNNER_ENVIRONMENT,
+    EngineError,
+    InstanceStatus,
+    RunnerInstance,
+    RunnerOrder,
+    StoreVolume,
+    engine_errors,
+)
 from ci_compiler.runner.controller.job_log import JobResult, job_result
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
+from ci_compiler.runner.controller.store_daemon import (
+    BUILDER_KEY,
+    SERVES,
+    STORE,
+    collector_arguments,
+    collector_name,
+    daemon_arguments,
+    daemon_name,
+    options,
+)
 from ci_compiler.secret import Secret
 from ci_compiler.units import GB
 
-JIT = "ACTIONS_RUNNER_INPUT_JITCONFIG"
-"""The variable from which the runner reads its configuration (actions/runner)."""
-
-RUNNER_ENVIRONMENT = {
-    "ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT": "1",
-    "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
-    "RUNNER_MANUALLY_TRAP_SIG": "1",
-}
-"""Settings for a runner under supervision: where it logs, how it reports its end (actions/runner)."""
-
 ENGINES = ("podman", "docker")
 """Container engines, in the order of preference."""
-
-STORE = "/nix"
-"""The folder of a container that is a volume and outlives it: the Nix store."""
-
-SANDBOX = {
-    "podman": ("--security-opt", "seccomp=unconfined", "--security-opt", "unmask=ALL"),
-    "docker": ("--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined"),
-}
-"""What Nix needs to make its sandbox in a container without capabilities: namespaces, and a /proc without masks."""
 
 TOOLKIT_PREFIX = "/opt/ci-compiler"
 """Where the toolkit is installed, in the images and on a machine."""
@@ -54,123 +54,15 @@ TOOLKIT_PREFIX = "/opt/ci-compiler"
 TOOLKIT = f"{TOOLKIT_PREFIX}/bin/ci-runner"
 """The toolkit's program in the images."""
 
-CHECK_SECONDS = 180
-"""The time limit of the toolkit in a container: a GPU that hangs takes 30 s for each question to the driver."""
-
 SHARED_MEMORY = "8g"
 """The size of /dev/shm in a container: the data loaders of torch pass batches through it."""
 
+_NOTHING: Mapping[str, Secret] = {}
 _SHORT, _LONG = 120, 3600
 """Time limits in seconds: of a query to the engine, and of a pull or garbage collection."""
 
 
-class EngineError(Exception):
-    """The engine failed; the text is one line."""
-
-
-@contextmanager
-def engine_errors() -> Iterator[None]:
-    """Within it, an OSError or an InputError becomes an EngineError."""
-    try:
-        yield
-    except OSError as error:
-        raise EngineError(f"{error.filename}: {error.strerror}" if error.filename else error.strerror) from None
-    except InputError as error:
-        raise EngineError(str(error)) from None
-
-
-class InstanceStatus(StrEnum):
-    """Whether a machine runs."""
-
-    RUNNING = "running"
-    ENDED = "ended"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerOrder:
-    """A runner to start: its registration, pool and slot, and what its jobs need.
-
-    `gpus`: the UUIDs of GPUs or MIG slices, or `all`. `builds`: whether Nix builds there, in its sandbox. `room`: bytes
-    that must be free for a job. `cores` and `memory` (bytes): its share of the machine's, 0 for no bound.
-    """
-
-    name: str
-    registration: int
-    scope: str
-    pool: str
-    slot: int
-    image: str
-    gpus: tuple[str, ...]
-    builds: bool
-    room: int
-    cores: int
-    memory: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerInstance:
-    """A container (or process) of the controller; `registration` is 0 if unknown, `exit_code` is set once it ended."""
-
-    name: str
-    status: InstanceStatus
-    exit_code: int
-    registration: int
-    scope: str
-    pool: str
-    slot: int
-    gpus: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreVolume:
-    """The store of a pool's slot and an image (its id), which outlives the containers."""
-
-    name: str
-    pool: str
-    slot: int
-    image: str
-
-
-class RunnerEngine(Protocol):
-    """Runs runners. Every method raises EngineError.
-
-    `stopped`: asked while something that takes long runs; if it returns True, that is given up.
-    """
-
-    stopped: Callable[[], bool]
-
-    def prepare(self, order: RunnerOrder) -> None:
-        """Prepares the image and the store of `order`, before its runner is registered."""
-
-    def room(self) -> int:
-        """Free bytes on the file system of builds and stores."""
-
-    def collect_garbage(self, order: RunnerOrder) -> None:
-        """Collects the garbage in the store of `order`, which nothing may be using."""
-
-    def toolkit(self, order: RunnerOrder, arguments: Sequence[str], stdin: str = "") -> Ended:
-        """Runs `ci-runner` with `arguments` where a job of `order` would run."""
-
-    def start(self, order: RunnerOrder, jit: Secret) -> None:
-        """Starts the runner of `order`."""
-
-    def machines(self) -> tuple[RunnerInstance, ...]:
-        """The runners of the controller that run, or ended and were not removed."""
-
-    def end(self, name: str) -> None:
-        """Asks the runner `name` to end. One that has a job finishes it first."""
-
-    def remove(self, name: str) -> None:
-        """Removes `name`, even if it runs. Does nothing if it does not exist."""
-
-    def last_words(self, name: str) -> str:
-        """The last line of output of `name`."""
-
-    def job_result(self, name: str) -> JobResult | None:
-        """How the job of `name`, which has ended, went; None if that is unknown."""
-
-
-def find_engine(name: str | None) -> ContainerEngine:
+def find_engine(name: str | None, builder_key: Secret | None = None) -> ContainerEngine:
     """The container engine called `name`, or the first that is installed. Raises InputError."""
     if name is not None and name not in ENGINES:
         message = f"unknown engine {name!r}{nearest(name, ENGINES)}"
@@ -180,15 +72,19 @@ def find_engine(name: str | None) -> ContainerEngine:
     if program is None:
         message = f"{' and '.join(wanted)} not installed; install one, or run without containers (--host DIR)"
         raise wrong("--engine", Code.NO_ENGINE, message)
-    return ContainerEngine(Path(program))
+    return ContainerEngine(Path(program), builder_key)
 
 
 class ContainerEngine:
-    """podman or docker: one container per job, and one volume per slot and image for the Nix store."""
+    """podman or docker: one container per job, and one volume per slot and image for the Nix store.
 
-    def __init__(self, program: Path) -> None:
+    `builder_key`: the secret key with which the daemons sign builds; None lets each store make one of its own.
+    """
+
+    def __init__(self, program: Path, builder_key: Secret | None = None) -> None:
         self._program = os.fspath(program)
         self.kind = program.name
+        self._builder_key = builder_key
         self._stores: dict[tuple[str, int], str] = {}
         self.stopped: Callable[[], bool] = lambda: False
 
@@ -202,10 +98,15 @@ class ContainerEngine:
         if not (image := self.image_id(order.image)):
             self._ask(["pull", order.image], timeout=_LONG)
             image = self.image_id(order.image)
+        if not order.store:
+            return
         volume = f"{PREFIX}-{order.pool}-{order.slot}-{image}"
-        if volume not in {one.name for one in self.volumes()}:
+        exists = volume in {one.name for one in self.volumes()}
+        if exists and order.fresh_store:
+            self.remove_volume(volume)
+        if not exists or order.fresh_store:
             labels = marks({"pool": order.pool, "slot": order.slot, "image": image})
-            self._ask(["volume", "create", *_options("--label", labels), volume])
+            self._ask(["volume", "create", *options("--label", labels), volume])
         self._stores[order.pool, order.slot] = volume
 
     def room(self) -> int:
@@ -216,32 +117,38 @@ class ContainerEngine:
             return shutil.disk_usage(_existing(Path(folder))).free
 
     def collect_garbage(self, order: RunnerOrder) -> None:
-        """Runs the garbage collector of Nix on the store of the slot, in a container without network."""
-        name = f"{PREFIX}-garbage-{order.pool}-{order.slot}"
-        labels = _options("--label", marks({"pool": order.pool, "slot": order.slot}))
-        command = ["run", "--rm", "--pull", "never", "--name", name, *labels, "--network", "none", *self._store(order)]
+        """Collects the garbage in the store of the slot, in a container without network."""
+        if not order.store:
+            return
         try:
-            self._ask([*command, "--entrypoint", "nix-collect-garbage", order.image, "--delete-old"], timeout=_LONG)
+            self._ask(collector_arguments(order, self._stores[order.pool, order.slot]), timeout=_LONG)
         except EngineError:
-            self.remove(name)  # a hung collector must not run beside the job
+            self.remove(collector_name(order))  # a hung collector must not run beside the job
             raise
 
     def toolkit(self, order: RunnerOrder, arguments: Sequence[str], stdin: str = "") -> Ended:
         """Runs the toolkit of the image in a container like that of a job."""
-        name = f"{PREFIX}-check-{order.pool}-{order.slot}"
+        order = replace(order, name=f"{PREFIX}-check-{order.pool}-{order.slot}")
         labels = marks({"pool": order.pool, "slot": order.slot})
-        command = ["run", "--rm", "--interactive", "--pull", "never", "--name", name, *_options("--label", labels)]
-        self.remove(name)  # of a controller that was killed
+        command = ["run", "--rm", "--interactive", "--pull", "never", "--name", order.name]
+        words = [*options("--label", labels), *options("--env", _environment(order)), *self._confinement(order)]
+        self.remove(order.name)  # of a controller that was killed
         try:
-            words = [*command, *self._confinement(order), order.image, TOOLKIT, *arguments]
-            return self._run(words, timeout=CHECK_SECONDS, stdin=stdin)
-        except EngineError:
-            self.remove(name)  # a hung check must not hold the GPU
-            raise
+            self._start_daemon(order)
+            return self._run([*command, *words, order.image, TOOLKIT, *arguments], timeout=CHECK_SECONDS, stdin=stdin)
+        finally:
+            self.remove(order.name)  # a hung check must not hold the GPU
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
-        """Starts a new container, which gets the configuration through the environment."""
-        self._ask(self.command(order), jit=jit, timeout=_SHORT)
+        """Starts the daemon of the store and a new container, which gets the configuration through the environment."""
+        self._start_daemon(order)
+        self._ask(self.command(order), secrets={JIT: jit})
+
+    def _start_daemon(self, order: RunnerOrder) -> None:
+        if order.store:
+            key = {BUILDER_KEY: self._builder_key} if self._builder_key else {}
+            volume = self._stores[order.pool, order.slot]
+            self._ask(daemon_arguments(order, self.kind, volume, signs=bool(key)), secrets=key)
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""
@@ -254,9 +161,9 @@ class ContainerEngine:
         })  # fmt: skip
         return [
             *("run", "--detach", "--pull", "never", "--name", order.name, "--hostname", order.name),
-            *_options("--label", labels),
+            *options("--label", labels),
             *("--env", JIT),
-            *_options("--env", RUNNER_ENVIRONMENT | _environment(order)),
+            *options("--env", RUNNER_ENVIRONMENT | _environment(order)),
             *self._confinement(order),
             order.image,
         ]
@@ -265,19 +172,22 @@ class ContainerEngine:
         """What a job may use, and what it may not."""
         return [
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
-            *(SANDBOX[self.kind] if order.builds else ()),
             *("--shm-size", SHARED_MEMORY),
-            *self._store(order),
+            *(("--volume", f"{self._stores[order.pool, order.slot]}:{STORE}:ro") if order.store else ()),
             *gpu_options(self.kind, order.gpus),
             *bounds(order.memory, order.cores),
         ]
 
     def machines(self) -> tuple[RunnerInstance, ...]:
-        """The containers with the label of the controller."""
+        """The containers with the label of the controller.
+
+        A daemon whose runner is missing stands for the runner: it is what a start that was interrupted leaves.
+        """
         fields = ("json .Name", "json .State.Status", ".State.ExitCode", "json .Config.Labels")
-        return tuple(
-            RunnerInstance(
-                name=name.removeprefix("/"),
+        rows = sorted(self._inspected("container", self._names(), fields), key=lambda row: not mark(row[3], SERVES))
+        found = {
+            name: RunnerInstance(
+                name=name,
                 status=InstanceStatus.ENDED if status in _ENDED else InstanceStatus.RUNNING,
                 exit_code=code if status in _ENDED else 0,
                 registration=int(mark(labels, "registration") or 0),
@@ -286,8 +196,10 @@ class ContainerEngine:
                 slot=int(mark(labels, "slot") or 0),
                 gpus=tuple(filter(None, mark(labels, "gpus").split(","))),
             )
-            for name, status, code, labels in self._inspected("container", self._names(), fields)
-        )
+            for own, status, code, labels in rows
+            for name in (mark(labels, SERVES) or own.removeprefix("/"),)
+        }
+        return tuple(found.values())
 
     def volumes(self) -> tuple[StoreVolume, ...]:
         """The volumes with the label of the controller. Raises EngineError."""
@@ -308,9 +220,11 @@ class ContainerEngine:
         self._ask(["kill", "--signal", "TERM", name])
 
     def remove(self, name: str) -> None:
-        """Removes the container and its anonymous volumes."""
-        if name in self._names():
-            self._ask(["rm", "--force", "--volumes", name])
+        """Removes the container, then the daemon of its store, both with their anonymous volumes."""
+        there = self._names()
+        for one in (name, daemon_name(name)):
+            if one in there:
+                self._ask(["rm", "--force", "--volumes", one])
 
     def job_result(self, name: str) -> JobResult | None:
         """The result that its log states."""
@@ -331,14 +245,16 @@ class ContainerEngine:
         said = self._ask([kind, "inspect", "--format", template, *names]) if names else ""
         return [json.loads(line) for line in said.splitlines()]
 
-    def _store(self, order: RunnerOrder) -> list[str]:
-        return ["--volume", f"{self._stores[order.pool, order.slot]}:{STORE}"]
-
     def _ask(
-        self, words: Sequence[str], *, jit: Secret | None = None, timeout: int = _SHORT, check: bool = True
+        self,
+        words: Sequence[str],
+        *,
+        secrets: Mapping[str, Secret] = _NOTHING,
+        timeout: int = _SHORT,
+        check: bool = True,
     ) -> str:
         """The output of the engine for `words`. Raises EngineError with its last line if it fails."""
-        ended = self._run(words, jit, timeout)
+        ended = self._run(words, secrets, timeout)
         if ended.status and not check:
             return ""
         if ended.status:
@@ -346,13 +262,22 @@ class ContainerEngine:
             raise EngineError(f"{self.kind} {' '.join(words[:2])}: {said}")
         return ended.out.strip()
 
-    def _run(self, words: Sequence[str], jit: Secret | None = None, timeout: int = _SHORT, *, stdin: str = "") -> Ended:
+    def _run(
+        self,
+        words: Sequence[str],
+        secrets: Mapping[str, Secret] = _NOTHING,
+        timeout: int = _SHORT,
+        *,
+        stdin: str = "",
+    ) -> Ended:
+        """Runs the engine with `secrets` (at most one) in its environment."""
         env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
-        env |= {JIT: jit.reveal()} if jit else {}
+        env |= {name: secret.reveal() for name, secret in secrets.items()}
+        secret = next(iter(secrets.values()), None)
         with engine_errors():  # in the caller's group: podman starts processes that must outlive it
             stopped = self.stopped if timeout > _SHORT else None
             command = [self._program, *words]
-            ended = ask(command, seconds=timeout, env=env, stdin=stdin, secret=jit, group=False, stopped=stopped)
+            ended = ask(command, seconds=timeout, env=env, stdin=stdin, secret=secret, group=False, stopped=stopped)
         if ended.status == PAST_LIMIT:
             why = "given up to stop" if self.stopped() else f"no answer in {timeout} s"
             raise EngineError(f"{self.kind} {' '.join(words[:2])}: {why}")
@@ -367,10 +292,6 @@ def _environment(order: RunnerOrder) -> dict[str, str]:
     """The variables that the entry point and the hooks of the images read (`runner-images/README.md`)."""
     cores = {"CI_RUNNER_CORES": str(order.cores)} if order.cores else {}
     return {"CI_RUNNER_FREE_GB": str(order.room // GB)} | cores
-
-
-def _options(option: str, values: Mapping[str, str]) -> list[str]:
-    return [word for name, value in values.items() for word in (option, f"{name}={value}")]
 
 
 def _existing(folder: Path) -> Path:

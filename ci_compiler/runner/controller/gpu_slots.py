@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ci_compiler.process import Ended
-from ci_compiler.runner.controller.containers import EngineError, RunnerEngine, RunnerOrder
+from ci_compiler.runner.controller.engine import EngineError, RunnerEngine, RunnerOrder
 from ci_compiler.runner.controller.slots import RunnerPlan, Slot
 
 ALL = ("all",)

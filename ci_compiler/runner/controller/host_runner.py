@@ -1,13 +1,15 @@
 """Runners without containers: `run.sh` of an unpacked actions/runner, as a process of this machine.
 
 There is one runner per folder, since a runner writes its configuration into its folder. The process gets a clean
-environment, without GitHub credentials and without the variables that an activated shell gave to the controller.
+environment, without GitHub credentials and without the variables that an activated shell gave to the controller. A hook
+refuses code from forks before each job. Nothing separates the jobs from each other.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -19,7 +21,8 @@ from typing import Any
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.process import Background, Ended, ask, start
-from ci_compiler.runner.controller.containers import (
+from ci_compiler.runner import refuse_forks
+from ci_compiler.runner.controller.engine import (
     CHECK_SECONDS,
     JIT,
     RUNNER_ENVIRONMENT,
@@ -33,6 +36,9 @@ from ci_compiler.secret import Secret
 
 RECORD = ".ci-runner.json"
 """The file in a runner's folder in which the controller records it."""
+
+HOOK = ".ci-runner-job-started.sh"
+"""The hook in a runner's folder, written again for each runner."""
 
 WORK = "_work"
 """The folder for jobs, inside the runner's folder (the default of actions/runner)."""
@@ -97,9 +103,18 @@ class ProcessEngine:
             return ask([*command, *arguments], seconds=CHECK_SECONDS, env=env, stdin=stdin, stopped=self.stopped)
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
-        """Starts `run.sh` in a session of its own, so that signals to the controller do not reach it."""
-        env = _passed_on() | RUNNER_ENVIRONMENT | {JIT: jit.reveal()}
+        """Starts `run.sh` in a session of its own, so that signals to the controller do not reach it.
+
+        The hook runs the interpreter and the module of this process by their paths, whatever the job's environment is.
+        """
+        hook = self.folder / HOOK
+        hooks = {"ACTIONS_RUNNER_HOOK_JOB_STARTED": os.fspath(hook)}
+        env = _passed_on() | RUNNER_ENVIRONMENT | hooks | {JIT: jit.reveal()}
         with engine_errors():
+            hook.unlink(missing_ok=True)
+            command = shlex.join([sys.executable, "-I", refuse_forks.__file__])
+            hook.write_text(f"#!/bin/bash -p\nexec {command}\n", "utf-8")
+            hook.chmod(0o500)
             self._child = child = start([os.fspath(self._script)], env=env, folder=self.folder)
             record = {field: getattr(order, field) for field in _IDENTITY}
             self._record.write_text(json.dumps({**record, "pid": child.pid, "born": _born(child.pid)}), "utf-8")

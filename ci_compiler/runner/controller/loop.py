@@ -21,13 +21,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, Place, wrong
 from ci_compiler.github.errors import PASSING, GitHubError, Trouble
 from ci_compiler.github.registration import Registrar, Registration, Removal
-from ci_compiler.runner.controller.containers import (
-    EngineError,
-    InstanceStatus,
-    RunnerEngine,
-    RunnerInstance,
-    RunnerOrder,
-)
+from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerEngine, RunnerInstance, RunnerOrder
 from ci_compiler.runner.controller.gpu_slots import gpus_for
 from ci_compiler.runner.controller.observer import Observer
 from ci_compiler.runner.controller.quarantine import Quarantine
@@ -200,6 +194,9 @@ class Controller:
             room=work.room,
             cores=max(1, work.cores // work.count) if work.count > 1 else 0,
             memory=work.memory // work.count,
+            store=work.store,
+            fresh_store=work.fresh_store,
+            trusted_keys=work.trusted_keys,
         )
 
     def _make_room(self, order: RunnerOrder) -> None:

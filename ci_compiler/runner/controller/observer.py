@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ci_compiler.clock import Clock
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.inventory import Runner
-from ci_compiler.runner.controller.containers import EngineError, RunnerInstance
+from ci_compiler.runner.controller.engine import EngineError, RunnerInstance
 from ci_compiler.runner.controller.slots import CHECK, Slot, pause_after
 from ci_compiler.units import duration
 

@@ -13,13 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.runner.controller.containers import (
-    ContainerEngine,
-    InstanceStatus,
-    RunnerInstance,
-    StoreVolume,
-    engine_errors,
-)
+from ci_compiler.runner.controller.containers import ContainerEngine
+from ci_compiler.runner.controller.engine import InstanceStatus, RunnerInstance, StoreVolume, engine_errors
 from ci_compiler.runner.controller.host_runner import WORK, ProcessEngine
 from ci_compiler.runner.controller.runner_names import QUARANTINED, read_name
 from ci_compiler.runner.controller.slots import YOUNG

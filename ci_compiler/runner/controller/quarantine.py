@@ -13,7 +13,7 @@ from ci_compiler.clock import Clock, back_off
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.registration import Registrar
 from ci_compiler.process import Ended
-from ci_compiler.runner.controller.containers import RunnerEngine, RunnerOrder
+from ci_compiler.runner.controller.engine import RunnerEngine, RunnerOrder
 from ci_compiler.runner.controller.job_log import JobResult
 from ci_compiler.runner.controller.runner_names import QUARANTINED
 from ci_compiler.runner.controller.slots import Phase, RunnerPlan, Slot

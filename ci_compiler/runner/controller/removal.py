@@ -13,7 +13,7 @@ from ci_compiler.clock import Clock, back_off
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.inventory import Runner
 from ci_compiler.github.registration import Registrar, Removal
-from ci_compiler.runner.controller.containers import EngineError, InstanceStatus, RunnerEngine, RunnerInstance
+from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerEngine, RunnerInstance
 from ci_compiler.runner.controller.runner_names import read_name
 from ci_compiler.runner.controller.slots import CHECK, YOUNG, Phase, RunnerPlan, Slot
 from ci_compiler.units import duration

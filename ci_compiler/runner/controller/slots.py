@@ -41,7 +41,8 @@ class RunnerPlan:
     `gpu` and `gpus`: the architecture and number of GPUs that each runner is given; 0 for none, or for all of the
     machine's. `cores` and `memory` (bytes): those of the machine. `fleet`: the machines of all pools, with which it
     shares GitHub's limits. `room`: bytes of disk that must be free before a job. `longest`: seconds after which a job
-    counts as hung. `spec`: the spec as JSON, against which the doctor checks.
+    counts as hung. `spec`: the spec as JSON, against which the doctor checks. `store`, `fresh_store` and
+    `trusted_keys` are those of `RunnerOrder`.
     """
 
     pool: str
@@ -60,6 +61,9 @@ class RunnerPlan:
     room: int
     longest: float
     spec: str
+    store: bool = True
+    fresh_store: bool = False
+    trusted_keys: tuple[str, ...] = ()
 
 
 class Phase(StrEnum):

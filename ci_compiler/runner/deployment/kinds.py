@@ -21,12 +21,12 @@ from ci_compiler.errors import ExitCode, Finding, InputError
 from ci_compiler.files.drift import MARK
 from ci_compiler.recipes.nix_text import string
 from ci_compiler.runner.controller.containers import TOOLKIT_PREFIX
+from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, pins
 from ci_compiler.runner.deployment.rendering import FOLDER, Facts, render, text_of
-from ci_compiler.runner.limits import longest, most_disk
+from ci_compiler.runner.limits import builds_in, longest, most_disk, trusted_keys
 from ci_compiler.spec.build import BUNDLED_SHOWN
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.stages import BUILD
 from ci_compiler.workflows.writer import dump, quoted
 
 ARC = "arc"
@@ -43,6 +43,9 @@ STOPPING = 3600
 
 USER = 1001
 """The id of the user and the group in the images."""
+
+BESIDE_CORES, BESIDE_MEMORY = 2, 8
+"""Cores and GB of memory of a pod beyond the pool's: for the job where the daemon builds, else for the daemon."""
 
 SHARED_MEMORY = 8
 """One part in so many of a pod's memory may be shared memory, through which torch's data loaders pass batches."""
@@ -130,6 +133,7 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
     group = f"group {runs_on.group}, " if runs_on.group else ""
     title = _title(spec, pool)
     gpu = spec.hardware.gpu(pool.gpu).capability if pool.gpu else ("", "")
+    builds = builds_in(spec, pool)
     return {
         "pool": pool.name,
         "nix-pool": string(pool.name),
@@ -141,8 +145,8 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "nix-gpu": "true" if pool.gpu else "false",
         "capability-major": str(gpu[0]),
         "capability-minor": str(gpu[1]),
-        "builds": "true" if BUILD in pool.stages else "",
-        "no-builds": "" if BUILD in pool.stages else "true",
+        "builds": "true" if builds else "",
+        "no-builds": "" if builds else "true",
         "longest": str(seconds),
         "stop": str(seconds + STOPPING),
         "unit-stop": str(seconds + STOPPING + 60),
@@ -154,6 +158,13 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "architecture": ARCHITECTURES[pool.system],
         "image": quoted(pool.image),
         "cores": str(pool.cores),
+        "daemon": DAEMON,
+        "capabilities": ", ".join(CAPABILITIES),
+        "trusted-keys": " ".join(trusted_keys(spec)),
+        "job-cores": str(BESIDE_CORES if builds else pool.cores),
+        "job-memory": str(BESIDE_MEMORY if builds else pool.memory),
+        "daemon-cores": str(pool.cores if builds else BESIDE_CORES),
+        "daemon-memory": str(pool.memory if builds else BESIDE_MEMORY),
         "memory": str(pool.memory),
         "shared-memory": str(max(1, pool.memory // SHARED_MEMORY)),
         "disk": str(pool.disk),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import wraps
 
 from ci_compiler.backends.protocol import NixUse
+from ci_compiler.hardware.features import more_than
 from ci_compiler.hardware.machine import NOMINAL, NixInstallation, StorageFolder
 from ci_compiler.judgement import Judgement, failed, ok, skipped
+from ci_compiler.plan.proof import Reach
 from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence, table
 from ci_compiler.runner.limits import most_disk, room_for
-from ci_compiler.runner.upstream import upstream
-from ci_compiler.units import GB, size
+from ci_compiler.runner.upstream import holes, upstream
+from ci_compiler.units import GB, release, size
 
 _INSTALL = "install Nix, and put it on the PATH of the runner's service"
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
@@ -32,6 +34,28 @@ def tools(work: Assignment, evidence: Evidence) -> Judgement:
     """The backend's own programs."""
     testing = work.stage is not None and work.stage.is_test
     return work.spec.backend.check_tools(evidence.machine, evidence.tools, testing=testing)
+
+
+def emulator(work: Assignment, evidence: Evidence) -> Judgement:
+    """Emulators for the instruction sets that this CPU exceeds, so that a test proves no more than the CPU under it."""
+    machine, hardware = evidence.machine, work.spec.hardware
+    isas = [hardware.isa(name) for name in machine.isas if name in {cell.isa for cell in work.cells}]
+    larger = [isa for isa in isas if more_than(isa, machine.flags)]
+    if not larger:
+        return ok("this CPU has no more than the variants that it tests")
+    found, lacking = [], []
+    for isa in larger:
+        known = [one.program for one in hardware.emulators_of(isa)]
+        there = next((name for name in known if name in evidence.tools), "")
+        if there:
+            found.append(f"{isa.name} by {there}")
+        else:
+            lacking.append(f"{isa.name} ({' or '.join(known) or 'no emulator is known'})")
+    said = [f"emulated: {', '.join(found)}"] if found else []
+    if not lacking:
+        return ok(said[0])
+    said.append(f"not emulated, so that the tests say {Reach.LARGER.value!r}: {', '.join(lacking)}")
+    return skipped("; ".join(said) + "; Debian's package qemu-user has QEMU's programs")
 
 
 @_of_nix
@@ -133,6 +157,20 @@ def _unbuilt(nix: NixInstallation) -> Judgement:
 
 
 @_of_nix
+def nix_holes(_: Assignment, evidence: Evidence) -> Judgement:
+    """The Nix has no known hole through which one job could change what another builds or runs."""
+    nix = evidence.machine.nix
+    if nix is None or not nix.version:
+        return skipped("nix is not on PATH, so its version is unknown")
+    found = holes(nix.version)
+    if not found:
+        return ok(f"Nix {nix.version} has no known hole between its users")
+    listed = "; ".join(f"{hole.name}: {hole.what}" for hole in found)
+    newest = max((hole.fixed[-1] for hole in found), key=release)
+    return failed(f"Nix {nix.version} has known holes between its users ({listed})", f"install Nix {newest} or newer")
+
+
+@_of_nix
 def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     """Nix has the system feature that nixpkgs requires for large builds."""
     nix = evidence.machine.nix
@@ -146,4 +184,4 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"system-features lacks big-parallel (it has {' '.join(nix.features) or 'none'})", fix)
 
 
-CHECKS = table(tools, store, store_space, build_space, build_folder, memory, sandbox, big_parallel)
+CHECKS = table(tools, emulator, store, store_space, build_space, build_folder, memory, sandbox, nix_holes, big_parallel)

@@ -97,9 +97,9 @@ class ClockReading:
 class Evidence:
     """What was gathered. `secret` is the publishing secret, which no message may contain ('': not given).
 
-    `cuda` has an entry for each libcuda that was tried. `tools` are the backend's programs that are on PATH. `answer`
-    is that of the backend's command that checks the secret, `cache` that of the spec's binary cache, `store` that of
-    Nix's own store; None if there is no such command or program.
+    `cuda` has an entry for each libcuda that was tried. `tools` are the backend's programs and the emulators that are
+    on PATH. `answer` is that of the backend's command that checks the secret, `cache` that of the spec's binary cache,
+    `store` that of Nix's own store; None if there is no such command or program.
     """
 
     machine: Machine

@@ -24,6 +24,9 @@ from ci_compiler.units import release
 LIBRARY = "libcuda.so.1"
 PROBE = Path(__file__).with_name("cuda_probe.py")
 
+DAEMON_SECONDS = 20.0
+"""Seconds within which Nix's daemon must answer."""
+
 _KEPT = ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
 """Variables that say which GPUs a job may use. They are kept in an otherwise clean environment."""
 
@@ -34,6 +37,7 @@ def gather(work: Assignment) -> Evidence:
     """The evidence for `work` from this machine; what its stage does not need is not gathered."""
     backend, checks = work.spec.backend, {check for stage in work.stages for check in stage.checks}
     trial = backend.nix is not NixUse.NONE and (not work.stages or "sandbox" in checks)
+    store = _own_store() if backend.nix is not NixUse.NONE else None
     machine = this_machine(work.spec.hardware, trial=trial)
     shows_gpu = bool(machine.gpus or machine.problems)
     secret = os.environ.get(backend.secret, "")
@@ -43,12 +47,26 @@ def gather(work: Assignment) -> Evidence:
         clock=clock(),
         cuda=tuple(cuda()) if "cuda" in checks or (not work.stages and shows_gpu) else (),
         runner=runner_version(),
-        tools=frozenset(tool.name for tool in backend.tools if shutil.which(tool.name)),
+        tools=frozenset(filter(shutil.which, (*(tool.name for tool in backend.tools), *_emulators(work)))),
         secret=secret,
         answer=answer(*command) if command else None,
         cache=_ping("--store", work.spec.cache.url) if work.spec.cache and "cache" in checks else None,
-        store=_ping() if backend.nix is not NixUse.NONE else None,
+        store=store,
     )
+
+
+def _emulators(work: Assignment) -> Iterator[str]:
+    return (one.program for one in work.spec.hardware.emulators)
+
+
+def _own_store() -> Answer | None:
+    """The answer of this machine's own store. A daemon that was started with this container needs a moment."""
+    end = time.monotonic() + DAEMON_SECONDS
+    while (found := _ping()) is not None and found.status and os.environ.get("NIX_REMOTE") == "daemon":
+        if time.monotonic() > end:
+            break
+        time.sleep(0.2)
+    return found
 
 
 def _ping(*store: str) -> Answer | None:

@@ -74,6 +74,7 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secr
         machine=Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores),
         untested={stage.name: reason for stage, reason in built.route.skipped.items() if stage.is_test},
         memory=peak.memory if result.built else 0,
+        python_modules=result.python_modules,
     )
 
 

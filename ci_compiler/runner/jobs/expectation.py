@@ -42,6 +42,10 @@ class Expectation:
         """The JSON that the probe reads."""
         return json.dumps(asdict(self))
 
+    def only_imported(self, paths: tuple[str, ...]) -> Expectation:
+        """The expectation of a probe that does nothing but import the module, with another import path."""
+        return replace(self, paths=paths, checks=(), numerics=(), gpu_numerics=(), capability=(), script="")
+
 
 def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> Expectation:
     """What `stage` expects when it tests `built`. `given` replaces fields of the result."""

@@ -6,6 +6,7 @@ rejects every value that does not have the form that a build writes.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -47,6 +48,7 @@ class Manifest:
     `closure_size` is in bytes. `started` is UTC as ISO 8601, and `seconds` is the duration of the build. `built` is
     false if the store already had the result; `seconds` is then not the duration of a build. `untested` has the tests
     that no pool runs, with the reasons. `memory` is the most memory in use during the build, in bytes (0: unknown).
+    `python_modules` are the paths that nixpkgs' `withPackages` adds to an interpreter with the package (none: unknown).
     """
 
     name: str
@@ -67,6 +69,13 @@ class Manifest:
     machine: Builder
     untested: Mapping[str, str]
     memory: int = 0
+    python_modules: tuple[str, ...] = ()
+
+    @property
+    def content(self) -> str:
+        """A hash of the content of the whole closure: what a test of the build was a test of."""
+        lines = "".join(f"{path} {digest}\n" for path, digest in sorted(self.closure.items()))
+        return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
@@ -146,14 +155,19 @@ def _output_readers(backend: Any) -> dict[str, Reader]:
     try:
         forms = backend_of(backend).forms
     except (KeyError, TypeError):
-        return dict.fromkeys(("derivation", "store_path", "outputs", "closure"), _unread)
+        return dict.fromkeys(("derivation", "store_path", "outputs", "closure", "python_modules"), _unread)
     path, content = _if(forms.path.fullmatch), _if(forms.content.fullmatch)
     return {
         "derivation": _if(forms.derivation.fullmatch),
         "store_path": path,
-        "outputs": lambda value: tuple(map(path, _if(lambda paths: type(paths) is list)(value))),
+        "outputs": _paths(path),
+        "python_modules": _paths(path),
         "closure": lambda value: {path(key): content(digest) for key, digest in _dict(value).items()},
     }
+
+
+def _paths(path: Reader) -> Reader:
+    return lambda value: tuple(map(path, _if(lambda paths: type(paths) is list)(value)))
 
 
 def _unread(_: Any) -> None:
@@ -171,7 +185,7 @@ def _untested(value: Any) -> dict[str, str]:
     return {stage_of(stage).name: _line(reason) for stage, reason in _dict(value).items()}
 
 
-_OPTIONAL = frozenset({"memory"})
+_OPTIONAL = frozenset({"memory", "python_modules"})
 """Fields that a manifest of an earlier version lacks."""
 
 _READERS: dict[str, Reader] = {

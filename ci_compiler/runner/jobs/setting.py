@@ -52,13 +52,14 @@ def programs_of(
         secrets=secrets,
         seconds=job_seconds(minutes),
         folder=folder,
-        values=_values(spec, built) if built else {},
+        values=values_of(spec, built) if built else {},
         commands=spec.packages[built.variant.package].command if built else None,
     )
     return spec.backend.programs(context)
 
 
-def _values(spec: Spec, built: BuiltVariant) -> dict[str, str]:
+def values_of(spec: Spec, built: BuiltVariant) -> dict[str, str]:
+    """The values of a variant by name."""
     return variant_values(spec, built.cell.branch, built.variant.package, built.variant.name, built.cell)
 
 

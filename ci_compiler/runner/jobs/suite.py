@@ -16,20 +16,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
-from ci_compiler.backends.command import BASH
 from ci_compiler.backends.command_files import matching
+from ci_compiler.backends.command_programs import shell
 from ci_compiler.backends.job import show
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.judgement import CheckVerdict
-from ci_compiler.process import PAST_LIMIT, Ended, find_program, follow
+from ci_compiler.process import PAST_LIMIT, Ended, follow
 from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.doctor.evidence import CudaAttempt
+from ci_compiler.runner.jobs.isolation import WITH_NETWORK, Isolation, isolation, without_tokens
 from ci_compiler.runner.jobs.junit import TestResult, read_junit
+from ci_compiler.runner.jobs.probing import link_driver
 from ci_compiler.runner.jobs.setting import output_folder
-from ci_compiler.runner.jobs.smoke import SmokeSubject, link_driver
+from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.spec.model import Package
 from ci_compiler.spec.suites import ExpectedFailure, Suite
@@ -84,16 +86,17 @@ def run_suite(subject: SmokeSubject, suite: Suite, shard: tuple[int, int], root:
     cuda = tuple(probes.cuda()) if subject.stage.needs_gpu else ()
     lacking = suite.gpus - max((len(one.devices) for one in cuda), default=0) if subject.stage.needs_gpu else 0
     results: list[TestResult] = []
+    isolated = WITH_NETWORK if suite.network else isolation(os.environ, kept=(root, out, Path(gettempdir())))
     if lacking > 0:
         failures = [f"this machine has {suite.gpus - lacking} usable GPUs, and the suite needs {suite.gpus}"]
     else:
-        failures = list(_run(subject, suite, shard, root, out, cuda, results))
+        failures = list(_run(subject, suite, shard, root, out, cuda, isolated, results))
     today = datetime.now(UTC).date().isoformat()
     judged = [(one, *_judge(one, suite.expected_failures)) for one in results]
     failures += [f"{one.check}: {message}" for one, how, message in judged if how == "failed"]
     failures += _expired(suite.expected_failures, today)
     outcome = SuiteOutcome(failures=tuple(failures), counts=Counter(how for _, how, _ in judged))
-    _report(subject, suite, shard, outcome, out, time.monotonic() - start)
+    _report(subject, suite, shard, outcome, isolated, out, time.monotonic() - start)
     return outcome
 
 
@@ -104,6 +107,7 @@ def _run(
     root: Path,
     out: Path,
     cuda: Sequence[CudaAttempt],
+    isolated: Isolation,
     results: list[TestResult],
 ) -> Iterator[str]:
     """Runs the command and adds what its JUnit files hold to `results`; yields what is wrong apart from that."""
@@ -111,8 +115,7 @@ def _run(
     before = matching(root, patterns)
     with TemporaryDirectory(prefix="ci-runner-suite-") as folder:
         env = _environment(subject, cuda, Path(folder, "driver")) | {"SHARD": str(shard[0]), "SHARDS": str(shard[1])}
-        bash = find_program(BASH.name, install=BASH.install)
-        command = [bash, "-euo", "pipefail", "-c", suite.command]
+        command = [*isolated.prefix, *shell(suite.command)]
         ended = follow(command, show, seconds=suite.minutes * 60, log=out / LOG, env=env, folder=root)
     said = list(_ending(suite, ended))
     for pattern, found in matching(root, patterns).items():
@@ -126,8 +129,9 @@ def _run(
 
 
 def _environment(subject: SmokeSubject, cuda: Sequence[CudaAttempt], driver: Path) -> dict[str, str]:
-    """The environment of the command: this process's, the variant's values, and what was built first on each path."""
-    interpreter, env = subject.interpreter, {**os.environ, **subject.variables}
+    """The environment of the command: that of the job without its tokens, the variant's values, and the built paths."""
+    interpreter = subject.interpreter
+    env = without_tokens(os.environ, subject.spec.backend.secret) | subject.variables
     programs = [os.fspath(Path(interpreter.program).parent)] if interpreter.program else []
     if subject.store_path:
         programs.append(os.fspath(Path(subject.store_path, "bin")))
@@ -208,17 +212,25 @@ def _is_regular(path: Path) -> bool:
 
 
 def _report(
-    subject: SmokeSubject, suite: Suite, shard: tuple[int, int], outcome: SuiteOutcome, out: Path, seconds: float
+    subject: SmokeSubject,
+    suite: Suite,
+    shard: tuple[int, int],
+    outcome: SuiteOutcome,
+    isolated: Isolation,
+    out: Path,
+    seconds: float,
 ) -> None:
     content = {
         "name": subject.name,
         "branch": subject.built.cell.branch,
         "stage": subject.stage.name,
+        "content": subject.content,
         "suite": suite.name,
         "shard": shard[0],
         "shards": shard[1],
         "passed": not outcome.failures,
         "seconds": round(seconds, 1),
+        "ran": isolated.found,
         "tests": outcome.counts,
         "failures": outcome.failures,
     }
@@ -227,4 +239,5 @@ def _report(
     result = f"{'failed' if outcome.failures else 'passed'} ({outcome})"
     more = len(outcome.failures) - _SHOWN
     remarks = [*outcome.failures[:_SHOWN], *([f"and {counted(more, 'further failure')}"] if more > 0 else [])]
+    remarks += [] if isolated.prefix else [f"it ran {isolated.found}"]
     add_row(name=subject.name, stage=title, result=result, seconds=seconds, remarks=remarks)

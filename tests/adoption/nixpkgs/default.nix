@@ -29,7 +29,8 @@ let
   package = path: extra: makeOverridable (import path) ({ inherit lib mkDerivation config; } // extra);
   pkgs = builtins.foldl' (below: overlay: below // overlay pkgs below) {
     inherit lib;
-    cudaPackages_12_8 = { };
+    cudaPackages = pkgs.cudaPackages_12_8;
+    cudaPackages_12_8.cuda_cuobjdump = mkDerivation { pname = "cuda_cuobjdump"; version = "12.8"; };
     python313Packages = rec {
       torch = package ./torch.nix { };
       torchvision = package ./torchvision.nix { inherit torch; };

@@ -21,6 +21,9 @@ let
 
   lib = {
     inherit concatStringsSep;
+    concatMapStringsSep = separator: function: items: concatStringsSep separator (map function items);
+    unique = foldl' (seen: one: if builtins.elem one seen then seen else seen ++ [ one ]) [ ];
+    getBin = package: package.bin or package;
     optionals = condition: items: if condition then items else [ ];
     optionalAttrs = condition: set: if condition then set else { };
     cmakeFeature = name: value: "-D${name}:STRING=${value}";
@@ -111,6 +114,7 @@ let
   cudaOf = version: {
     cudaMajorMinorVersion = version;
     backendStdenv = { inherit mkDerivation; };
+    cuda_cuobjdump = stub "cuda_cuobjdump";
     nccl = mkDerivation {
       pname = "nccl";
       version = "0";

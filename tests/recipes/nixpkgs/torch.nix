@@ -12,12 +12,14 @@ buildPythonPackage {
   version = "2.8.0";
   outputs = [ "out" "dev" "lib" "cxxdev" ];
   inherit gpuTargets;
+  requiredSystemFeatures = [ "big-parallel" ];
   buildInputs = lib.optionals cudaSupport [ cudaPackages.nccl ];
   passthru = {
     inherit cudaSupport cudaPackages;
     isTorch = true;
     # Whatever gpuTargets says, as in nixpkgs.
     inherit (cudaPackages.flags) cudaCapabilities;
+    blasProvider = "the derivation of nixpkgs";
     stdenv.cc = "cc";
     rocmSupport = false;
   };

@@ -8,20 +8,20 @@ import pytest
 
 from ci_compiler.hardware import tables
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.plan.proof import checks
-from ci_compiler.runner.jobs import smoke_probe as probe
+from ci_compiler.plan.proof import checks as table
 from ci_compiler.runner.jobs.expectation import expectation
+from ci_compiler.runner.jobs.smoke_probe import checks, gpu_libraries, numerics
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import CPU_TEST, GPU_TEST
 
-TABLE = checks()
+TABLE = table()
 
 
 def test_every_check_of_the_table_is_one_of_the_probes() -> None:
     for row in (*TABLE["packages"].values(), TABLE["other"]):
-        assert set(row["checks"]) <= set(probe.CHECKS)
-        assert {*row["numerics"], *row["gpu-numerics"]} <= set(probe.NUMERICS)
+        assert set(row["checks"]) <= set(checks.CHECKS)
+        assert {*row["numerics"], *row["gpu-numerics"]} <= set(numerics.NUMERICS | gpu_libraries.LIBRARIES)
 
 
 def test_every_instruction_set_has_levels_to_dispatch_to() -> None:

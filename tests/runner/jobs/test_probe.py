@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from ci_compiler.runner.jobs import smoke_probe as probe
+from ci_compiler.runner.jobs.smoke_probe import checks, gpu_libraries
 
 
 @pytest.mark.parametrize(
@@ -25,7 +27,44 @@ def test_a_gpu_runs_a_build_for_the_same_major_capability_and_no_higher_minor(
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     if runs:
-        assert probe.gpu({"capability": built}) == 0
+        assert checks.gpu({"capability": built}) == 0
     else:
-        with pytest.raises(probe.WrongError, match="no GPU runs sm_"):
-            probe.gpu({"capability": built})
+        with pytest.raises(checks.WrongError, match="no GPU runs sm_"):
+            checks.gpu({"capability": built})
+
+
+def fat_binary(*entries: tuple[int, int]) -> bytes:
+    """A fat binary with entries of a kind and an architecture each (fatbinary.h), among other bytes."""
+    rows = b"".join(
+        struct.pack("<HHIQIIHHI", kind, 1, 64, 8, 0, 0, 0, 0, arch).ljust(72, b"\0") for kind, arch in entries
+    )
+    return b"\x50\xed\x55\xba other" + struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(rows)) + rows + b"rest"
+
+
+@pytest.mark.parametrize(
+    ("entries", "capability", "said"),
+    [
+        ([(2, 80), (2, 90), (1, 120)], (9, 0), "NCCL has ptx sm_120, cubin sm_80 sm_90"),
+        ([(2, 80)], (8, 6), "NCCL has cubin sm_80"),
+        ([(2, 70), (1, 70)], (9, 0), "NCCL has ptx sm_70, cubin sm_70; the driver compiles it for sm_90"),
+        ([(2, 70), (2, 75)], (6, 1), None),
+        ([(2, 90), (1, 120)], (11, 0), None),
+    ],
+)
+def test_nccl_needs_code_for_the_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    entries: list[tuple[int, int]],
+    capability: tuple[int, int],
+    said: str | None,
+) -> None:
+    library = tmp_path / "libnccl.so.2"
+    library.write_bytes(fat_binary(*entries))
+    torch = SimpleNamespace(cuda=SimpleNamespace(get_device_capability=lambda _: capability))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(gpu_libraries, "loaded", lambda: ["/lib/libc.so.6", str(library)])
+    if said is not None:
+        assert gpu_libraries.nccl("cuda:0") == said
+    else:
+        with pytest.raises(checks.WrongError, match=f"which does not run on sm_{capability[0]}{capability[1]}"):
+            gpu_libraries.nccl("cuda:0")

@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ci_compiler import process
-from ci_compiler.runner.jobs import smoke
+from ci_compiler.runner.jobs import emulation, smoke
 from tests.runner.jobs.world import GPU_TORCH, PACKAGES, PYTHON, SPEC, TORCH, VISION, ci_runner
 from tests.runner.machines import known
 
@@ -39,6 +39,7 @@ def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     monkeypatch.setattr(smoke, "this_machine", lambda *_, **__: known("h200"))
+    monkeypatch.setattr(emulation, "emulation", lambda *_: emulation.Emulation(lacking="this test emulates nothing"))
     (tmp_path / "spec.json").write_text(json.dumps(SPEC), "utf-8")
     base = Path(sys.executable).resolve()
 
@@ -69,7 +70,7 @@ def test_a_build_that_meets_the_expectations_passes(
 ) -> None:
     code, verdicts, messages = outcome(TORCH, interpreter())
     assert code == 0
-    assert set(verdicts.values()) == {"ok"}
+    assert {name for name, verdict in verdicts.items() if verdict != "ok"} == {"emulated-cpu"}
     assert [*verdicts] == [
         "machine-system",
         "machine-instructions",
@@ -80,19 +81,22 @@ def test_a_build_that_meets_the_expectations_passes(
         "cudnn",
         "dispatch",
         "matmul-cpu",
+        "emulated-cpu",
     ]
     assert messages["version"] == "2.8.0"
     out, err = capsys.readouterr()
     assert err == ""
     assert "matmul-cpu" in out
-    assert f"| {TORCH} | cpu-test | passed |" in Path("summary.md").read_text("utf-8")
+    assert f"| {TORCH} | cpu-test | passed (on a larger CPU) |" in Path("summary.md").read_text("utf-8")
 
 
 def test_a_gpu_build_is_tested_on_cpu_and_gpu(interpreter: Callable[..., Path]) -> None:
     code, verdicts, messages = outcome(GPU_TORCH, interpreter(**GPU_BUILD), "--stage", "gpu-test")
     assert code == 0, messages
-    assert [*verdicts][-4:] == ["matmul-cpu", "gpu", "matmul-gpu", "convolution-gpu"]
-    assert {verdicts[name] for name in [*verdicts][-4:]} == {"ok"}
+    assert [*verdicts][-6:] == ["matmul-cpu", "gpu", "matmul-gpu", "convolution-gpu", "linalg-gpu", "nccl-gpu"]
+    assert {name for name, verdict in verdicts.items() if verdict != "ok"} == {"nccl-gpu"}
+    assert messages["nccl-gpu"].startswith("PyTorch has loaded no libnccl.so")
+    assert messages["linalg-gpu"].startswith("MAGMA's solution is off by 0 of the largest value")
     assert messages["gpu"] == "NVIDIA H200, compute capability 9.0"
     assert messages["cudnn"] == "cuDNN 91002"
     assert "bfloat16" in messages["matmul-gpu"]
@@ -131,7 +135,7 @@ def test_a_package_without_known_tests_is_imported_and_its_version_checked(
     (packages / "odd_one-1.0.dist-info" / "top_level.txt").write_text("odd_one\n", "utf-8")
     code, verdicts, messages = outcome(ODD, python)
     assert code == 0
-    assert [*verdicts][2:] == ["import", "version"]
+    assert [*verdicts][2:] == ["import", "version", "emulated-cpu"]
 
 
 @pytest.mark.parametrize(
@@ -161,6 +165,7 @@ def test_a_package_without_known_tests_is_imported_and_its_version_checked(
             {"error": 0.01},
             "the result is off by 0.01 of its largest value; 0.001 is allowed",
         ),
+        (GPU_TORCH, "linalg-gpu", {"error": 0.01}, "the result is off by 0.01 of its largest value"),
         (VISION, "extension", {"operators": 12080}, "found 12.8, expected no CUDA"),
         (VISION, "nms-cpu", {"nms": [0, 1, 2]}, "found [0, 1, 2], expected [1, 2]"),
         (VISION, "resnet-cpu", {"error": 0.01}, "the result is off by 0.01 of its largest value"),

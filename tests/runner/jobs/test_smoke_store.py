@@ -37,6 +37,29 @@ def test_a_build_is_tested_from_the_store_with_what_it_propagates(
         assert found["import"].startswith(f"from {path}/lib/python{PYTHON}/site-packages/")
 
 
+@pytest.mark.parametrize(
+    ("modules", "installed", "failed"),
+    [
+        (f"(import ./python.nix {{ }}) (import ./{TORCH}.nix {{ }})", "$torch", set()),
+        ("(import ./python.nix { })", "$torch", {"import-withPackages"}),
+        (f"(import ./{TORCH}.nix {{ }})", "/nowhere", {"import-propagated-user-env-packages"}),
+    ],
+)
+def test_a_build_is_imported_in_each_way_in_which_users_get_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, modules: str, installed: str, failed: set[str]
+) -> None:
+    package_recipes(world, modules=modules, installed=installed)
+    monkeypatch.setattr(smoke, "this_machine", lambda *_, **__: known("haswell"))
+    assert world.build(TORCH) == 0
+    assert world.build(VISION) == 0
+    assert ci_runner("smoke", VISION, "--manifest", "build-output/manifest.json") == (1 if failed else 0)
+    report = json.loads(Path("test-output/result.json").read_text("utf-8"))
+    ways = {one["check"]: one for one in report["checks"] if one["check"].startswith("import")}
+    assert [*ways] == ["import", "import-propagated-user-env-packages", "import-withPackages"]
+    assert {name for name, one in ways.items() if one["verdict"] != "ok"} == failed
+    assert all("No module named 'torch'" in ways[name]["message"] for name in failed)
+
+
 def test_a_manifest_of_something_else_or_of_nothing_here_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,8 +118,14 @@ def package_recipes(
     python: bool = True,
     behaviour: dict[str, Any] | None = None,
     code: str = "",
+    modules: str = "",
+    installed: str = "",
 ) -> None:
-    """Recipes of the stand-ins as nixpkgs builds Python packages: what is propagated is recorded in a file."""
+    """Recipes of the stand-ins as nixpkgs builds Python packages: what is propagated is recorded in a file.
+
+    `modules` are the `requiredPythonModules` of VISION in Nix, and `installed` is what it records for users who
+    install it ('': no such attribute or file).
+    """
     pkgs = world.root / ".flox" / "pkgs"
     shutil.copytree(PACKAGES, pkgs / "packages", ignore=shutil.ignore_patterns("__pycache__"))
     module = pkgs / "packages" / "torch" / "__init__.py"
@@ -118,10 +147,13 @@ def package_recipes(
         f"python = import ./python.nix {{ }}; args = [ \"-e\" \"-c\" ''{install}'' ]; }}\n",
     )
     record = 'mkdir -p $out/nix-support; echo "$torch" >$out/nix-support/propagated-build-inputs'
+    if installed:
+        record += f"; echo {installed} >$out/nix-support/propagated-user-env-packages"
     install = f"mkdir -p {site}; cp -r $src/torchvision {site}; {record}"
+    more = f" // {{ requiredPythonModules = [ {modules} ]; }}" if modules else ""
     world.write(
         VISION,
         f'{{ ... }}: derivation {{ name = "{VISION}-0.23.0"; {common}\n'
-        f"torch = import ./{name}.nix {{ }}; args = [ \"-e\" \"-c\" ''{install}'' ]; }}\n",
+        f"torch = import ./{name}.nix {{ }}; args = [ \"-e\" \"-c\" ''{install}'' ]; }}{more}\n",
     )
     world.commit()

@@ -16,7 +16,7 @@ from ci_compiler.hardware import Version
 from ci_compiler.runner.doctor.evidence import CudaAttempt, CudaDevice
 from ci_compiler.runner.jobs import suite as suites
 from ci_compiler.runner.jobs.junit import read_junit
-from ci_compiler.runner.jobs.smoke import of_python
+from ci_compiler.runner.jobs.subject import of_python
 from ci_compiler.runner.jobs.suite import SuiteOutcome, run_suite, shard_of, suite_of
 from tests.specs import small, spec_of
 

@@ -37,11 +37,13 @@ SPEC: dict[str, Any] = {
         "main": {
             "cuda": "12.8",
             "nixpkgs": "f" * 40,
+            "nixpkgs-hash": "sha256-" + "A" * 43 + "=",
             "versions": {"pytorch": "2.8.0", "torchvision": "0.23.0", "torchaudio": "2.8.0"},
         },
         "next": {
             "cuda": "12.9",
             "nixpkgs": "e" * 40,
+            "nixpkgs-hash": "sha256-" + "A" * 43 + "=",
             "versions": {"pytorch": "2.9.1", "torchvision": "0.24.1", "torchaudio": "2.9.1"},
         },
     },
@@ -60,6 +62,7 @@ SPEC: dict[str, Any] = {
         "builder": {"runs-on": ["self-hosted", "linux", "x64", "nix-builder"], "cpu": ["avx512bf16"]},
         "h100": {"runs-on": ["self-hosted", "linux", "x64", "gpu-sm90"], "gpu": "sm90", "cpu": ["avx512bf16"]},
     },
+    "publish": {"on-shared-machines": True},
 }
 SPEC["branches"]["main"]["versions"]["odd"] = "1.0"
 

@@ -43,7 +43,12 @@ let
 
   base = final: {
     inherit python;
-    lib.concatStringsSep = builtins.concatStringsSep;
+    lib = {
+      inherit (builtins) concatStringsSep;
+      concatMapStringsSep = separator: function: items: builtins.concatStringsSep separator (map function items);
+      unique = builtins.foldl' (seen: one: if builtins.elem one seen then seen else seen ++ [ one ]) [ ];
+      getBin = package: package;
+    };
 
     cudaPackages = final.cudaPackages_12_8;
     cudaPackages_12_8.cudaVersion = "12.8";

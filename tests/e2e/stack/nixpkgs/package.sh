@@ -1,7 +1,7 @@
 # Builds a Python package of one module, by the phases that its recipe adds to. The attributes are the environment.
 PATH=/usr/bin:/bin
 
-CXXFLAGS='' CFLAGS=''
+CXXFLAGS='' CFLAGS='' NVCC_APPEND_FLAGS=''
 eval "${preConfigure:-}"
 eval "${preBuild:-}"
 

@@ -180,6 +180,15 @@ def _conv2d(image: Tensor, kernel: Tensor) -> Tensor:
     return Tensor((1,), image.value * kernel.value, image.kind, image.device).wrong()
 
 
+def eye(count: int) -> Tensor:
+    return Tensor((count, count), 1.0)
+
+
+def _solve(left: Tensor, right: Tensor) -> Tensor:
+    meet("linalg")
+    return (right / left).wrong()
+
+
 def _cuda_init() -> None:
     raise RuntimeError("No CUDA GPUs are available")
 
@@ -187,7 +196,9 @@ def _cuda_init() -> None:
 _GPUS = BEHAVIOUR.get("gpus", [])
 fft = SimpleNamespace(rfft=_rfft)
 nn = SimpleNamespace(functional=SimpleNamespace(conv2d=_conv2d))
+linalg = SimpleNamespace(solve=_solve)
 cuda = SimpleNamespace(
+    has_magma=BEHAVIOUR.get("magma", True),
     is_available=lambda: bool(_GPUS),
     init=_cuda_init,
     device_count=lambda: len(_GPUS),
@@ -198,7 +209,7 @@ cuda = SimpleNamespace(
 backends = SimpleNamespace(
     cudnn=SimpleNamespace(is_available=lambda: "cudnn" in BEHAVIOUR, version=lambda: BEHAVIOUR["cudnn"]),
     cpu=SimpleNamespace(get_cpu_capability=lambda: BEHAVIOUR.get("dispatch", "AVX2")),
-    cuda=SimpleNamespace(matmul=SimpleNamespace()),
+    cuda=SimpleNamespace(matmul=SimpleNamespace(), preferred_linalg_library=lambda _="": "default"),
 )
 ops = SimpleNamespace(torchvision=SimpleNamespace(_cuda_version=lambda: BEHAVIOUR.get("operators", -1)))
 _C = SimpleNamespace(

@@ -1,0 +1,27 @@
+"""`ci-compile hash`: fills in the hash of every nixpkgs commit of the spec."""
+
+from __future__ import annotations
+
+import argparse
+
+from ci_compiler.cli.where import SPEC, root_of, spec_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import wrong
+from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.recipes.nixpkgs_hash import fetched_hash, with_hashes
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Edits the spec, and prints what changed. Raises InputError."""
+    spec = spec_of(arguments)
+    file = getattr(arguments, "spec", None) or root_of(arguments) / SPEC
+    if not file.exists():
+        raise wrong(SPEC, Code.SPEC_MISSING, "no such file; `ci-compile init` writes a first one")
+    text, changes = with_hashes(file.read_text("utf-8"), spec, fetched_hash)
+    if changes:
+        try:
+            write_file(file, text)
+        except OSError as error:
+            raise cannot_write(file, error) from error
+    print(*(changes or ["every nixpkgs commit has its hash"]), sep="\n")
+    return 0

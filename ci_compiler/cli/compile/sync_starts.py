@@ -1,0 +1,73 @@
+"""What `ci-compile sync --push` starts on GitHub, and what it must not start at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ci_compiler.cli.console import note
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.github.client import Client
+from ci_compiler.github.waves import start_waves
+from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.plan.limits import limit
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.reports.load import load_of
+from ci_compiler.sync.branches import BranchPlan
+from ci_compiler.units import counted
+from ci_compiler.variant import recipe_path
+
+
+def started_by(decided: Plan, plans: Sequence[BranchPlan]) -> dict[str, tuple[str, ...]]:
+    """The variants that a push of `plans` builds, by branch: those whose recipe changes, and those that need them."""
+    return {one.branch: tuple(_started(decided, one)) for one in plans if one.changes}
+
+
+def _started(decided: Plan, one: BranchPlan) -> Iterator[str]:
+    shared = {
+        package.name
+        for package in decided.spec.packages.values()
+        if any(path in one.changes for path in (*package.shared, *package.overlays))
+    }
+    for cell in decided.judged.cells:
+        if cell.branch == one.branch:
+            changed = {v.package for v in cell.variants if recipe_path(v.name) in one.changes or v.package in shared}
+            for variant in cell.variants:
+                if not changed.isdisjoint({variant.package, *needs_of(decided.spec, variant.package)}):
+                    yield variant.name
+
+
+def check_starts(decided: Plan, plans: Sequence[BranchPlan], *, waves: bool) -> None:
+    """Prints what the push starts. Raises InputError for what GitHub would cancel or overlook, unless in `waves`."""
+    names = started_by(decided, plans)
+    chosen = {(branch, name) for branch, found in names.items() for name in found}
+    load = load_of(decided, chosen, publish=decided.spec.publish.on_push)
+    if chosen:
+        note(f"the push starts {load}")
+    findings = [] if waves else [*_too_many_files(plans)]
+    if load.refusal and not waves:
+        findings.append(Finding(place=Place(file="--push"), code=Code.QUEUE_TOO_LONG, message=load.refusal))
+    if findings:
+        raise InputError(findings)
+
+
+def _too_many_files(plans: Sequence[BranchPlan]) -> Iterator[Finding]:
+    most = limit("filtered-files").gate
+    for one in plans:
+        if len(one.changes) > most:
+            message = (
+                f"the push changes {counted(len(one.changes), 'file')}, and GitHub's path filters see {most}; "
+                "`--waves` starts the shards that changed by a workflow instead"
+            )
+            yield Finding(place=Place(file=one.branch), code=Code.TOO_MANY_FILES, message=message)
+
+
+def start_in_waves(client: Client, decided: Plan, names: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Starts the waves of each branch; yields the URLs of their runs. Raises GitHubError, InputError."""
+    for branch, found in names.items():
+        own = [name for shard in decided.shards if shard.branch == branch for name in shard.variants]
+        if found:
+            inputs = {"branch": branch, "about": f"{counted(len(found), 'variant')} of {branch}"}
+            patterns = {} if len(found) == len(own) else {"patterns": " ".join(found)}
+            publish = {"publish": "true"} if decided.spec.publish.on_push else {}
+            yield start_waves(client, decided, inputs | patterns | publish)

@@ -1,0 +1,30 @@
+"""`ci-compile waves`: in a job of `waves.yml`, starts wave after wave, and hands over to a new run in time."""
+
+from __future__ import annotations
+
+import argparse
+
+from ci_compiler.cli.compile.dispatch import load_of_orders, wanted_of, waves_inputs
+from ci_compiler.cli.console import note
+from ci_compiler.cli.remote import client_of
+from ci_compiler.cli.where import plan_of, root_of
+from ci_compiler.github.dispatch import Terms
+from ci_compiler.github.waves import run_waves, start_waves
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Returns when every wave has ended, or when a new run goes on with them."""
+    decided, patterns = plan_of(arguments), arguments.patterns
+    arguments.patterns = patterns.split()
+    wanted = {order.shard.name: order for order in wanted_of(arguments, decided)}
+    load = load_of_orders(decided, wanted.values(), publish=arguments.publish)
+    waves = [[wanted[name] for name in wave.shards] for wave in load.waves]
+    note(f"{load}; {len(waves)} waves")
+    client = client_of(arguments, root_of(arguments))
+    terms = Terms(publish=arguments.publish, again=arguments.again, request=arguments.request)
+    if run_waves(client, waves, terms, until=client.clock.passed() + arguments.minutes * 60):
+        print("every wave has ended")
+        return 0
+    inputs = waves_inputs(arguments, patterns, arguments.about, arguments.request)
+    print("the next run goes on:", start_waves(client, decided, inputs))
+    return 0

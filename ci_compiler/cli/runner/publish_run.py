@@ -1,0 +1,30 @@
+"""`ci-runner publish-run SHARD`: publishes the variants of a run that may be."""
+
+from __future__ import annotations
+
+import argparse
+
+from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.where import chosen_of, filter_of, plan_of, root_of
+from ci_compiler.errors import StageError
+from ci_compiler.runner.jobs.publish_run import candidates, cells_of_pool, publish_run, read_results
+from ci_compiler.runner.jobs.setting import Secrets
+
+
+@reported
+def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
+    """Prints what was published or held back; variants that failed are findings, and the result is 1."""
+    decided, root = plan_of(arguments), root_of(arguments)
+    shards = {shard.name: shard for shard in decided.shards}
+    filter_of(arguments, "shard", shards, option="SHARD")
+    shard = shards[arguments.shard]
+    pools = {pool.name: pool for pool in shard.publish_pools}
+    filter_of(arguments, "pool", pools)
+    cells = cells_of_pool(shard, pools[arguments.pool])
+    results = read_results(arguments.results, shard.branch, arguments.commit)
+    found = list(candidates(decided.spec, cells, chosen_of(arguments).get("", []), results))
+    lines, failures = publish_run(decided.spec, root, found, arguments.out, secrets, again=arguments.again)
+    print("\n".join(lines) or "nothing to publish")
+    if failures:
+        raise StageError(failures)
+    return 0

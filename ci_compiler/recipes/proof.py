@@ -1,0 +1,95 @@
+"""Shell code by which a build proves that what its recipe declares has arrived, and fails where it has not.
+
+Switches are looked for in CMake's cache as soon as there is one, before hours of compiling. Architectures are looked
+for in what CMake has planned (PyTorch) and in the machine code of the finished libraries.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from ci_compiler.recipes import nix_text as nix
+from ci_compiler.recipes.subject import Subject
+from ci_compiler.spec.placeholders import fill
+
+_DEFINITION = re.compile(r"-D([\w.+-]+)(?::[A-Z]+)?=(.*)", re.DOTALL)
+"""A CMake flag that sets a variable."""
+
+_PASSED_ON = ("BUILD_", "USE_", "CMAKE_")
+"""Variables of the environment that PyTorch's setup.py hands to CMake (tools/setup_helpers/cmake.py)."""
+
+ARRIVED = "arrived"
+"""The function that looks for one switch; a call of it has no other effect than to end the build."""
+
+_FLAGS = '"${lib.concatStringsSep " " cpuFlags}"'
+
+_MOST = "0.5"
+"""Of the files that are compiled for the declared architecture, those that may be compiled for another one as well:
+PyTorch compiles a few for a newer GPU whatever is declared, and with nixpkgs' defaults it would be all."""
+
+
+def of_configuration(subject: Subject) -> str:
+    """What `preBuild` runs after CMake has configured; '' if the recipe sets nothing there."""
+    lines = list(_switches(subject))
+    if not lines:
+        return ""
+    if subject.override.from_environment and subject.gpu is not None:
+        planned = f"grep '^ *FLAGS = ' build/build.ninja | built_for {_MOST} {_numbers(subject)}"
+        return "\n".join([*_functions(ARRIVED, "built-for"), *lines, planned])
+    return "\n".join([*_functions(ARRIVED), *lines])
+
+
+def of_libraries(subject: Subject) -> str:
+    """What `preFixup` runs on the installed libraries; '' if nothing is known of their architectures."""
+    if subject.gpu is None or not subject.override.machine_code:
+        return ""
+    limit = {"only": "0", "also": "1000000"}[subject.override.machine_code]
+    tool = "${lib.getBin pkgs.cudaPackages.cuda_cuobjdump}/bin/cuobjdump"
+    # What preBuild defined is still there: one shell runs all phases.
+    functions = () if subject.override.from_environment else _functions("built-for")
+    return "\n".join(
+        [
+            *functions,
+            "for output in $(getAllOutputNames); do",
+            nix.escape_lines('  [ ! -e "${!output}" ] ||'),
+            nix.escape_lines('    find "${!output}" -name "*.so*" -type f -exec ') + tool + r" --list-elf {} \;",
+            f"done | built_for {limit} {_numbers(subject)}",
+        ]
+    )
+
+
+def _switches(subject: Subject) -> Iterator[str]:
+    """A call for each switch of the recipe that CMake's cache must have."""
+    override, values = subject.override, subject.values
+    declared: dict[str, str] = {}
+    for flag in [*(flag for piece in subject.pieces for flag in piece.cmake), *override.cmake_flags]:
+        if match := _DEFINITION.fullmatch(fill(flag, values)):
+            declared[match[1]] = shlex.quote(match[2])
+    if override.from_environment:
+        for name, value in override.environment.items():
+            declared[name] = shlex.quote(fill(str(value), values))
+        for piece in subject.pieces:
+            declared |= {name: fill(value, values) for name, value in piece.exports.items()}
+        declared = {name: value for name, value in declared.items() if name.startswith(_PASSED_ON)}
+    for piece in subject.pieces:
+        declared |= piece.cached
+    if declared or override.from_environment:
+        optional = "" if override.from_environment else " optional"
+        yield from (f"{ARRIVED} {name} {_FLAGS}{optional}" for name in ("CMAKE_C_FLAGS", "CMAKE_CXX_FLAGS"))
+    for name, value in declared.items():
+        yield f"{ARRIVED} {name} {value}" if f"${name}" not in value else f'{ARRIVED} {name} "${name}"'
+
+
+def _numbers(subject: Subject) -> str:
+    return " ".join(one.replace(".", "") for one in subject.capabilities)
+
+
+@cache
+def _functions(*names: str) -> tuple[str, ...]:
+    """The functions of these files, as lines of a Nix string."""
+    folder = Path(__file__).parent / "shell"
+    return tuple(nix.escape_lines((folder / f"{name}.sh").read_text("utf-8").rstrip("\n")) for name in names)

@@ -1,0 +1,98 @@
+"""The Nix daemon of a slot: a container that owns the slot's store, beside the container of the job.
+
+The daemon's container mounts the volume of the store read-write and runs as root of its container, with the few
+capabilities that nix-daemon needs to build as other users. The job's container has no capabilities and mounts the same
+volume read-only; the daemon's socket is on the volume and works all the same. So no job can change what a later job of
+the slot executes. Each job gets a daemon of its own, which ends with the job, and with it everything that it builds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ci_compiler.runner.controller.confinement import bounds
+from ci_compiler.runner.controller.runner_names import PREFIX, marks
+
+if TYPE_CHECKING:
+    from ci_compiler.runner.controller.engine import RunnerOrder
+
+STORE = "/nix"
+"""The folder of a container that is a volume and outlives it: the Nix store."""
+
+DAEMON = "/usr/local/lib/ci-runner/daemon"
+"""The program of the images that serves the store (`runner-images/builder/daemon`)."""
+
+BUILDER_KEY = "CI_RUNNER_BUILDER_KEY"
+"""The variable from which the daemon reads the secret key that it signs builds with."""
+
+TRUSTED_KEYS = "CI_RUNNER_TRUSTED_KEYS"
+"""The variable from which the daemon reads the public keys whose paths jobs may fetch, separated by spaces."""
+
+SERVES = "serves"
+"""The label of a daemon with the name of its runner."""
+
+CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
+"""What nix-daemon needs to build as the users of its group and to own the results (tried with Nix 2.8)."""
+
+SANDBOX = {
+    "podman": ("seccomp=unconfined", "apparmor=unconfined", "unmask=ALL"),
+    "docker": ("seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"),
+}
+"""The security options with which Nix can make its sandbox in a container: namespaces, mounts, a /proc without masks.
+
+The default AppArmor profiles of docker and containerd deny `mount`.
+"""
+
+
+def daemon_name(runner: str) -> str:
+    """The name of the container that serves the store to `runner`."""
+    return f"{runner}-nix"
+
+
+def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *, signs: bool) -> list[str]:
+    """The engine's arguments that start the daemon of `order`. `signs`: the environment has `BUILDER_KEY`."""
+    labels = marks({
+        SERVES: order.name,
+        "pool": order.pool,
+        "slot": order.slot,
+        "registration": order.registration,
+        "scope": order.scope,
+    })  # fmt: skip
+    return [
+        *("run", "--detach", "--pull", "never", "--name", daemon_name(order.name)),
+        *options("--label", labels),
+        *(("--env", BUILDER_KEY) if signs else ()),
+        *options("--env", {TRUSTED_KEYS: " ".join(order.trusted_keys)}),
+        *_as_root(),
+        *(word for option in SANDBOX[kind] if order.builds for word in ("--security-opt", option)),
+        *bounds(order.memory, order.cores),
+        *("--volume", f"{volume}:{STORE}", "--entrypoint", DAEMON, order.image),
+    ]
+
+
+def collector_arguments(order: RunnerOrder, volume: str) -> list[str]:
+    """The engine's arguments that collect the garbage of a slot's store, while no job and no daemon uses it."""
+    labels = marks({"pool": order.pool, "slot": order.slot})
+    return [
+        *("run", "--rm", "--pull", "never", "--name", collector_name(order), "--network", "none"),
+        *options("--label", labels),
+        *_as_root(),
+        *("--volume", f"{volume}:{STORE}", "--entrypoint", DAEMON, order.image, "--collect-garbage"),
+    ]
+
+
+def collector_name(order: RunnerOrder) -> str:
+    """The name of the container that collects garbage in the slot of `order`."""
+    return f"{PREFIX}-garbage-{order.pool}-{order.slot}"
+
+
+def options(option: str, values: Mapping[str, str]) -> list[str]:
+    """`option` with NAME=VALUE for each of `values`."""
+    return [word for name, value in values.items() for word in (option, f"{name}={value}")]
+
+
+def _as_root() -> Sequence[str]:
+    """Root of the container, with nothing but `CAPABILITIES`."""
+    added = (word for name in CAPABILITIES for word in ("--cap-add", name))
+    return ("--user", "0:0", "--cap-drop", "all", *added, "--security-opt", "no-new-privileges")

@@ -1,0 +1,112 @@
+"""The script of the probe: runs the checks that the expectation names, and reports each."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import resource
+import runpy
+import site
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+from .checks import CHECKS, gpu, imported
+from .found import SkippedError, Wanted, WrongError, torch_module
+from .gpu_libraries import LIBRARIES, loaded
+from .numerics import NUMERICS
+
+
+def script(path: str) -> str:
+    """The declared Python file ends without an error."""
+    sys.argv = [path]
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        if end.code not in {None, 0}:
+            raise WrongError(f"{Path(path).name} ended with {end.code}") from None
+    return f"{Path(path).name} ended without an error"
+
+
+class Probe:
+    """Runs the checks and reports each, and last which files it has loaded.
+
+    A check is skipped if a check that it depends on failed.
+    """
+
+    def __init__(self, wanted: Wanted, output: TextIO) -> None:
+        self.wanted, self._output = wanted, output
+        self._device = ""
+
+    def run(self) -> None:
+        """Runs all checks, in the order of `probing.planned`."""
+        wanted = self.wanted
+        if wanted["module"] and not self.check("import", partial(imported, wanted)):
+            return
+        for name in wanted["checks"]:
+            self.check(name, partial(CHECKS[name], wanted))
+        for name in wanted["numerics"]:
+            self.check(f"{name}-cpu", partial(NUMERICS[name], "cpu"))
+        if wanted["capability"]:
+            self.check("gpu", self.choose_gpu)
+        for name in wanted["gpu_numerics"]:
+            self.check(f"{name}-gpu", partial(self.on_gpu, name))
+        if wanted["script"]:
+            self.check("smoke", partial(script, wanted["script"]))
+        self._write(loaded=loaded())
+
+    def choose_gpu(self) -> str:
+        """Chooses the GPU to test on."""
+        index = gpu(self.wanted)
+        self._device = f"cuda:{index}"
+        capability = ".".join(map(str, torch_module().cuda.get_device_capability(index)))
+        return f"{torch_module().cuda.get_device_name(index)}, compute capability {capability}"
+
+    def on_gpu(self, name: str) -> str:
+        """Runs the numerical test `name` on the chosen GPU."""
+        if not self._device:
+            raise SkippedError("there is no GPU to run it on")
+        if name == "convolution" and not self.wanted["cudnn"]:
+            raise SkippedError("the variant is built without cuDNN")
+        torch_module().backends.cudnn.allow_tf32 = False
+        torch_module().backends.cuda.matmul.allow_tf32 = False
+        torch_module().backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch_module().backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+        return (NUMERICS | LIBRARIES)[name](self._device)
+
+    def check(self, name: str, look: Callable[[], str]) -> bool:
+        """Runs one check; returns whether it passed."""
+        self._write(begin=name)
+        start = time.monotonic()
+        try:
+            verdict, message = "ok", look()
+        except WrongError as error:
+            verdict, message = "failed", str(error)
+        except SkippedError as error:
+            verdict, message = "skipped", str(error)
+        except Exception as error:  # noqa: BLE001  (whatever the package raises is what the check found)
+            sys.excepthook(type(error), error, error.__traceback__)
+            lines = str(error).strip().splitlines()
+            verdict, message = "failed", f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+        self._write(check=name, verdict=verdict, message=message, seconds=round(time.monotonic() - start, 3))
+        return verdict == "ok"
+
+    def _write(self, **line: object) -> None:
+        self._output.write(f"{json.dumps(line)}\n")
+        self._output.flush()
+
+
+def main() -> None:
+    """The script."""
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an emulator would write its whole memory
+    wanted = json.load(sys.stdin)
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as output:
+        os.dup2(2, 1)
+        for path in wanted["paths"]:
+            site.addsitedir(path)
+        Probe(wanted, output).run()

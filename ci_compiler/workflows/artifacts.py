@@ -1,0 +1,40 @@
+"""The names of a run's artifacts: `STAGE-VARIANT@BRANCH`.
+
+A CPU-only variant has the same name on several branches, and a pull request may build it on each of them in one run. A
+variant's name has no `@`, so that no two names are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from ci_compiler.stages import Stage
+from ci_compiler.workflows.common import expression
+
+_REFUSED = re.compile(r'[/"<>|]')
+"""What the name of a branch may have and the name of an artifact may not (actions/toolkit, packages/artifact,
+path-and-artifact-name-validation.ts)."""
+
+
+def artifact_name(stage: Stage | str, variant: str, branch: str) -> str:
+    """The name of the artifact of `stage` of `variant` on `branch`."""
+    return f"{stage}-{variant}@{_escaped(branch)}"
+
+
+def artifact_expression(stage: Stage | str, variant: str, branches: Iterable[str]) -> str:
+    """`artifact_name` in a called workflow, whose input `branch` is one of `branches`."""
+    named = {branch: _escaped(branch) for branch in branches}
+    other = {branch: name for branch, name in named.items() if branch != name}
+    quoted = json.dumps(named).replace("'", r"\u0027")
+    words = f"fromJSON('{quoted}')[inputs.branch]" if other else "inputs.branch"
+    return f"{stage}-{variant}@{expression(words)}"
+
+
+def _escaped(branch: str) -> str:
+    """`branch` without the characters that no artifact may have in its name; no two branches become the same.
+
+    No branch has a `~` of its own: git refuses it.
+    """
+    return _REFUSED.sub(lambda found: f"~{ord(found[0]):02x}", branch)

@@ -1,0 +1,167 @@
+"""Waves on GitHub: one after the other, resumed after an interruption, shown by `status`; and disabled workflows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.cli.runner import PROGRAM as RUNNER
+from ci_compiler.github.dispatch import ShardOrder, Terms, orders
+from ci_compiler.github.waves import run_waves, waves_progress
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.reports.load import load_of
+from tests.specs import small, spec_of
+
+from .state import REPOSITORY, GitHub
+from .talk import Talk, talk
+
+WAVES = ".github/workflows/waves.yml"
+TERMS = Terms(request="77")
+
+
+def waves_of_two(stack: Plan) -> list[list[ShardOrder]]:
+    first, second, *_ = orders(stack)
+    return [[first], [second]]
+
+
+def ending(served: GitHub, talking: Talk) -> None:
+    """Every open run ends when the clock sleeps."""
+
+    def end() -> None:
+        for one in served.runs:
+            one.update(status="completed", conclusion="success")
+
+    talking.clock.on_sleep = end
+
+
+def test_a_wave_starts_when_the_runs_of_the_one_before_have_ended(served: GitHub, stack: Plan) -> None:
+    talking, states = talk(served), []
+    ending(served, talking)
+    served.on_dispatch = lambda _: states.append([one["status"] for one in served.runs])
+    assert run_waves(talking.client, waves_of_two(stack), TERMS, until=1e9)
+    assert states == [["queued"], ["completed", "queued"]]
+    assert [one["request"] for one in served.dispatched] == ["77", "77"]
+    assert sum(pause >= 120.0 for pause in talking.clock.slept) == 2
+
+
+def test_what_was_interrupted_goes_on_and_starts_no_shard_twice(served: GitHub, stack: Plan) -> None:
+    talking = talk(served)
+    assert not run_waves(talking.client, waves_of_two(stack), TERMS, until=talking.clock.at + 1)
+    assert len(served.dispatched) == 1
+    again = talk(served)
+    ending(served, again)
+    assert run_waves(again.client, waves_of_two(stack), TERMS, until=1e9)
+    assert len({one["path"] for one in served.dispatched}) == len(served.dispatched) == 2
+    other = talk(served)
+    ending(served, other)
+    assert run_waves(other.client, waves_of_two(stack), Terms(request="78"), until=1e9)
+    assert len(served.dispatched) == 4
+
+
+def test_the_command_hands_over_to_a_new_run_with_the_same_request(
+    served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "waves",
+        "--request",
+        "77",
+        "--minutes",
+        "0",
+        "--patterns",
+        "*-sm90-*",
+        "--publish",
+        "--about",
+        "all of it",
+    ]
+    assert run(PROGRAM, [*words, *commands]) == 0
+    handed = served.dispatched[-1]
+    assert handed == {
+        "path": WAVES,
+        "ref": "main",
+        "patterns": "*-sm90-*",
+        "about": "all of it",
+        "publish": "true",
+        "request": "77",
+    }
+    assert capsys.readouterr().out == f"the next run goes on: {served.runs[-1]['html_url']}\n"
+
+
+def test_a_dispatch_in_waves_starts_the_workflow_that_does_it(served: GitHub, commands: list[str]) -> None:
+    assert run(PROGRAM, ["dispatch", "--all", "--waves", "--unpublished", *commands]) == 0
+    (started,) = served.dispatched
+    assert started == {"path": WAVES, "ref": "main", "unpublished": "true", "about": started["about"]}
+    assert started["about"].endswith("shards in 1 wave")
+
+
+def slow(**changes: Any) -> Plan:
+    """A fleet whose one builder has work for days."""
+    document = small(**changes)
+    document["packages"]["pytorch"]["minutes"] = {"cpu": 1200, "gpu": 1200}
+    document["runners"]["builder"] |= {"count": 1, "cores": 32}
+    return plan(spec_of(document))
+
+
+def test_what_github_would_cancel_is_refused_without_waves() -> None:
+    decided = slow()
+    chosen = {(shard.branch, name) for shard in decided.shards for name in shard.variants}
+    load = load_of(decided, chosen, publish=False)
+    assert load.overdue > 0
+    assert load.refusal.startswith(f"{load.overdue} job")
+    assert "after which GitHub cancels them; `--waves` starts the shards in 2 waves" in load.refusal
+    assert {name for wave in load.waves for name in wave.shards} == {shard.name for shard in decided.shards}
+    alone = load_of(decided, {min(chosen)}, publish=False)
+    assert (alone.refusal, alone.variants) == ("", 1)
+
+
+def test_status_shows_how_far_waves_have_come(served: GitHub, stack: Plan) -> None:
+    assert list(waves_progress(talk(served).client, stack)) == []
+    title = "waves [77] 2 shards in 2 waves"
+    served.add_run(WAVES, [], event="workflow_dispatch", display_title=title, status="in_progress", conclusion=None)
+    for order, end in zip((one for wave in waves_of_two(stack) for one in wave), ("failure", None), strict=True):
+        served.add_run(
+            order.shard.path,
+            [],
+            event="workflow_dispatch",
+            display_title=f"{order.shard.title} [77] (all)",
+            status="completed" if end else "queued",
+            conclusion=end,
+        )
+    (one,) = waves_progress(talk(served).client, stack)
+    assert str(one).startswith(
+        "waves [77] 2 shards in 2 waves: in progress; 2 shards started, 1 ended, 1 of them without success; https://"
+    )
+
+
+@pytest.mark.parametrize("state", ["disabled_inactivity", "disabled_manually"])
+@pytest.mark.parametrize("name", ["build-main-sm90", "fleet-watch", "waves"])
+def test_a_disabled_workflow_is_shown(
+    served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str], name: str, state: str
+) -> None:
+    served.workflows[f".github/workflows/{name}.yml"]["state"] = state
+    assert run(PROGRAM, ["status", *commands]) == 0
+    assert f"{name}.yml is disabled: " in capsys.readouterr().err
+    served.add_runner("builder-1", ["self-hosted", "linux", "x64", "nix-builder"])
+    served.add_runner("h100-1", ["self-hosted", "linux", "x64", "gpu-sm90"])
+    assert run(RUNNER, ["coverage", "--live", *commands]) == 1
+    assert f"`gh workflow enable {name}.yml` enables it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_pages_are_published_where_they_are_on(
+    served: GitHub,
+    commands: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    on: bool,
+) -> None:
+    served.pages = on
+    folder = Path(commands[1])
+    monkeypatch.setenv("GITHUB_OUTPUT", str(folder / "output"))
+    assert run(PROGRAM, ["site", str(folder / "page"), "--repository", REPOSITORY, "--pages", *commands]) == 0
+    assert (folder / "output").read_text("utf-8") == f"pages={'on' if on else 'off'}\n"
+    assert ("::notice::GitHub Pages is off" in capsys.readouterr().out) is not on

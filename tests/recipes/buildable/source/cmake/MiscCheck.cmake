@@ -1,0 +1,1 @@
+# PyTorch checks the compiler here.

@@ -1,0 +1,5 @@
+#ifdef FLASH
+int flash() { return 0; }
+#else
+int kernel() { return 0; }
+#endif

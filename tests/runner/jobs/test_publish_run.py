@@ -1,0 +1,176 @@
+"""Publishing the variants of a run: only what passed with all that it needs, each with its own result."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.runner.jobs.manifest import Manifest
+from ci_compiler.runner.jobs.publish_run import RunResults, candidates, read_results
+from ci_compiler.stages import CPU_TEST, GPU_TEST, Stage
+from tests.runner.jobs.world import TORCH, VISION, World, ci_runner
+from tests.specs import small, spec_of
+
+
+class Results:
+    """The artifacts of a run of the small fleet's sm90 AVX2 cell, in which everything passed."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.plan = plan(spec_of(small(**spec)))
+        self.part = next(
+            part for shard in self.plan.shards for part in shard.cells if part[0].suffix.endswith("sm90-avx2")
+        )
+        self.names = {variant.package: variant.name for variant in self.part[0].variants}
+        self.records: list[dict[str, Any]] = []
+        self.manifests: dict[str, tuple[Manifest, Path]] = {}
+        for name in self.names.values():
+            self.manifests[name] = (manifest(name), Path())
+            for stage in (CPU_TEST, GPU_TEST):
+                self.record(name, stage)
+
+    def record(self, name: str, stage: Stage, **more: Any) -> None:
+        """Adds the record of a test that passed."""
+        own = {"name": name, "branch": "main", "stage": stage.name, "content": manifest(name).content, "passed": True}
+        self.records.append(own | more)
+
+    def held(self, *chosen: str) -> dict[str, str]:
+        """Why each chosen package is not published."""
+        results = RunResults(manifests=self.manifests, records=self.records)
+        names = [self.names[package] for package in chosen or self.names]
+        found = candidates(self.plan.spec, [self.part], names, results)
+        return {one.name.partition("-")[0]: one.because.replace(self.part[0].suffix, "*") for one in found}
+
+
+def manifest(name: str, content: str = "0" * 52) -> Any:
+    """The manifest of a build, as far as publishing looks at it."""
+    path = f"/nix/store/{'a' * 32}-{name}"
+    empty: Any = dict.fromkeys(Manifest.__slots__, "")
+    return Manifest(**empty | {"name": name, "branch": "main", "closure": {path: f"sha256:{content}"}})
+
+
+def test_what_passed_with_all_that_it_needs_is_published() -> None:
+    assert Results().held() == {"pytorch": "", "torchvision": ""}
+
+
+def test_a_torchvision_whose_torch_failed_its_test_is_not_published() -> None:
+    results = Results()
+    next(one for one in results.records if one["name"] == results.names["pytorch"])["passed"] = False
+    reason = "pytorch-* did not pass cpu-test"
+    assert results.held() == {"pytorch": reason, "torchvision": reason}
+    assert results.held("torchvision") == {"torchvision": ""}  # a torch that this run did not build does not count
+
+
+@pytest.mark.parametrize("change", [{"content": "sha256:other"}, {"branch": "next"}, {"passed": "yes"}, {"suite": "x"}])
+def test_only_a_record_of_the_very_content_that_passed_counts(change: dict[str, Any]) -> None:
+    results = Results()
+    for one in results.records:
+        if one["name"] == results.names["torchvision"] and one["stage"] == "gpu-test":
+            one.update(change)
+    assert results.held() == {"pytorch": "", "torchvision": "torchvision-* did not pass gpu-test"}
+
+
+def test_a_variant_without_a_build_is_not_published() -> None:
+    results = Results()
+    del results.manifests[results.names["torchvision"]]
+    assert results.held()["torchvision"] == "torchvision-* was not built"
+
+
+def test_only_the_tests_that_the_spec_names_count() -> None:
+    results = Results(publish={"after": ["cpu-test"]})
+    results.records = [one for one in results.records if one["stage"] == "cpu-test"]
+    assert results.held() == {"pytorch": "", "torchvision": ""}
+
+
+def test_every_shard_of_a_suite_must_have_passed() -> None:
+    suites = {"ops": {"command": "ci/ops.sh", "minutes": 9, "shards": 2}}
+    results = Results(packages={"pytorch": {"attribute": "torch", "suites": suites}, "torchvision": {}})
+    package = results.plan.spec.packages["pytorch"]
+    (suite,) = package.suites.values()
+    results.record(results.names["pytorch"], suite.stage, suite="ops", shard=1)
+    assert results.held()["pytorch"] == "pytorch-* did not pass ops"
+    results.record(results.names["pytorch"], suite.stage, suite="ops", shard=2)
+    assert results.held() == {"pytorch": "", "torchvision": ""}
+
+
+# The command.
+
+
+@pytest.fixture
+def built(world: World) -> World:
+    """A build of torch and of torchvision, with tests that passed, as the artifacts of a run."""
+    world.spec(backend="flox")
+    world.commit()
+    for name in (TORCH, VISION):
+        assert world.build(name) == 0
+        shutil.copytree(world.root / "build-output", world.root / f"results/build-{name}")
+        leave_result(world, name, passed=True)
+    world.git("checkout", "--quiet", "--detach")
+    world.token()
+    return world
+
+
+def leave_result(world: World, name: str, *, passed: bool) -> None:
+    built = read_results(world.root / "results", "main", world.head).manifests[name][0]
+    record = {"name": name, "branch": "main", "stage": "cpu-test", "content": built.content, "passed": passed}
+    folder = world.root / f"results/cpu-test-{name}"
+    folder.mkdir(exist_ok=True)
+    (folder / "result.json").write_text(json.dumps(record), "utf-8")
+
+
+def publish_run(world: World, *more: str) -> int:
+    chosen = json.dumps([TORCH, VISION])
+    words = ("build-main-cpu", "--pool", "builder", "--chosen", chosen, "--commit", world.head)
+    return ci_runner("publish-run", *words, *more)
+
+
+def outcomes(world: World) -> dict[str, dict[str, Any]]:
+    files = (world.root / "publish-output").glob("*/published.json")
+    return {path.parent.name: json.loads(path.read_text("utf-8")) for path in files}
+
+
+def test_a_run_publishes_all_of_its_variants_one_after_the_other(built: World) -> None:
+    assert publish_run(built) == 0
+    assert list(built.catalog) == [f"my-org/{TORCH}", f"my-org/{VISION}"]
+    assert {name: one["published"] for name, one in outcomes(built).items()} == {TORCH: True, VISION: True}
+    assert publish_run(built) == 0
+    assert {len(entries) for entries in built.catalog.values()} == {1}
+    assert publish_run(built, "--again") == 0
+    assert {len(entries) for entries in built.catalog.values()} == {2}
+
+
+def test_a_variant_that_cannot_be_published_stops_no_other(built: World, capsys: pytest.CaptureFixture[str]) -> None:
+    path = built.root / f"results/build-{TORCH}/manifest.json"
+    path.write_text(path.read_text("utf-8").replace('"version": "2.8.0"', '"version": "2.7.0"'), "utf-8")
+    capsys.readouterr()
+    assert publish_run(built) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(f"{TORCH}: other-version was built as version 2.7.0")
+    assert f"\n{VISION}: 0.23.0 from main" in said.out
+    assert list(built.catalog) == [f"my-org/{VISION}"]
+    assert outcomes(built)[TORCH]["result"].startswith("failed: was built as version 2.7.0")
+
+
+def test_what_is_held_back_is_listed_with_its_reason(built: World, capsys: pytest.CaptureFixture[str]) -> None:
+    leave_result(built, TORCH, passed=False)
+    capsys.readouterr()
+    assert publish_run(built) == 0
+    reason = f"{TORCH} did not pass cpu-test"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{VISION}: not published: {reason}"
+    assert {one["result"] for one in outcomes(built).values()} == {f"no: {reason}"}
+    assert built.catalog == {}
+
+
+def test_another_commit_counts_as_not_built(built: World) -> None:
+    built.commit(push=False)
+    assert publish_run(built) == 0
+    assert {one["result"] for one in outcomes(built).values()} >= {f"no: {TORCH} was not built"}
+
+
+def test_an_unknown_pool_is_refused(built: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert publish_run(built, "--pool", "bilder") == 2
+    assert "--pool: unknown-pool unknown pool 'bilder'; did you mean builder?" in capsys.readouterr().err

@@ -1,0 +1,262 @@
+"""A pull request on the default branch builds what it changes on every branch, from the tree that sync commits."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM as COMPILE
+from ci_compiler.cli.runner import PROGRAM as RUNNER
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.spec.build import parse_spec
+from ci_compiler.stages import BUILD
+from ci_compiler.units import markdown_text
+from ci_compiler.workflows import pull_request
+from ci_compiler.workflows.artifacts import artifact_name
+from tests.adoption.test_audit import CPU, N90, X90
+from tests.recipes.test_affected import Repository
+
+from .test_branches import PKGS, SPEC, remote, repository
+from .test_carried import BUMPED, FILE, synced
+
+__all__ = ["remote", "repository", "synced"]
+
+OTHER = "cuda-13_0"
+ALL_CELLS = "pull-request: {cells: 40}\n"
+
+
+class Runner:
+    """A job's checkout of a commit with the history of all branches, as actions/checkout makes it."""
+
+    def __init__(self, origin: Path, root: Path, commit: str) -> None:
+        self.root = root
+        subprocess.run(["git", "init", "-q", root], check=True)
+        self.git("remote", "add", "origin", str(origin))
+        self.git("fetch", "-q", "origin")
+        self.git("checkout", "-q", "--detach", commit)
+
+    def git(self, *words: str) -> str:
+        command = ["git", "-C", str(self.root), *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def choose(self, event: str, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *words: str) -> Any:
+        """The outputs of a select job, by name, and its summary."""
+        files = {name: self.root.with_suffix(f".{name}") for name in ("event", "output", "summary")}
+        files["event"].write_text(json.dumps(payload), "utf-8")
+        for name in ("output", "summary"):
+            files[name].write_text("", "utf-8")
+        monkeypatch.setenv("GITHUB_EVENT_NAME", event)
+        monkeypatch.setenv("GITHUB_EVENT_PATH", str(files["event"]))
+        monkeypatch.setenv("GITHUB_OUTPUT", str(files["output"]))
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(files["summary"]))
+        assert run(COMPILE, ["choose", *words, "--root", str(self.root)]) == 0
+        lines = dict(line.split("=", 1) for line in files["output"].read_text("utf-8").splitlines())
+        return {key: value if key in {"commit", "onto"} else json.loads(value) for key, value in lines.items()}, files[
+            "summary"
+        ].read_text("utf-8")
+
+    def checkout(self, branch: str, onto: str) -> int:
+        return run(RUNNER, ["checkout", "--branch", branch, "--onto", onto, "--root", str(self.root)])
+
+
+NewRunner = Callable[[str], Runner]
+
+
+@pytest.fixture
+def new_runner(synced: Repository, remote: Path, tmp_path: Path) -> NewRunner:
+    synced.git("push", "-q", "origin", "main", OTHER)
+    return lambda commit: Runner(remote, tmp_path / f"runner-{commit[:8]}", commit)
+
+
+def request(repository: Repository, spec: str) -> str:
+    """A branch `bump` from `main` with another spec, pushed as a maintainer does; returns its commit."""
+    repository.git("checkout", "-q", "-b", "bump", "main")
+    repository.write(FILE, spec)
+    for words in (["--branch", "main"], ["recipes", "--branch", "main"]):
+        assert repository.ci(*words) == 0
+    commit = repository.commit()
+    repository.git("push", "-q", "origin", "bump")
+    return commit
+
+
+def payload(repository: Repository, base: str = "main") -> dict[str, Any]:
+    repo = {"full_name": "my-org/stack"}
+    base_ref = {"ref": base, "sha": repository.git("rev-parse", base), "repo": repo}
+    return {"pull_request": {"base": base_ref, "head": {"ref": "bump", "repo": repo}}}
+
+
+def of_merge(repository: Repository) -> str:
+    """The tree that sync commits to the other branch once the request is merged."""
+    repository.git("checkout", "-q", "main")
+    repository.git("merge", "-q", "--no-ff", "-m", "Merge", "bump")
+    assert repository.ci("sync") == 0
+    return repository.git("rev-parse", f"{OTHER}^{{tree}}")
+
+
+def test_a_request_that_changes_another_branch_builds_it_from_the_tree_that_sync_commits(
+    synced: Repository, new_runner: NewRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = new_runner(request(synced, BUMPED + ALL_CELLS))
+    outputs, summary = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    cells = [cell for cell in plan(parse_spec(BUMPED.encode(), shown=FILE)).judged.cells if cell.branch == OTHER]
+    assert outputs["chosen"] == {OTHER: [variant.name for cell in cells for variant in cell.variants]}
+    legs = outputs["matrix"]
+    assert [(leg["branch"], leg["cell"]) for leg in legs] == [(OTHER, cell.suffix) for cell in cells]
+    assert [json.loads(leg["chosen"]) for leg in legs] == [[v.name for v in cell.variants] for cell in cells]
+    (onto,) = {leg["onto"] for leg in legs}
+    tip = synced.git("rev-parse", OTHER)
+    row = f"| {markdown_text(OTHER)} | 14 | 14 | what `ci-compile sync` would commit on {tip[:12]} |"
+    assert row in summary.splitlines()
+    assert runner.checkout(OTHER, onto) == 0
+    assert runner.git("rev-parse", "HEAD^") == tip
+    assert runner.git("status", "--porcelain") == ""
+    assert "2.10.1" in (runner.root / PKGS / f"{N90}.nix").read_text("utf-8")
+    assert not (runner.root / PKGS / f"{X90}.nix").exists()
+    assert runner.git("rev-parse", "HEAD^{tree}") == of_merge(synced) == onto.partition("..")[2]
+
+
+def test_every_job_checks_out_the_same_commit(
+    synced: Repository, new_runner: NewRunner, remote: Path, tmp_path: Path
+) -> None:
+    first = new_runner(request(synced, BUMPED))
+    second = Runner(remote, tmp_path / "second", first.git("rev-parse", "HEAD"))
+    onto = synced.git("rev-parse", OTHER)
+    assert [one.checkout(OTHER, onto) for one in (first, second)] == [0, 0]
+    assert first.git("rev-parse", "HEAD") == second.git("rev-parse", "HEAD")
+
+
+def test_a_change_of_all_branches_builds_each_of_them_and_names_with_the_same_cpu_variant_stay_apart(
+    synced: Repository, new_runner: NewRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = BUMPED.replace("title: PyTorch", "title: Torch") + "pull-request: {cells: 6}\n"
+    runner = new_runner(request(synced, spec))
+    outputs, summary = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    assert list(outputs["chosen"]) == ["main", OTHER]
+    assert {leg["branch"]: bool(leg["onto"]) for leg in outputs["matrix"]} == {"main": False, OTHER: True}
+    assert len(outputs["matrix"]) <= 6
+    decided = plan(parse_spec(spec.encode(), shown=FILE))
+    jobs = [(leg["branch"], name) for leg in outputs["matrix"] for name in json.loads(leg["chosen"])]
+    assert len({artifact_name(BUILD, name, branch) for branch, name in jobs}) == len(jobs)
+    shards = {f"{shard.name}.yml": shard.branch for shard in decided.shards}
+    commands = [shlex.split(line) for line in summary.splitlines() if line.startswith("gh workflow run ")]
+    assert {shards[words[3]] for words in commands} == {"main", OTHER}
+    assert {tuple(words[4:6]) for words in commands} == {("--ref", "bump")}
+    assert len({words[3] for words in commands}) == len(commands)
+
+
+def test_a_printed_command_builds_the_code_of_the_request_on_the_branch_of_its_shard(
+    synced: Repository, new_runner: NewRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = new_runner(request(synced, BUMPED))
+    event = {"ref": "refs/heads/bump", "inputs": {"variant": "all", "publish": "false"}}
+    outputs, _ = runner.choose("workflow_dispatch", event, monkeypatch, "--shard", "build-cuda-13_0-sm90")
+    assert N90 in outputs["chosen"]
+    own, _ = runner.choose("workflow_dispatch", event, monkeypatch, "--shard", "build-main-sm90")
+    assert own["onto"] == ""
+    assert runner.checkout(OTHER, outputs["onto"]) == 0
+    assert runner.git("rev-parse", "HEAD^{tree}") == of_merge(synced)
+
+
+def test_a_dispatch_on_a_branch_of_the_spec_or_on_code_for_its_branch_builds_the_commit(
+    synced: Repository, new_runner: NewRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced.git("checkout", "-q", "-b", "fix", OTHER)
+    synced.append(f"{PKGS}/{N90}.nix")
+    commit = synced.commit()
+    synced.git("push", "-q", "origin", "fix")
+    runner = new_runner(commit)
+    for ref in ("fix", OTHER):
+        event = {"ref": f"refs/heads/{ref}", "inputs": {"variant": N90}}
+        outputs, _ = runner.choose("workflow_dispatch", event, monkeypatch, "--shard", "build-cuda-13_0-sm90")
+        assert (outputs["onto"], outputs["commit"]) == ("", commit)
+
+
+def test_a_request_that_changes_no_carried_file_builds_only_its_own_branch(
+    synced: Repository, new_runner: NewRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced.git("checkout", "-q", "-b", "bump", "main")
+    synced.append(f"{PKGS}/{X90}.nix")
+    commit = synced.commit()
+    synced.git("push", "-q", "origin", "bump")
+    outputs, _ = new_runner(commit).choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    assert list(outputs["chosen"]) == ["main"]
+
+
+def test_a_request_into_another_branch_builds_that_branch_alone(
+    synced: Repository, new_runner: NewRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced.git("checkout", "-q", "-b", "bump", OTHER)
+    synced.append(f"{PKGS}/{N90}.nix")
+    commit = synced.commit()
+    synced.git("push", "-q", "origin", "bump")
+    outputs, _ = new_runner(commit).choose("pull_request", payload(synced, OTHER), monkeypatch, "--pull-request")
+    assert [*outputs["chosen"]] == [OTHER]
+    assert {leg["onto"] for leg in outputs["matrix"]} == {""}
+
+
+def test_a_branch_that_does_not_exist_yet_and_edits_made_elsewhere_are_remarked_on(
+    synced: Repository, new_runner: NewRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced.git("checkout", "-qf", OTHER)
+    synced.write(FILE, SPEC.replace("owner: my-org", "owner: our-org"))
+    synced.commit()
+    synced.git("push", "-q", "origin", OTHER)
+    synced.git("checkout", "-qf", "main")
+    versions, pin = "{pytorch: 2.8.0, torchvision: 0.23.0}", "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"
+    new = f'  new: {{cuda: "12.8", nixpkgs: {pin}, publish: false, versions: {versions}}}\npackages:'
+    runner = new_runner(request(synced, BUMPED.replace("packages:", new, 1)))
+    outputs, summary = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    assert list(outputs["chosen"]) == [OTHER]
+    assert "new does not exist here" in summary
+    assert "changes owner, which main does not have" in summary
+
+
+def test_another_tree_or_a_changed_checkout_is_refused(
+    synced: Repository, new_runner: NewRunner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runner, tip = new_runner(request(synced, BUMPED)), synced.git("rev-parse", OTHER)
+    head = runner.git("rev-parse", "HEAD")
+    assert runner.checkout(OTHER, f"{tip}..{'1' * 40}") == 2
+    assert f"{FILE}: other-tree compiles to the tree " in capsys.readouterr().err
+    (runner.root / "README.md").write_text("changed\n", "utf-8")
+    assert runner.checkout(OTHER, tip) == 1
+    assert "README.md: tree-changed differs from the commit" in capsys.readouterr().err
+    assert runner.git("rev-parse", "HEAD") == head
+
+
+def test_a_template_of_the_default_branch_changes_every_branch(
+    synced: Repository, new_runner: NewRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = "pytorch: {attribute: torch, recipes: {'*-cpu-*': template}, template: ci/torch.nix, title: PyTorch}"
+    spec = SPEC.replace("pytorch: {attribute: torch, title: PyTorch}", template)
+    synced.write(FILE, spec)
+    synced.write("ci/torch.nix", '{ }: builtins.toFile "@name@" "1"\n')
+    for words in (["--branch", "main"], ["recipes", "--branch", "main"]):
+        assert synced.ci(*words) == 0
+    synced.commit()
+    assert synced.ci("sync") == 0
+    synced.git("checkout", "-qf", "main")
+    synced.git("push", "-q", "origin", "main", OTHER)
+    synced.write("ci/torch.nix", '{ }: builtins.toFile "@name@" "2"\n')
+    runner = new_runner(request(synced, spec))
+    outputs, _ = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    assert list(outputs["chosen"]) == ["main", OTHER]
+    assert {name.split("-")[2] for names in outputs["chosen"].values() for name in names} == {"cpu"}
+
+
+def test_no_two_branches_share_the_name_of_an_artifact() -> None:
+    names = {artifact_name(BUILD, CPU, branch) for branch in ("a/b", "a-b", "a|b", "a<b", 'a"b', "a>b")}
+    assert len(names) == 6
+    assert not any(set(name) & set('/"<>|') for name in names)
+
+
+def test_the_name_of_a_job_shows_its_branch() -> None:
+    jobs = pull_request.workflow(parse_spec(SPEC.encode(), shown=FILE)).jobs
+    assert jobs["cells"].node()["name"] == "${{ matrix.branch }} ${{ matrix.cell }}"
