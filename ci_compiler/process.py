@@ -95,7 +95,7 @@ def ending_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def ask(
+def ask(  # noqa: PLR0913 - each is a plain fact about how to run a program
     command: Sequence[str],
     *,
     seconds: float,
@@ -105,6 +105,7 @@ def ask(
     secret: Secret | None = None,
     out: IO[bytes] | None = None,
     group: bool = True,
+    stopped: Callable[[], bool] | None = None,
 ) -> Ended:
     """Runs `command` and returns its output, without `secret`.
 
@@ -112,6 +113,7 @@ def ask(
     out: a file that gets standard output, byte for byte, in place of the result.
     group: False keeps the program in the group and session of this process. It can then ask for a passphrase on the
         terminal, and its daemons survive it; only the program itself is ended at the limit.
+    stopped: asked every second; the program is ended, as at the limit, once it returns True.
     """
     start = time.monotonic()
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as kept, tempfile.TemporaryFile() as errors:
@@ -119,7 +121,7 @@ def ask(
         given.seek(0)
         process = _spawn(command, env=env, folder=folder, group=group, streams=(given, out or kept, errors))
         with _ending(process, group=group):
-            status = _wait(process, start + seconds)
+            status = _wait(process, start + seconds, stopped)
         said, complained = (_text(file, secret) for file in (kept, errors))
     if status == PAST_LIMIT:
         complained += f"\nerror: {Path(command[0]).name} did not end within {seconds:.0f} s, and was ended"
@@ -234,12 +236,16 @@ def _end_group(process: subprocess.Popen[bytes], grace: float) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _wait(process: subprocess.Popen[bytes], deadline: float) -> int:
-    """The status of the program; PAST_LIMIT if it still runs at `deadline`."""
+def _wait(process: subprocess.Popen[bytes], deadline: float, stopped: Callable[[], bool] | None = None) -> int:
+    """The status of the program; PAST_LIMIT if it still runs at `deadline`, or when `stopped` returns True."""
     with suppress(OSError, AttributeError):  # Popen.wait polls, and returns up to 50 ms late; elsewhere than on Linux
         descriptor = os.pidfd_open(process.pid)
         try:
-            select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+            while (left := deadline - time.monotonic()) > 0:
+                if select.select([descriptor], [], [], min(left, 1.0) if stopped else left)[0]:
+                    break
+                if stopped and stopped():
+                    deadline = 0.0
         finally:
             os.close(descriptor)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hmac import compare_digest
 from typing import Never
 
 HIDDEN = "***"
@@ -23,6 +24,12 @@ class Secret:
     def cut_from(self, text: str) -> str:
         """`text`, such as the output of a program, with every occurrence of the secret hidden."""
         return text.replace(self._text, HIDDEN) if self._text else text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
     def __repr__(self) -> str:
         return HIDDEN

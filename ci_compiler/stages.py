@@ -79,7 +79,7 @@ class Stage:
 
 
 _ANY_MACHINE = ("clock", "runner", "system", "tools")
-_CPU_TEST = (*_ANY_MACHINE, "store-space", "nix-holes", "instructions")
+_CPU_TEST = (*_ANY_MACHINE, "store", "store-space", "nix-holes", "instructions")
 
 BUILD = Stage(
     name="build",
@@ -87,7 +87,7 @@ BUILD = Stage(
     on_cpu_pools=True,
     timeout=480,
     checks=(
-        *_ANY_MACHINE, "token", "store-space", "build-space", "build-folder", "memory", "sandbox", "nix-holes",
+        *_ANY_MACHINE, "token", "store", "store-space", "build-space", "build-folder", "memory", "sandbox", "nix-holes",
         "big-parallel",
     ),
 )  # fmt: skip
@@ -111,7 +111,7 @@ GPU_TEST = Stage(
     on_gpu_pools=True,
     minutes=10,
     timeout=60,
-    checks=(*_CPU_TEST, "gpu", "cubin", "driver", "cuda"),
+    checks=(*_CPU_TEST, "gpu", "gpu-health", "cubin", "driver", "cuda"),
 )
 
 PUBLISH = Stage(
@@ -120,7 +120,7 @@ PUBLISH = Stage(
     on_cpu_pools=True,
     minutes=5,
     timeout=120,
-    checks=(*_ANY_MACHINE, "token", "nix-holes", "cache"),
+    checks=(*_ANY_MACHINE, "token", "store", "nix-holes", "cache"),
 )
 
 STAGES = (BUILD, CPU_TEST, GPU_TEST, PUBLISH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from ci_compiler.checkout import head_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
-from ci_compiler.spec.build import bundled_spec, load_spec
+from ci_compiler.spec.build import bundled_spec, load_spec, parse_spec
 from ci_compiler.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 SPEC = Path(".github/ci-matrix.yaml")
 """The path of the spec in a repository."""
+
+STANDARD_INPUT = Path("-")
+"""The value of `--spec` for a spec on standard input."""
 
 SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
 """The path of the schema, for completion in editors."""
@@ -95,9 +99,11 @@ def checkout_around(folder: Path) -> Path:
 
 
 def spec_of(arguments: argparse.Namespace) -> Spec:
-    """The spec: `--spec`, or else the repository's, or else the bundled one. Raises InputError."""
+    """The spec: `--spec` (`-`: standard input), else the repository's, else the bundled one. Raises InputError."""
     root = root_of(arguments)
     given: Path | None = getattr(arguments, "spec", None)
+    if given == STANDARD_INPUT:
+        return parse_spec(sys.stdin.buffer.read(), shown="standard input")
     if given is not None:
         return load_spec(given, shown=_shown(given, root))
     own = root / SPEC

@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, TypeVar
 
+import requests
 from github import Auth, Github, GithubIntegration
 from github.Repository import Repository
 from github.Workflow import Workflow
@@ -21,7 +24,7 @@ from jwt import PyJWTError
 from ci_compiler import __version__
 from ci_compiler.clock import Clock, back_off, time_of_day
 from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.errors import InputError, wrong
 from ci_compiler.github.access import Access, AppKey
 from ci_compiler.github.errors import PASSING, TROUBLES, GitHubError, Trouble, understood
 from ci_compiler.units import duration
@@ -38,19 +41,26 @@ _PER_PAGE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """The most attempts per call, and the longest wait for a rate limit in seconds."""
+    """The most attempts per call, and in seconds: the longest wait for a rate limit, the limit of one attempt.
+
+    The limit holds for whole responses. The timeout of the connection does not: each byte that trickles in resets it.
+    """
 
     attempts: int = 4
     longest_wait: float = 900.0
+    limit: float = 300.0
 
 
 PATIENT = Patience()
-AT_ONCE = Patience(attempts=1, longest_wait=0.0)
+AT_ONCE = Patience(attempts=1, longest_wait=0.0, limit=60.0)
 """For callers that do not block and retry by themselves."""
 
 
 class Client:
-    """GitHub, for one repository. `say` receives a line for people whenever a call has to wait."""
+    """GitHub, for one repository. `say` receives a line for people whenever a call has to wait.
+
+    `renewed` reads the access again. It is called when GitHub refuses the credential, which may have been replaced.
+    """
 
     def __init__(
         self,
@@ -59,6 +69,7 @@ class Client:
         say: Callable[[str], None],
         clock: Clock | None = None,
         patience: Patience = PATIENT,
+        renewed: Callable[[], Access] | None = None,
     ) -> None:
         # At level DEBUG, PyGithub logs whole responses, including a runner's configuration.
         logging.getLogger("github.Requester").setLevel(logging.INFO)
@@ -66,6 +77,7 @@ class Client:
         self.clock = clock or Clock()
         self._say = say
         self._patience = patience
+        self._renewed = renewed
         self._next_write = 0.0
 
     @cached_property
@@ -136,9 +148,11 @@ class Client:
             if write:
                 self._pace()
             try:
-                return ask()
+                return self._in_time(ask)
             except TROUBLES as error:
                 trouble = understood(error, what=what, host=self.access.host, now=self.clock.now())
+                if trouble.trouble is Trouble.TOKEN and self._renew():
+                    continue
                 pause = self._pause(trouble, attempt, again=again)
                 if pause is None:
                     raise trouble from error
@@ -157,13 +171,29 @@ class Client:
         again: bool = True,
     ) -> Answer:
         """Applies `read` to the JSON response of a request that PyGithub lacks. Raises GitHubError."""
-        requester = self.github.requester
         given = dict(body) if body is not None else None
 
         def ask() -> Answer:
-            return read(requester.requestJsonAndCheck(verb, path, input=given)[1])
+            return read(self.github.requester.requestJsonAndCheck(verb, path, input=given)[1])
 
         return self.call(what, ask, write=verb != "GET", again=again)
+
+    def conditional(
+        self, what: str, path: str, tag: str, *, read: Callable[[Any], Answer]
+    ) -> tuple[str, Answer | None]:
+        """The entity tag of `path`, and `read` applied to its content; None if that still has the `tag`.
+
+        Raises GitHubError.
+        """
+
+        def ask() -> tuple[str, Answer | None]:
+            given = {"If-None-Match": tag} if tag else {}
+            headers, answer = self.github.requester.requestJsonAndCheck("GET", path, headers=given)
+            if tag and answer is None:
+                return tag, None
+            return headers.get("etag", ""), read(answer)
+
+        return self.call(what, ask)
 
     def pages(self, what: str, path: str, item: str, read: Callable[[Mapping[str, Any]], Answer]) -> Iterator[Answer]:
         """Applies `read` to the entries of the list `item` on every page of `path`. Raises GitHubError."""
@@ -180,6 +210,41 @@ class Client:
             seen += len(entries)
             if not entries or seen >= total:
                 return
+
+    def _in_time(self, ask: Callable[[], Answer]) -> Answer:
+        """The result of `ask`. Raises requests.Timeout after the limit of an attempt, and what `ask` raises."""
+        done: SimpleQueue[tuple[Answer | None, BaseException | None]] = SimpleQueue()
+
+        def work() -> None:
+            try:
+                done.put((ask(), None))
+            except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+                done.put((None, error))
+
+        Thread(target=work, name="request", daemon=True).start()
+        try:
+            answer, error = done.get(timeout=self._patience.limit)
+        except Empty:
+            self.__dict__.pop("github", None)  # the thread may use its connection for a long time
+            raise requests.Timeout from None
+        if error is not None:
+            raise error
+        return answer  # type: ignore[return-value]
+
+    def _renew(self) -> bool:
+        """Reads the access again; returns whether the credential changed."""
+        if self._renewed is None:
+            return False
+        try:
+            access = self._renewed()
+        except InputError:  # it is being replaced right now
+            return False
+        if access.credential == self.access.credential:
+            return False
+        self.access = access
+        self.__dict__.pop("github", None)
+        self._say("GitHub refused the credential; using the new one")
+        return True
 
     def _settings(self) -> dict[str, Any]:
         return {

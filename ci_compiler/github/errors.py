@@ -36,6 +36,9 @@ NOT_UNDERSTOOD = (
 TROUBLES = (GithubException, requests.RequestException, *NOT_UNDERSTOOD)
 """Everything that a call of PyGithub raises for reasons outside this program."""
 
+LONGEST_WAIT = 3660.0
+"""The most seconds to wait for a rate limit: its window is one hour (GitHub Docs), whatever a response says."""
+
 SECONDARY_WAIT = 60.0
 """Seconds to wait for a rate limit without a time (GitHub Docs: at least one minute)."""
 
@@ -128,7 +131,12 @@ _SECONDS = re.compile("[0-9]{1,11}")
 
 
 def _wait(headers: Mapping[str, str], now: float) -> float:
-    """The seconds until GitHub answers again, by GitHub's own clock if the response states it."""
+    """The seconds until GitHub answers again, at most `LONGEST_WAIT`."""
+    return min(_stated_wait(headers, now), LONGEST_WAIT)
+
+
+def _stated_wait(headers: Mapping[str, str], now: float) -> float:
+    """The seconds that the response states, by GitHub's own clock if it states that too."""
     after = headers.get("retry-after", "")
     if _SECONDS.fullmatch(after):
         return float(after)

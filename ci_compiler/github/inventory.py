@@ -99,15 +99,16 @@ def groups_of(client: Client, owner: str, query: str = "") -> Iterator[RunnerGro
 
 def runners_at(client: Client, what: str, path: str, group: str = "") -> Iterator[Runner]:
     """The runners in GitHub's list at `path`. Raises GitHubError."""
+    return client.pages(what, path, "runners", lambda entry: runner_of(entry, group))
 
-    def runner_of(entry: Mapping[str, Any]) -> Runner:
-        return Runner(
-            id=entry["id"],
-            name=entry["name"],
-            labels=tuple(label["name"] for label in entry["labels"]),
-            online=entry["status"] == ONLINE,
-            busy=entry["busy"],
-            group=group,
-        )
 
-    return client.pages(what, path, "runners", runner_of)
+def runner_of(entry: Mapping[str, Any], group: str = "") -> Runner:
+    """The runner that GitHub describes by `entry`."""
+    return Runner(
+        id=entry["id"],
+        name=entry["name"],
+        labels=tuple(label["name"] for label in entry["labels"]),
+        online=entry["status"] == ONLINE,
+        busy=entry["busy"],
+        group=group,
+    )

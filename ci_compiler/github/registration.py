@@ -16,7 +16,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
-from ci_compiler.github.inventory import Runner, groups_of, runners_at
+from ci_compiler.github.inventory import Runner, groups_of, runner_of, runners_at
 from ci_compiler.secret import Secret
 
 DEFAULT_GROUP = 1
@@ -49,6 +49,7 @@ class Registrar:
         self.scope = client.access.owner if organisation else client.access.repository
         kind = "orgs" if organisation else "repos"
         self._runners = f"/{kind}/{self.scope}/actions/runners"
+        self._seen: dict[int, tuple[str, Runner]] = {}
 
     def group(self, name: str) -> int:
         """The id of the runner group `name` ('': the default group). Raises GitHubError, InputError."""
@@ -85,6 +86,25 @@ class Registrar:
         found = runners_at(self._client, f"look for {name}", f"{self._runners}?name={quote(name)}")
         return next((runner for runner in found if runner.name == name), None)
 
+    def runner(self, number: int) -> Runner | None:
+        """The runner with the id `number`, if there is one. Raises GitHubError.
+
+        The request is conditional. If nothing changed, it does not count against the rate limit (GitHub Docs, "Best
+        practices for using the REST API").
+        """
+        tag, known = self._seen.get(number, ("", None))
+        path = f"{self._runners}/{number}"
+        try:
+            tag, found = self._client.conditional(f"read the runner {number}", path, tag, read=runner_of)
+        except GitHubError as error:
+            if error.trouble is Trouble.MISSING:
+                self._seen.pop(number, None)
+                return None
+            raise
+        if found is not None:
+            self._seen[number] = (tag, found)
+        return found or known
+
     def runners(self) -> Iterator[Runner]:
         """Every runner that is registered there. Raises GitHubError."""
         return runners_at(self._client, f"list the runners of {self.scope}", self._runners)
@@ -98,6 +118,7 @@ class Registrar:
                 raise ValueError("the response to a removal must be empty")
             return Removal.REMOVED
 
+        self._seen.pop(runner, None)
         try:
             path = f"{self._runners}/{runner}"
             return self._client.request(f"remove the runner {runner}", "DELETE", path, read=read)

@@ -28,7 +28,8 @@ An ext4 file system has about 98 % of its disk; a machine with 128 GiB of memory
 class GpuDevice:
     """A GPU that responds: its index, name, compute capability, memory in bytes (0: unknown) and driver version.
 
-    `mig`: it is in multi-instance (MIG) mode, in which processes see only its slices, if any are configured.
+    `mig`: it is in multi-instance (MIG) mode, in which processes see only its slices, if any are configured. `slices`
+    are the UUIDs of these. `faults`: why it must be reset or replaced, one line each.
     """
 
     index: int
@@ -37,6 +38,14 @@ class GpuDevice:
     memory: int = 0
     driver: str = ""
     mig: bool = False
+    uuid: str = ""
+    slices: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The UUIDs of what a job can get of it: its slices in MIG mode, else the GPU itself."""
+        return self.slices if self.mig else (self.uuid,)
 
     @property
     def sm(self) -> str:
@@ -163,11 +172,12 @@ def isas_of(hardware: Hardware, system: str, flags: Iterable[str]) -> tuple[str,
 
 def fit(hardware: Hardware, machine: Machine, pool: Pool) -> PoolFit:
     """How `machine` suits `pool`."""
-    missing = tuple(_missing(hardware, machine, pool))
+    missing = (*lacks(hardware, machine, pool), *_too_small(machine, pool))
     return PoolFit(pool=pool, missing=missing, remarks=() if missing else tuple(_remarks(machine, pool)))
 
 
-def _missing(hardware: Hardware, machine: Machine, pool: Pool) -> Iterator[str]:
+def lacks(hardware: Hardware, machine: Machine, pool: Pool) -> Iterator[str]:
+    """The system, instruction sets and GPUs of `pool` that `machine` does not have."""
     if machine.system != pool.system:
         yield f"{pool.system} (this is {machine.system})"
         return
@@ -178,6 +188,13 @@ def _missing(hardware: Hardware, machine: Machine, pool: Pool) -> Iterator[str]:
     if pool.gpu and pool.gpu not in {device.sm for device in machine.gpus}:
         has = ", ".join(dict.fromkeys(device.sm for device in machine.gpus))
         yield f"a GPU of {pool.gpu} ({f'there is {has}' if has else 'no GPU answers'})"
+    elif pool.gpu and (count := sum(len(one.units) for one in machine.gpus if one.sm == pool.gpu)) < pool.gpus:
+        yield f"{pool.gpus} GPUs of {pool.gpu} (there {'is' if count == 1 else 'are'} {count})"
+
+
+def _too_small(machine: Machine, pool: Pool) -> Iterator[str]:
+    if machine.system != pool.system:
+        return
     if machine.cores < pool.cores:
         yield f"{pool.cores} cores (there are {machine.cores})"
     for what, wanted, has_bytes in (("memory", pool.memory, machine.memory), ("disk", pool.disk, machine.disk)):

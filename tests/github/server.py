@@ -53,10 +53,10 @@ class _Handler(BaseHTTPRequestHandler):
             **headers,
         }.items():
             self.send_header(name, value)
-        if status != 204:
+        if status not in {204, 304}:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if status != 204:
+        if status not in {204, 304}:
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:

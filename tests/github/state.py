@@ -7,8 +7,10 @@ and fail the test. Time stands still: the test itself triggers every event.
 from __future__ import annotations
 
 import base64
+import json
 import re
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,6 +101,7 @@ class GitHub:
         self.faults: list[Fault] = []
         self.chance: Callable[[str, str], Fault | None] = lambda *_: None
         self.asked: list[tuple[str, str, Any]] = []
+        self.unchanged = 0
         self.problems: list[str] = []
         self.on_register: Callable[[Json], None] = lambda _: None
         self.on_dispatch: Callable[[Json], None] = lambda _: None
@@ -210,7 +213,17 @@ class GitHub:
             request = Request(path=parts.path, owner=owner, known=known, query=query, body=body)
             answer = self._answer(asked, request, headers)
             self.problems += description().answer_problems(asked, answer.status, answer.body)
-            return fault or answer
+            return fault or self._unless_known(method, answer, headers)
+
+    def _unless_known(self, method: str, answer: Answer, headers: Mapping[str, str]) -> Answer:
+        """The answer to a GET with its entity tag, or 304, which counts against no limit, if the client has it."""
+        if method != "GET" or answer.status != 200:
+            return answer
+        answer.headers["ETag"] = f'W/"{zlib.crc32(json.dumps(answer.body, default=str).encode()):08x}"'
+        if headers.get("If-None-Match") != answer.headers["ETag"]:
+            return answer
+        self.unchanged += 1
+        return Answer(304, headers=answer.headers)
 
     def _answer(self, asked: Operation, request: Request, headers: Mapping[str, str]) -> Answer:
         given = headers.get("Authorization", "").split(" ")[-1]
@@ -240,6 +253,11 @@ class GitHub:
         wanted = request.query.get("name", [""])[0]
         found = [runner for runner in self.of(request.owner) if wanted in {"", runner["name"]}]
         return self._page("runners", found, request)
+
+    def read_runner(self, request: Request) -> Answer:
+        runner = self.runners.get(int(request.known["runner_id"]))
+        known = runner is not None and self.owners[runner["id"]] == request.owner
+        return Answer(200, runner) if known else refusal(404, "Not Found")
 
     def register(self, request: Request) -> Answer:
         if any(runner["name"] == request.body["name"] for runner in self.of(request.owner)):
@@ -387,6 +405,7 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "post /app/installations/{installation_id}/access_tokens": GitHub.installation_token,
     "get /actions/runners": GitHub.list_runners,
     "post /actions/runners/generate-jitconfig": GitHub.register,
+    "get /actions/runners/{runner_id}": GitHub.read_runner,
     "delete /actions/runners/{runner_id}": GitHub.remove,
     "get /actions/runner-groups": GitHub.list_groups,
     "get /actions/runner-groups/{runner_group_id}/runners": GitHub.list_group,

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import base64
 import logging
+import socket
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from github import Auth
@@ -238,3 +243,63 @@ def test_git_keeps_the_credentials_of_its_user_without_an_app(github: GitHub) ->
 def test_a_wrong_key_of_an_app_is_reported(github: GitHub) -> None:
     with pytest.raises(InputError, match="GITHUB_APP_PRIVATE_KEY: no-token is not a private key"):
         _ = app_client(github, "no key").repository
+
+
+def test_an_unchanged_runner_is_read_by_a_request_that_counts_against_no_limit(github: GitHub) -> None:
+    registrar = Registrar(talk(github).client)
+    number = github.add_runner("one", LABELS)["id"]
+    seen = [registrar.runner(number) for _ in range(3)]
+    assert [one and one.online for one in seen] == [True] * 3
+    assert (asked(github, "GET"), github.unchanged) == (3, 2)
+    github.runners[number]["status"] = "offline"
+    assert [one and one.online for one in (registrar.runner(number), registrar.runner(number))] == [False, False]
+    assert github.unchanged == 3
+    del github.runners[number]
+    assert registrar.runner(number) is None
+
+
+@pytest.mark.parametrize("wait", ["99999999999", "86400"])
+def test_an_absurd_rate_limit_is_capped(github: GitHub, wait: str) -> None:
+    github.faults.append(Fault(429, headers={"Retry-After": wait}))
+    error = trouble_of(lambda: list_runners(talk(github, patience=AT_ONCE)))
+    assert (error.trouble, error.wait) == (Trouble.RATE, 3660.0)
+
+
+def test_an_answer_that_trickles_in_counts_as_lost() -> None:
+    """Each byte comes before the connection's own timeout."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ended = threading.Event()
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+                while not ended.wait(0.05):
+                    connection.sendall(b" ")
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        access = Access(api=url, repository=REPOSITORY, credential=Secret(TOKEN))
+        patience = replace(AT_ONCE, limit=0.5)
+        client = Client(access, say=print, clock=Jumping(), patience=patience)
+        start = time.monotonic()
+        error = trouble_of(lambda: list(of_repository(client)))
+        assert (error.trouble, error.said) == (Trouble.CONNECTION, "no answer in time")
+        assert time.monotonic() - start < 5
+        ended.set()
+        thread.join()
+
+
+def test_a_credential_that_was_replaced_is_read_again(github: GitHub) -> None:
+    known = {"token": "ghs_expired"}
+
+    def access() -> Access:
+        return Access(api=github.url, repository=REPOSITORY, credential=Secret(known["token"]))
+
+    said: list[str] = []
+    client = Client(access(), say=said.append, clock=Jumping(), patience=AT_ONCE, renewed=access)
+    assert trouble_of(lambda: list(of_repository(client))).trouble is Trouble.TOKEN
+    known["token"] = TOKEN
+    assert list(of_repository(client)) == []
+    assert said == ["GitHub refused the credential; using the new one"]

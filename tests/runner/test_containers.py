@@ -15,15 +15,10 @@ import pytest
 
 from ci_compiler.errors import InputError
 from ci_compiler.runner.controller import lost_runners
-from ci_compiler.runner.controller.containers import (
-    JIT,
-    ContainerEngine,
-    EngineError,
-    InstanceStatus,
-    RunnerOrder,
-    find_engine,
-)
+from ci_compiler.runner.controller.containers import ContainerEngine, find_engine
+from ci_compiler.runner.controller.engine import JIT, EngineError, InstanceStatus, RunnerOrder
 from ci_compiler.runner.controller.image_pulls import FRESH, ImagePulls
+from ci_compiler.runner.controller.job_log import JobResult, job_result
 from ci_compiler.runner.controller.store_daemon import DAEMON
 from ci_compiler.secret import Secret
 
@@ -36,7 +31,7 @@ ORDER = RunnerOrder(
     pool="builder",
     slot=1,
     image=IMAGE,
-    gpus="",
+    gpus=(),
     builds=True,
     room=20 * 10**9,
     cores=0,
@@ -58,6 +53,9 @@ case "$1 $2" in
 "ps --all") cat "$here/names" ;;
 "container inspect") cat "$here/inspected" ;;
 "info --format") echo "$here/not/yet/made" ;;
+"run --rm")
+  if test -e "$here/hang"; then exec sleep 30; fi
+  cat ;;
 "logs --tail") echo first; echo; echo "last words" >&2 ;;
 "run --detach")
   if test -e "$here/broken" && test "$ACTIONS_RUNNER_INPUT_JITCONFIG"; then
@@ -199,12 +197,79 @@ def test_without_nix_there_is_neither_a_store_nor_a_daemon(told: Told) -> None:
     assert "--volume" not in told.told[-1]
 
 
-@pytest.mark.parametrize("gpus", ["all", "1"])
-def test_each_engine_gets_gpus_in_its_own_way(told: Told, gpus: str) -> None:
+@pytest.mark.parametrize(
+    ("gpus", "podman", "docker"),
+    [
+        (("all",), "--device nvidia.com/gpu=all", "--gpus all"),
+        (("GPU-1",), "--device nvidia.com/gpu=GPU-1", '--gpus "device=GPU-1"'),
+        (("MIG-1", "MIG-2"), "--device nvidia.com/gpu=MIG-1 --device nvidia.com/gpu=MIG-2",
+         '--gpus "device=MIG-1,MIG-2"'),
+    ],
+)  # fmt: skip
+def test_each_engine_gets_gpus_by_identity_in_its_own_way(
+    told: Told, gpus: tuple[str, ...], podman: str, docker: str
+) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(replace(ORDER, gpus=gpus), Secret(SECRET))
-    right = {"podman": f"--device nvidia.com/gpu={gpus}", "docker": f"--gpus {'device=1' if gpus == '1' else 'all'}"}
-    assert right[told.engine.kind] in told.told[-1]
+    assert {"podman": podman, "docker": docker}[told.engine.kind] in told.told[-1]
+
+
+def test_a_container_gets_its_share_of_memory_and_cores(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    told.engine.start(replace(ORDER, memory=64 * 10**9, cores=16), Secret(SECRET))
+    told.engine.start(ORDER, Secret(SECRET))
+    starts = [line for line in told.told if line.startswith("run --detach")]
+    daemon_and_job, unbound = starts[:2], starts[2:]
+    assert all("--memory 64000000000 --memory-swap 64000000000 --cpus 16" in line for line in daemon_and_job)
+    assert not any(option in line for option in ("--memory", "--cpus") for line in unbound)
+
+
+def test_the_toolkit_runs_in_the_image_as_a_job_would(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    order = replace(ORDER, gpus=("GPU-1",), builds=False, memory=10**9)
+    ended = told.engine.toolkit(order, ("doctor", "--json"), "the spec")
+    assert ended.out == "the spec"
+    daemon, words = [line for line in told.told if line.startswith("run")]
+    assert "--name ci-runner-check-builder-1-nix " in daemon
+    assert words.startswith("run --rm --interactive --pull never --name ci-runner-check-builder-1 ")
+    assert words.endswith(f" {IMAGE} /opt/ci-compiler/bin/ci-runner doctor --json")
+    assert all(option in words for option in ("--cap-drop all", "GPU-1", "--memory 1000000000"))
+    assert JIT not in words
+
+
+def test_a_check_that_hangs_is_removed(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    told.engine.prepare(ORDER)
+    monkeypatch.setattr("ci_compiler.runner.controller.containers.CHECK_SECONDS", 0.5)
+    monkeypatch.setattr("ci_compiler.process.GRACE", 0.1)
+    (told.folder / "names").write_text("ci-runner-check-builder-1\n", "utf-8")
+    (told.folder / "hang").touch()
+    with pytest.raises(EngineError, match=r"run --rm: no answer in 0.5 s"):
+        told.engine.toolkit(ORDER, ("doctor",))
+    assert told.told[-1] == "rm --force --volumes ci-runner-check-builder-1"
+
+
+def test_a_stop_gives_up_what_takes_long(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    (told.folder / "hang").touch()
+    told.engine.stopped = lambda: True
+    with pytest.raises(EngineError, match="run --rm: given up to stop"):
+        told.engine.toolkit(ORDER, ("doctor",))
+
+
+LOG = """\
+√ Connected to GitHub
+2026-10-01 12:00:00Z: Listening for Jobs
+2026-10-01 12:00:10Z: Running job: gpu-test (a)
+2026-10-01 12:00:30Z: Job gpu-test (a) completed with result: Failed
+"""
+
+
+def test_the_result_of_a_job_is_read_from_the_output_of_its_runner() -> None:
+    assert job_result(LOG) == JobResult(failed=True, seconds=20.0)
+    assert job_result(LOG.replace("Failed", "Succeeded")) == JobResult(failed=False, seconds=20.0)
+    assert job_result(LOG.replace("Failed", "Canceled")) == JobResult(failed=False, seconds=20.0)
+    assert job_result("Job gpu-test completed with result: Failed") is None
+    assert job_result("") is None
 
 
 def test_an_image_is_pulled_if_it_is_missing_or_may_be_newer_by_now() -> None:

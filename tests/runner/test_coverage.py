@@ -255,3 +255,18 @@ def test_an_organisations_runners_serve_too(
     capsys.readouterr()
     assert run(PROGRAM, [*command, "--live"]) == 2
     assert "github-forbidden list the runner groups of my-org: the token may not do this" in capsys.readouterr().err
+
+
+def test_a_slot_in_quarantine_is_reported(
+    github: GitHub,
+    command: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("GITHUB_API_URL", github.url)
+    github.add_runner("builder-1", BUILDER)
+    github.add_runner("h100", ("self-hosted", "linux", "x64", "gpu-sm90"))
+    github.add_runner("ci-runner-here-0123-2-tm89c0-h100", ("quarantined",), status="offline")
+    assert run(PROGRAM, [*command, "--live"]) == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("ci-runner-here-0123-2-tm89c0-h100: a slot of its machine is in quarantine;")

@@ -476,7 +476,7 @@ def evaluated(module: Path, pools: str, part: str) -> Any:
       let
         lib = import {Path(__file__).with_name("lib.nix")};
         config.services.ci-runner = {{
-          enable = true; package = "/package"; repository = "o/r"; credential = "/secret"; spec = "/spec";
+          enable = true; package = "/package"; uid = 974; repository = "o/r"; credential = "/secret"; spec = "/spec";
           pools = {pools};
         }};
         podman.virtualisation.podman.package = "/podman";
@@ -515,8 +515,19 @@ def test_the_module_defines_one_service_per_pool(module: Path) -> None:
 
 def test_the_module_enables_gpus_only_if_a_pool_has_them(module: Path) -> None:
     part = "config.hardware.nvidia-container-toolkit"
-    assert evaluated(module, '{ "4090" = 1; }', part) == {"enable": True}
-    assert evaluated(module, "{ grouped = 1; }", part) == {"enable": {}}
+    assert evaluated(module, '{ "4090" = 1; }', part) == {"enable": True, "device-name-strategy": "uuid"}
+    assert evaluated(module, "{ grouped = 1; }", part) == {"enable": {}, "device-name-strategy": {}}
+
+
+def test_a_controller_stops_before_the_session_that_its_containers_run_in(module: Path, spec: Spec) -> None:
+    """systemd stops units in the opposite order of their start."""
+    service = evaluated(module, "{ grouped = 1; }", "config.systemd.services")["ci-runner-grouped"]
+    assert "user@974.service" in service["after"]
+    assert evaluated(module, "{ grouped = 1; }", "config.users.users.ci-runner.uid") == 974
+    page = deployment(spec, "systemd").files["install.md"]
+    assert "session=user@$(id --user ci-runner).service" in page
+    quadlet = deployment(spec, "quadlet").files["ci-runner-grouped.container"]
+    assert "After=podman.socket podman.service" in quadlet
 
 
 def test_the_module_refuses_unknown_pools(module: Path) -> None:

@@ -68,6 +68,7 @@ def evidence(machine: Machine | None = None, **changes: Any) -> Evidence:
     rest = {key: value for key, value in changes.items() if key not in own}
     clock = ClockReading(now=NOW, newest=NOW - 5, newest_file="/var/log", synchronised=True)
     usual: dict[str, Any] = {"clock": clock, "cuda": (H200,), "runner": "2.336.0", "secret": token(exp=NOW + 10**6)}
+    usual["store"] = Answer(status=0)
     return Evidence(machine=replace(healthy, **own), **(usual | rest))
 
 
@@ -484,8 +485,34 @@ def test_an_unknown_name_is_reported_with_the_right_ones(stage: str, name: str, 
 
 
 def test_the_named_variant_s_needs_count_and_without_a_name_the_largest() -> None:
-    assert (work("build", CPU).disk, work("build", CPU).memory) == (6, 16)
-    assert (work("build").disk, work("build").memory) == (20, 32)
+    assert work("build", CPU).memory == 16
+    assert work("build").memory == 32
+    short = evidence(folders=[replace(one, free=7 * GB) for one in FOLDERS])
+    assert "store-space" not in failures(work("build", CPU), short)
+    assert "the largest package needs 20 GB" in failures(work("build"), short)["store-space"]
+    assert "the largest package needs 10 GB" in failures(work("gpu-test"), short)["store-space"]
+
+
+def test_a_pool_is_checked_for_its_own_stages_and_gpus() -> None:
+    spec = bundled_spec()
+    h100 = next(pool for pool in spec.pools if pool.name == "h100")
+    tests = work_of(spec, pool=h100)
+    assert not failures(tests, evidence())
+    short = evidence(folders=[replace(one, free=11 * GB) for one in FOLDERS])
+    assert not failures(tests, short)
+    assert set(failures(work_of(spec, pool=next(one for one in spec.pools if one.name == "x86-builder")), short)) == {
+        "store-space"
+    }
+    several = failures(work_of(spec, pool=replace(h100, gpus=2)), evidence())
+    assert several == {"pool": "h100 needs 2 GPUs of sm90 (there is 1)"}
+    assert failures(tests, evidence(gpus=with_driver("two-gpus", "580.95.05")))["pool"].startswith(
+        "h100 needs a GPU of sm90 (there is sm61, sm120)"
+    )
+
+
+def test_a_store_that_does_not_answer_is_found() -> None:
+    shown = evidence(store=Answer(status=1, err="error: cannot connect to socket"))
+    assert failures(work("cpu-test"), shown) == {"store": "the store does not answer: error: cannot connect to socket"}
 
 
 def test_without_a_stage_the_stages_of_the_pools_that_it_fits_count() -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -386,3 +387,17 @@ def test_wrong_arguments_are_reported_on_one_line(
     assert out == ""
     assert message in err
     assert len(err.splitlines()) == 1
+
+
+def test_the_doctor_checks_what_a_pool_declares_with_a_spec_on_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(json.dumps(small()).encode())))
+    monkeypatch.setenv("PATH", str(tmp_path))  # no tools: nothing is built
+    assert run(PROGRAM, ["doctor", "--pool", "h100", "--spec", "-", "--json"]) == 1
+    shown = json.loads(capsys.readouterr().out)
+    found = {one["check"]: one["verdict"] for one in shown["checks"]}
+    assert shown["pool"] == "h100"
+    assert (found["pool"], found["gpu"], found["build-space"]) == ("failed", "failed", "skipped")
+    assert run(PROGRAM, ["doctor", "--pool", "h10"]) == 2
+    assert "--pool: unknown-pool unknown pool 'h10'; did you mean h100" in capsys.readouterr().err

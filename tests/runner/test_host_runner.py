@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.runner.controller.containers import EngineError, InstanceStatus, RunnerOrder
+from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerOrder
 from ci_compiler.runner.controller.host_runner import CONFIGURED, HOOK, RECORD, ProcessEngine
 from ci_compiler.secret import Secret
 from tests.processes import has_ended, number_in, until
 from tests.runner.unpacked import RUN, end_job, unpacked
 
 SECRET = "ZW5jb2RlZCBjb25maWd1cmF0aW9u"  # noqa: S105
-ALONE: dict[str, Any] = {"image": "", "gpus": "", "builds": True, "room": 0, "cores": 0}
+ALONE: dict[str, Any] = {"image": "", "gpus": (), "builds": True, "room": 0, "cores": 0}
 ORDER = RunnerOrder(name="one", registration=17, scope="my-org/stack", pool="builder", slot=1, **ALONE)
 
 
@@ -108,6 +108,26 @@ def test_an_idle_runner_is_asked_to_end(folder: Path) -> None:
     engine.remove(ORDER.name)
 
 
+def test_a_runner_that_has_a_job_finishes_it(folder: Path) -> None:
+    """GitHub's run.sh would abort the job. The worker is a process of its own, as in actions/runner."""
+    (folder / "Runner.Worker").write_text("#!/bin/sh\nmkdir -p _work\nuntil test -e go; do sleep 0.01; done\n", "utf-8")
+    (folder / "Runner.Worker").chmod(0o755)
+    (folder / "run.sh").write_text("#!/bin/sh\n./Runner.Worker\nexit 0\n", "utf-8")
+    engine = started(folder)
+    engine.end(ORDER.name)
+    assert engine.machines()[0].status is InstanceStatus.RUNNING
+    end_job(folder, 0)
+    until(lambda: engine.machines()[0].status is InstanceStatus.ENDED)
+    assert engine.machines()[0].exit_code == 0
+    engine.remove(ORDER.name)
+
+
+def test_the_toolkit_runs_on_this_machine(folder: Path) -> None:
+    ended = ProcessEngine(folder).toolkit(ORDER, ("detect", "--help"))
+    assert ended.status == 0
+    assert "--json" in ended.out
+
+
 def test_signals_to_the_controller_do_not_reach_the_runner(folder: Path) -> None:
     engine = started(folder)
     record = json.loads((folder / RECORD).read_text("utf-8"))
@@ -120,9 +140,9 @@ def test_a_later_controller_finds_the_runner_of_an_earlier_one(folder: Path) -> 
     code = (
         "import sys; from pathlib import Path\n"
         "from ci_compiler.secret import Secret\n"
-        "from ci_compiler.runner.controller.containers import RunnerOrder\n"
+        "from ci_compiler.runner.controller.engine import RunnerOrder\n"
         "from ci_compiler.runner.controller.host_runner import ProcessEngine\n"
-        "order = RunnerOrder(name='one', registration=17, scope='s', pool='p', slot=1, image='', gpus='',"
+        "order = RunnerOrder(name='one', registration=17, scope='s', pool='p', slot=1, image='', gpus=(),"
         " builds=True, room=0, cores=0)\n"
         "ProcessEngine(Path(sys.argv[1])).start(order, Secret('x'))\n"
         "import os; os._exit(0)\n"

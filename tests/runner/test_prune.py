@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +16,11 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.cli.runner.engines import this_machine
 from ci_compiler.github.inventory import Runner
-from ci_compiler.runner.controller.containers import InstanceStatus, RunnerInstance, StoreVolume
+from ci_compiler.runner.controller.engine import InstanceStatus, RunnerInstance, StoreVolume
 from ci_compiler.runner.controller.host_runner import RECORD
 from ci_compiler.runner.controller.metrics import metrics
 from ci_compiler.runner.controller.prune import Leftover, containers, find, registrations, remove, roots, volumes
-from ci_compiler.runner.controller.runner_names import RunnerName
+from ci_compiler.runner.controller.runner_names import QUARANTINED, RunnerName
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, Fault, GitHub
 from tests.specs import small, spec_of
@@ -220,3 +222,20 @@ def test_a_link_that_keeps_a_build_is_removed_with_the_rest(
     assert run(PROGRAM, ["prune", *command]) == 0
     assert not os.path.lexists(work / "result")
     assert f"removed gc-root {work / 'result'}: its job is over" in capsys.readouterr().out
+
+
+def test_a_quarantine_is_listed_and_kept(
+    github: GitHub, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = str(replace(NAME, host=this_machine(), made=1_700_000_000))
+    github.add_runner(shown, (QUARANTINED,), status="offline")
+    assert run(PROGRAM, ["list", "--json", *command]) == 0
+    row = json.loads(capsys.readouterr().out)[-1]
+    assert (row["name"], row["state"], row["left_over"]) == (shown, "quarantined", "")
+
+
+def test_a_list_of_this_machine_does_not_import_pygithub(command: list[str]) -> None:
+    """It is slow to import, and a machine without a network has no use for it."""
+    program = "import sys; from ci_compiler.cli.runner import main; code = main(); sys.exit('github' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program, "list", "--here", *command], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -13,10 +13,12 @@ import pytest
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.runner import PROGRAM
-from ci_compiler.runner.controller.host_runner import RECORD
+from ci_compiler.process import Ended
+from ci_compiler.runner.controller.host_runner import RECORD, ProcessEngine
 from tests.github.server import serving
 from tests.github.state import OWNER, REPOSITORY, TOKEN, Fault, GitHub
 from tests.runner.unpacked import end_job, unpacked
+from tests.runner.world import HEALTHY
 from tests.specs import small
 
 
@@ -38,6 +40,7 @@ def options(github: GitHub, tmp_path: Path, folder: Path, monkeypatch: pytest.Mo
     for name, value in {"GITHUB_API_URL": github.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(ProcessEngine, "toolkit", lambda *_: Ended(status=0, out=HEALTHY))
     monkeypatch.delenv("GITHUB_APP_ID", raising=False)
     document = small()
     document["packages"] = {name: {**row, "disk": 1} for name, row in document["packages"].items()}

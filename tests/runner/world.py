@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ci_compiler.github.client import AT_ONCE
 from ci_compiler.github.registration import Registrar
-from ci_compiler.runner.controller.containers import EngineError, InstanceStatus, RunnerInstance, RunnerOrder
+from ci_compiler.process import Ended
+from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerInstance, RunnerOrder
+from ci_compiler.runner.controller.job_log import JobResult
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.slots import RunnerPlan
 from ci_compiler.secret import Secret
@@ -21,13 +24,17 @@ WORK = RunnerPlan(
     labels=LABELS,
     group=1,
     image="ghcr.io/my-org/ci-builder:0.1.0",
-    gpus=False,
+    gpu="",
+    gpus=0,
     builds=True,
     cores=32,
+    memory=64 * 10**9,
     count=1,
+    fleet=1,
     host="here-0123",
     room=20 * 10**9,
     longest=9 * 3600.0,
+    spec='{"package-set": "small"}',
 )
 
 Script = list[tuple[float, str]]
@@ -38,6 +45,17 @@ NOTICED = 700.0
 
 JOB: Script = [(10, "online"), (40, "busy"), (600, "done")]
 
+SHORT: Script = [(10, "online"), (40, "busy"), (60, "failed"), (61, "done")]
+"""A job that fails at once."""
+
+HEALTHY = json.dumps({"checks": [{"check": "clock", "verdict": "ok", "message": "it is right"}]})
+"""The doctor's answer on a healthy machine."""
+
+
+def sick(message: str, check: str = "gpu-health") -> str:
+    """The doctor's answer on a machine that fails one check."""
+    return json.dumps({"checks": [{"check": check, "verdict": "failed", "message": message}]})
+
 
 @dataclass
 class Container:
@@ -46,6 +64,7 @@ class Container:
     machine: RunnerInstance
     born: float
     script: Script
+    result: JobResult | None = None
 
 
 @dataclass
@@ -67,6 +86,10 @@ class World:
     cut_short: list[str] = field(default_factory=list)
     lost: dict[int, float] = field(default_factory=dict)
     most: int = 0
+    doctor: Callable[[RunnerOrder], str] = lambda _: HEALTHY
+    devices: list[Json] = field(default_factory=list)
+    checked: list[tuple[RunnerOrder, tuple[str, ...], str]] = field(default_factory=list)
+    stopped: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         self.clock.on_sleep = self.live
@@ -97,10 +120,11 @@ class World:
         self._forget()
 
     def _forget(self) -> None:
-        """After a while, GitHub gives up the job of a runner that is gone, and forgets the runner."""
+        """After a while, GitHub gives up the job of a runner that is gone or offline, and forgets the runner."""
         running = {one.machine.registration for one in self._running()}
-        for number in [number for number, runner in self.github.runners.items() if runner["busy"]]:
-            if number not in running:
+        mine = {order.registration for order in self.orders} & self.github.runners.keys()
+        for number in [number for number in mine if self.github.runners[number]["busy"]]:
+            if number not in running or self.github.runners[number]["status"] == "offline":
                 since = self.lost.setdefault(number, self.clock.passed())
                 if self.clock.passed() - since > NOTICED:
                     del self.github.runners[number]
@@ -112,6 +136,8 @@ class World:
                 runner["status"] = "online"
             case ["busy"]:
                 runner["busy"] = True
+            case ["failed"]:
+                container.result = JobResult(failed=True, seconds=20.0)
             case ["offline"]:
                 runner["status"] = "offline"
             case ["done"]:
@@ -141,6 +167,13 @@ class World:
         self.events.append(f"collect {order.slot}")
         self.free, self.garbage = self.free + self.garbage, 0
 
+    def toolkit(self, order: RunnerOrder, arguments: Sequence[str], stdin: str = "") -> Ended:
+        self._trouble("toolkit")
+        self.checked.append((order, tuple(arguments), stdin))
+        if arguments[0] == "detect":
+            return Ended(status=0, out=json.dumps({"gpus": self.devices}))
+        return Ended(status=0, out=self.doctor(order))
+
     def start(self, order: RunnerOrder, jit: Secret) -> None:
         trouble = self._fault("start")
         if trouble == "before":
@@ -157,6 +190,7 @@ class World:
             scope=order.scope,
             pool=order.pool,
             slot=order.slot,
+            gpus=order.gpus,
         )
         self.containers[order.name] = Container(
             machine=machine, born=self.clock.passed(), script=list(self.script(order))
@@ -174,7 +208,9 @@ class World:
     def end(self, name: str) -> None:
         self._trouble("end")
         self.events.append(f"end {name}")
-        self._exits(self.containers[name], 143)
+        container = self.containers[name]
+        if not self.github.runners.get(container.machine.registration, {}).get("busy"):
+            self._exits(container, 143)
 
     def remove(self, name: str) -> None:
         trouble = self._fault("remove")
@@ -191,6 +227,10 @@ class World:
     def keep_log(self, name: str) -> None:
         self._trouble("keep_log")
         self.events.append(f"keep {name}")
+
+    def job_result(self, name: str) -> JobResult | None:
+        self._trouble("job_result")
+        return self.containers[name].result
 
     def last_words(self, name: str) -> str:
         self._trouble("last_words")

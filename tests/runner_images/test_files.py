@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ci_compiler import __version__
-from ci_compiler.runner.controller.containers import JIT, RUNNER_ENVIRONMENT
+from ci_compiler.runner.controller.engine import JIT, RUNNER_ENVIRONMENT
 from ci_compiler.runner.deployment.kinds import USER
 from ci_compiler.runner.deployment.release_pins import pins
 from ci_compiler.runner.doctor.hardware_checks import DRIVER_LINK

@@ -10,6 +10,7 @@ from ci_compiler.cli.console import append_to, note, print_rows
 from ci_compiler.cli.pauses import pause_lines
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.plan.pause import PAUSE_VARIABLE
+from ci_compiler.runner.controller.runner_names import QUARANTINED
 from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served, cover, label_sets
 from ci_compiler.units import duration, markdown_text
 
@@ -74,6 +75,9 @@ def _live(client: Client, asked: tuple[LabelSet, ...], *, sets: bool) -> tuple[S
     from ci_compiler.github.inventory import inventory
 
     seen = inventory(client)
+    for runner in seen.runners:
+        if QUARANTINED in runner.labels:
+            note(f"{runner.name}: a slot of its machine is in quarantine; the log of the machine's controller says why")
     served = cover(asked, seen.runners, scale_set_labels=sets)
     if any(one.verdict in UNSERVED for one in served):
         if seen.unseen is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler.cli.console import print_findings, print_json, table
-from ci_compiler.cli.where import spec_of
+from ci_compiler.cli.where import filter_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.runner.doctor.diagnosis import as_json, examine, work_of
@@ -15,8 +15,10 @@ from ci_compiler.stages import stage_of
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints every check; one that failed is also a finding on standard error with its fix. Returns 1 if any failed."""
-    stage = stage_of(arguments.stage) if arguments.stage else None
-    work = work_of(spec_of(arguments), stage=stage, name=arguments.name)
+    spec, stage = spec_of(arguments), stage_of(arguments.stage) if arguments.stage else None
+    pools = {pool.name: pool for pool in spec.pools}
+    pool = pools.get(filter_of(arguments, "pool", pools) or "")
+    work = work_of(spec, stage=stage, name=arguments.name, pool=pool)
     results = examine(work, gather(work))
     if arguments.json:
         print_json(as_json(work, results))

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from ci_compiler.cli.console import note
-from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.runner.engines import Engine, engine_of, this_machine
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
-from ci_compiler.github.errors import GitHubError
-from ci_compiler.github.registration import Registrar
 from ci_compiler.runner.controller import prune
-from ci_compiler.runner.controller.containers import EngineError
+from ci_compiler.runner.controller.engine import EngineError
 from ci_compiler.runner.controller.prune import Leftover
+
+if TYPE_CHECKING:  # PyGithub is slow to import, and `list --here` does not need it
+    from ci_compiler.github.registration import Registrar
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Removes what is left over and prints a line for each; returns 1 if something could not be removed."""
+    from ci_compiler.github.errors import GitHubError
+
     engine, github, items = find(arguments)
     failed = 0
     for item in items:
@@ -54,6 +57,9 @@ def find(
         if arguments.host or arguments.engine:
             raise
     if ask:
+        from ci_compiler.cli.remote import client_of
+        from ci_compiler.github.registration import Registrar
+
         client = client_of(arguments, root_of(arguments))
         registrars = [Registrar(client)]
         if any(pool.runs_on.group for pool in spec.pools):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import json
 import os
 import signal
 import tempfile
@@ -21,6 +22,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, wrong
 from ci_compiler.github.client import AT_ONCE
 from ci_compiler.github.registration import Registrar
+from ci_compiler.hardware.machine import NOMINAL
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.runner_names import labels_of
 from ci_compiler.runner.controller.slots import RunnerPlan
@@ -75,16 +77,20 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         labels=labels_of(spec.hardware, pool),
         group=github.group(pool.runs_on.group),
         image="" if arguments.host else pool.image,
-        gpus=bool(pool.gpu),
+        gpu=pool.gpu,
+        gpus=pool.gpus if pool.gpu and not arguments.host else 0,
         builds=builds_in(spec, pool),
         store=spec.backend.nix is not NixUse.NONE,
         fresh_store=pool.only_publishes,
         trusted_keys=trusted_keys(spec),
         cores=pool.cores,
+        memory=0 if arguments.host else int(pool.memory * GB * NOMINAL),
         count=arguments.count,
+        fleet=sum(one.count for one in spec.pools),
         host=this_machine(),
         room=room_of(spec, pool) * GB,
         longest=longest(spec, pool) + SLACK,
+        spec=json.dumps(spec.document.value),
     )
 
 

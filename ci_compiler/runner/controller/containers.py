@@ -1,4 +1,4 @@
-"""Where runners run: a container engine, podman or docker.
+"""Runners in containers of podman or docker.
 
 The configuration of a runner reaches the container through the environment of the engine's process, by name. It is in
 no argument, which `ps` would show, and in no file. The engine itself gets no GitHub credential that it could pass on.
@@ -9,19 +9,30 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import InputError, nearest, wrong
+from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.controller import lost_runners
+from ci_compiler.runner.controller.confinement import bounds, gpu_options
+from ci_compiler.runner.controller.engine import (
+    CHECK_SECONDS,
+    JIT,
+    RUNNER_ENVIRONMENT,
+    EngineError,
+    InstanceStatus,
+    RunnerInstance,
+    RunnerOrder,
+    StoreVolume,
+    engine_errors,
+)
 from ci_compiler.runner.controller.image_pulls import ImagePulls
+from ci_compiler.runner.controller.job_log import JobResult, job_result
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.runner.controller.store_daemon import (
     BUILDER_KEY,
@@ -36,18 +47,14 @@ from ci_compiler.runner.controller.store_daemon import (
 from ci_compiler.secret import Secret
 from ci_compiler.units import GB
 
-JIT = "ACTIONS_RUNNER_INPUT_JITCONFIG"
-"""The variable from which the runner reads its configuration (actions/runner)."""
-
-RUNNER_ENVIRONMENT = {
-    "ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT": "1",
-    "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",  # Assumes `runner-exit-7`
-    "RUNNER_MANUALLY_TRAP_SIG": "1",
-}
-"""Settings for a runner under supervision: where it logs, how it reports its end (actions/runner)."""
-
 ENGINES = ("podman", "docker")
 """Container engines, in the order of preference."""
+
+TOOLKIT_PREFIX = "/opt/ci-compiler"
+"""Where the toolkit is installed, in the images and on a machine."""
+
+TOOLKIT = f"{TOOLKIT_PREFIX}/bin/ci-runner"
+"""The toolkit's program in the images."""
 
 SHARED_MEMORY = "8g"
 """The size of /dev/shm in a container: the data loaders of torch pass batches through it."""
@@ -55,76 +62,6 @@ SHARED_MEMORY = "8g"
 _NOTHING: Mapping[str, Secret] = {}
 _SHORT, _LONG = 120, 3600
 """Time limits in seconds: of a query to the engine, and of a pull or garbage collection."""
-
-
-class EngineError(Exception):
-    """The engine failed; the text is one line."""
-
-
-@contextmanager
-def engine_errors() -> Iterator[None]:
-    """Within it, an OSError or an InputError becomes an EngineError."""
-    try:
-        yield
-    except OSError as error:
-        raise EngineError(f"{error.filename}: {error.strerror}" if error.filename else error.strerror) from None
-    except InputError as error:
-        raise EngineError(str(error)) from None
-
-
-class InstanceStatus(StrEnum):
-    """Whether a machine runs."""
-
-    RUNNING = "running"
-    ENDED = "ended"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerOrder:
-    """A runner to start: its registration, pool and slot, and what its jobs need.
-
-    `gpus`: `all`, a number, '' for none. `builds`: whether Nix builds there, in its sandbox. `room`: bytes that must
-    be free for a job. `cores`: its share of the machine's cores, 0 for all. `store`: whether its jobs use a Nix store,
-    which a daemon serves. `fresh_store`: nothing of an earlier job is in the store. `trusted_keys`: public keys whose
-    paths its jobs may fetch.
-    """
-
-    name: str
-    registration: int
-    scope: str
-    pool: str
-    slot: int
-    image: str
-    gpus: str
-    builds: bool
-    room: int
-    cores: int
-    store: bool = True
-    fresh_store: bool = False
-    trusted_keys: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerInstance:
-    """A container (or process) of the controller; `registration` is 0 if unknown, `exit_code` is set once it ended."""
-
-    name: str
-    status: InstanceStatus
-    exit_code: int
-    registration: int
-    scope: str
-    pool: str
-    slot: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreVolume:
-    """The store of a pool's slot and an image (its id), which outlives the containers."""
-
-    name: str
-    pool: str
-    slot: int
-    image: str
 
 
 def find_engine(name: str | None, builder_key: Secret | None = None) -> ContainerEngine:
@@ -152,6 +89,7 @@ class ContainerEngine:
         self._builder_key = builder_key
         self._stores: dict[tuple[str, int], str] = {}
         self._pulls = ImagePulls()
+        self.stopped: Callable[[], bool] = lambda: False
 
     def image_id(self, image: str) -> str:
         """The id of the local `image`; '' if there is none."""
@@ -196,29 +134,56 @@ class ContainerEngine:
             self.remove(collector_name(order))  # a hung collector must not run beside the job
             raise
 
+    def toolkit(self, order: RunnerOrder, arguments: Sequence[str], stdin: str = "") -> Ended:
+        """Runs the toolkit of the image in a container like that of a job."""
+        order = replace(order, name=f"{PREFIX}-check-{order.pool}-{order.slot}")
+        labels = marks({"pool": order.pool, "slot": order.slot})
+        command = ["run", "--rm", "--interactive", "--pull", "never", "--name", order.name]
+        words = [*options("--label", labels), *options("--env", _environment(order)), *self._confinement(order)]
+        self.remove(order.name)  # of a controller that was killed
+        try:
+            self._start_daemon(order)
+            return self._run([*command, *words, order.image, TOOLKIT, *arguments], timeout=CHECK_SECONDS, stdin=stdin)
+        finally:
+            self.remove(order.name)  # a hung check must not hold the GPU
+
     def start(self, order: RunnerOrder, jit: Secret) -> None:
         """Starts the daemon of the store and a new container, which gets the configuration through the environment."""
+        self._start_daemon(order)
+        self._ask(self.command(order), secrets={JIT: jit})
+
+    def _start_daemon(self, order: RunnerOrder) -> None:
         if order.store:
             key = {BUILDER_KEY: self._builder_key} if self._builder_key else {}
             volume = self._stores[order.pool, order.slot]
             self._ask(daemon_arguments(order, self.kind, volume, signs=bool(key)), secrets=key)
-        self._ask(self.command(order), secrets={JIT: jit})
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""
-        labels = marks(
-            {"pool": order.pool, "slot": order.slot, "registration": order.registration, "scope": order.scope}
-        )
+        labels = marks({
+            "pool": order.pool,
+            "slot": order.slot,
+            "registration": order.registration,
+            "scope": order.scope,
+            "gpus": ",".join(order.gpus),
+        })  # fmt: skip
         return [
             *("run", "--detach", "--pull", "never", "--name", order.name, "--hostname", order.name),
             *options("--label", labels),
             *("--env", JIT),
             *options("--env", RUNNER_ENVIRONMENT | _environment(order)),
+            *self._confinement(order),
+            order.image,
+        ]
+
+    def _confinement(self, order: RunnerOrder) -> list[str]:
+        """What a job may use, and what it may not."""
+        return [
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
             *("--shm-size", SHARED_MEMORY),
             *(("--volume", f"{self._stores[order.pool, order.slot]}:{STORE}:ro") if order.store else ()),
-            *self._gpus(order),
-            order.image,
+            *gpu_options(self.kind, order.gpus),
+            *bounds(order.memory, order.cores),
         ]
 
     def machines(self) -> tuple[RunnerInstance, ...]:
@@ -237,6 +202,7 @@ class ContainerEngine:
                 scope=mark(labels, "scope"),
                 pool=mark(labels, "pool"),
                 slot=int(mark(labels, "slot") or 0),
+                gpus=tuple(filter(None, mark(labels, "gpus").split(","))),
             )
             for own, status, code, labels in rows
             for name in (mark(labels, SERVES) or own.removeprefix("/"),)
@@ -275,6 +241,10 @@ class ContainerEngine:
             with engine_errors():
                 lost_runners.keep(name, ended.out + ended.err)
 
+    def job_result(self, name: str) -> JobResult | None:
+        """The result that its log states."""
+        return job_result(self._run(["logs", "--tail", "100", name]).out)
+
     def last_words(self, name: str) -> str:
         """The last line of its log."""
         ended = self._run(["logs", "--tail", "5", name])
@@ -289,14 +259,6 @@ class ContainerEngine:
         template = "[" + ",".join(f"{{{{{field}}}}}" for field in fields) + "]"
         said = self._ask([kind, "inspect", "--format", template, *names]) if names else ""
         return [json.loads(line) for line in said.splitlines()]
-
-    def _gpus(self, order: RunnerOrder) -> list[str]:
-        """CDI for podman (4.1 and later), docker's own option for docker."""
-        if not order.gpus:
-            return []
-        if self.kind == "podman":
-            return ["--device", f"nvidia.com/gpu={order.gpus}"]
-        return ["--gpus", "all" if order.gpus == "all" else f"device={order.gpus}"]
 
     def _ask(
         self,
@@ -315,15 +277,25 @@ class ContainerEngine:
             raise EngineError(f"{self.kind} {' '.join(words[:2])}: {said}")
         return ended.out.strip()
 
-    def _run(self, words: Sequence[str], secrets: Mapping[str, Secret] = _NOTHING, timeout: int = _SHORT) -> Ended:
+    def _run(
+        self,
+        words: Sequence[str],
+        secrets: Mapping[str, Secret] = _NOTHING,
+        timeout: int = _SHORT,
+        *,
+        stdin: str = "",
+    ) -> Ended:
         """Runs the engine with `secrets` (at most one) in its environment."""
         env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
         env |= {name: secret.reveal() for name, secret in secrets.items()}
         secret = next(iter(secrets.values()), None)
         with engine_errors():  # in the caller's group: podman starts processes that must outlive it
-            ended = ask([self._program, *words], seconds=timeout, env=env, secret=secret, group=False)
+            stopped = self.stopped if timeout > _SHORT else None
+            command = [self._program, *words]
+            ended = ask(command, seconds=timeout, env=env, stdin=stdin, secret=secret, group=False, stopped=stopped)
         if ended.status == PAST_LIMIT:
-            raise EngineError(f"{self.kind} {' '.join(words[:2])}: no answer in {timeout} s")
+            why = "given up to stop" if self.stopped() else f"no answer in {timeout} s"
+            raise EngineError(f"{self.kind} {' '.join(words[:2])}: {why}")
         return ended
 
 

@@ -13,15 +13,17 @@ import shlex
 import shutil
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-from ci_compiler.process import Background, ask, start
+from ci_compiler.process import Background, Ended, ask, start
 from ci_compiler.runner import refuse_forks
-from ci_compiler.runner.controller.containers import (
+from ci_compiler.runner.controller.engine import (
+    CHECK_SECONDS,
     JIT,
     RUNNER_ENVIRONMENT,
     EngineError,
@@ -68,6 +70,7 @@ class ProcessEngine:
         self._script, self._record = self.folder / "run.sh", self.folder / RECORD
         self._store = store
         self._child: Background | None = None
+        self.stopped: Callable[[], bool] = lambda: False
         if not os.access(self._script, os.X_OK):
             raise wrong(folder, Code.NO_RUNNER, "holds no run.sh; unpack the archive of actions/runner there")
         if not os.access(self.folder, os.W_OK):
@@ -88,9 +91,16 @@ class ProcessEngine:
     def collect_garbage(self, _: RunnerOrder) -> None:
         """Runs the garbage collector of Nix. The profiles of the machine keep their generations."""
         with engine_errors():
-            ended = ask(["nix-collect-garbage"], seconds=_COLLECTION, env=_passed_on())
+            ended = ask(["nix-collect-garbage"], seconds=_COLLECTION, env=_passed_on(), stopped=self.stopped)
         if ended.status:
             raise EngineError(f"nix-collect-garbage: {ended.said or 'failed'}")
+
+    def toolkit(self, _: RunnerOrder, arguments: Sequence[str], stdin: str = "") -> Ended:
+        """Runs this toolkit as a process of this machine."""
+        command = [sys.executable, "-I", "-c", "from ci_compiler.cli.runner import main; raise SystemExit(main())"]
+        with engine_errors():
+            env = _passed_on()
+            return ask([*command, *arguments], seconds=CHECK_SECONDS, env=env, stdin=stdin, stopped=self.stopped)
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
         """Starts `run.sh` in a session of its own, so that signals to the controller do not reach it.
@@ -126,8 +136,9 @@ class ProcessEngine:
         )
 
     def end(self, name: str) -> None:
-        """Sends SIGTERM to the runner and its children."""
-        self._signal(name, signal.SIGTERM)
+        """Sends SIGTERM to the runner and its children, unless it has a job: GitHub's run.sh would abort that."""
+        if not _has_job(self._read().get("pid", 0)):
+            self._signal(name, signal.SIGTERM)
 
     def remove(self, name: str) -> None:
         """Kills the runner and its children, and removes its files from the folder, except for the jobs' files."""
@@ -140,6 +151,9 @@ class ProcessEngine:
 
     def keep_log(self, _: str) -> None:
         """Does nothing: the output goes straight to the standard error of the controller."""
+
+    def job_result(self, _: str) -> None:
+        """Always None: the output goes straight to the standard error of the controller."""
 
     def last_words(self, _: str) -> str:
         """Always '': the output goes straight to the standard error of the controller."""
@@ -169,6 +183,16 @@ class ProcessEngine:
 
 def _passed_on() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in PASSED_ON}
+
+
+def _has_job(leader: int) -> bool:
+    """Whether a job runs in the session of the process `leader`: then the session has a Runner.Worker."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            name, _, rest = path.read_text("utf-8").partition("(")[2].rpartition(")")
+            if name == "Runner.Worker" and int(rest.split()[3]) == leader:
+                return True
+    return False
 
 
 def _born(pid: int) -> int:

@@ -1,17 +1,18 @@
 """The controller of a machine's runners: one registration and one fresh container per job, both removed afterwards.
 
-Each slot repeats the same cycle: disk space -> image -> registration -> container -> one job -> removal of both. A slot
-that fails at any step first removes whatever that step may have left, however often that takes, and only then tries
-again, after a longer pause each time. The state of a job is in the labels of its container, so a controller that
-restarts after being killed finds its jobs again.
+Each slot repeats the same cycle: image -> GPUs -> disk space -> proof of health -> registration -> container -> one job
+-> removal of both. A slot that fails at any step first removes whatever that step may have left, however often that
+takes, and only then tries again, after a longer pause each time. The state of a job is in the labels of its container,
+so a controller that restarts after being killed finds its jobs again.
 
 On SIGTERM, idle runners are removed and running jobs finish. GitHub decides which is which: it refuses to remove the
-registration of a busy runner, so no job can start in between.
+registration of a busy runner, so no job can start in between. If GitHub does not answer, the runner itself decides; if
+the engine does not answer either, the controller ends without them after `PATIENCE` seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -19,28 +20,27 @@ from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, Place, wrong
 from ci_compiler.github.errors import PASSING, GitHubError, Trouble
-from ci_compiler.github.inventory import Runner
 from ci_compiler.github.registration import Registrar, Registration, Removal
-from ci_compiler.runner.controller.containers import (
-    EngineError,
-    InstanceStatus,
-    RunnerInstance,
-    RunnerOrder,
-)
+from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerEngine, RunnerInstance, RunnerOrder
+from ci_compiler.runner.controller.gpu_slots import gpus_for
 from ci_compiler.runner.controller.observer import Observer
-from ci_compiler.runner.controller.runner_engine import RunnerEngine
-from ci_compiler.runner.controller.runner_names import RunnerName, read_name
-from ci_compiler.runner.controller.slots import READY, Phase, RunnerPlan, Slot
+from ci_compiler.runner.controller.quarantine import Quarantine
+from ci_compiler.runner.controller.removal import GRACE, Remover, StillBusyError
+from ci_compiler.runner.controller.runner_names import RunnerName
+from ci_compiler.runner.controller.slots import Phase, RunnerPlan, Slot
 from ci_compiler.units import duration, size
 
 POLL = 5.0
 """Seconds between two listings of the containers."""
 
-GRACE = 30.0
-"""Seconds that an idle runner gets to exit by itself."""
+PATIENCE = 120.0
+"""Seconds for which a step may keep failing while the controller stops."""
 
-MOST_FAILURES = 12
-"""Failed cleanups of a slot after which a controller that is shutting down leaves the rest to `ci-runner prune`."""
+FORGETTING = 1200.0
+"""Seconds within which GitHub forgets a job whose runner is gone."""
+
+STOP_PAUSE = 15.0
+"""The most seconds between two attempts while the controller stops."""
 
 
 class Controller:
@@ -56,21 +56,24 @@ class Controller:
         self._draining = False
         self._aborting = False
         self._outdated = False
+        self._stopping_since = 0.0
         self._refused: GitHubError | None = None
         self._engine = engine
         self._github = github
         self._clock = clock
         self._say = say
-        self._began = clock.now()
         self._last_made = 0
         self._registered = False
-        self._swept = False
-        self._observer = Observer(engine.machines, github.runners, clock, say, work.host)
+        self._observer = Observer(engine.machines, github.runner, clock, say, work.host)
+        self._quarantine = Quarantine(work, engine, github, clock, say, self._further_slot)
+        self._remover = Remover(work, engine, github, clock, say)
+        engine.stopped = lambda: self._draining
 
     def drain(self) -> None:
         """Stops taking jobs and lets running jobs finish; a second call aborts them. Safe in a signal handler."""
         self._aborting = self._signalled
         self._signalled = self._draining = True
+        self._stopping_since = self._stopping_since or self._clock.passed()
 
     def run(self) -> Finding | None:
         """Runs until it is drained; returns a finding if something else stopped it.
@@ -102,8 +105,8 @@ class Controller:
         for instance in instances:
             if instance.scope in {"", self.work.scope}:
                 slot = free.pop(instance.slot, None) or self._further_slot()
-                slot.name, slot.registration = instance.name, instance.registration
-                slot.phase = Phase.RUNNING if instance.registration else Phase.CLEANING
+                slot.name, slot.registration, slot.gpus = instance.name, instance.registration, instance.gpus
+                slot.enter(Phase.RUNNING if instance.registration else Phase.CLEANING)
                 slot.since = self._clock.passed()
                 self._say(f"{instance.name}: taken over from an earlier controller")
             elif instance.status is InstanceStatus.RUNNING:
@@ -112,44 +115,34 @@ class Controller:
 
     def step(self) -> None:
         """Looks at everything once, and takes the next step of each slot."""
-        instances, runners = self._observer.instances(), self._runners()
+        if not self._draining:
+            self._sweep()
+        instances = self._observer.instances()
         for slot in list(self.slots):
             try:
                 match slot.phase:
                     case Phase.FREE:
                         self._begin(slot)
                     case Phase.RUNNING:
-                        self._watch(slot, instances, runners)
+                        self._watch(slot, instances)
                     case Phase.CLEANING:
-                        self._clean(slot)
+                        self._clean(slot, instances)
+                    case Phase.SHOWN if self._draining:
+                        slot.enter(Phase.CLEANING)
             except (EngineError, GitHubError) as error:
                 self._failed(slot, error)
 
-    def _runners(self) -> Mapping[int, Runner] | None:
-        """The registrations by id, if they are due and anything depends on them."""
-        if self._swept and not any(slot.phase is Phase.RUNNING for slot in self.slots):
-            return None
-        found = self._observer.registrations()
-        if found is not None and not self._swept:
-            self._sweep(found.values())
-        return found
-
-    def _sweep(self, runners: Iterable[Runner]) -> None:
-        """Queues the registrations that an earlier controller of this machine and pool left, for removal."""
-        self._swept = True
-        taken = {slot.registration for slot in self.slots}
-        for runner in runners:
-            name = read_name(runner.name)
-            if name is None or runner.online or runner.busy or runner.id in taken:
-                continue
-            mine = runner.name == str(replace(name, host=self.work.host, pool=self.work.pool))
-            if mine and name.made < self._began - READY:
-                slot = self._further_slot()
-                slot.phase, slot.name, slot.registration = Phase.CLEANING, runner.name, runner.id
-                self._say(f"{runner.name}: left over from an earlier controller")
+    def _sweep(self) -> None:
+        """Queues the registrations that no slot knows for removal: an earlier controller left them, or a failure."""
+        for runner in self._remover.leftovers(self.slots):
+            slot = self._further_slot()
+            slot.name, slot.registration = runner.name, runner.id
+            slot.enter(Phase.CLEANING)
+            self._say(f"{runner.name}: left over from an earlier controller")
 
     def _further_slot(self) -> Slot:
         slot = Slot(number=max(slot.number for slot in self.slots) + 1)
+        self.slots = [one for one in self.slots if one.number <= self.work.count or one.phase is not Phase.DONE]
         self.slots.append(slot)
         return slot
 
@@ -157,40 +150,53 @@ class Controller:
 
     def _begin(self, slot: Slot) -> None:
         if self._draining or slot.number > self.work.count:
-            slot.phase = Phase.DONE
-            return
-        if self._clock.passed() < slot.next_round:
+            self._quarantine.unmark(slot)
+            slot.enter(Phase.DONE)
             return
         order = self._order(slot)
+        if self._clock.passed() < slot.next_round:
+            self._quarantine.show(slot, order.name)
+            return
         self._engine.prepare(order)
-        self._make_room(order)
+        if why := gpus_for(slot, self.slots, order, self.work, self._engine) or self._problem(slot, order):
+            if not self._draining:
+                self._quarantine.failed_proof(slot, why)
+            return
+        self._quarantine.passed_proof(slot)
         if self._draining:
             return
         slot.name = order.name
         registration = self._register(slot)
         slot.registration, slot.may_be_registered = registration.id, False
-        self._engine.start(replace(order, registration=registration.id), registration.jit)
-        slot.phase, slot.since = Phase.RUNNING, self._clock.passed()
+        self._engine.start(replace(order, registration=registration.id, gpus=slot.gpus), registration.jit)
+        slot.enter(Phase.RUNNING)
+        slot.since = self._clock.passed()
+        self._observer.watch(slot)
         self._say(f"{slot.name}: waiting for a job")
 
+    def _problem(self, slot: Slot, order: RunnerOrder) -> str:
+        self._make_room(order)
+        return self._quarantine.problem(replace(order, gpus=slot.gpus))
+
     def _order(self, slot: Slot) -> RunnerOrder:
+        work = self.work
         self._last_made = max(int(self._clock.now()), self._last_made + 1)
-        name = RunnerName(host=self.work.host, slot=slot.number, made=self._last_made, pool=self.work.pool)
-        shared = str(slot.number - 1) if self.work.count > 1 else "all"
+        name = RunnerName(host=work.host, slot=slot.number, made=self._last_made, pool=work.pool)
         return RunnerOrder(
             name=str(name),
             registration=0,
-            scope=self.work.scope,
-            pool=self.work.pool,
+            scope=work.scope,
+            pool=work.pool,
             slot=slot.number,
-            image=self.work.image,
-            gpus=shared if self.work.gpus else "",
-            builds=self.work.builds,
-            room=self.work.room,
-            cores=max(1, self.work.cores // self.work.count) if self.work.count > 1 else 0,
-            store=self.work.store,
-            fresh_store=self.work.fresh_store,
-            trusted_keys=self.work.trusted_keys,
+            image=work.image,
+            gpus=(),
+            builds=work.builds,
+            room=work.room,
+            cores=max(1, work.cores // work.count) if work.count > 1 else 0,
+            memory=work.memory // work.count,
+            store=work.store,
+            fresh_store=work.fresh_store,
+            trusted_keys=work.trusted_keys,
         )
 
     def _make_room(self, order: RunnerOrder) -> None:
@@ -216,35 +222,42 @@ class Controller:
         self._registered = True
         return made
 
-    def _watch(
-        self, slot: Slot, instances: Mapping[str, RunnerInstance] | None, runners: Mapping[int, Runner] | None
-    ) -> None:
+    def _watch(self, slot: Slot, instances: Mapping[str, RunnerInstance] | None) -> None:
+        now = self._clock.passed()
         if self._aborting:
-            slot.phase = Phase.CLEANING
-            return
-        if instances is None:
-            return
-        instance = instances.get(slot.name)
-        if instance is None:
+            slot.enter(Phase.CLEANING)
+        elif instances is None:
+            self._unwatched(slot)
+        elif (instance := instances.get(slot.name)) is None:
             self._give_up(slot, "its container is gone")
         elif instance.status is InstanceStatus.ENDED:
             self._ended(slot, instance.exit_code)
         elif slot.ending_since is not None:
-            if self._clock.passed() - slot.ending_since > GRACE:
-                slot.phase = Phase.CLEANING
+            slot.overdue = now - slot.ending_since > (self.work.longest if slot.asked_to_end else GRACE)
+            if slot.overdue:
+                slot.enter(Phase.CLEANING)
         else:
-            if runners is not None:
-                slot.look(runners.get(slot.registration), self._clock.passed())
-                if why := slot.stuck(self._clock.passed(), self.work.longest):
-                    self._give_up(slot, why)
-            if self._draining and slot.phase is Phase.RUNNING and not slot.kept:
-                self._take_back(slot)
+            self._look(slot)
+            if self._draining and slot.phase is Phase.RUNNING and not slot.kept and now >= slot.next_cleanup:
+                self._remover.take_back(slot, unreachable=self._hopeless(slot))
+
+    def _look(self, slot: Slot) -> None:
+        """Looks at the runner on GitHub if that is due, and gives up one that will not end by itself."""
+        if self._observer.look(slot) and (why := slot.stuck(self._clock.passed(), self.work.longest)):
+            slot.overdue = slot.busy_since is not None and slot.away_since is None
+            self._give_up(slot, why)
+
+    def _unwatched(self, slot: Slot) -> None:
+        """The engine does not answer. On stop, the controller ends without it after a while."""
+        silent = self._observer.silent_since
+        if self._draining and silent and self._clock.passed() - max(silent, self._stopping_since) > PATIENCE:
+            self._leave(slot, "the engine does not answer")
 
     def _ended(self, slot: Slot, code: int) -> None:
-        slot.phase = Phase.CLEANING
+        slot.enter(Phase.CLEANING)
         if slot.ending_since is not None:
-            return
-        if code == ExitCode.RUNNER_DEPRECATED:
+            slot.ended_well = slot.asked_to_end and not code
+        elif code == ExitCode.RUNNER_DEPRECATED:
             self._outdated = self._draining = True
         elif code:
             words = self._engine.last_words(slot.name)
@@ -252,48 +265,29 @@ class Controller:
         else:
             slot.ended_well = True
 
-    def _take_back(self, slot: Slot) -> None:
-        """Ends an idle runner; GitHub refuses to remove the registration of a busy one."""
+    def _clean(self, slot: Slot, instances: Mapping[str, RunnerInstance] | None) -> None:
+        """Removes the container and the registration; frees the slot once both are gone."""
         if self._clock.passed() < slot.next_cleanup:
             return
-        removal = self._github.remove(slot.registration)
-        if removal is Removal.REMOVED:
-            slot.ending_since = self._clock.passed()
-            self._engine.end(slot.name)
-        else:
-            slot.kept = True
-            self._say(f"{slot.name}: finishing its job")
-
-    def _clean(self, slot: Slot) -> None:
-        """Removes the container and the registration; frees the slot once both are gone."""
-        now = self._clock.passed()
-        if now < slot.next_cleanup:
+        if instances is None and not self._aborting:
+            raise EngineError(f"{slot.name} cannot be removed, since the engine does not answer")
+        instance = (instances or {}).get(slot.name)
+        result = None
+        if slot.ended_well and instance:
+            with suppress(EngineError):
+                result = self._engine.job_result(slot.name)
+        removal = self._remover.clean(slot, instance, aborting=self._aborting)
+        if removal is None:
             return
-        self._engine.remove(slot.name)
-        if not slot.registration and slot.may_be_registered:
-            found = self._github.named(slot.name)
-            if found is None:
-                # GitHub may still be creating it: only a second look proves that it is absent.
-                slot.may_be_registered, slot.next_cleanup = False, now + GRACE
-                return
-            slot.registration = found.id
-        removal = self._github.remove(slot.registration) if slot.registration else Removal.ABSENT
-        if removal is Removal.BUSY:
-            raise EngineError(f"{slot.name}: its container is gone, but GitHub still counts it as busy")
-        # "Not found" also answers a token that may not remove runners; such a token cannot list them either.
-        if removal is Removal.ABSENT and slot.registration and self._github.named(slot.name):
-            raise EngineError(f"{slot.name}: GitHub lists it but does not find it")
-        self._free(slot, removal)
-
-    def _free(self, slot: Slot, removal: Removal) -> None:
         if slot.ended_well and removal is Removal.ABSENT:
             self.finished += 1
-            slot.failures = 0
             self._say(f"{slot.name}: job done after {duration(self._clock.passed() - slot.since)}")
+            self._quarantine.ended_job(slot, result)
         elif slot.ended_well:
             # run.sh exits with 0 for most of its failures; GitHub forgets only a runner that had its job.
             slot.next_round = self._clock.passed() + slot.failed(self.work.host)
             self._say(f"{slot.name}: ended without a job")
+            self._quarantine.failed_runner(slot, "it ended without a job")
         slot.forget()
 
     # Failures.
@@ -302,28 +296,45 @@ class Controller:
         """Cleans up a runner that is of no more use; the next one starts after a pause."""
         pause = slot.failed(self.work.host)
         slot.next_round = self._clock.passed() + pause
-        slot.phase = Phase.CLEANING
+        slot.enter(Phase.CLEANING)
         with suppress(EngineError):
             self._engine.keep_log(slot.name)
         self._say(f"{slot.name}: {why}; the next one starts in {duration(pause)}")
+        self._quarantine.failed_runner(slot, why)
 
     def _failed(self, slot: Slot, error: EngineError | GitHubError) -> None:
         """Handles a failed step of `slot`: cleans up at once what it may have left, tries again after a pause."""
         line, wait = (error.line, error.wait) if isinstance(error, GitHubError) else (str(error), 0.0)
-        pause = slot.failed(self.work.host, wait)
         now = self._clock.passed()
+        pause = slot.failed(self.work.host, wait)
+        if self._draining:
+            pause = min(pause, STOP_PAUSE)
+        if slot.trouble_since is None:
+            slot.trouble_since = now
         if slot.phase is Phase.FREE:
             slot.next_round = now + pause
             if slot.name:
-                slot.phase = Phase.CLEANING
+                slot.enter(Phase.CLEANING)
+            if isinstance(error, EngineError):
+                self._quarantine.failed_runner(slot, line)
         else:
             slot.next_cleanup = now + pause
         if self._draining and slot.phase is Phase.CLEANING and self._hopeless(slot, error):
-            self._say(f"{line}; {slot.name} may be left over: `ci-runner prune` removes it")
-            slot.phase = Phase.DONE
+            self._leave(slot, line)
         elif not self._refused:
             self._say(f"{line}; trying again in {duration(pause)}")
 
-    def _hopeless(self, slot: Slot, error: EngineError | GitHubError) -> bool:
+    def _hopeless(self, slot: Slot, error: EngineError | GitHubError | None = None) -> bool:
+        """Whether a step that fails while the controller stops is not to be tried again."""
         lasting = isinstance(error, GitHubError) and error.trouble not in PASSING
-        return self._aborting or lasting or slot.failures >= MOST_FAILURES
+        since = slot.trouble_since
+        patience = FORGETTING if isinstance(error, StillBusyError) else PATIENCE
+        return self._aborting or lasting or (since is not None and self._clock.passed() - since > patience)
+
+    def _leave(self, slot: Slot, why: str) -> None:
+        """Ends a slot that cannot be cleaned up. Without a registration, at least, its runner gets no job."""
+        with suppress(GitHubError):
+            if slot.registration:
+                self._github.remove(slot.registration)
+        self._say(f"{why}; {slot.name} may be left over: `ci-runner prune` removes it")
+        slot.enter(Phase.DONE)

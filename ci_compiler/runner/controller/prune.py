@@ -11,26 +11,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ci_compiler.github.inventory import Runner
-from ci_compiler.github.registration import Registrar, Removal
-from ci_compiler.runner.controller.containers import (
-    ContainerEngine,
-    InstanceStatus,
-    RunnerInstance,
-    StoreVolume,
-    engine_errors,
-)
+from ci_compiler.runner.controller.containers import ContainerEngine
+from ci_compiler.runner.controller.engine import InstanceStatus, RunnerInstance, StoreVolume, engine_errors
 from ci_compiler.runner.controller.host_runner import WORK, ProcessEngine
-from ci_compiler.runner.controller.runner_names import read_name
-from ci_compiler.runner.controller.slots import READY
-from ci_compiler.spec.model import Spec
+from ci_compiler.runner.controller.runner_names import QUARANTINED, read_name
+from ci_compiler.runner.controller.slots import YOUNG
+
+if TYPE_CHECKING:  # `list --here` does not import PyGithub, which is slow
+    from ci_compiler.github.inventory import Runner
+    from ci_compiler.github.registration import Registrar
+    from ci_compiler.spec.model import Spec
 
 ROOTS = Path("/nix/var/nix/gcroots/auto")
 """Where Nix keeps the roots for links outside the store (Nix manual, "Garbage collector roots")."""
-
-YOUNG = 2 * READY
-"""Seconds for which a registration without a container counts as starting."""
 
 
 class LeftoverKind(StrEnum):
@@ -90,6 +85,8 @@ def registrations(
         if name is None:
             continue
         state = "busy" if runner.busy else "online" if runner.online else "offline"
+        if QUARANTINED in runner.labels:
+            state = "quarantined"
         why = ""
         if state == "offline" and runner.id not in running and now - name.made > YOUNG:
             if name.host == host:
@@ -178,6 +175,8 @@ def find(
 
 def remove(item: Leftover, engine: ContainerEngine | ProcessEngine | None, github: Mapping[str, Registrar]) -> bool:
     """Removes `item`; False if it is in use again by now. Raises EngineError, GitHubError."""
+    from ci_compiler.github.registration import Removal
+
     match item.kind:
         case LeftoverKind.REGISTRATION:
             return github[item.scope].remove(item.id) is not Removal.BUSY

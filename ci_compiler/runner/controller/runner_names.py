@@ -22,6 +22,9 @@ MOST_NAME = 64
 LABEL = "io.github.ci-compiler"
 """The label that marks a container or volume as the controller's, and the prefix of its other labels."""
 
+QUARANTINED = "quarantined"
+"""The label of a registration that only shows that a slot of its machine is in quarantine."""
+
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NAME = re.compile(
     rf"{PREFIX}-(?P<host>[a-z0-9]+(?:-[a-z0-9]+)*)-(?P<slot>[0-9]+)-(?P<made>[0-9a-z]{{6,8}})-(?P<pool>[a-z0-9-]+)"

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from ci_compiler.clock import back_off
-from ci_compiler.github.inventory import Runner
 from ci_compiler.units import duration
+
+if TYPE_CHECKING:
+    from ci_compiler.github.inventory import Runner
 
 READY = 300.0
 """Seconds within which a new runner must connect to GitHub."""
 
+YOUNG = 2 * READY
+"""Seconds for which a registration without a container counts as starting."""
+
 LOST = 900.0
 """Seconds for which a runner may lose its connection; GitHub gives up on its job earlier."""
+
+CHECK, STEADY = 120.0, 600.0
+"""Seconds between two looks at a runner on GitHub: until it is connected or while it is away, and otherwise."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
 """Seconds to wait after a first failure, and the most to wait after any."""
@@ -28,9 +37,12 @@ def pause_after(failures: int, seed: str) -> float:
 class RunnerPlan:
     """The runners of a pool on this machine: their labels and runner group, their number, and what a job needs.
 
-    `scope`: the repository or organisation that they are registered in. `builds`: whether jobs build with Nix. `cores`:
-    those of the machine. `room`: bytes of disk that must be free before a job. `longest`: seconds after which a job
-    counts as hung. `store`, `fresh_store` and `trusted_keys` are those of `RunnerOrder`.
+    `scope`: the repository or organisation that they are registered in. `builds`: whether jobs build with Nix.
+    `gpu` and `gpus`: the architecture and number of GPUs that each runner is given; 0 for none, or for all of the
+    machine's. `cores` and `memory` (bytes): those of the machine. `fleet`: the machines of all pools, with which it
+    shares GitHub's limits. `room`: bytes of disk that must be free before a job. `longest`: seconds after which a job
+    counts as hung. `spec`: the spec as JSON, against which the doctor checks. `store`, `fresh_store` and
+    `trusted_keys` are those of `RunnerOrder`.
     """
 
     pool: str
@@ -38,24 +50,29 @@ class RunnerPlan:
     labels: tuple[str, ...]
     group: int
     image: str
-    gpus: bool
+    gpu: str
+    gpus: int
     builds: bool
     cores: int
+    memory: int
     count: int
+    fleet: int
     host: str
     room: int
     longest: float
+    spec: str
     store: bool = True
     fresh_store: bool = False
     trusted_keys: tuple[str, ...] = ()
 
 
 class Phase(StrEnum):
-    """Where a slot is in its cycle."""
+    """Where a slot is in its cycle; SHOWN: its registration shows the quarantine of another slot."""
 
     FREE = "free"
     RUNNING = "running"
     CLEANING = "cleaning"
+    SHOWN = "shown"
     DONE = "done"
 
 
@@ -63,8 +80,14 @@ class Phase(StrEnum):
 class Slot:
     """A place for one runner; a slot beyond the plan's count is only cleaned up. Times are the clock's `passed()`.
 
-    `next_cleanup` and `next_round`: the earliest times of its next cleanup and its next cycle. `may_be_registered`:
-    whether the answer to its registration was lost, so that GitHub may have a runner whose id is unknown.
+    `next_cleanup`, `next_round` and `next_look`: the earliest times of its next cleanup, its next cycle, and the next
+    look at its runner on GitHub. `may_be_registered`: whether the answer to its registration was lost, so that GitHub
+    may have a runner whose id is unknown. `trouble_since`: when the step that it is at first failed. `asked_to_end`:
+    whether the runner itself decides when to end, since GitHub could not be asked. `overdue`: whether it is ended even
+    if it has a job.
+
+    `gpus`: the UUIDs of its GPUs. `sick`: why it is in quarantine, or ''. `mark`: the slot whose registration shows
+    that. In a row, `checks` counts failed proofs, `strikes` failed runners, `short_jobs` jobs that failed at once.
     """
 
     number: int
@@ -75,16 +98,31 @@ class Slot:
     since: float = 0.0
     next_cleanup: float = 0.0
     next_round: float = 0.0
+    next_look: float = 0.0
     failures: int = 0
+    trouble_since: float | None = None
     connected: bool = False
     away_since: float | None = None
     busy_since: float | None = None
     ending_since: float | None = None
+    asked_to_end: bool = False
+    overdue: bool = False
     kept: bool = False
     ended_well: bool = False
+    gpus: tuple[str, ...] = ()
+    sick: str = ""
+    mark: Slot | None = None
+    checks: int = 0
+    strikes: int = 0
+    short_jobs: int = 0
+
+    def enter(self, phase: Phase) -> None:
+        """Goes on to `phase`."""
+        self.phase, self.trouble_since = phase, None
 
     def look(self, runner: Runner | None, now: float) -> None:
         """Records what GitHub says of the slot's runner at the time `now`; None: it has no such runner."""
+        self.next_look = now + (STEADY if self.connected and runner and runner.online else CHECK)
         if runner is None or not runner.online:
             self.away_since = now if self.away_since is None else self.away_since
             return
@@ -112,7 +150,12 @@ class Slot:
         return max(pause_after(self.failures - 1, seed), least)
 
     def forget(self) -> None:
-        """Resets the slot for its next cycle; the count of its failures stays."""
-        fresh = Slot(number=self.number, next_round=self.next_round, failures=self.failures)
+        """Resets the slot for its next cycle; its GPUs, its health and the count of its failures stay."""
+        fresh = Slot(number=self.number)
         for field in fields(self):
-            setattr(self, field.name, getattr(fresh, field.name))
+            if field.name not in _LASTING:
+                setattr(self, field.name, getattr(fresh, field.name))
+
+
+_LASTING = frozenset({"next_round", "failures", "gpus", "sick", "mark", "checks", "strikes", "short_jobs"})
+"""The fields of a slot that outlast its cycles."""

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ci_compiler.runner.controller.confinement import bounds
 from ci_compiler.runner.controller.runner_names import PREFIX, marks
 
 if TYPE_CHECKING:
-    from ci_compiler.runner.controller.containers import RunnerOrder
+    from ci_compiler.runner.controller.engine import RunnerOrder
 
 STORE = "/nix"
 """The folder of a container that is a volume and outlives it: the Nix store."""
@@ -65,6 +66,7 @@ def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *, signs: bool)
         *options("--env", {TRUSTED_KEYS: " ".join(order.trusted_keys)}),
         *_as_root(),
         *(word for option in SANDBOX[kind] if order.builds for word in ("--security-opt", option)),
+        *bounds(order.memory, order.cores),
         *("--volume", f"{volume}:{STORE}", "--entrypoint", DAEMON, order.image),
     ]
 

@@ -20,6 +20,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, InputError
 from ci_compiler.files.drift import MARK
 from ci_compiler.recipes.nix_text import string
+from ci_compiler.runner.controller.containers import TOOLKIT_PREFIX
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, pins
 from ci_compiler.runner.deployment.rendering import FOLDER, Facts, render, text_of
@@ -31,9 +32,6 @@ from ci_compiler.workflows.writer import dump, quoted
 
 ARC = "arc"
 """The target that serves runner scale sets."""
-
-PREFIX = "/opt/ci-compiler"
-"""Where the toolkit is installed on a machine, as in the images."""
 
 CONFIGURATION = "/etc/ci-runner"
 """The folder of the controllers' configuration on a machine: spec, repository, credential."""
@@ -121,7 +119,7 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
         "spec": SPEC,
         "spec-file": shlex.quote(file),
         "spec-option": "" if file == BUNDLED_SHOWN else f" --spec {SPEC}",
-        "prefix": PREFIX,
+        "prefix": TOOLKIT_PREFIX,
         "configuration": CONFIGURATION,
         "toolkit": f"ci-compiler=={__version__}",
         "user": str(USER),

@@ -15,6 +15,7 @@ from typing import Any
 
 from ci_compiler.hardware import Hardware, Version
 from ci_compiler.hardware.machine import ContainerRuntime, GpuDevice, Machine, NixInstallation, StorageFolder, isas_of
+from ci_compiler.runner.detect.gpu_health import NO_STATE, GpuState, with_state
 from ci_compiler.runner.detect.mounts import Mount, build_folder_of, sandboxed
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.units import release
@@ -66,6 +67,7 @@ class Recorded:
     folders: tuple[StorageFolder, ...] = ()
     nvidia_smi: Answer | None = None
     display_controllers: tuple[str, ...] = ()
+    gpu_state: GpuState = NO_STATE
     nix: Answer | None = None
     nix_config: Answer | None = None
     nix_conf: str = ""
@@ -85,7 +87,7 @@ def machine(recorded: Recorded, hardware: Hardware) -> Machine:
     return Machine(
         system=system,
         isas=isas_of(hardware, system, flags),
-        gpus=devices,
+        gpus=tuple(with_state(device, recorded.gpu_state) for device in devices),
         os=os_title(recorded.os_release),
         kernel=recorded.kernel,
         cpu=plain(cpu.model or listed.get("Model name", "") or cpu.part),

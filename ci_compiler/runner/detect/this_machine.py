@@ -16,6 +16,7 @@ from ci_compiler.errors import InputError
 from ci_compiler.hardware import Hardware
 from ci_compiler.hardware.machine import Machine, StorageFolder
 from ci_compiler.process import PAST_LIMIT, ask
+from ci_compiler.runner.detect.gpu_health import HEALTH_QUERY, REMAPPED_QUERY, GpuState
 from ci_compiler.runner.detect.mounts import Mount, mount_of, mounts
 from ci_compiler.runner.detect.recorded import GPU_QUERY, Answer, Recorded, build_folder, machine
 
@@ -73,7 +74,7 @@ def record(*, trial: bool = True) -> Recorded:
         cpu_limits=tuple(_cpu_limits()),
         meminfo=text_of(ROOT / "proc/meminfo"),
         memory_limits=tuple(_memory_limits()),
-        nvidia_smi=answer("nvidia-smi", f"--query-gpu={','.join(GPU_QUERY)}", "--format=csv,noheader,nounits"),
+        nvidia_smi=_nvidia_smi(f"--query-gpu={','.join(GPU_QUERY)}"),
         display_controllers=tuple(_display_controllers()),
         nix=answer("nix", "--version"),
         nix_config=_nix_config(nix_env),
@@ -82,7 +83,8 @@ def record(*, trial: bool = True) -> Recorded:
         flox=answer("flox", "--version"),
         engines={name: found for name, command in _ENGINES.items() if (found := answer(*command)) is not None},
     )
-    return _with_folders(recorded)
+    works = recorded.nvidia_smi is not None and recorded.nvidia_smi.status == 0
+    return _with_folders(replace(recorded, gpu_state=_gpu_state()) if works else recorded)
 
 
 _NEW_COMMANDS = "extra-experimental-features = nix-command"
@@ -105,6 +107,25 @@ def answer(*command: str, seconds: float = 30, env: Mapping[str, str] | None = N
     if ended.status == PAST_LIMIT:
         return Answer(status=ended.status, err=f"did not answer within {seconds:g} s")
     return Answer(status=ended.status, out=ended.out, err=ended.err)
+
+
+def _nvidia_smi(query: str) -> Answer | None:
+    return answer("nvidia-smi", query, "--format=csv,noheader,nounits")
+
+
+def _gpu_state() -> GpuState:
+    """What shows the health of the GPUs. The kernel's log is often hidden from users and from containers."""
+    logs = (("dmesg",), ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=cat"))
+    return GpuState(
+        health=_output(_nvidia_smi(f"--query-gpu={','.join(HEALTH_QUERY)}")),
+        remapped=_output(_nvidia_smi(f"--query-remapped-rows={','.join(REMAPPED_QUERY)}")),
+        listed=_output(answer("nvidia-smi", "--list-gpus")),
+        kernel_log=next(filter(None, (_output(answer(*command)) for command in logs)), ""),
+    )
+
+
+def _output(found: Answer | None) -> str:
+    return found.out if found is not None and found.status == 0 else ""
 
 
 def text_of(path: str | Path) -> str:

@@ -10,6 +10,7 @@ from ci_compiler.hardware.machine import NOMINAL, NixInstallation, StorageFolder
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.plan.proof import Reach
 from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence, table
+from ci_compiler.runner.limits import most_disk, room_for
 from ci_compiler.runner.upstream import holes, upstream
 from ci_compiler.units import GB, release, size
 
@@ -58,9 +59,21 @@ def emulator(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 @_of_nix
+def store(_: Assignment, evidence: Evidence) -> Judgement:
+    """Nix's store answers, and so does the daemon that serves it."""
+    said = evidence.store
+    if said is None:
+        return skipped("nix is not on PATH")
+    if said.status == 0:
+        return ok("the store answers")
+    fix = "start the Nix daemon, or let the user own /nix; then check it with `nix store ping`"
+    return failed(f"the store does not answer: {said.said}", fix)
+
+
+@_of_nix
 def store_space(work: Assignment, evidence: Evidence) -> Judgement:
     """There is space for the result, or for the closure that a test fetches, in addition to a build's own files."""
-    return _space(work, evidence.machine.folder("store"), "the Nix store")
+    return _space(work, evidence.machine.folder("store"), "the Nix store", room_for(work.packages, work.stages))
 
 
 def build_space(work: Assignment, evidence: Evidence) -> Judgement:
@@ -69,18 +82,18 @@ def build_space(work: Assignment, evidence: Evidence) -> Judgement:
     checked = work.spec.backend.nix is not NixUse.NONE
     if checked and store is not None and build is not None and store.device == build.device:
         return skipped(f"{build.path} is on the file system of the Nix store, which is checked")
-    return _space(work, build, "the build folder")
+    return _space(work, build, "the build folder", most_disk(work.packages))
 
 
-def _space(work: Assignment, folder: StorageFolder | None, what: str) -> Judgement:
+def _space(work: Assignment, folder: StorageFolder | None, what: str, needed: int) -> Judgement:
     if folder is None:
         return failed(f"the free space for {what} cannot be determined", "find out why `df` fails there")
-    whose = work.subject.name if work.subject else "the largest build"
+    whose = work.subject.name if work.subject else "the largest package"
     found = f"{size(folder.free)} free for {what} ({folder.path} on {folder.device})"
-    if folder.free >= work.disk * GB:
-        return ok(f"{found}, {whose} needs {work.disk} GB")
+    if folder.free >= needed * GB:
+        return ok(f"{found}, {whose} needs {needed} GB")
     fix = "collect garbage while nothing builds (nix-collect-garbage -d), or give the file system more room"
-    return failed(f"{found}, but {whose} needs {work.disk} GB", fix)
+    return failed(f"{found}, but {whose} needs {needed} GB", fix)
 
 
 def build_folder(_: Assignment, evidence: Evidence) -> Judgement:
@@ -172,4 +185,4 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"system-features lacks big-parallel (it has {' '.join(nix.features) or 'none'})", fix)
 
 
-CHECKS = table(tools, emulator, store_space, build_space, build_folder, memory, sandbox, nix_holes, big_parallel)
+CHECKS = table(tools, emulator, store, store_space, build_space, build_folder, memory, sandbox, nix_holes, big_parallel)

@@ -16,33 +16,35 @@ from ci_compiler.plan.rules import judge
 from ci_compiler.runner.doctor import build_checks, hardware_checks, host_checks
 from ci_compiler.runner.doctor.evidence import Assignment, Evidence
 from ci_compiler.runner.targets import refusal
-from ci_compiler.spec.model import Spec
+from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import Stage, stages
 
 CHECKS = hardware_checks.CHECKS | build_checks.CHECKS | host_checks.CHECKS
 """All checks by name, in their order."""
 
 
-def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "") -> Assignment:
-    """The work of `stage` (None: any) on the variant `name` ('': any).
+def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "", pool: Pool | None = None) -> Assignment:
+    """The work of `stage` (None: those of `pool`, or any) on the variant `name` ('': any).
 
     Raises InputError if no variant has that name, if the variant does not have the stage, or if the spec is invalid.
     """
     cells = judge(spec).cells
     if not name:
-        return Assignment(spec=spec, cells=cells, stage=stage)
+        return Assignment(spec=spec, cells=cells, stage=stage, pool=pool)
     found = ((cell, variant) for cell in cells for variant in cell.variants if variant.name == name)
     cell, subject = next(found, (None, None))
     if cell is None:
         raise refusal(explain(plan(spec), name))
     if stage and stage.needs_gpu and cell.gpu == CPU:
         raise wrong("NAME", Code.STAGE_MISSING, f"{name} is built for the CPU alone and has no {stage}")
-    return Assignment(spec=spec, cells=(cell,), stage=stage, subject=subject)
+    return Assignment(spec=spec, cells=(cell,), stage=stage, subject=subject, pool=pool)
 
 
 def examine(work: Assignment, evidence: Evidence) -> dict[str, Judgement]:
     """The judgement of every check, by name. A check that none of the stages needs is shown as skipped."""
     wanted = {name for stage in _stages(work, evidence.machine) for name in stage.checks}
+    if work.pool:
+        wanted.add("pool")
     reason = f"{work.stage} does not need it" if work.stage else "nothing that this machine may run needs it"
     return {name: check(work, evidence) if name in wanted else skipped(reason) for name, check in CHECKS.items()}
 
@@ -51,6 +53,7 @@ def as_json(work: Assignment, results: Mapping[str, Judgement]) -> dict[str, Any
     """The results for `--json`."""
     return {
         "stage": work.stage.name if work.stage else None,
+        "pool": work.pool.name if work.pool else None,
         "variant": work.subject.name if work.subject else None,
         "ok": not any(found.failed for found in results.values()),
         "checks": [{"check": name, **found._asdict()} for name, found in results.items()],
@@ -58,9 +61,9 @@ def as_json(work: Assignment, results: Mapping[str, Judgement]) -> dict[str, Any
 
 
 def _stages(work: Assignment, machine: Machine) -> frozenset[Stage]:
-    """The given stage, else the stages of the pools that the machine fits, else all that its hardware allows."""
-    if work.stage:
-        return frozenset({work.stage})
+    """The stages of the work, else those of the pools that the machine fits, else all that its hardware allows."""
+    if work.stages:
+        return frozenset(work.stages)
     suited = {stage for pool in work.spec.pools if fit(work.spec.hardware, machine, pool).fits for stage in pool.stages}
     any_gpu = bool(machine.gpus or machine.problems)
     unsuited = {stage for stage in stages() if any_gpu or not stage.needs_gpu}

@@ -13,7 +13,7 @@ from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import Judgement
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.runner.detect.recorded import Answer
-from ci_compiler.spec.model import Package, Spec
+from ci_compiler.spec.model import Package, Pool, Spec
 from ci_compiler.stages import Stage
 
 
@@ -21,13 +21,14 @@ from ci_compiler.stages import Stage
 class Assignment:
     """The work for the machine. No `stage`: any that it can run; no `subject`: any variant of `cells`.
 
-    With a `subject`, `cells` has only a cell of it.
+    With a `subject`, `cells` has only a cell of it. With a `pool`, the work is that of the pool's stages.
     """
 
     spec: Spec
     cells: tuple[Cell, ...]
     stage: Stage | None = None
     subject: Variant | None = None
+    pool: Pool | None = None
 
     @property
     def cell(self) -> Cell:
@@ -41,9 +42,11 @@ class Assignment:
         return tuple(self.spec.packages[name] for name in {variant.package for variant in variants})
 
     @property
-    def disk(self) -> int:
-        """The disk space that the largest of the builds needs, in GB."""
-        return max(package.disk for package in self.packages)
+    def stages(self) -> tuple[Stage, ...]:
+        """The given stage, or those of the pool; () if neither is given."""
+        if self.stage:
+            return (self.stage,)
+        return self.pool.stages if self.pool else ()
 
     @property
     def memory(self) -> int:
@@ -95,8 +98,8 @@ class Evidence:
     """What was gathered. `secret` is the publishing secret, which no message may contain ('': not given).
 
     `cuda` has an entry for each libcuda that was tried. `tools` are the backend's programs and the emulators that are
-    on PATH. `answer` is that of the backend's command that checks the secret, and `cache` that of the spec's binary
-    cache; None if there is no such command or program.
+    on PATH. `answer` is that of the backend's command that checks the secret, `cache` that of the spec's binary cache,
+    `store` that of Nix's own store; None if there is no such command or program.
     """
 
     machine: Machine
@@ -107,6 +110,7 @@ class Evidence:
     secret: str = field(default="", repr=False)
     answer: Answer | None = None
     cache: Answer | None = None
+    store: Answer | None = None
 
 
 Check = Callable[[Assignment, Evidence], Judgement]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ci_compiler.hardware import CPU, Toolkit
 from ci_compiler.hardware.drivers import driver_number, lowest_driver, too_new_driver
-from ci_compiler.hardware.machine import GpuDevice, missing_flags
+from ci_compiler.hardware.machine import GpuDevice, lacks, missing_flags
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.runner.doctor.evidence import Assignment, CudaAttempt, Evidence, table
 
@@ -13,6 +13,17 @@ DRIVER_LINK = "/run/opengl-driver/lib"
 
 _INSTALL = "install or load NVIDIA's driver, and check it with `nvidia-smi`"
 _NO_VARIANT = "no variant is named"
+
+
+def pool(work: Assignment, evidence: Evidence) -> Judgement:
+    """The machine, or the slot, has the system, the instruction sets and the GPUs that its pool declares."""
+    if work.pool is None:
+        return skipped("no pool is named")
+    missing = list(lacks(work.spec.hardware, evidence.machine, work.pool))
+    if not missing:
+        return ok(f"it has what {work.pool.name} declares")
+    fix = f"repair it, or correct the entry of {work.pool.name} in the spec"
+    return failed(f"{work.pool.name} needs {'; '.join(missing)}", fix)
 
 
 def system(work: Assignment, evidence: Evidence) -> Judgement:
@@ -49,6 +60,15 @@ def gpu(_: Assignment, evidence: Evidence) -> Judgement:
     if not devices:
         return failed("no GPU was found: nvidia-smi is missing", _INSTALL)
     return ok(", ".join(f"GPU {one.index}: {_title(one)}" for one in devices))
+
+
+def gpu_health(_: Assignment, evidence: Evidence) -> Judgement:
+    """No GPU has a fault that lasts until it is reset: memory errors, pending remappings, severe Xid errors."""
+    faults = [f"GPU {one.index} ({one.name}): {'; '.join(one.faults)}" for one in evidence.machine.gpus if one.faults]
+    if not faults:
+        return ok("neither the driver nor the kernel's log reports a fault")
+    fix = "reset the GPU (`nvidia-smi --gpu-reset`) or restart the machine; if the fault returns, replace the GPU"
+    return failed("; ".join(faults), fix)
 
 
 def cubin(work: Assignment, evidence: Evidence) -> Judgement:
@@ -139,4 +159,4 @@ def _title(device: GpuDevice) -> str:
     return f"{device.name} ({device.sm}{', MIG' if device.mig else ''})"
 
 
-CHECKS = table(system, instructions, gpu, cubin, driver, cuda)
+CHECKS = table(pool, system, instructions, gpu, gpu_health, cubin, driver, cuda)

@@ -24,6 +24,9 @@ from ci_compiler.units import release
 LIBRARY = "libcuda.so.1"
 PROBE = Path(__file__).with_name("cuda_probe.py")
 
+DAEMON_SECONDS = 20.0
+"""Seconds within which Nix's daemon must answer."""
+
 _KEPT = ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
 """Variables that say which GPUs a job may use. They are kept in an otherwise clean environment."""
 
@@ -32,8 +35,9 @@ _LISTENER = Path("bin", "Runner.Listener")
 
 def gather(work: Assignment) -> Evidence:
     """The evidence for `work` from this machine; what its stage does not need is not gathered."""
-    backend = work.spec.backend
-    trial = backend.nix is not NixUse.NONE and (work.stage is None or "sandbox" in work.stage.checks)
+    backend, checks = work.spec.backend, {check for stage in work.stages for check in stage.checks}
+    trial = backend.nix is not NixUse.NONE and (not work.stages or "sandbox" in checks)
+    store = _own_store() if backend.nix is not NixUse.NONE else None
     machine = this_machine(work.spec.hardware, trial=trial)
     shows_gpu = bool(machine.gpus or machine.problems)
     secret = os.environ.get(backend.secret, "")
@@ -41,14 +45,13 @@ def gather(work: Assignment) -> Evidence:
     return Evidence(
         machine=machine,
         clock=clock(),
-        cuda=tuple(cuda())
-        if (work.stage is not None and work.stage.needs_gpu) or (work.stage is None and shows_gpu)
-        else (),
+        cuda=tuple(cuda()) if "cuda" in checks or (not work.stages and shows_gpu) else (),
         runner=runner_version(),
         tools=frozenset(filter(shutil.which, (*(tool.name for tool in backend.tools), *_emulators(work)))),
         secret=secret,
         answer=answer(*command) if command else None,
-        cache=_cache(work),
+        cache=_ping("--store", work.spec.cache.url) if work.spec.cache and "cache" in checks else None,
+        store=store,
     )
 
 
@@ -56,12 +59,19 @@ def _emulators(work: Assignment) -> Iterator[str]:
     return (one.program for one in work.spec.hardware.emulators)
 
 
-def _cache(work: Assignment) -> Answer | None:
-    """The answer of the spec's binary cache to this machine's own Nix."""
-    if work.spec.cache is None or work.stage is None or "cache" not in work.stage.checks:
-        return None
-    options = ("--extra-experimental-features", "nix-command")
-    return answer("nix", *options, "store", "ping", "--store", work.spec.cache.url, seconds=60)
+def _own_store() -> Answer | None:
+    """The answer of this machine's own store. A daemon that was started with this container needs a moment."""
+    end = time.monotonic() + DAEMON_SECONDS
+    while (found := _ping()) is not None and found.status and os.environ.get("NIX_REMOTE") == "daemon":
+        if time.monotonic() > end:
+            break
+        time.sleep(0.2)
+    return found
+
+
+def _ping(*store: str) -> Answer | None:
+    """The answer of a store, by default this machine's own, to its Nix."""
+    return answer("nix", "--extra-experimental-features", "nix-command", "store", "ping", *store, seconds=60)
 
 
 # CUDA.

@@ -14,6 +14,7 @@ let
   };
 
   served = lib.filterAttrs (name: count: known ? ${name}) cfg.pools;
+  session = "user@${toString cfg.uid}.service";
   hasGpu = lib.any (name: known.${name}.gpu) (lib.attrNames served);
 in
 {
@@ -35,6 +36,12 @@ in
       type = lib.types.str;
       description = "A file like gh's hosts.yml, outside the store, with a token that may administer runners.";
       example = "/run/secrets/hosts.yml";
+    };
+
+    uid = lib.mkOption {
+      type = lib.types.int;
+      default = 974;
+      description = "The id of the user whose podman runs the containers.";
     };
 @if spec-option@
 
@@ -61,11 +68,13 @@ in
 
     virtualisation.podman.enable = true;
     hardware.nvidia-container-toolkit.enable = lib.mkIf hasGpu true;
+    hardware.nvidia-container-toolkit.device-name-strategy = lib.mkIf hasGpu "uuid";
 
     # The user runs podman in a session that lasts beyond logins; the controllers use its socket.
     users.groups.ci-runner = { };
     users.users.ci-runner = {
       isSystemUser = true;
+      uid = cfg.uid;
       group = "ci-runner";
       home = "/var/lib/ci-runner";
       createHome = true;
@@ -77,8 +86,9 @@ in
     systemd.services = lib.mapAttrs' (name: count: lib.nameValuePair "ci-runner-${name}" {
       description = "GitHub Actions runners of the pool ${known.${name}.description}";
       wantedBy = [ "multi-user.target" ];
-      wants = [ "network-online.target" ];
-      after = [ "network-online.target" "nvidia-container-toolkit-cdi-generator.service" ];
+      # The containers run in the session of the user. At shutdown, it must outlive the controllers.
+      wants = [ "network-online.target" session ];
+      after = [ "network-online.target" session "nvidia-container-toolkit-cdi-generator.service" ];
       path = [ config.virtualisation.podman.package ];
       environment.GITHUB_REPOSITORY = cfg.repository;
       startLimitIntervalSec = 0;

@@ -1,0 +1,131 @@
+"""Removing a runner: its registration first, since GitHub refuses that for a busy runner, then its container.
+
+So no job is cut short by accident: a container that still runs is removed only when GitHub no longer has its runner.
+The exceptions are a job that takes longer than any may, and a second SIGTERM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from ci_compiler.clock import Clock, back_off
+from ci_compiler.github.errors import GitHubError
+from ci_compiler.github.inventory import Runner
+from ci_compiler.github.registration import Registrar, Removal
+from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerEngine, RunnerInstance
+from ci_compiler.runner.controller.runner_names import read_name
+from ci_compiler.runner.controller.slots import CHECK, YOUNG, Phase, RunnerPlan, Slot
+from ci_compiler.units import duration
+
+GRACE = 30.0
+"""Seconds that an idle runner gets to exit by itself."""
+
+SWEEP = 24 * 3600.0
+"""Seconds between two sweeps of a controller. Each lists every runner, 100 per request."""
+
+SPREAD = 90.0
+"""Seconds per machine of the fleet over which their sweeps are spread, also if all machines start at once."""
+
+
+class StillBusyError(EngineError):
+    """GitHub counts a runner as busy whose container is gone."""
+
+
+class Remover:
+    """Removes the runners of a pool's slots, and the registrations that no slot knows."""
+
+    def __init__(
+        self, work: RunnerPlan, engine: RunnerEngine, github: Registrar, clock: Clock, say: Callable[[str], None]
+    ) -> None:
+        self._work = work
+        self._engine = engine
+        self._github = github
+        self._clock = clock
+        self._say = say
+        # Not at once: an earlier controller may have registered a runner just before it was killed.
+        spread = SPREAD * work.fleet
+        self._sweep_due = clock.passed() + YOUNG + back_off(0, first=spread, most=spread, seed=work.host)
+
+    def take_back(self, slot: Slot, *, unreachable: bool) -> None:
+        """Ends the idle runner of `slot`; GitHub refuses to remove the registration of a busy one.
+
+        If GitHub is `unreachable`, or does not find the runner, the runner decides: its entry point finishes a job
+        first. Raises EngineError and, unless GitHub is unreachable, GitHubError.
+        """
+        try:
+            removal = self._github.remove(slot.registration)
+        except GitHubError as error:
+            if not unreachable:
+                raise
+            self._say(f"{error.line}; {slot.name} ends as soon as it has no job")
+            removal = Removal.ABSENT
+        if removal is Removal.BUSY:
+            slot.kept = True
+            self._say(f"{slot.name}: finishing its job")
+        else:
+            slot.asked_to_end = removal is Removal.ABSENT
+            slot.ending_since = self._clock.passed()
+            self._engine.end(slot.name)
+
+    def clean(self, slot: Slot, instance: RunnerInstance | None, *, aborting: bool) -> Removal | None:
+        """Removes the registration and the container of `slot`; None if that is not done yet.
+
+        Raises EngineError, GitHubError.
+        """
+        runs = instance is not None and instance.status is InstanceStatus.RUNNING
+        if not runs or aborting:
+            self._engine.remove(slot.name)
+        if not slot.registration and slot.may_be_registered and not self._found(slot):
+            return None
+        removal = self._github.remove(slot.registration) if slot.registration else Removal.ABSENT
+        if removal is Removal.BUSY:
+            self._busy(slot, runs=runs and not aborting)
+            return None
+        # "Not found" also answers a token that may not remove runners. GitHub itself removes one that had its job.
+        certain = slot.ended_well and slot.connected
+        if removal is Removal.ABSENT and slot.registration and not certain and self._github.named(slot.name):
+            raise EngineError(f"{slot.name}: GitHub lists it but does not find it")
+        self._engine.remove(slot.name)
+        return removal
+
+    def leftovers(self, slots: Iterable[Slot]) -> Iterator[Runner]:
+        """The registrations of this machine and pool that no slot knows, if a sweep is due."""
+        now = self._clock.passed()
+        if now < self._sweep_due:
+            return
+        try:
+            found = list(self._github.runners())
+        except GitHubError as error:
+            self._sweep_due = now + max(CHECK, error.wait)
+            self._say(f"{error.line}; asking again in {duration(self._sweep_due - now)}")
+            return
+        self._sweep_due = now + SWEEP
+        taken, names = {slot.registration for slot in slots}, {slot.name for slot in slots}
+        for runner in found:
+            name = read_name(runner.name)
+            if name is None or runner.online or runner.busy or runner.id in taken or runner.name in names:
+                continue
+            mine = runner.name == str(replace(name, host=self._work.host, pool=self._work.pool))
+            if mine and name.made < self._clock.now() - YOUNG:
+                yield runner
+
+    def _found(self, slot: Slot) -> bool:
+        """Looks for a registration whose answer was lost; whether the slot's cleanup may go on."""
+        found = self._github.named(slot.name)
+        if found is None:
+            # GitHub may still be creating it: only a second look proves that it is absent.
+            slot.may_be_registered, slot.next_cleanup = False, self._clock.passed() + GRACE
+            return False
+        slot.registration = found.id
+        return True
+
+    def _busy(self, slot: Slot, *, runs: bool) -> None:
+        if not runs:
+            raise StillBusyError(f"{slot.name}: its container is gone, but GitHub still counts it as busy")
+        if slot.overdue:
+            self._engine.remove(slot.name)
+            raise StillBusyError(f"{slot.name}: its job took too long and was ended; GitHub still counts it as busy")
+        self._say(f"{slot.name}: GitHub counts it as busy, so it finishes its job")
+        slot.away_since, slot.connected, slot.since = None, True, self._clock.passed()
+        slot.enter(Phase.RUNNING)

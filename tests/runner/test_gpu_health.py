@@ -1,0 +1,84 @@
+"""The health of GPUs from recorded answers of nvidia-smi and the kernel's log, and the doctor's judgement of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_compiler.hardware.machine import GpuDevice
+from ci_compiler.runner.detect.gpu_health import GpuState, with_state
+from tests.runner.machines import known
+
+from .test_doctor import evidence, failures, with_driver, work
+
+HEALTHY = GpuState(
+    health="0, GPU-5d5ba0d6, 00000000:4E:00.0, 0\n1, GPU-11111111, 00000000:5F:00.0, 0\n",
+    remapped="GPU-5d5ba0d6, No, No\nGPU-11111111, No, No\n",
+    listed="GPU 0: NVIDIA H200 (UUID: GPU-5d5ba0d6)\nGPU 1: NVIDIA H200 (UUID: GPU-11111111)\n",
+    kernel_log="[    5.1] NVRM: loading NVIDIA UNIX Open Kernel Module\n",
+)
+XID = "[ 99.1] NVRM: Xid (PCI:0000:4e:00): {}, pid=1, name=python3\n"
+
+
+def h200(**changes: str) -> GpuDevice:
+    [device] = known("h200").gpus
+    return with_state(device, replace(HEALTHY, **changes))
+
+
+def test_a_healthy_gpu_has_an_identity_and_no_fault() -> None:
+    assert (h200().uuid, h200().units, h200().faults) == ("GPU-5d5ba0d6", ("GPU-5d5ba0d6",), ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"health": "0, GPU-5d5ba0d6, 00000000:4E:00.0, 3"}, "3 uncorrected memory errors since the driver was loaded"),
+        ({"remapped": "GPU-5d5ba0d6, Yes, No"}, "rows of its memory wait to be remapped"),
+        ({"remapped": "GPU-5d5ba0d6, No, Yes"}, "rows of its memory could not be remapped, so it must be replaced"),
+        ({"kernel_log": XID.format(79) * 2}, "Xid 79 since boot (it has fallen off the bus)"),
+        ({"kernel_log": XID.format(119)}, "Xid 119 since boot (its system processor (GSP) does not answer)"),
+    ],
+)
+def test_a_fault_is_found_and_fails_the_doctor(changes: dict[str, str], fault: str) -> None:
+    sick = h200(**changes)
+    assert sick.faults == (fault,)
+    healthy = with_driver("h200", "580.95.05")
+    found = failures(work("gpu-test"), evidence(gpus=(replace(healthy[0], faults=sick.faults),)))
+    assert found == {"gpu-health": f"GPU 0 (NVIDIA H200): {fault}"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kernel_log": XID.format(79).replace("4e", "5f")},
+        {"kernel_log": XID.format(31) + XID.format(13)},
+        {"health": "0, GPU-5d5ba0d6, 00000000:4E:00.0, [N/A]", "remapped": "GPU-5d5ba0d6, [N/A], [N/A]"},
+        {"health": "", "remapped": "", "listed": "", "kernel_log": ""},
+    ],
+)
+def test_what_is_no_fault_of_the_gpu_does_not_count(changes: dict[str, str]) -> None:
+    """Faults of other GPUs, errors that a program caused, and values that an older driver does not report."""
+    assert h200(**changes).faults == ()
+
+
+def test_the_slices_of_a_gpu_are_its_units() -> None:
+    listed = """\
+GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-5d5ba0d6)
+  MIG 3g.40gb     Device  0: (UUID: MIG-aaaa)
+  MIG 3g.40gb     Device  1: (UUID: MIG-bbbb)
+GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-11111111)
+  MIG 7g.80gb     Device  0: (UUID: MIG-cccc)
+"""
+    [device] = known("mig").gpus
+    assert with_state(device, replace(HEALTHY, listed=listed)).units == ("MIG-aaaa", "MIG-bbbb")
+    assert with_state(device, HEALTHY).units == ()
+
+
+@given(text=st.text(max_size=200))
+def test_no_text_breaks_the_reading(text: str) -> None:
+    [device] = known("h200").gpus
+    row = f"0, {text}, {text}, {text}"
+    with_state(device, GpuState(health=row, remapped=text, listed=text, kernel_log=XID.format(text)))
