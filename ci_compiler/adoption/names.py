@@ -73,6 +73,10 @@ def rows_of(checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> list[Ro
     return _spread(_placed(row, packages) if row.listed else row for row in rows)
 
 
+_PACKAGE_BYTES = 8_000
+"""What the jobs of a package take in `cell.yml`, rounded up: 83 packages without needs take 553 kB."""
+
+
 def _spread(rows: Iterable[Row]) -> list[Row]:
     """`rows`, with those listed by name that no workflow file could hold.
 
@@ -80,7 +84,8 @@ def _spread(rows: Iterable[Row]) -> list[Row]:
     recipes beyond as many as `cell.yml` holds.
     """
     found = list(rows)
-    most = (limit("jobs").gate - OWN_JOBS - POOL_JOBS) // (1 + len(stages_that_test()))
+    jobs = (limit("jobs").gate - OWN_JOBS - POOL_JOBS) // (1 + len(stages_that_test()))
+    most = min(jobs, limit("file-bytes").gate // _PACKAGE_BYTES)
     held = Counter(_cell(row) for row in found if not row.listed)
     sizes = Counter(row.package for row in found if not row.listed and held[_cell(row)] <= most)
     kept = {package for package, _ in sizes.most_common(most)}

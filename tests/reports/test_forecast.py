@@ -212,10 +212,10 @@ def test_a_pull_request_shows_every_value_of_every_axis_where_it_can(bundled: Pl
 # The bundled stack.
 
 
-def test_the_bundled_pools_come_within_5_percent_of_the_lower_bound(bundled: Plan) -> None:
+def test_the_bundled_pools_come_within_10_percent_of_the_lower_bound(bundled: Plan) -> None:
     found = forecast(bundled)
     assert found.variants == 459
-    assert found.lower_bound <= found.end <= 1.05 * found.lower_bound
+    assert found.lower_bound <= found.end <= 1.10 * found.lower_bound
     assert sum(one.jobs for one in found.pools) == len(found.jobs)
     assert sum(one.seconds for one in found.pools) == found.seconds
     assert all(0 < one.busy <= 1 for one in found.pools)
