@@ -44,8 +44,8 @@ class GpuDevice:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The UUIDs of what a job can get of it: its slices in MIG mode, else the GPU itself."""
-        return self.slices if self.mig else (self.uuid,)
+        """The UUIDs of what a job can get of it: its slices in MIG mode, else the GPU itself; '' if unknown."""
+        return self.slices if self.mig and self.uuid else (self.uuid,)
 
     @property
     def sm(self) -> str:

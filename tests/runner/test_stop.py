@@ -79,6 +79,17 @@ def test_a_controller_ends_although_the_engine_is_gone(world: World, script: Scr
     assert [runner["busy"] for runner in world.github.of()] == [True] * (script[-1][1] == "busy")
 
 
+def test_a_controller_ends_although_the_engine_cannot_end_its_runner(world: World) -> None:
+    """GitHub cannot be asked either, so nothing shows that the runner is idle."""
+    world.script = lambda _: IDLE
+    controller = world.controller()
+    world.run_until(controller, lambda: len(world.orders) == 1)
+    world.github.chance = lambda *_: Fault(500)
+    world.chance = lambda method: "before" if method == "end" else ""
+    assert stopped(world, controller) <= STOP
+    assert any("end failed; " in line and "may be left over" in line for line in world.said)
+
+
 def test_a_stop_gives_up_a_step_that_takes_long(world: World) -> None:
     controller = world.controller()
     assert not world.stopped()

@@ -317,7 +317,8 @@ class Controller:
                 self._quarantine.failed_runner(slot, line)
         else:
             slot.next_cleanup = now + pause
-        if self._draining and slot.phase is Phase.CLEANING and self._hopeless(slot, error):
+        stays = slot.phase is Phase.CLEANING or (slot.phase is Phase.RUNNING and isinstance(error, EngineError))
+        if self._draining and stays and self._hopeless(slot, error):
             self._leave(slot, line)
         elif not self._refused:
             self._say(f"{line}; trying again in {duration(pause)}")

@@ -24,8 +24,8 @@ GRACE = 30.0
 SWEEP = 24 * 3600.0
 """Seconds between two sweeps of a controller. Each lists every runner, 100 per request."""
 
-SPREAD = 90.0
-"""Seconds per machine of the fleet over which their sweeps are spread, also if all machines start at once."""
+SPREAD = 160.0
+"""Seconds per machine of the fleet over which sweeps are spread, also if all machines start at once."""
 
 
 class StillBusyError(EngineError):
@@ -63,10 +63,12 @@ class Remover:
         if removal is Removal.BUSY:
             slot.kept = True
             self._say(f"{slot.name}: finishing its job")
-        else:
-            slot.asked_to_end = removal is Removal.ABSENT
+        elif removal is Removal.REMOVED:
             slot.ending_since = self._clock.passed()
             self._engine.end(slot.name)
+        else:
+            self._engine.end(slot.name)
+            slot.asked_to_end, slot.ending_since = True, self._clock.passed()
 
     def clean(self, slot: Slot, instance: RunnerInstance | None, *, aborting: bool) -> Removal | None:
         """Removes the registration and the container of `slot`; None if that is not done yet.
