@@ -5,11 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 
+_LONGEST = 10_000
+"""The most bytes of a file that names a branch or a folder."""
+
 
 def head_branch(root: Path) -> str:
     """The branch that the checkout at `root` is on; '' if it is on none."""
     try:
-        text = (_git_folder(root) / "HEAD").read_text("utf-8").strip()
+        text = _line(_git_folder(root) / "HEAD")
     except (OSError, ValueError):  # no checkout, or files that git did not write
         return ""
     return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else ""
@@ -19,8 +22,19 @@ def _git_folder(root: Path) -> Path:
     """`.git`, or the folder that the file of this name in a linked worktree points to."""
     entry = root / ".git"
     if entry.is_file():
-        return root / entry.read_text("utf-8").strip().removeprefix("gitdir: ")
+        return root / _line(entry).removeprefix("gitdir: ")
     return entry
+
+
+def _line(path: Path) -> str:
+    """The text of a small file. Raises OSError for what is no file, and ValueError for a large one."""
+    if not path.is_file():  # opening a pipe would block
+        raise FileNotFoundError(path)
+    with path.open("rb") as file:
+        text = file.read(_LONGEST + 1)
+    if len(text) > _LONGEST:
+        raise ValueError(path)
+    return text.decode().strip()
 
 
 class EntryKind(StrEnum):

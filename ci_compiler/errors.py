@@ -67,6 +67,8 @@ class Finding:
     def __str__(self) -> str:
         """The line for standard error: `file:line:column: code message`, with control characters escaped."""
         text = f"{self.place}: {self.code} {self.message}"
+        if text.isprintable():
+            return text
         return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 

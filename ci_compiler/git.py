@@ -2,6 +2,10 @@
 
 Nothing here touches a checkout, an index or uncommitted work: `cat-file` and `ls-tree` read trees, and a tree is
 written as objects before a ref moves to it.
+
+A repository may come from anybody. Its hooks and the programs that its configuration names are not run, objects that it
+lacks are not fetched, and a bare repository inside a folder is not entered. Only `list_remote`, `fetch` and `push`
+reach a remote.
 """
 
 from __future__ import annotations
@@ -22,6 +26,21 @@ _KINDS = {"120000": EntryKind.LINK, "160000": EntryKind.SUBMODULE, "040000": Ent
 
 _UNBORN = "0" * 40
 """What `update-ref` calls the commit of a ref that must not exist yet."""
+
+_ONLINE = frozenset({"ls-remote", "fetch", "push"})
+"""The commands that reach a remote."""
+
+_SAFE = {
+    "core.fsmonitor": "false",  # may name a program
+    "core.hooksPath": os.devnull,
+    "log.showSignature": "false",  # would run `gpg.program`
+    "safe.bareRepository": "explicit",
+    "core.quotePath": "false",
+}
+"""The settings of every command: https://git-scm.com/docs/git-config."""
+
+_OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+"""Keeps a partial clone from fetching missing objects; git before 2.45 knows only the second variable."""
 
 _SECONDS = 3600.0
 """The time limit of a command; a push may transfer much."""
@@ -49,8 +68,11 @@ class Git:
     def _start(self, arguments: Sequence[str], stdin: str, extra: Mapping[str, str]) -> bytes:
         from ci_compiler.process import ask
 
-        env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **extra}
-        command = [self.program, "-C", os.fspath(self.root), "-c", "core.quotePath=false", *arguments]
+        env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        env |= {} if arguments[0] in _ONLINE else _OFFLINE
+        env |= extra
+        settings = [word for key, value in _SAFE.items() for word in ("-c", f"{key}={value}")]
+        command = [self.program, "-C", os.fspath(self.root), *settings, *arguments]
         with tempfile.TemporaryFile() as out:  # in the caller's group: ssh may ask for a passphrase
             ended = ask(command, seconds=_SECONDS, env=env, stdin=stdin, out=out, group=False)
             if ended.status:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 GB = 10**9
 """Bytes in a gigabyte, as the spec counts them and as memory and disks are sold."""
 
-_LIVE = re.compile(r"([\w.+-]*(?:@(?=\w)|://|\bwww\.)[^\s`|\\<>]*[\w/])")
+_LIVE = re.compile(r"((?<![\w.+-])[\w.+-]*(?:@(?=\w)|://|\bwww\.)[^\s`|\\<>]*[\w/])")
 """A mention or an address without markup: GitHub Flavored Markdown, "Autolinks (extension)"."""
 
 

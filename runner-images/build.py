@@ -75,12 +75,16 @@ def main() -> None:
     parser.add_argument(
         "--arg", action="append", default=[], metavar="NAME=VALUE", help="a build argument that replaces a pin"
     )
+    parser.add_argument("--name", action="store_true", help="print the name of the image and run nothing")
     parser.add_argument("--print", action="store_true", help="print the command and run nothing")
     words, separator, engine_options = sys.argv[1:], "--", []
     if separator in words:
         at = words.index(separator)
         words, engine_options = words[:at], words[at + 1 :]
     options = parser.parse_args(words)
+    if options.name:
+        print(tag(options.image, options.owner))
+        return
     words = command(options, engine_options)
     if options.print:
         print(shlex.join(words))

@@ -462,6 +462,7 @@ def secrets(compiled: Compiled) -> Iterator[str]:
     holders: dict[tuple[str, str], tuple[list[str], str]] = {
         ("fleet-watch.yml", "coverage"): ([SECRET], ENVIRONMENT),
         ("sync.yml", "sync"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
+        ("update.yml", "update"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
     }
     for name, job_id, _ in compiled.jobs():
         if _publishes(name, job_id) or (job_id.startswith("preflight-") and not spec.publish.reviewers):
@@ -481,6 +482,29 @@ def secrets(compiled: Compiled) -> Iterator[str]:
 
 def _secrets(node: object) -> list[str]:
     return re.findall(r"\bsecrets\b\W*(\w*)", json.dumps(node))
+
+
+@named("digests")
+def digests(compiled: Compiled) -> Iterator[str]:
+    """What reads a manifest gets the digest that the build reported as an output, and not from an artifact."""
+    for name in compiled.workflows.keys() & set(CALLED):
+        called = compiled.workflows[name]
+        builds = [job_id for job_id in called["jobs"] if _stage(job_id) == BUILD.name]
+        reported = {one: f"${{{{ jobs.{one}.outputs.manifest }}}}" for one in builds}
+        found = called[True]["workflow_call"].get("outputs", {})
+        if {one: output["value"] for one, output in found.items()} != reported:
+            yield f"{name}: reports {found}"
+        for one in builds:
+            if called["jobs"][one].get("outputs", {}).get("manifest") != "${{ steps.build.outputs.manifest }}":
+                yield f"{name} {one}: reports no digest"
+    for name, job_id, step in compiled.steps():
+        run, env = step.get("run", ""), step.get("env", {})
+        if " publish-run " in run and ('--needs "$NEEDS"' not in run or env.get("NEEDS") != "${{ toJSON(needs) }}"):
+            yield f"{name} {job_id}: publishes without digests"
+        if "ci-runner fetch " in run:
+            build = f"{job_id.rpartition('_')[0]}_build".removeprefix("_")
+            if '--digest "$DIGEST"' not in run or env.get("DIGEST") != f"${{{{ needs.{build}.outputs.manifest }}}}":
+                yield f"{name} {job_id}: fetches without a digest"
 
 
 # Steps.

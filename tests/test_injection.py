@@ -23,7 +23,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.sync.compiled import compile_files
 from tests.checkers import require, scripts
 from tests.checkers.tools import run
-from tests.specs import PIN, small, spec_of
+from tests.specs import CACHE, PIN, small, spec_of
 
 HOSTILE = (
     'a" b',
@@ -141,7 +141,7 @@ def _excluding(because: str) -> dict[str, Any]:
 def _titled(text: str) -> Spec:
     """A spec with `text` wherever it takes any text: the titles of packages, the reason of an exclusion."""
     packages = {"pytorch": {"attribute": "torch", "title": text}, "torchvision": {"needs": ["pytorch"], "title": text}}
-    return spec_of(_excluding(text) | {"packages": packages})
+    return spec_of(_excluding(text) | {"packages": packages} | CACHE)
 
 
 ALL = _titled(" ".join(TITLES)[:60]), *map(_titled, TITLES)

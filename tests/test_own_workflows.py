@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ from tests.checkers import (
     shellcheck_problems,
     zizmor_problems,
 )
+from tests.specs import small, spec_of
 
 FOLDER = Path(__file__).parents[1] / ".github/workflows"
 OWN = [path for path in sorted(FOLDER.glob("*.yml")) if not is_ours(path)]
@@ -52,7 +57,7 @@ def test_zizmor_finds_nothing_however_pedantic() -> None:
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
 def test_actions_are_pinned_as_in_the_compiled_workflows(path: Path) -> None:
     used = re.findall(r"uses: (\S+)@(\S+) # (\S+)$", path.read_text("utf-8"), re.MULTILINE)
-    assert len(used) == path.read_text("utf-8").count("uses: ")
+    assert len(used) == len(re.findall(r"uses: (?!\./)", path.read_text("utf-8")))
     for action, commit, tag in used:
         if action == PUBLISHER[0]:
             assert (action, commit, tag) == PUBLISHER
@@ -63,11 +68,67 @@ def test_actions_are_pinned_as_in_the_compiled_workflows(path: Path) -> None:
 
 def test_only_jobs_that_run_no_code_of_the_repository_get_an_identity() -> None:
     for name, job in jobs(RELEASE).items():
-        steps = job["steps"]
+        steps = job.get("steps", [])
         own_code = any("run" in step or step["uses"].startswith("actions/checkout@") for step in steps)
-        assert own_code == (job["permissions"].get("id-token") != "write"), name
+        called = "uses" in job
+        assert (own_code or called) == (job["permissions"].get("id-token") != "write"), name
     assert jobs(RELEASE)["publish"]["environment"]["name"] == "pypi"
     assert jobs(RELEASE)["publish"]["needs"] == ["build", "attest"]
+
+
+def test_nothing_is_released_before_the_whole_gate_passed_on_the_commit_of_the_tag() -> None:
+    found = jobs(RELEASE)
+    assert found["gate"]["uses"] == "./.github/workflows/test.yml"
+    assert "workflow_call" in yaml.safe_load((FOLDER / "test.yml").read_text("utf-8"))[True]
+    waits = {
+        name: {job["needs"]} if isinstance(job.get("needs"), str) else {*job.get("needs", ())}
+        for name, job in found.items()
+    }
+    for name in found:
+        reached = {name}
+        while more := set().union(*map(waits.__getitem__, reached)) - reached:
+            reached |= more
+        assert "gate" in reached, name
+        assert "if" not in found[name]
+
+
+def test_a_tag_beside_main_and_a_tag_of_another_version_are_refused() -> None:
+    scripts = [step.get("run", "") for step in jobs(RELEASE)["build"]["steps"]]
+    assert 'git merge-base --is-ancestor "$GITHUB_SHA" origin/main' in scripts
+    assert 'test "$GITHUB_REF_NAME" = "v$(python -m hatchling version)"' in scripts
+
+
+def test_the_images_are_those_that_a_spec_of_this_version_names() -> None:
+    scripts = [step["run"] for name in ("images", "release") for step in jobs(RELEASE)[name]["steps"] if "run" in step]
+    named = [text for text in scripts if 'image=$(runner-images/build.py "$name" --owner "$OWNER" --name)' in text]
+    assert len(named) == 2
+    assert all("for name in builder gpu-tester controller; do" in text for text in named)
+    script = FOLDER.parents[1] / "runner-images/build.py"
+    words = [sys.executable, script, "builder", "--owner", "My-Org", "--name"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    document = small(owner="my-org", backend="flox")
+    builder = next(pool for pool in spec_of(document).pools if not pool.gpu)
+    assert done.stdout.strip() == builder.image
+
+
+def test_the_list_of_hashes_is_one_that_pip_accepts(tmp_path: Path) -> None:
+    wheel = tmp_path / "ci_compiler-1.0-py3-none-any.whl"
+    wheel.write_bytes(b"a wheel")
+    other = {"url": "https://example.org/b.whl", "archive_info": {"hashes": {"sha256": "0" * 64}}}
+    install = [
+        {"download_info": {"url": wheel.as_uri()}, "metadata": {"name": "ci-compiler", "version": "1.0"}},
+        {"download_info": other, "metadata": {"name": "PyYAML", "version": "6.0"}},
+    ]
+    (tmp_path / "report.json").write_text(json.dumps({"install": install}), "utf-8")
+    script = FOLDER.parents[1] / ".ci/hashed-requirements"
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "report.json"], capture_output=True, text=True, check=True
+    )
+    digest = hashlib.sha256(b"a wheel").hexdigest()
+    assert done.stdout.splitlines() == [
+        f"ci-compiler==1.0 --hash=sha256:{digest}",
+        f"pyyaml==6.0 --hash=sha256:{'0' * 64}",
+    ]
 
 
 def test_only_a_tag_releases_and_no_secret_is_asked_for() -> None:

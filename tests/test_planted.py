@@ -19,7 +19,7 @@ Plant = Callable[[dict[str, Any]], object]
 
 SHARD, OTHER = "build-main-sm90.yml", "build-main-sm80.yml"
 CELL = "python313-avx2"
-PUBLISHING = "publish-x86-builder"
+PUBLISHING = "publish-x86-publisher"
 TOKEN = "${{ secrets.FLOX_FLOXHUB_TOKEN }}"  # noqa: S105  (the expression, not a secret)
 
 
@@ -94,7 +94,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "no need: publishing of a cell": ("needs", lambda w: job(w, SHARD, PUBLISHING)["needs"].remove(CELL)),
     "no need: publishing of its preflight": (
         "needs",
-        lambda w: job(w, SHARD, PUBLISHING)["needs"].remove("preflight-x86-builder"),
+        lambda w: job(w, SHARD, PUBLISHING)["needs"].remove("preflight-x86-publisher"),
     ),
     "no need: the verdict of a cell": ("needs", lambda w: job(w, SHARD, "verdict")["needs"].remove(CELL)),
     "no need: the verdict of a check": (
@@ -142,7 +142,26 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "no secret for publishing": (
         "secrets",
-        lambda w: without(step(w, SHARD, PUBLISHING, "Publish what passed its tests"), "env"),
+        lambda w: without(step(w, SHARD, PUBLISHING, "Publish what passed its tests")["env"], "FLOX_FLOXHUB_TOKEN"),
+    ),
+    "a build that reports nothing": ("digests", lambda w: without(job(w, "cell.yml", "pytorch_build"), "outputs")),
+    "a cell that does not report a build": (
+        "digests",
+        lambda w: without(w["cell.yml"][True]["workflow_call"]["outputs"], "torchvision_build"),
+    ),
+    "a cell that reports another build's digest": (
+        "digests",
+        lambda w: w["cell.yml"][True]["workflow_call"]["outputs"]["torchvision_build"].update(
+            value="${{ jobs.pytorch_build.outputs.manifest }}"
+        ),
+    ),
+    "publishing without the digests": (
+        "digests",
+        lambda w: step(w, SHARD, PUBLISHING, "Publish what passed its tests")["env"].update(NEEDS="{}"),
+    ),
+    "a test without a digest": (
+        "digests",
+        lambda w: without(step(w, "cell.yml", "torchvision_cpu-test", "Fetch the closure"), "env"),
     ),
     "no environment": ("secrets", lambda w: without(job(w, SHARD, PUBLISHING), "environment")),
     "no permissions: a workflow": ("permissions", lambda w: without(w[SHARD], "permissions")),
@@ -197,7 +216,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "one group for all publications": (
         "concurrency",
-        lambda w: regroup(job(w, SHARD, PUBLISHING), "-build-main-sm90-x86-builder", ""),
+        lambda w: regroup(job(w, SHARD, PUBLISHING), "-build-main-sm90-x86-publisher", ""),
     ),
     "publishing again is replaced": ("concurrency", lambda w: regroup(w[SHARD], "-${{ inputs.again }}", "")),
     "no paths of pushes": ("events", lambda w: without(w[SHARD][True]["push"], "paths")),
@@ -252,7 +271,8 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "a package missing": (
         "stages",
         lambda w: [
-            without(w["cell.yml"]["jobs"], f"torchaudio_{stage}") for stage in ("build", "cpu-test", "gpu-test")
+            without(w["cell.yml"][True]["workflow_call"]["outputs"], "torchaudio_build"),
+            *(without(w["cell.yml"]["jobs"], f"torchaudio_{stage}") for stage in ("build", "cpu-test", "gpu-test")),
         ],
     ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -17,6 +18,7 @@ import pytest
 
 from ci_compiler import __version__
 from ci_compiler.documents.site.page import NAME, page
+from ci_compiler.files.compiled_by import compiled_by
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.render import recipes
 from ci_compiler.runner.deployment.kinds import deployment
@@ -172,3 +174,28 @@ def test_the_wheel_alone_does_the_main_job_elsewhere(scripts: Path, tmp_path: Pa
     assert tree(tmp_path / "site") == {NAME: page(decided, "")}
     command(runner, "deploy", "systemd", "-o", "deployed", cwd=tmp_path)
     assert tree(tmp_path / "deployed/systemd") == deployment(decided.spec, "systemd").files
+
+
+def test_the_wheel_alone_starts_a_repository_in_an_empty_folder(scripts: Path, tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    command(require("git"), "init", "--quiet", "--initial-branch", "main", cwd=repository)
+    compiler = scripts / "ci-compile"
+    command(compiler, "init", "--owner", "my-org", cwd=repository)
+    command(compiler, cwd=repository)
+    command(compiler, "--check", cwd=repository)
+    assert compiled_by(repository) == __version__
+
+
+def test_the_wheel_alone_upgrades_the_tree_of_the_first_version(scripts: Path, tmp_path: Path) -> None:
+    repository = shutil.copytree(ROOT / "tests/data/compiled-0.1.0/tree", tmp_path / "repository")
+    shutil.copy(ROOT / "tests/examples/good/smallest/ci-matrix.yaml", repository / ".github")
+    compiler = scripts / "ci-compile"
+    words = [compiler, "upgrade"]
+    shown = subprocess.run(words, cwd=repository, env=OFFLINE, capture_output=True, text=True, check=False)
+    assert shown.returncode == 1
+    assert f'+  COMPILED_BY: "{__version__}"' in shown.stdout.splitlines()
+    assert compiled_by(repository) == "0.1.0"
+    command(*words, "--write", cwd=repository)
+    command(compiler, "--check", cwd=repository)
+    assert compiled_by(repository) == __version__

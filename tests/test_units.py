@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from markdown_it import MarkdownIt
 
@@ -69,6 +71,13 @@ def test_mentions_and_addresses_are_code(words: str, live: list[str]) -> None:
     children = token.children or []
     assert [child.content for child in children if child.type == "code_inline"] == live
     assert "".join(child.content for child in children) == words
+
+
+@pytest.mark.parametrize("part", ["1.", "a", "a@", "@", "://", "www.", "-+.", "a.b/"])
+def test_long_text_is_escaped_fast(part: str) -> None:
+    start = time.process_time()
+    assert markdown_text(part * 50_000)
+    assert time.process_time() - start < 2
 
 
 def test_a_bare_bar_does_not_end_a_cell() -> None:

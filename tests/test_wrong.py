@@ -56,6 +56,11 @@ fake-nix() {{
   ln -s "$(command -v git)" bin/git
   for one in nix nix-build nix-store nix-instantiate flox; do fake $one; done
 }}
+fake-store() {{  # the build of manifest.json: its derivation, its output and its content
+  fake nix-instantiate 'echo /nix/store/0123456789abcdfghijklmnpqrsvwxyz-pytorch.drv'
+  fake nix-store 'case "$*" in *--hash*) echo sha256:0000000000000000000000000000000000000000000000000000 ;;
+    *--query*) echo /nix/store/0123456789abcdfghijklmnpqrsvwxyz-pytorch ;; esac'
+}}
 export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b.c GIT_AUTHOR_DATE=2026-02-07T00:00:00Z
 export GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b.c GIT_COMMITTER_DATE=2026-02-07T00:00:00Z
 """

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ci_compiler.checkout import head_branch
 from ci_compiler.codes import Code
@@ -28,6 +31,10 @@ class JobCheckout:
         """The commit that is checked out."""
         return self._git.resolve("HEAD")
 
+    def tree_id(self) -> str:
+        """The tree of the commit: the same for every commit with the same files."""
+        return self._run("rev-parse", "HEAD^{tree}").strip()
+
     def changed(self, *paths: str) -> tuple[str, ...]:
         """The files below `paths` (default: all) that differ from the commit, including untracked files."""
         untracked = "--untracked-files=all" if paths else "--untracked-files=no"
@@ -45,6 +52,21 @@ class JobCheckout:
         if not self._git.has_ancestor(self._git.resolve(commit), tip):
             message = f"{commit} is not on {REMOTE}/{branch} (which is at {tip}); push it first"
             raise failure(branch, Code.COMMIT_NOT_ON_BRANCH, message)
+
+    @contextmanager
+    def tree(self, commit: str) -> Iterator[Path]:
+        """The files of `commit`, without what the checkout adds or changes, in a temporary folder.
+
+        The folder has the name of the checkout's, which a recipe that copies it makes part of a store path.
+        """
+        with TemporaryDirectory(prefix="ci-runner-tree-") as temporary:
+            folder = Path(temporary, self._root.resolve().name)
+            add = ("-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--quiet", "--detach")
+            self._run(*add, os.fspath(folder), commit)
+            try:
+                yield folder
+            finally:
+                self._run("worktree", "remove", "--force", os.fspath(folder))
 
     def put_on(self, branch: str, commit: str) -> None:
         """Checks out `branch` at `commit`, with the remote's branch as its upstream, and discards nothing.
@@ -74,5 +96,10 @@ class JobCheckout:
         env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
         ended = ask([self._git.program, *arguments], seconds=_SECONDS, env=env, folder=self._root)
         if ended.status != 0:
-            raise failure(os.fspath(self._root), Code.GIT, f"git {arguments[0]}: {ended.said}")
+            raise failure(os.fspath(self._root), Code.GIT, f"git {_command(arguments)}: {ended.said}")
         return ended.out
+
+
+def _command(arguments: Sequence[str]) -> str:
+    """The name of git's command, which may follow options such as `-c NAME=VALUE`."""
+    return arguments[2] if arguments[0] == "-c" else arguments[0]

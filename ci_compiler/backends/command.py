@@ -27,6 +27,7 @@ class Command(Backend):
     name = "command"
     title = "Command"
     summary = "the build script and the publishing command of each package"
+    withdrawal = "use the means of the index that `command.publish` uploads to, such as yanking a release"
     tools = (BASH,)
     secret = "PUBLISH_TOKEN"  # noqa: S105  (its name)
     secret_required = False

@@ -22,6 +22,9 @@ class Flox(Backend):
     name = "flox"
     title = "Flox"
     summary = "flox build, flox publish"
+    withdrawal = (
+        "flox has no command that removes a published package; ask FloxHub to remove it, and publish a fixed build"
+    )
     tools = (FLOX,)
     secret = "FLOX_FLOXHUB_TOKEN"  # noqa: S105  (its name)
     installer = "flox/install-flox-action"

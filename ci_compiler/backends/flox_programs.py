@@ -30,6 +30,7 @@ class FloxPrograms(RecipePrograms):
         self._secret = secret
 
     def _realise(self, program: str, order: BuildOrder) -> Ended:
+        # Assumes `flox-build`.
         return self._follow([program, "build", order.name], log=order.log)
 
     def is_published(self, name: str, version: str, recipe: str) -> bool:  # noqa: ARG002
@@ -43,9 +44,8 @@ class FloxPrograms(RecipePrograms):
     def publish(self, build: BuildRecord) -> None:
         """Publishes by `flox publish`, on the branch itself, with the result in the store so that Flox finds it."""
         flox, token = self._program(), self.given(self._secret)
-        self.hold(build, build.outputs)
         JobCheckout(self.job.root).put_on(build.branch, build.commit)
-        command = [flox, "publish", "-o", self.job.owner, build.name]
+        command = [flox, "publish", "-o", self.job.owner, build.name]  # Assumes `flox-publish`.
         ended = self._follow(command, env=self._environment(), secret=token)
         if ended.status != 0:
             message = f"flox publish ended with {ended.status} after {duration(ended.seconds)}: {ended.said}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,8 @@ class JobContext(NamedTuple):
 
     `secrets` has the publishing secrets that the job was given, by name. `seconds` limits each program. `folder` is the
     folder of the manifest, in which a backend that `uses_artifacts` keeps what it builds. `values` are those of the
-    job's variant by name (`spec.values`), and `commands` what the spec declares for its package.
+    job's variant by name (`spec.values`), and `commands` what the spec declares for its package. `recipes` is the tree
+    that recipes are read from, None for `root`.
     """
 
     root: Path
@@ -60,6 +61,7 @@ class JobContext(NamedTuple):
     folder: Path = Path()
     values: Mapping[str, str] = MappingProxyType({})
     commands: DeclaredCommands | None = None
+    recipes: Path | None = None
 
 
 def variables(values: Mapping[str, str]) -> dict[str, str]:
@@ -104,12 +106,16 @@ class NeededVariant(NamedTuple):
 
 
 class BuildOrder(NamedTuple):
-    """A variant to build: its name, the path of its recipe or build script, what it needs, and the file for the log."""
+    """A variant to build: its name, the path of its recipe or build script, what it needs, and the file for the log.
+
+    `staged` are the staged builds of what it needs, as store paths.
+    """
 
     name: str
     recipe: str
     needs: tuple[NeededVariant, ...]
     log: Path
+    staged: tuple[str, ...] = ()
 
 
 class BuildResult(NamedTuple):
@@ -129,6 +135,8 @@ class BuildResult(NamedTuple):
     started: datetime
     seconds: float
     built: bool
+    staged: str = ""
+    remarks: tuple[str, ...] = ()
     python_modules: tuple[str, ...] = ()
 
 
@@ -161,7 +169,11 @@ class BuildRecord(Protocol):
 
     @property
     def closure(self) -> Mapping[str, str]:
-        """The hash of the content of each path that the outputs need, by path."""
+        """The hash of the content of each path that the outputs need, by path, references first."""
+
+    @property
+    def staged(self) -> str:
+        """The staged build, as a store path; '' if other machines get it otherwise."""
 
     @property
     def python_modules(self) -> tuple[str, ...]:
@@ -191,6 +203,19 @@ class BackendPrograms(Protocol):
 
     def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:
         """The interpreter to test a build with, which has been fetched; `scratch` is an empty folder for it."""
+
+    def prove(self, build: BuildRecord, recipe: str) -> None:
+        """Makes a build available, and raises StageError unless it is what `recipe` evaluates to.
+
+        Its outputs must be all those of the recipe, and every path that they need must have the content that the build
+        states. Without recipes, only the content is verified.
+        """
+
+    def recorded(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Those of `texts` that `record` shared; () if the backend or the spec has no cache that keeps them."""
+
+    def record(self, text: str) -> None:
+        """Shares a short text, which any machine then finds by `recorded`. Does nothing without a cache for it."""
 
     def is_published(self, name: str, version: str, recipe: str) -> bool:
         """Whether `version` of the variant `name`, or what the recipe in the checkout evaluates to, is published."""

@@ -44,6 +44,10 @@ class Nix(Backend):
     name = "nix"
     title = "Nix"
     summary = "nix-build, nix copy to `cache`"
+    withdrawal = (
+        "Nix has no command that removes a path from a binary cache; delete the .narinfo files of the "
+        "outputs there (`ci-compile evaluate NAME` lists them), and publish a fixed build"
+    )
     tools = (NIX,)
     secret = CACHE_KEY
     installer = "cachix/install-nix-action"

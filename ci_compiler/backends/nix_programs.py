@@ -27,7 +27,7 @@ class NixPrograms(RecipePrograms):
         cache, store = self.job.cache, self.store
         if cache is None:
             return False
-        if store.signed(cache, store.outputs(store.instantiate(self.job.root / recipe))):
+        if store.signed(cache, store.outputs(self._derivation(recipe))):
             return True
         store.reach(cache)  # a cache that does not answer shows nothing
         return False
@@ -41,7 +41,6 @@ class NixPrograms(RecipePrograms):
     def publish(self, build: BuildRecord) -> None:
         """Copies the closure into the cache, signed."""
         cache, key = self._cache(), self.given(CACHE_KEY)
-        self.hold(build, build.outputs)
         ended = self.store.push(cache, build.outputs, key, self.recipe_of(build))
         if ended.status != 0:
             raise failure(build.name, Code.PUBLISH_FAILED, f"it cannot be copied to {cache.url}: {ended.said}")

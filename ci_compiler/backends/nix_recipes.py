@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,19 @@ from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.backends.nix_python import interpreter_of
 from ci_compiler.backends.nix_store import PROFILE, Store
 from ci_compiler.backends.own_store import OwnStore
-from ci_compiler.backends.protocol import CachePush, Tool
+from ci_compiler.backends.protocol import BinaryCache, CachePush, Tool
+from ci_compiler.backends.staged import fetch_staged, stage, staged_name, staging
 from ci_compiler.codes import Code
-from ci_compiler.errors import failure, wrong
+from ci_compiler.errors import StageError, failure, wrong
 from ci_compiler.process import Ended, find_program, follow
 from ci_compiler.secret import Secret
 from ci_compiler.variant import recipe_path
 
 LINK = "result-{name}"
 """The link that a build leaves in the repository's root."""
+
+_RECORD = "ci-runner-record"
+"""The name of a record in the store."""
 
 
 class RecipePrograms(ABC):
@@ -61,14 +65,14 @@ class RecipePrograms(ABC):
 
     def evaluate(self, recipe: str) -> Mapping[str, str]:
         """The attributes of the recipe's derivation."""
-        return self.store.attributes(self.store.instantiate(self.job.root / recipe))
+        return self.store.attributes(self._derivation(recipe))
 
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a recipe, and copies the closure to the cache."""
         program = self._program()
         if self.job.cache is not None:
             self.store.check_push(self.job.cache)
-        derivation = self.store.instantiate(self.job.root / order.recipe)
+        derivation = self._derivation(order.recipe)
         absent = derivation in self.store.to_build(derivation)
         if absent:
             self._supply(order, derivation)
@@ -78,16 +82,19 @@ class RecipePrograms(ABC):
         if path not in self.store.outputs(derivation):  # Flox evaluated the recipe to something else
             derivation = self.store.deriver(path) or derivation
         outputs = self._outputs(derivation, path)
-        self._share(order, path, outputs)
+        closure = self.store.contents(self.store.closure(*outputs))
+        staged, remarks = self._share(order, path, outputs, closure)
         return BuildResult(
             derivation=derivation,
             store_path=path,
             outputs=outputs,
             closure_size=self.store.size(self.store.closure(path)),
-            closure=self.store.contents(self.store.closure(*outputs)),
+            closure=closure,
             started=started,
             seconds=ended.seconds,
             built=absent,
+            staged=staged,
+            remarks=remarks,
             python_modules=self.store.python_modules(self.job.root / order.recipe),
         )
 
@@ -98,7 +105,7 @@ class RecipePrograms(ABC):
     def fetch_recipe(self, name: str, recipe: str) -> None:
         """Makes the store hold what a recipe evaluates to, signed by the cache's key."""
         store, cache = self.store, self.job.cache
-        outputs = store.outputs(store.instantiate(self.job.root / recipe))
+        outputs = store.outputs(self._derivation(recipe))
         missing = store.lacks(outputs)
         if missing and cache is not None:
             store.fetch(cache, missing, recipe=self.job.root / recipe)
@@ -115,11 +122,32 @@ class RecipePrograms(ABC):
         """The Python that the build propagates."""
         return interpreter_of(build.store_path, build.outputs, build.python_modules)
 
+    def recorded(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Those of `texts` that the cache holds as records. A cache that does not answer holds none."""
+        if self.job.cache is None:
+            return ()
+        paths = {self.store.text_path(_RECORD, text): text for text in texts}
+        try:
+            absent = self.store.lacks(list(paths), self.job.cache.url)
+        except StageError:
+            return ()
+        return tuple(text for path, text in paths.items() if path not in absent)
+
+    def record(self, text: str) -> None:
+        """Copies a record to the cache."""
+        if self.job.cache is None:
+            return
+        pushed = self.store.push_text(self.job.cache, self.store.add_text(_RECORD, text))
+        if pushed.status != 0:
+            message = f"the record cannot be copied to {self.job.cache.url}: {pushed.said}"
+            raise failure(_RECORD, Code.PUSH_FAILED, message)
+
     def hold(self, build: BuildRecord, paths: tuple[str, ...]) -> bool:
         """Makes the store hold `paths` of a build. Returns False if it already did; raises StageError if it cannot.
 
         A path comes from the cache if it is signed by the cache's key, or if the cache has what the manifest states.
         """
+        self._discard_others(build, paths)
         missing = self.store.lacks(paths)
         if not missing:
             return False
@@ -127,12 +155,37 @@ class RecipePrograms(ABC):
         if cache is None:
             message = f"{lacks}, and the spec names no `cache` to fetch it from"
             raise failure(build.name, Code.CLOSURE_MISSING, message)
-        proved = self.store.holds(cache, build.closure)
-        ended = self.store.fetch(cache, missing, proved=proved, recipe=self.recipe_of(build))
+        ended = self._fetch(build, cache, missing)
         if ended.status != 0 or self.store.lacks(missing):
             message = f"{lacks}, and cannot be fetched from {cache.url}: {ended.said}"
             raise failure(build.name, Code.CLOSURE_MISSING, message)
+        if others := self._others(build, paths):
+            message = f"{cache.url} has another build of {others[0]} than the one that the manifest describes"
+            raise failure(build.name, Code.CONTENT_DIFFERS, message)
         return True
+
+    def _fetch(self, build: BuildRecord, cache: BinaryCache, missing: Sequence[str]) -> Ended:
+        recipe = self.recipe_of(build)
+        if build.staged:
+            ended = fetch_staged(self.store, cache, build.staged, closure=build.closure, recipe=recipe)
+            if ended.status == 0:
+                return ended
+        proved = self.store.holds(cache, build.closure)
+        fetched = self.store.fetch(cache, missing, proved=proved, recipe=recipe)
+        return ended if build.staged and fetched.status != 0 else fetched
+
+    def _discard_others(self, build: BuildRecord, paths: Sequence[str]) -> None:
+        """Deletes other builds of `paths` from the store, so that this one can be fetched."""
+        others = self._others(build, paths)
+        if others and (ended := self.store.delete(others)).status != 0:
+            message = f"the store has another build of {others[0]}, which cannot be deleted: {ended.said}"
+            raise failure(build.name, Code.CONTENT_DIFFERS, message)
+
+    def _others(self, build: BuildRecord, paths: Sequence[str]) -> list[str]:
+        """Those of `paths` that the store has with another content than the build states."""
+        lacking = self.store.lacks(paths)
+        found = self.store.contents([path for path in paths if path not in lacking])
+        return [path for path, content in found.items() if build.closure[path] != content]
 
     def given(self, name: str) -> Secret:
         """The publishing secret called `name`. Raises InputError if the job was not given it."""
@@ -144,7 +197,30 @@ class RecipePrograms(ABC):
 
     def recipe_of(self, build: BuildRecord) -> Path:
         """The recipe in the checkout that a build was made from."""
-        return self.job.root / recipe_path(build.name)
+        return self._file(recipe_path(build.name))
+
+    def prove(self, build: BuildRecord, recipe: str) -> None:
+        """Raises StageError unless a build has exactly the outputs of the recipe's derivation, with its content."""
+        derivation = self._derivation(recipe)
+        evaluated, stated = set(self.store.outputs(derivation)), {build.store_path, *build.outputs}
+        source = f"{recipe} at {build.commit[:12]}"
+        if foreign := sorted(stated - evaluated):
+            message = f"{foreign[0]} is not an output of {source}, which evaluates to {derivation}"
+            raise failure(build.name, Code.FOREIGN_OUTPUT, message)
+        if lacking := sorted(evaluated - stated):
+            message = f"{lacking[0]} is an output of {source}, and the build does not state it"
+            raise failure(build.name, Code.FOREIGN_OUTPUT, message)
+        self.hold(build, build.outputs)
+        if odd := sorted(set(self.store.closure(*build.outputs)).symmetric_difference(build.closure)):
+            message = f"{odd[0]} is in the closure of only one of the build that was tested and the one in the store"
+            raise failure(build.name, Code.CONTENT_DIFFERS, message)
+
+    def _derivation(self, recipe: str) -> str:
+        """What the recipe at a path in the repository evaluates to."""
+        return self.store.instantiate(self._file(recipe))
+
+    def _file(self, recipe: str) -> Path:
+        return (self.job.recipes or self.job.root) / recipe
 
     def _supply(self, order: BuildOrder, derivation: str) -> None:
         """Makes the store hold, or a substituter offer, what `derivation` needs; none of it is built here.
@@ -155,7 +231,7 @@ class RecipePrograms(ABC):
             if need.expression:
                 own = self.store.instantiate_expression(need.recipe, need.expression)
             else:
-                own = self.store.instantiate(self.job.root / need.recipe)
+                own = self._derivation(need.recipe)
             if own not in self.store.closure(derivation):
                 message = f"needs {need.name}, but its recipe uses another derivation than the recipe of {need.name}"
                 raise failure(order.name, Code.NEEDS_OTHER, message)
@@ -165,6 +241,9 @@ class RecipePrograms(ABC):
     def _fetch_need(self, order: BuildOrder, derivation: str, need: NeededVariant, own: str) -> None:
         cache = self.job.cache
         if cache is not None:
+            for staged in order.staged:
+                if staged.endswith(f"-{staged_name(need.name)}"):
+                    fetch_staged(self.store, cache, staged, recipe=self.job.root / order.recipe)
             for path in self.store.lacks(self.store.outputs(own)):  # one by one: the cache may lack some outputs
                 self.store.fetch(cache, [path], recipe=self.job.root / order.recipe)
         if cache is None or own in self.store.to_build(derivation):
@@ -198,14 +277,43 @@ class RecipePrograms(ABC):
         missing = self.store.lacks(known)
         return tuple(one for one in known if one not in missing)
 
-    def _share(self, order: BuildOrder, path: str, outputs: Sequence[str]) -> None:
-        if self.job.cache is None:
-            return
-        key = self.job.secrets.get(CACHE_KEY)
-        pushed = self.store.push(self.job.cache, outputs, key, self.job.root / order.recipe)
-        if pushed.status != 0:
-            message = f"{path} cannot be copied to {self.job.cache.url}: {pushed.said}"
-            raise failure(order.name, Code.PUSH_FAILED, message)
+    def _share(
+        self, order: BuildOrder, path: str, outputs: Sequence[str], closure: Mapping[str, str]
+    ) -> tuple[str, tuple[str, ...]]:
+        """Makes a build available to other machines. Returns the staged build, and remarks about other builds of it.
+
+        With the cache's key, the build is copied into the cache; what the cache does not have afterwards is staged.
+        """
+        cache, recipe = self.job.cache, self.job.root / order.recipe
+        if cache is None:
+            return "", ()
+        try:
+            if key := self.job.secrets.get(CACHE_KEY):
+                _check_copied(path, self.store.push(cache, outputs, key, recipe))
+            absent = self.store.uncarried(cache, closure, recipe)
+            remarks = tuple(self._remarks(cache, [one for one in outputs if one in absent]))
+            if not absent:
+                return "", remarks
+            staged, ended = stage(self.store, cache, order.name, closure, absent)
+            _check_copied(path, ended)
+        except StageError as error:
+            message = f"{path} cannot be copied to {staging(cache)}: {error.findings[0].message}"
+            raise failure(order.name, Code.PUSH_FAILED, message) from None
+        return staged, remarks
+
+    def _remarks(self, cache: BinaryCache, outputs: Sequence[str]) -> Iterator[str]:
+        """How these outputs differ from other builds of them that the cache has."""
+        absent = self.store.lacks(outputs, cache.url)
+        for path in outputs:
+            if path not in absent:
+                which = "published" if self.store.signed(cache, [path]) else "unsigned"
+                found = self.store.difference(cache, path)
+                yield f"{cache.url} has another build of {path} ({which}), which differs: {found}"
 
     def _link(self, name: str) -> Path:
         return self.job.root / LINK.format(name=name)
+
+
+def _check_copied(path: str, ended: Ended) -> None:
+    if ended.status != 0:
+        raise failure(path, Code.NIX, ended.said)

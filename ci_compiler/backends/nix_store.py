@@ -7,6 +7,7 @@ configuration and overlays have no effect. The settings in nix.conf, including t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -14,8 +15,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+from ci_compiler.backends.cache_files import stubs, upload, writable
+from ci_compiler.backends.nar import DamagedArchiveError, difference, listing
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure
@@ -116,6 +120,22 @@ class Store:
         """The total size of `paths` in bytes, as archives (NAR)."""
         return sum(int(size) for part in _parts(paths) for size in self._query("--size", *part).split())
 
+    def delete(self, paths: Sequence[str]) -> Ended:
+        """Deletes `paths` and everything that refers to them, unless a root of the garbage collector leads there."""
+        return self._ask("nix-store", "--delete", *self._query("--referrers-closure", *paths).split())
+
+    def text_path(self, name: str, text: str) -> str:
+        """The path of a file called `name` with the content `text`, whether it exists or not."""
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return self._store(name, "--print-fixed-path", "sha256", digest, name).out.strip()
+
+    def add_text(self, name: str, text: str) -> str:
+        """Adds a file called `name` with the content `text`; returns its path, which is `text_path`."""
+        with tempfile.TemporaryDirectory(prefix="ci-runner-text-") as folder:
+            file = Path(folder, name)
+            file.write_text(text, "utf-8")
+            return self._store(name, "--add-fixed", "sha256", os.fspath(file)).out.strip()
+
     # Binary caches.
 
     def fetch(
@@ -133,13 +153,34 @@ class Store:
         users do either; for other users the key must be in the daemon's configuration. A failed copy is retried,
         because Nix 2.8 (Debian 12) fails if another process copies some of the same paths at the same time.
         """
+        # Assumes `cache-round-trip`.
         return self._copy_from(cache, paths, proved=proved)
 
     def _copy_from(self, cache: BinaryCache, paths: Sequence[str], *options: str, proved: bool) -> Ended:
         trust = ("--no-check-sigs",) if proved else ("--option", "extra-trusted-public-keys", cache.public_key)
-        command = ("copy", *_FRESH, *trust, *options, "--from", cache.url, *paths)
-        ended = self._nix(*command)
-        return ended if ended.status == 0 else self._nix(*command)
+        ended = self.copy(*trust, *options, paths=paths, source=cache.url)
+        return ended if ended.status == 0 else self.copy(*trust, *options, paths=paths, source=cache.url)
+
+    def copy(
+        self, *options: str, paths: Sequence[str], source: str = "", to: str = "", secret: Secret | None = None
+    ) -> Ended:
+        """Copies `paths` from the store at the URL `source`, or to the one at `to`."""
+        if not paths:
+            return Ended(status=0)
+        where = ("--from", source) if source else ("--to", to)
+        return self._nix("copy", *_FRESH, *options, *where, *paths, secret=secret)
+
+    def copy_alone(
+        self, folder: Path, closure: Sequence[str], paths: Sequence[str], *, key: Path | None = None, options: str = ""
+    ) -> Ended:
+        """Copies `paths` without the rest of their `closure` into a binary cache in `folder`, signed with a `key`."""
+        url = f"file://{folder}{options}"
+        with stubs(folder, [path for path in closure if path not in paths]):
+            return self.copy("--no-recursive", paths=paths, to=signing(url, key) if key else url)
+
+    def add(self, folder: Path) -> str:
+        """The store path of a copy of `folder`, which is derived from its content."""
+        return self._store(os.fspath(folder), "--add", os.fspath(folder)).out.strip()
 
     def check_push(self, cache: BinaryCache) -> None:
         """Raises InputError if a program that `push` needs is missing; Nix' own programs are there already."""
@@ -147,42 +188,93 @@ class Store:
     def push(self, cache: BinaryCache, paths: Sequence[str], key: Secret | None, recipe: Path) -> Ended:  # noqa: ARG002
         """Copies the closures of `paths`, built from `recipe`, to the cache, with signatures where a `key` is given.
 
-        Paths that the cache already has are not copied again, but signed there if their content is the same.
+        With a key, unsigned paths that the cache already has are signed there if they are the same as here, and
+        replaced otherwise. Without one they stay as they are.
         """
         if key is None:
-            return self._copy_to(cache.url, paths)
+            return self.copy(paths=paths, to=cache.url)
         with key_file(key) as file:
             if cache.url.startswith("ssh-ng:"):  # a store, which takes the signatures along
                 signed = self._sign(file, key, "--recursive", *paths)
-                return signed if signed.status != 0 else self._copy_to(cache.url, paths, key)
-            ended = self._copy_to(signing(cache.url, file), paths, key)
+                return signed if signed.status != 0 else self.copy(paths=paths, to=cache.url, secret=key)
+            ended = self.copy(paths=paths, to=signing(cache.url, file), secret=key)
             if ended.status != 0 or self.signed(cache, paths):
                 return ended
-            if others := self._differing(cache, self.closure(*paths)):
-                return Ended(status=1, err=f"error: another build of {others[0]} is there, and is not signed")
-            return self._sign(file, key, "--recursive", "--store", cache.url, *paths)
+            closure = self.closure(*paths)
+            return self._sign_present(cache, closure, closure, file, key, last=paths)
 
-    def _copy_to(self, url: str, paths: Sequence[str], key: Secret | None = None) -> Ended:
-        return self._nix("copy", *_FRESH, "--to", url, *paths, secret=key)
+    def _sign_present(
+        self,
+        cache: BinaryCache,
+        closure: Sequence[str],
+        present: Sequence[str],
+        file: Path,
+        key: Secret,
+        *,
+        last: Sequence[str],
+    ) -> Ended:
+        """Signs what the cache has of `present` without a signature, and replaces what is not the same as here.
+
+        What is signed is never replaced: somebody may have it.
+        """
+        unsigned = [path for path in present if not self._verify(cache, [path])]
+        others = [path for path in unsigned if not self._same(cache, path)]
+        if others and not writable(cache.url):
+            return Ended(status=1, err=f"error: another build of {others[0]} is there, and is not signed; remove it")
+        if others:
+            with tempfile.TemporaryDirectory(prefix="ci-runner-cache-") as folder:
+                ended = self.copy_alone(Path(folder), closure, others, key=file)
+                if ended.status == 0:
+                    ended = upload(Path(folder), cache.url, others, last=last, seconds=self._seconds)
+            if ended.status != 0:
+                return ended
+        same = [path for path in unsigned if path not in others]
+        return self._sign(file, key, "--store", cache.url, *same) if same else Ended(status=0)
+
+    def push_text(self, cache: BinaryCache, path: str) -> Ended:
+        """Copies what `add_text` added to the cache. Its path is the hash of its content, so it needs no signature."""
+        return self.copy(paths=[path], to=cache.url)
 
     def _sign(self, file: Path, key: Secret, *what: str) -> Ended:
         return self._nix("store", "sign", *_FRESH, "--key-file", str(file), *what, secret=key)
 
-    def _differing(self, cache: BinaryCache, paths: Sequence[str]) -> list[str]:
-        """Those of `paths` whose content in the cache is not this store's."""
-        theirs = self.contents(paths, cache)
-        return [path for path, own in self.contents(paths).items() if own != theirs[path]]
+    def _same(self, cache: BinaryCache, path: str) -> bool:
+        """Whether the cache has this store's content of `path`, with the same references."""
+        here, there = ((self.contents([path], url), self.references([path], url)) for url in ("", cache.url))
+        return here[0] == there[0] and sorted(here[1]) == sorted(there[1])
 
-    def contents(self, paths: Sequence[str], cache: BinaryCache | None = None) -> dict[str, str]:
-        """The hash of each path's content (NAR) in the cache, or in this store. Raises StageError for one it lacks."""
-        where = ("--store", cache.url) if cache else ()
+    def contents(self, paths: Sequence[str], url: str = "") -> dict[str, str]:
+        """The hash of each path's content (NAR) in the store or in the cache at `url`.
+
+        Raises StageError for a path that it lacks.
+        """
+        where = (*_FRESH, "--store", url) if url else ()
         told = "".join(self._query("--hash", *part, *where) for part in _parts(paths))
         return dict(zip(paths, told.split(), strict=True))
+
+    def difference(self, cache: BinaryCache, path: str) -> str:
+        """Which files differ between this store's build of `path` and the cache's; '' if that is not known."""
+        found = []
+        for where in ((), (*_FRESH, "--store", cache.url)):
+            with tempfile.TemporaryFile() as archive:
+                ended = self._nix("store", "dump-path", *where, path, out=archive)
+                archive.seek(0)
+                try:
+                    found.append(listing(archive))
+                except DamagedArchiveError:
+                    return f"it cannot be read: {ended.said}"
+        return difference(*found)
+
+    def uncarried(self, cache: BinaryCache, closure: Mapping[str, str], recipe: Path) -> list[str]:  # noqa: ARG002
+        """Those paths of `closure` that the cache does not have with the content that is stated there."""
+        absent = self.lacks(list(closure), cache.url)
+        theirs = self.contents([path for path in closure if path not in absent], cache.url)
+        return [path for path, content in closure.items() if theirs.get(path) != content]
 
     def holds(self, cache: BinaryCache, closure: Mapping[str, str]) -> bool:
         """Whether the cache holds all paths of `closure` with the content whose hash it states."""
         try:
-            return self.contents(list(closure), cache) == closure
+            return self.contents(list(closure), cache.url) == closure
         except StageError:  # the cache lacks a path
             return False
 
@@ -210,14 +302,12 @@ class Store:
             raise failure(what, Code.NIX, ended.said)
         return ended
 
-    def _nix(self, *arguments: str, secret: Secret | None = None) -> Ended:
-        return self._ask("nix", "--extra-experimental-features", "nix-command", *arguments, secret=secret)
+    def _nix(self, *arguments: str, **more: Any) -> Ended:
+        return self._ask("nix", "--extra-experimental-features", "nix-command", *arguments, **more)
 
-    def _ask(
-        self, name: str, *arguments: str, env: dict[str, str] | None = None, secret: Secret | None = None
-    ) -> Ended:
-        command = [self._programs[name], *arguments]
-        return ask(command, seconds=self._seconds, env=env, secret=secret)
+    def _ask(self, name: str, *arguments: str, **more: Any) -> Ended:
+        """Runs one of Nix' programs. `more` are further arguments of `ask`."""
+        return ask([self._programs[name], *arguments], seconds=self._seconds, **more)
 
 
 def _unescaped(text: str) -> str:

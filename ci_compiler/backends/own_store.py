@@ -7,33 +7,20 @@ caches and makes the latter from the recipe, as a user's `nix-build` does.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-from ci_compiler.backends.nix_store import Store, key_file, signing
+from ci_compiler.backends.cache_files import AWS, upload
+from ci_compiler.backends.nix_store import Store, key_file
 from ci_compiler.backends.protocol import BinaryCache
-from ci_compiler.process import Ended, ask, find_program
+from ci_compiler.process import Ended, find_program
 from ci_compiler.secret import Secret
 
 _DOWNLOAD = re.compile(r"https://developer\.download\.nvidia\.com/compute/([a-z0-9]+)/")
 """An address from which nixpkgs fetches a product of NVIDIA (pkgs/development/cuda-modules)."""
-
-_AWS = "install the AWS CLI: Nix itself copies only whole closures to S3"
-_S3_OPTIONS = {"region": "--region", "profile": "--profile"}
-
-_STUB = """\
-StorePath: {path}
-URL: nar/none.nar
-Compression: none
-NarHash: sha256:{hash}
-NarSize: 1
-"""
-"""The entry of a path that is left out, without which Nix refuses to copy what refers to it."""
 
 
 class OwnStore(Store):
@@ -47,7 +34,7 @@ class OwnStore(Store):
     def check_push(self, cache: BinaryCache) -> None:
         """Raises InputError if the program that copies files to the cache is missing."""
         if urlsplit(cache.url).scheme == "s3":
-            find_program("aws", install=_AWS)
+            find_program("aws", install=AWS)
 
     def push(self, cache: BinaryCache, paths: Sequence[str], key: Secret | None, recipe: Path) -> Ended:
         """Copies the own part of the closures of `paths` to the cache, with signatures where a `key` is given."""
@@ -56,15 +43,13 @@ class OwnStore(Store):
         lacking = self.lacks(own, cache.url)
         absent = [path for path in own if path in lacking]
         present = [path for path in own if path not in lacking]
-        unsigned = key is not None and present and not self._verify(cache, present)
-        others = self._differing(cache, present) if unsigned else []
-        if others:
-            return Ended(status=1, err=f"error: another build of {others[0]} is there, and is not signed")
-        ended = self._copy_alone(cache, closure, absent, key, last=paths) if absent else Ended(status=0)
-        if ended.status != 0 or key is None or not unsigned:
-            return ended
+        if key is None:
+            return self._copy_absent(cache, closure, absent, None, last=paths)
         with key_file(key) as file:
-            return self._sign(file, key, "--store", cache.url, *present)
+            ended = self._copy_absent(cache, closure, absent, file, last=paths)
+            if ended.status != 0 or not present or self._verify(cache, present):
+                return ended
+            return self._sign_present(cache, closure, present, file, key, last=paths)
 
     def fetch(
         self, cache: BinaryCache, paths: Sequence[str], *, proved: bool = False, recipe: Path | None = None
@@ -79,7 +64,7 @@ class OwnStore(Store):
                 if ended.status != 0:
                     return ended
         for path in self.lacks(rest):
-            derivation = self._derivation(path, recipe) if recipe and path not in paths else ""
+            derivation = self._derivation(path, recipe) if recipe else ""
             if not derivation or not self._product(derivation):
                 return Ended(status=1, err=f"error: {path} is neither in {cache.url} nor in {', '.join(cache.others)}")
             ended = self._ask("nix-store", "--realise", derivation)
@@ -91,7 +76,12 @@ class OwnStore(Store):
         """Whether what the cache holds of `closure` has the content whose hash is stated there."""
         absent = self.lacks(list(closure), cache.url)
         held = {path: content for path, content in closure.items() if path not in absent}
-        return self.contents(list(held), cache) == held
+        return self.contents(list(held), cache.url) == held
+
+    def uncarried(self, cache: BinaryCache, closure: Mapping[str, str], recipe: Path) -> list[str]:
+        """Those paths of the own part of `closure` that the cache does not have with the stated content."""
+        own = self._own(cache, list(closure), recipe)
+        return super().uncarried(cache, {path: closure[path] for path in own}, recipe)
 
     def signed(self, cache: BinaryCache, paths: Sequence[str]) -> bool:
         """Whether the cache holds `paths`, and all that it holds of their closures is signed by its key.
@@ -151,81 +141,25 @@ class OwnStore(Store):
             new = [path for path in found if path not in held and path not in rest]
         return list(held), list(rest)
 
-    # The way into the cache.
-
-    def _copy_alone(
+    def _copy_absent(
         self,
         cache: BinaryCache,
         closure: Sequence[str],
         absent: Sequence[str],
-        key: Secret | None,
+        key: Path | None,
         *,
         last: Sequence[str],
     ) -> Ended:
         """Copies `absent` to the cache without the rest of the closure, those of them in `last` after the others."""
-        with tempfile.TemporaryDirectory(prefix="ci-runner-cache-") as folder:
-            ended = self._stage(Path(folder), closure, absent, key)
-            return ended if ended.status != 0 else self.upload(Path(folder), cache.url, absent, last=last)
-
-    def _stage(self, folder: Path, closure: Sequence[str], paths: Sequence[str], key: Secret | None) -> Ended:
-        """Copies `paths` alone into a binary cache in `folder`, for which Nix must find all of the closure there."""
-        for path in closure:
-            if path not in paths:
-                _entry(folder, path).write_text(_STUB.format(path=path, hash="0" * 52), "utf-8")
-        url = f"file://{folder}"
-        if key is None:
-            ended = self._nix("copy", "--no-recursive", "--to", url, *paths)
-        else:
-            with key_file(key) as file:
-                ended = self._nix("copy", "--no-recursive", "--to", signing(url, file), *paths, secret=key)
-        for path in closure:
-            if path not in paths:
-                _entry(folder, path).unlink()
-        return ended
-
-    def upload(self, folder: Path, url: str, paths: Sequence[str], *, last: Sequence[str]) -> Ended:
-        """Copies the files of a staged cache to the cache: archives, then entries, those of the paths `last` last."""
-        target = urlsplit(url)
-        if target.scheme == "file":
-            ordered = [path for path in paths if path not in last] + [path for path in paths if path in last]
-            for file in _in_order(folder, ordered):
-                _place(file, Path(target.path, file.relative_to(folder)))
+        if not absent:
             return Ended(status=0)
-        outputs = [f"{_entry(folder, path).name}" for path in last]
-        first = [word for name in outputs for word in ("--exclude", name)]
-        rest = ["--exclude", "*", *(word for name in outputs for word in ("--include", name))]
-        aws = find_program("aws", install=_AWS)
-        options = dict(parse_qsl(target.query))
-        more = [word for name, flag in _S3_OPTIONS.items() if name in options for word in (flag, options[name])]
-        if "endpoint" in options:
-            more += ["--endpoint-url", f"{options.get('scheme', 'https')}://{options['endpoint']}"]
-        command = [aws, *more, "s3", "cp", "--only-show-errors", "--recursive", str(folder), f"s3://{target.netloc}"]
-        for chosen in (["--exclude", "*.narinfo"], first, rest):
-            ended = ask([*command, *chosen], seconds=self._seconds)
+        with tempfile.TemporaryDirectory(prefix="ci-runner-cache-") as folder:
+            ended = self.copy_alone(Path(folder), closure, absent, key=key)
             if ended.status != 0:
                 return ended
-        return ended
+            return upload(Path(folder), cache.url, absent, last=last, seconds=self._seconds)
 
 
 def _name(path: str) -> str:
     """The name of a store path, without the folder and the hash."""
     return Path(path).name[33:]
-
-
-def _entry(folder: Path, path: str) -> Path:
-    """The file of a path in the binary cache in `folder`."""
-    return folder / f"{Path(path).name[:32]}.narinfo"
-
-
-def _in_order(folder: Path, paths: Sequence[str]) -> Iterator[Path]:
-    yield folder / "nix-cache-info"
-    yield from (folder / "nar").iterdir()
-    yield from (_entry(folder, path) for path in paths)
-
-
-def _place(file: Path, target: Path) -> None:
-    """Copies a file so that no reader ever sees a part of it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.copyfile(file, part)
-    part.replace(target)

@@ -49,6 +49,14 @@ class BinaryCache(Protocol):
         """The key that its paths are signed with, as NAME:BASE64."""
 
     @property
+    def staging(self) -> str:
+        """The URL of the store that unpublished builds travel through; '' for the cache itself."""
+
+    @property
+    def staging_days(self) -> int:
+        """For how many days they are kept."""
+
+    @property
     def push(self) -> CachePush:
         """What is copied into it."""
 
@@ -134,7 +142,8 @@ class Backend(ABC):
     tools on a hosted machine, which has a pin in `workflows/pins.json`; '' if they need no installation. `nix` is the
     Nix that it builds with. `publishes_into_cache`: it publishes into the spec's binary cache. `builds_to_publish`:
     publishing builds again what the store lacks, and so needs a machine that can build. `reads_loader_cache`: what it
-    builds finds libcuda in the loader's cache as well. `forms` are the forms of its outputs in a manifest.
+    builds finds libcuda in the loader's cache as well. `forms` are the forms of its outputs in a manifest. `withdrawal`
+    says how a publication is taken back.
     """
 
     name: str
@@ -151,6 +160,7 @@ class Backend(ABC):
     builds_to_publish: bool = False
     reads_loader_cache: bool = False
     forms: OutputForms
+    withdrawal: str
 
     def __str__(self) -> str:
         return self.name

@@ -15,6 +15,7 @@ from ci_compiler.units import markdown_table, markdown_text
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
+    from ci_compiler.reports.recalls import Recalled
 
 NONE = "–"
 
@@ -136,3 +137,22 @@ def without(plan: Plan) -> Iterator[str]:
         ],
         right=1,
     )
+
+
+def recalled_table(plan: Plan) -> Iterator[str]:
+    """What must not be installed, and what to install instead."""
+    if not plan.spec.recalls:
+        return
+    from ci_compiler.reports.recalls import recalled_variants  # most specs recall nothing
+
+    rows = [
+        [code(one.name), one.branch, one.version, markdown_text(one.because), _instead(one)]
+        for one in recalled_variants(plan.spec, plan.judged.cells)
+    ]
+    if rows:
+        yield "**Recalled.** These variants were published and turned out wrong; do not install them:"
+        yield markdown_table(["variant", "branch", "version", "why", "instead"], rows)
+
+
+def _instead(one: Recalled) -> str:
+    return f"{code(one.instead.name)} ({one.instead.branch})" if one.instead else NONE

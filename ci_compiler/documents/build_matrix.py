@@ -13,7 +13,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from ci_compiler.documents import build_choice
-from ci_compiler.documents.build_choice import NONE, code, codes
+from ci_compiler.documents.build_choice import NONE, code, codes, recalled_table
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import Proof, is_imported_only
@@ -103,6 +103,7 @@ def _overview(plan: Plan) -> Iterator[str]:
         rows.append(["all", *[""] * (4 + len(packages)), len(cells), _variants(cells), len(plan.shards)])
     headers = ["branch", "CUDA", "cuDNN", "driver", "nixpkgs", *packages, "cells", "variants", "workflows"]
     yield markdown_table(headers, rows, right=3)
+    yield from recalled_table(plan)
 
 
 def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[list[object]]:

@@ -1,9 +1,10 @@
-"""Changes a file or a folder in one step, so that a process that is killed leaves the old version or the new one.
+"""Changes files or folders in one step, so that a process that is killed leaves the old version or the new one.
 
-A copy of the folder is made next to it, in which files that do not change are hard links. One system call exchanges the
-two. Then the old folder is updated as well and exchanged back, since it may be the working directory of a shell. On a
-file system that cannot exchange folders, the files change one by one, each in one step. The copy is in a folder whose
-name contains the process id, so that a later process can remove what a dead one left.
+A copy of each folder is made next to it, in which files that do not change are hard links. One system call exchanges
+the two. Several folders are exchanged by a child process, which a signal to this process does not stop. Then the old
+folders are updated as well and exchanged back, since they may be the working directories of shells. On a file system
+that cannot exchange folders, the files change one by one, each in one step. A copy is in a folder whose name contains
+the process id, so that a later process can remove what a dead one left.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from ci_compiler.codes import Code
@@ -24,20 +26,57 @@ from ci_compiler.errors import InputError, wrong
 
 _STAGING = ".ci-compile-"
 
+_CANNOT_EXCHANGE = 255
+"""The exit status of the child if folders cannot be exchanged; no error of the system has this number."""
 
-def change_folder(folder: Path, texts: Mapping[str, str | None]) -> None:
-    """Writes `texts` (None: removes the file), by path below `folder`, in one step. Raises OSError.
 
-    The folder may be new. Other files in it, and files that somebody puts there meanwhile, stay.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """The new versions of files of `folder`, in `fresh`: a copy of the whole folder, or only the file `single`.
+
+    `made` are the inodes of the copy's files; `new`: there is no folder yet.
     """
-    if not texts:
-        return
-    with _staging(folder) as staging:
-        if len(texts) == 1 and folder.is_dir():
-            _put({name: text for name, text in texts.items() if text is not None}, staging)
-            _move(texts, staging, folder)
-        else:
-            _change_together(staging / folder.name, folder, texts)
+
+    folder: Path
+    texts: Mapping[str, str | None]
+    fresh: Path
+    made: frozenset[int] = frozenset()
+    single: str = ""
+    new: bool = False
+
+    @property
+    def target(self) -> Path:
+        """What is exchanged."""
+        return self.folder / self.single
+
+    @property
+    def copy(self) -> Path:
+        """What it is exchanged for."""
+        return self.fresh / self.single
+
+
+def change_folders(texts: Mapping[Path, Mapping[str, str | None]]) -> None:
+    """Writes the texts of each folder (None: removes the file), by path below it, all in one step. Raises OSError.
+
+    A folder may be new. Other files in it, and files that somebody puts there meanwhile, stay. Nothing is changed if
+    anything cannot be written.
+    """
+    some = {folder: changed for folder, changed in texts.items() if changed}
+    with ExitStack() as stack:
+        staged = {folder: stack.enter_context(_staging(folder)) for folder in some}
+        for folder, changed in some.items():
+            if len(some) == len(changed) == 1 and folder.is_dir():
+                _put({name: text for name, text in changed.items() if text is not None}, staged[folder])
+                _move(changed, staged[folder], folder)
+                return
+        changes = [_prepare(staged[folder], folder, changed) for folder, changed in some.items()]
+        if not _exchange_all(changes):
+            for change in changes:
+                _move(change.texts, change.fresh, change.folder)
+            return
+        for change in changes:
+            if not change.new and not change.single:
+                _restore(change)
 
 
 def write_file(path: Path, text: str) -> None:
@@ -88,24 +127,72 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _change_together(copy: Path, folder: Path, texts: Mapping[str, str | None]) -> None:
-    if not folder.exists():
-        _put(texts, copy)
-        copy.rename(folder)
-        return
-    for name in texts:
+def _prepare(staging: Path, folder: Path, texts: Mapping[str, str | None]) -> _Change:
+    """Writes the new versions of files of `folder` to `staging`."""
+    for name in texts if folder.exists() else ():
         _may_write(folder / name)
-    shutil.copytree(folder, copy, symlinks=True, copy_function=_link)
+    (single, text), *more = texts.items()
+    if not more and text is not None and (folder / single).is_file():
+        _put(texts, staging)
+        return _Change(folder=folder, texts=texts, fresh=staging, single=single)
+    copy, new = staging / folder.name, not folder.exists()
+    if not new:
+        shutil.copytree(folder, copy, symlinks=True, copy_function=_link)
     _put(texts, copy)
-    made = set(_files(copy).values())
-    if not _exchange(copy, folder):
-        _move(texts, copy, folder)
-        return
-    # The change is made. The old folder gets it as well and is exchanged back: shells may be in it.
+    return _Change(folder=folder, texts=texts, fresh=copy, made=frozenset(_files(copy).values()), new=new)
+
+
+def _exchange_all(changes: Sequence[_Change]) -> bool:
+    """Exchanges every folder for its copy, or none; False if the kernel or a file system cannot. Raises OSError."""
+    if len(changes) < 2:
+        return all(map(_enter, changes))
+    child = os.fork()
+    if child == 0:
+        status = errno.EIO
+        with suppress(BaseException):
+            os.setsid()  # Ctrl-C reaches the group of this process
+            status = _enter_all(changes)
+        os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status not in {0, _CANNOT_EXCHANGE}:
+        code = status if status > 0 else errno.EIO
+        raise OSError(code, os.strerror(code))
+    return status == 0
+
+
+def _enter_all(changes: Sequence[_Change]) -> int:
+    """Exchanges every folder, or none. Returns 0, `_CANNOT_EXCHANGE`, or the number of the error."""
+    status, done = 0, []
+    try:
+        for change in changes:
+            if not _enter(change):
+                status = _CANNOT_EXCHANGE
+                break
+            done.append(change)
+    except OSError as error:
+        status = error.errno or errno.EIO
+    for change in done if status else ():
+        if change.new:
+            change.folder.rename(change.copy)
+        else:
+            _exchange(change.copy, change.target)
+    return status
+
+
+def _enter(change: _Change) -> bool:
+    """Puts the copy in place of its folder; False if the kernel or the file system cannot."""
+    if change.new:
+        change.copy.rename(change.folder)
+        return True
+    return _exchange(change.copy, change.target)
+
+
+def _restore(change: _Change) -> None:
+    """Updates the old folder as well and exchanges it back: shells may be in it."""
     with suppress(OSError):
-        _put(texts, copy)
-        _exchange(copy, folder)
-    _keep_late(copy, folder, texts, made)
+        _put(change.texts, change.copy)
+        _exchange(change.copy, change.folder)
+    _keep_late(change.copy, change.folder, change.texts, change.made)
 
 
 def _may_write(target: Path) -> None:
@@ -117,6 +204,7 @@ def _may_write(target: Path) -> None:
 
 def _move(texts: Mapping[str, str | None], fresh: Path, folder: Path) -> None:
     """Changes the files of `folder` one by one, each in one step; their new versions are in `fresh`."""
+    folder.mkdir(exist_ok=True)
     for name, text in texts.items():
         target = folder / name
         if text is None:

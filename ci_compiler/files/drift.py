@@ -2,7 +2,7 @@
 
 The first line of a compiled file marks it as such. Files without the mark are never touched: if one is in the way, the
 compile stops before it writes. Marked files that are no longer compiled are removed. Nothing is written if anything is
-wrong, and the files of a territory change in one step (`files.atomic`). Compiles of one folder wait for each other.
+wrong, and all files change in one step (`files.atomic`). Compiles of one folder wait for each other.
 """
 
 from __future__ import annotations
@@ -102,20 +102,23 @@ def differences(changes: Iterable[FileChange]) -> Iterator[str]:
 def apply(
     root: Path, files: Mapping[str, str], changes: Sequence[FileChange], territories: Sequence[Territory]
 ) -> None:
-    """Makes the `changes` by which `files` differ from `root`, those of each territory in one step.
+    """Makes those of the `changes` by which `files` differ from `root` that no other compile has made, in one step.
 
     Raises InputError if a file cannot be written, or was changed by somebody else since the comparison.
     """
-    from ci_compiler.files.atomic import cannot_write, sweep
+    from ci_compiler.files.atomic import cannot_write, change_folders  # a check does not need it
 
-    for territory in territories:
-        sweep(root / territory.folder)
-        mine = [change for change in changes if change.path.startswith(f"{territory.folder}/")]
-        if mine:
-            try:
-                _apply(root, files, territory, mine)
-            except OSError as error:
-                raise cannot_write(error.filename or territory.folder, error) from error
+    changed = [one for one in territories if any(change.path.startswith(f"{one.folder}/") for change in changes)]
+    try:
+        for territory in changed:
+            (root / territory.folder).parent.mkdir(parents=True, exist_ok=True)
+        with writing(*(root / territory.folder for territory in territories)):
+            now = _compare(root, _within(changed, files), changed)
+            if other := [change.path for change in now if change not in changes]:
+                raise InputError(_in_the_way(path, "was changed during this compile; run it again") for path in other)
+            change_folders({root / one.folder: _texts(one, now) for one in changed})
+    except OSError as error:
+        raise cannot_write(error.filename or changed[0].folder, error) from error
 
 
 def holds_ours(root: Path, territory: Territory) -> bool:
@@ -219,18 +222,29 @@ def _ours(root: Path, territory: Territory, but: Container[str] = ()) -> Iterato
 # Writing.
 
 
-def _apply(root: Path, files: Mapping[str, str], territory: Territory, changes: Sequence[FileChange]) -> None:
-    """Makes those of `changes` that no other compile has made meanwhile. Raises InputError if one changed more."""
-    from ci_compiler.files.atomic import change_folder  # a check does not need it
+def _within(territories: Sequence[Territory], files: Mapping[str, str]) -> dict[str, str]:
+    """Those of `files` that are in `territories`."""
+    folders = tuple(f"{territory.folder}/" for territory in territories)
+    return {path: text for path, text in files.items() if path.startswith(folders)}
 
-    folder = root / territory.folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    mine = {path: text for path, text in files.items() if path.startswith(f"{territory.folder}/")}
-    with _locked(folder.parent, fcntl.LOCK_EX):
-        now = _compare(root, mine, [territory])
-        if other := [change.path for change in now if change not in changes]:
-            raise InputError(_in_the_way(path, "was changed during this compile; run it again") for path in other)
-        change_folder(folder, {(root / change.path).relative_to(folder).as_posix(): change.after for change in now})
+
+def _texts(territory: Territory, changes: Iterable[FileChange]) -> dict[str, str | None]:
+    """The texts after `changes` of the files in `territory`, by path below its folder."""
+    folder = f"{territory.folder}/"
+    return {one.path.removeprefix(folder): one.after for one in changes if one.path.startswith(folder)}
+
+
+@contextmanager
+def writing(*folders: Path) -> Iterator[None]:
+    """Waits until no other compile reads or writes `folders`, and removes what killed compiles left next to them."""
+    from ci_compiler.files.atomic import sweep
+
+    with ExitStack() as locks:
+        for parent in sorted({folder.parent for folder in folders}):
+            locks.enter_context(_locked(parent, fcntl.LOCK_EX))
+        for folder in folders:
+            sweep(folder)
+        yield
 
 
 @contextmanager

@@ -69,7 +69,10 @@ class ShardOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What holds for all runs of an order: whether they publish, even `again`, and the request that they belong to."""
+    """What holds for all runs of an order: whether they publish, and the request that they belong to.
+
+    `again`: they test what passed before, and publish what is already published.
+    """
 
     publish: bool = False
     again: bool = False
@@ -77,7 +80,8 @@ class Terms:
 
     def inputs(self, order: ShardOrder) -> dict[str, str]:
         """The inputs of the shard's form."""
-        publish, again = (("true" if wish and order.publishes else "") for wish in (self.publish, self.again))
+        publish = "true" if self.publish and order.publishes else ""
+        again = "true" if self.again else ""
         given = {"variant": order.choice, "only": " ".join(order.names), "request": self.request}
         return {name: text for name, text in (given | {"publish": publish, "again": again}).items() if text}
 

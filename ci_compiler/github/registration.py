@@ -78,7 +78,7 @@ class Registrar:
         def read(answer: Any) -> Registration:
             return Registration(id=answer["runner"]["id"], name=name, jit=Secret(answer["encoded_jit_config"]))
 
-        path = f"{self._runners}/generate-jitconfig"
+        path = f"{self._runners}/generate-jitconfig"  # Assumes `jit-registration`, `jit-one-job`.
         return self._client.request(f"register {name}", "POST", path, body, read=read, again=False)
 
     def named(self, name: str) -> Runner | None:
@@ -111,6 +111,7 @@ class Registrar:
 
     def remove(self, runner: int) -> Removal:
         """Removes the registration `runner` unless it is busy. Raises GitHubError."""
+        # Assumes `jit-removal`.
 
         def read(answer: Any) -> Removal:
             if answer is not None:

@@ -34,11 +34,15 @@ class Reach(StrEnum):
     LARGER = "on a larger CPU"
 
 
-def passed(*, imported_only: bool, reach: str) -> str:
-    """How a test that passed is shown: `passed (imported only, on a larger CPU)`. `reach` may be '' for unknown."""
+def passed(*, imported_only: bool, reach: str, recorded: bool = False) -> str:
+    """How a test that passed is shown: `passed (imported only, on a larger CPU)`. `reach` may be '' for unknown.
+
+    `recorded`: it passed before and was left out: `passed before`.
+    """
     remarks = [Proof.IMPORTED_ONLY.value] if imported_only else []
     remarks += [reach] if reach in set(Reach) - {Reach.OWN} else []
-    return f"passed ({', '.join(remarks)})" if remarks else "passed"
+    how = "passed before" if recorded else "passed"
+    return f"{how} ({', '.join(remarks)})" if remarks else how
 
 
 @cache

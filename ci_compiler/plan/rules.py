@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import chain
 
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding
@@ -258,19 +258,21 @@ def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     built: dict[str, set[Variant]] = {name: set() for name in spec.branches}
     for cell in cells:
         built[cell.branch].update(cell.variants)
-    published = [branch for branch in spec.branches.values() if branch.publish]
-    for one, other in combinations(published, 2):
-        same = [p for p in spec.packages if p in one.versions and one.versions[p] == other.versions.get(p)]
-        shared = built[one.name] & built[other.name] if same else set()
-        for package in same:
-            both = sorted(variant.name for variant in shared if variant.package == package)
-            if both:
-                more = f" and {len(both) - 1} more" if len(both) > 1 else ""
-                message = (
-                    f"{both[0]}{more} would have version {one.versions[package]} on {one.name} and on {other.name}; "
-                    f"publishing one overwrites the other; if {other.name} is for a consumer, give it `publish: false`"
-                )
-                yield spec.finding(("branches", other.name, "versions", package), Code.SAME_NAME_SAME_VERSION, message)
+    first: dict[tuple[str, str], str] = {}
+    for branch in spec.branches.values():
+        shared: dict[tuple[str, str], list[str]] = {}
+        for variant in built[branch.name] if branch.publish else ():
+            if version := branch.versions.get(variant.package, ""):
+                owner = first.setdefault((variant.name, version), branch.name)
+                if owner != branch.name:
+                    shared.setdefault((owner, variant.package), []).append(variant.name)
+        for (owner, package), names in sorted(shared.items()):
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            message = (
+                f"{min(names)}{more} would have version {branch.versions[package]} on {owner} and on {branch.name}; "
+                f"publishing one overwrites the other; if {branch.name} is for a consumer, give it `publish: false`"
+            )
+            yield spec.finding(("branches", branch.name, "versions", package), Code.SAME_NAME_SAME_VERSION, message)
 
 
 def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ from ci_compiler.spec.patterns import matcher_of_any
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
+    from ci_compiler.spec.model import Spec
 
 NO_COMMIT = "0" * 40
 """What GitHub states as the commit before a push that created the branch."""
@@ -82,9 +83,7 @@ def of_shard(shard: Shard, event: GitHubEvent, affected: Affected, published: Ca
     match event.name:
         case "workflow_dispatch":
             inputs = event.payload.get("inputs") or {}
-            _check_ref(
-                shard, str(event.payload.get("ref", "")), publish=str(inputs.get("publish", "")).lower() == "true"
-            )
+            _check_ref(shard, str(event.payload.get("ref", "")), publish=_asks_to_publish(event))
             wanted = _dispatched(shard, str(inputs.get("variant", "")), str(inputs.get("only") or ""), published)
         case "push":
             before = str(event.payload.get("before", NO_COMMIT))
@@ -92,6 +91,17 @@ def of_shard(shard: Shard, event: GitHubEvent, affected: Affected, published: Ca
         case _:
             raise wrong("event", Code.UNKNOWN_EVENT, f"no shard runs on {event.name!r}")
     return _choice(shard.branch, shard.cells, Rebuilt(wanted))
+
+
+def may_publish(spec: Spec, shard: Shard, event: GitHubEvent) -> bool:
+    """Whether a run of `shard` on `event` publishes what passes its tests."""
+    return spec.branches[shard.branch].publish and (
+        _asks_to_publish(event) or (event.name == "push" and spec.publish.on_push)
+    )
+
+
+def _asks_to_publish(event: GitHubEvent) -> bool:
+    return str((event.payload.get("inputs") or {}).get("publish", "")).lower() == "true"
 
 
 def of_pull_request(plan: Plan, event: GitHubEvent, landed: Landed) -> RequestSelection:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from ci_compiler.hardware import CPU, Gpu, Hardware
 from ci_compiler.hardware.drivers import lowest_driver, too_new_driver
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 
@@ -62,6 +62,13 @@ class Offer:
     isa: str
     system: str
     driver: int
+
+
+def recalled(spec: Spec, branch: str, variant: Variant) -> str:
+    """Why `variant` is recalled on `branch`; '' if it is not."""
+    recall = spec.recalls.get(variant.name)
+    version = spec.branches[branch].versions.get(variant.package, "")
+    return recall.because if recall and recall.concerns(branch, version) else ""
 
 
 def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, workload: Workload) -> list[Offer]:

@@ -21,7 +21,17 @@ from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
-from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, isa_order, offers, runs_with
+from ci_compiler.reports.offers import (
+    Offer,
+    Profile,
+    Wishes,
+    branch_order,
+    fits,
+    isa_order,
+    offers,
+    recalled,
+    runs_with,
+)
 from ci_compiler.spec.model import Spec
 
 _AXES = ("python", "isa", "cuda", "branch", "gpu")
@@ -72,7 +82,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU, or the whole machine.
+    """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU or the whole machine, or
+    which variant is recalled that would be better.
 
     `doubts` say what to check before `best` is installed, `without` what is switched off in it. `cudnn` is the version
     of its cuDNN ('': unknown, or without). `runners_up` fit and differ from the best in one axis each. `better` do
@@ -172,10 +183,20 @@ class Finder:
         toolkits = spec.branches[self._newest].toolkits if self._newest else ()
         self._newest_cuda = max(toolkits, key=lambda cuda: spec.hardware.toolkit(cuda).version, default="")
         self._isas = cache(lambda workload: isa_order(spec.hardware, workload))
-        # every offer, best first, with the drivers that they need on `gpu`
-        self.ranked = cache(lambda gpu, workload: offers(spec, self._cells, package, gpu, workload))
+        # every offer, best first, with the drivers that they need on `gpu`, with or without what is recalled
+        self._every = cache(lambda gpu, workload: offers(spec, self._cells, package, gpu, workload))
+        self.recalled = {
+            (variant.name, cell.branch): because
+            for cell in (self._cells if spec.recalls else ())
+            for variant in cell.variants
+            if variant.package == package and (because := recalled(spec, cell.branch, variant))
+        }
+        self.ranked = cache(self._ranked)
         self.fitting = cache(self._fitting)
         self._wanted = cache(lambda wishes: list(filter(wishes.allow, self.ranked(None, Workload.GENERAL))))
+
+    def _ranked(self, gpu: Gpu | None, workload: Workload) -> list[Offer]:
+        return [one for one in self._every(gpu, workload) if (one.name, one.branch) not in self.recalled]
 
     def _fitting(self, profile: Profile, workload: Workload) -> list[Offer]:
         """The offers that the machine runs with a driver that is new enough, best first."""
@@ -207,6 +228,7 @@ class Finder:
             problems.append(reasons.unserved_gpu(self.hardware, profile, self._wanted(wishes), needed))
         if best is None:
             problems.append(reasons.unserved(self.hardware, profile, self._wanted(wishes)))
+        problems += self._passed_over(profile, wishes, driver, best)
         return Step(
             driver=driver,
             best=best,
@@ -215,6 +237,16 @@ class Finder:
             better=tuple(Noted(offer=one, note=reasons.say("need-driver")) for one in later),
             nearest=None if best else self._nearest(profile, wishes.workload),
         )
+
+    def _passed_over(self, profile: Profile, wishes: Wishes, driver: int, best: Offer | None) -> Iterator[str]:
+        """The variant that would be chosen instead of `best` if it were not recalled."""
+        for offer in self._every(profile.gpu, wishes.workload) if self.recalled else ():
+            if offer == best:
+                return
+            because = self.recalled.get((offer.name, offer.branch), "")
+            if because and offer.driver <= driver and wishes.allow(offer) and fits(self.hardware, profile, offer):
+                yield reasons.say("recalled", recalled=offer.name, where=offer.branch, because=because)
+                return
 
     def _after_last_driver(self, profile: Profile, wishes: Wishes, gpu: Gpu, before: Offer) -> Step:
         """The answer with a driver that no longer runs the GPU; `before` is the best with the last one that does."""

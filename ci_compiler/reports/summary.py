@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,12 @@ from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT, SUIT
 
 _FAILED, _SHOWN = "**failed**", 3
 """The cell of what failed, and the most failures of a suite that it names."""
+
+LARGEST_RESULT = 20_000_000
+"""The most bytes of a file of a stage; the manifest of a closure of 10,000 paths has 2 MB."""
+
+_LARGEST_NUMBER, _LONGEST = 10**15, 300
+"""The largest number of seconds or bytes, and the longest text, that a row shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +101,10 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
             cells[stage] = "not reached"
         else:
             only = is_imported_only(plan.spec, plan.spec.packages[built.variant.package], stage)
-            shown = passed(imported_only=only, reach=str(result.get("reach", "")))
-            cells[stage] = "; ".join([shown, *_suites(built, stage, results)]) if result.get("passed") else _FAILED
+            recorded = result.get("recorded") is True
+            shown = passed(imported_only=only, reach=str(result.get("reach", "")), recorded=recorded)
+            ended = "; ".join([shown, *_suites(built, stage, results)])
+            cells[stage] = ended if result.get("passed") is True else _FAILED
     published = next((_read(path) for path in results.glob(f"*/{name}/{PUBLISHED}")), {})
     failed = any(_FAILED in cell or cell == "not reached" for cell in cells.values())
     return [
@@ -103,7 +112,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
         *(cells[stage] for stage in (BUILD, *stages_that_test())),
         _number(manifest, "seconds", duration),
         _number(manifest, "closure_size", size),
-        markdown_text(str(published["result"])) if "result" in published else _why_not(run, branch, failed=failed),
+        _words(published["result"]) if "result" in published else _why_not(run, branch, failed=failed),
     ]
 
 
@@ -118,11 +127,12 @@ def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:
             continue
         if bench not in built.route.suites:
             yield f"{suite.name}: no: {markdown_text(built.route.skipped_suites[bench])}"
-        elif len(shards) == suite.shards and all(one.get("passed") for one in shards):
-            yield f"{suite.name}: passed"
+        elif len(shards) == suite.shards and all(one.get("passed") is True for one in shards):
+            yield f"{suite.name}: passed{' before' if all(one.get('recorded') is True for one in shards) else ''}"
         else:
-            failures = [str(failure) for one in shards for failure in one.get("failures", ())][:_SHOWN]
-            yield f"{suite.name}: {_FAILED}" + (f" ({markdown_text('; '.join(failures))})" if failures else "")
+            listed = [one["failures"] for one in shards if isinstance(one.get("failures"), list)]
+            failures = [_words(failure) for failure in islice(chain.from_iterable(listed), _SHOWN)]
+            yield f"{suite.name}: {_FAILED}" + (f" ({'; '.join(failures)})" if failures else "")
 
 
 def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:
@@ -143,14 +153,24 @@ def _manifest(results: Path, name: str, branch: str) -> Mapping[str, Any]:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """The JSON object in a file; empty if the file cannot be read or has no JSON object."""
+    """The JSON object in a file; empty if it is no plain file, is too large, or has no JSON object."""
     try:
+        if not path.is_file() or path.stat().st_size > LARGEST_RESULT:  # opening a pipe would block
+            return {}
         content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 
 
 def _number(manifest: Mapping[str, Any], key: str, written: Callable[[int], str]) -> str:
     value = manifest.get(key)
-    return written(round(value)) if isinstance(value, int | float) else "–"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST_NUMBER:
+        return "–"
+    return written(round(value))
+
+
+def _words(value: object) -> str:
+    """Text from an artifact as Markdown, shortened so that one row cannot fill the summary."""
+    text = str(value)
+    return markdown_text(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")

@@ -1,12 +1,13 @@
 """Who takes the jobs of the compiled workflows: compares their label sets with declared pools and live runners.
 
 GitHub cancels a job that waits for 24 hours because no runner has its labels. A runner takes a job if it has all of the
-job's labels, in any case, and belongs to the job's group. The runners of a scale set have no labels and exist only
-while they work, so their absence proves nothing.
+job's labels, in any case, and belongs to the job's group. GitHub's lists show no labels for the runners of a scale set,
+which exist only while they work, so their absence proves nothing. They are recognised by their names.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from enum import StrEnum
 from ci_compiler.github.inventory import Runner
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.suites import legs
+from ci_compiler.runner.scale_sets import scale_set_of
 from ci_compiler.spec.model import RunsOn
 from ci_compiler.stages import Stage
 
@@ -78,34 +80,47 @@ def label_sets(plan: Plan) -> tuple[LabelSet, ...]:
     return (*found, LabelSet(runs_on=RunsOn(labels=(plan.spec.hosted,)), jobs={}))
 
 
-def cover(asked: Iterable[LabelSet], runners: Iterable[Runner] | None) -> tuple[Served, ...]:
-    """The verdict on each label set. `runners` are the live runners; None: judge by the spec alone."""
+def cover(
+    asked: Iterable[LabelSet], runners: Iterable[Runner] | None, *, scale_set_labels: bool = False
+) -> tuple[Served, ...]:
+    """The verdict on each label set. `runners` are the live runners; None: judge by the spec alone.
+
+    `scale_set_labels`: pools with labels are runner scale sets too, as `ci-runner deploy arc` makes them.
+    """
     live = None if runners is None else tuple(runners)
-    return tuple(_cover(one, live) for one in asked)
+    return tuple(_cover(one, live, scale_set_labels=scale_set_labels) for one in asked)
 
 
-def _cover(asked: LabelSet, runners: tuple[Runner, ...] | None) -> Served:
+def _cover(asked: LabelSet, runners: tuple[Runner, ...] | None, *, scale_set_labels: bool) -> Served:
     if not asked.pool:
         return Served(asked=asked, verdict=CoverageVerdict.HOSTED)
-    without = CoverageVerdict.FROM_ZERO if asked.runs_on.scale_set else CoverageVerdict.NOBODY
+    scales = scale_set_labels or bool(asked.runs_on.scale_set)
+    without = CoverageVerdict.FROM_ZERO if scales else CoverageVerdict.NOBODY
     if runners is None:
-        return Served(asked=asked, verdict=without if asked.runs_on.scale_set else CoverageVerdict.DECLARED)
-    taking = tuple(runner for runner in runners if takes(runner, asked.runs_on))
+        return Served(asked=asked, verdict=without if scales else CoverageVerdict.DECLARED)
+    name = asked.runs_on.scale_set or scale_set_of(asked.pool)
+    taking = tuple(runner for runner in runners if takes(runner, asked.runs_on) or _is_of_set(runner, name))
     online = [runner for runner in taking if runner.online]
     if any(not runner.busy for runner in online):
         verdict = CoverageVerdict.ONLINE
     elif online:
         verdict = CoverageVerdict.BUSY
     else:
-        verdict = CoverageVerdict.OFFLINE if taking and not asked.runs_on.scale_set else without
+        verdict = CoverageVerdict.OFFLINE if taking and not scales else without
     return Served(asked=asked, verdict=verdict, runners=taking)
 
 
 def takes(runner: Runner, job: RunsOn) -> bool:
     """Whether GitHub gives `runner` a job whose `runs-on` is `job`."""
     if job.scale_set:
-        return not runner.labels and runner.name.lower().startswith(f"{job.scale_set.lower()}-")
+        return _is_of_set(runner, job.scale_set)
     if job.group and job.group.lower() != runner.group.lower():
         return False
     labels = {label.lower() for label in runner.labels}
     return bool(labels) and all(label.lower() in labels for label in job.labels)
+
+
+def _is_of_set(runner: Runner, name: str) -> bool:
+    """Whether `runner` is of the scale set `name`; up to 0.14.2, the controller adds five characters to the name."""
+    form = rf"{re.escape(name)}(-[a-z0-9]{{5}})?-runner-[a-z0-9]+"
+    return not runner.labels and re.fullmatch(form, runner.name) is not None

@@ -49,6 +49,11 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
+def are_unique(items: list[Any]) -> bool:
+    """Whether no item is repeated."""
+    return len(set(map(repr, items))) == len(items)
+
+
 def _is_type(names: str | list[str], value: Any) -> bool:
     return any(
         value.is_integer()
@@ -77,7 +82,7 @@ KEYWORDS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any, Any, Rule, 
     "items": (list, lambda rule, value, _, accept: all(accept(rule, item) for item in value)),
     "minItems": (list, lambda least, value, *_: len(value) >= least),
     "maxItems": (list, lambda most, value, *_: len(value) <= most),
-    "uniqueItems": (list, lambda _, value, *__: len(set(map(repr, value))) == len(value)),
+    "uniqueItems": (list, lambda _, value, *__: are_unique(value)),
     "required": (dict, lambda names, value, *_: all(name in value for name in names)),
     "minProperties": (dict, lambda least, value, *_: len(value) >= least),
     "propertyNames": (dict, lambda rule, value, _, accept: all(accept(rule, name) for name in value)),

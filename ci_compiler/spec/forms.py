@@ -218,4 +218,7 @@ RecipeAttributes = Annotated[
 
 LabelSet = Annotated[tuple[Label, ...], form(minItems=1, maxItems=20)]
 
-ScaleSetName = Annotated[str, form(pattern="^[a-z0-9]([a-z0-9.-]{0,43}[a-z0-9])?$")]
+SCALE_SET = "^(?!(null|true|false|yes|no|on|off|y|n)$)[a-z]([a-z0-9.-]{0,43}[a-z0-9])?$"
+"""The pattern of a scale set's name: an object of Kubernetes, and text in YAML, since the chart does not quote it."""
+
+ScaleSetName = Annotated[str, form(pattern=SCALE_SET)]

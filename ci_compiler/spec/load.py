@@ -118,7 +118,7 @@ def _compose(text: str, shown: str) -> Node | None:
     if max(accumulate((char in "[{") - (char in "]}") for char in text), default=0) > DEEPEST:
         _refuse(Place(file=shown), Code.SPEC_SYNTAX, f"nested deeper than {DEEPEST} levels, the limit for a spec")
     try:
-        if _depth(text) > DEEPEST:
+        if _depth(text, shown) > DEEPEST:
             _refuse(Place(file=shown), Code.SPEC_SYNTAX, f"nested deeper than {DEEPEST} levels, the limit for a spec")
         node: Node | None = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -135,11 +135,19 @@ def _compose(text: str, shown: str) -> Node | None:
     return node
 
 
-def _depth(text: str) -> int:
-    """How deep the collections in `text` are nested. Raises yaml.YAMLError."""
+def _depth(text: str, shown: str) -> int:
+    """How deep the collections in `text` are nested. Raises yaml.YAMLError, and InputError for too many values."""
     starts, ends = (yaml.MappingStartEvent, yaml.SequenceStartEvent), (yaml.MappingEndEvent, yaml.SequenceEndEvent)
-    events = yaml.parse(text, Loader=_Loader)
-    return max(accumulate(isinstance(event, starts) - isinstance(event, ends) for event in events), default=0)
+    depth = deepest = count = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, starts) - isinstance(event, ends)
+        deepest = max(deepest, depth)
+        count += isinstance(event, yaml.NodeEvent)
+        if count > LARGEST_TREE:
+            _refuse(
+                Place(file=shown), Code.SPEC_TOO_LARGE, f"has more than {LARGEST_TREE:,} values, the limit for a spec"
+            )
+    return deepest
 
 
 class _Tree:

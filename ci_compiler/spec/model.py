@@ -5,11 +5,11 @@ A field made by `key` is a key of the file, with the description, form and defau
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from ci_compiler import __version__
 from ci_compiler.backends import backends
-from ci_compiler.backends.protocol import Backend, CachePush
+from ci_compiler.backends.protocol import Backend
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import Hardware
@@ -17,25 +17,23 @@ from ci_compiler.spec.axes import Exclusion, GpuAxis, Matrix
 from ci_compiler.spec.declare import declared, entries, form, key
 from ci_compiler.spec.forms import (
     BranchName,
-    CacheUrl,
-    IsaNames,
     Label,
-    LabelSet,
     Minutes,
     Owner,
     PackageName,
     PackageVersion,
     PoolName,
-    PublicKey,
-    ScaleSetName,
     Word,
 )
 from ci_compiler.spec.hardware import HardwareRows
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source, in_build_order
+from ci_compiler.spec.pools import Cache, Pool, Publish, RunsOn
+from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.triggers import PullRequest, Schedule, Sync
-from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, default_stages, stages, stages_that_test
+from ci_compiler.spec.upstream import ActionName, ActionPin, Update
+from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stages, stages_that_test
 
 __all__ = [
     "Branch",
@@ -54,6 +52,7 @@ __all__ = [
     "Source",
     "Spec",
     "Sync",
+    "Update",
     "WorkAround",
     "in_build_order",
 ]
@@ -69,162 +68,6 @@ Policy = Annotated[
         ),
     ),
 ]
-
-
-@declared(required=["group"])
-class RunsOn:
-    """How a job addresses machines: by the labels of runners, within a group or not.
-
-    In place of both, `scale_set` is the name of a runner scale set.
-    """
-
-    group: Annotated[str, form(pattern="^[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}$")] = key(default="", published=False)
-    labels: Annotated[tuple[Label, ...], form(maxItems=20)] = key(default=(), published=False)
-    scale_set: str = ""
-
-    def __str__(self) -> str:
-        words = [*([f"group {self.group}"] if self.group else []), *self.labels]
-        return self.scale_set or ", ".join(words)
-
-
-def _runs_on(value: str | list[str] | Mapping[str, Any]) -> RunsOn:
-    if isinstance(value, str):
-        return RunsOn(scale_set=value)
-    if isinstance(value, list):
-        return RunsOn(labels=tuple(value))
-    return RunsOn(labels=tuple(value.get("labels", ())), group=value["group"])
-
-
-def _names(listed: tuple[Stage, ...]) -> str:
-    *first, last = map(str, listed)
-    return f"{', '.join(first)} and {last}"
-
-
-@declared()
-class Pool:
-    """A pool of like machines: how a job addresses them, and what they have."""
-
-    name: str
-    runs_on: RunsOn = key(
-        "How a job addresses the pool.",
-        title="a list of labels, {group, labels}, or the name of a runner scale set",
-        written=LabelSet | ScaleSetName | RunsOn,
-        convert=_runs_on,
-        examples=[
-            ["self-hosted", "linux", "x64", "nix-builder"],
-            "arc-gpu-sm90",
-            {"group": "gpu", "labels": ["self-hosted", "linux", "x64"]},
-        ],
-    )
-    system: str = key(
-        "Nix system of its machines; from the label x64 or arm64, if not given.",
-        title="a Nix system",
-        examples=["x86_64-linux"],
-        default="",
-        published=False,
-    )
-    stages: tuple[Stage, ...] = key(
-        f"Stages that it may run. Left out: {_names(default_stages(gpu=False))}; with a GPU: "
-        f"{_names(default_stages(gpu=True))}. If a pool runs {PUBLISH} alone, the others leave it out.",
-        title=f"a list of stages ({', '.join(map(str, stages()))})",
-        minItems=1,
-        default=(),
-        published=False,
-    )
-    cpu: IsaNames = key("ISAs that its CPUs have; an ISA implies those that it includes.", default=())
-    gpu: Word = key("GPU architecture of its GPUs.", examples=["sm90"], default="", published=False)
-    gpus: int = key(
-        "Number of GPUs of a machine that has any.", title="a number of GPUs", minimum=1, maximum=64, default=1
-    )
-    count: int = key(
-        "Number of machines in the pool.", title="a number of machines", minimum=1, maximum=10000, default=1
-    )
-    cores: int = key("Cores of a machine.", title="a number of cores", minimum=1, maximum=4096, default=32)
-    memory: int = key("Memory of a machine, in GB.", title="gigabytes", minimum=1, maximum=100000, default=64)
-    disk: int = key(
-        "Disk of a machine for builds and the store, in GB.",
-        title="gigabytes",
-        minimum=1,
-        maximum=1000000,
-        default=200,
-    )
-    image: str = key(
-        "Container image of its runners. Left out: the owner's `ci-builder` (with a GPU: `ci-gpu-tester`) of the "
-        "compiler's version.",
-        title="a container image (HOST/PATH:TAG, or @sha256:…)",
-        pattern="^[a-z0-9][a-z0-9._/:-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$",
-        maxLength=300,
-        examples=["ghcr.io/my-org/ci-builder:0.1.0"],
-        default="",
-        published=False,
-    )
-
-    @property
-    def only_publishes(self) -> bool:
-        """Whether it builds and tests nothing."""
-        return self.stages == (PUBLISH,)
-
-
-@declared()
-class Publish:
-    """When a variant is published, and what must come first."""
-
-    after: tuple[Annotated[Stage, form(enum=list(map(str, stages_that_test())))], ...] = key(
-        "Tests that must have passed first, where a pool runs them.",
-        default=tuple(stage for stage in stages_that_test() if stage.policy is not TestPolicy.NEVER),
-    )
-    environment: str = key(
-        "GitHub environment that holds the publishing secret.",
-        title="the name of a GitHub environment (letters, digits, _ and -)",
-        pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$",
-        default="publish",
-    )
-    on_shared_machines: bool = key(
-        "Whether a pool that builds or tests may also publish. Code that was built or tested there can then reach the "
-        "publishing secret if it breaks out of its container, or through a hole in Nix.",
-        default=False,
-    )
-    on_push: bool = key("Whether a push to a mapped branch publishes what it rebuilt.", default=True)
-    reviewers: bool = key(
-        "Whether the environment has required reviewers. If so, a run does not check the secret before it builds, so "
-        "that no build waits for an approval.",
-        default=False,
-    )
-
-
-@declared()
-class Cache:
-    """A Nix binary cache that closures travel through from machine to machine."""
-
-    url: CacheUrl = key(
-        "Where closures are copied to and fetched from.",
-        examples=["s3://my-cache?region=eu-central-1"],
-    )
-    public_key: PublicKey = key("The key that its paths are signed with.")
-    builder_keys: tuple[PublicKey, ...] = key(
-        "The keys with which builders' Nix daemons sign what they build. All runners' daemons trust them, so that "
-        "tests can fetch a build before it is published.",
-        default=(),
-        examples=[["builder-1:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="]],
-    )
-    public: bool = key("Whether anyone may fetch from it.", default=False)
-    push: CachePush = key(
-        "What is copied into it: `all` of a build's closure, or only its `own` part, without what the caches in "
-        "`others` serve and without NVIDIA's libraries that `redistributes` does not name.",
-        default=CachePush.ALL,
-    )
-    others: tuple[CacheUrl, ...] = key(
-        "The caches whose paths `push: own` leaves out. Machines and users must be able to fetch from them.",
-        default=("https://cache.nixos.org",),
-    )
-    redistributes: tuple[Annotated[str, form(pattern="^[a-z0-9]+$", title="the name of a product of NVIDIA")], ...] = (
-        key(
-            "Products of NVIDIA that the owner of the cache may redistribute, by the name of their folder on NVIDIA's "
-            "download server.",
-            default=(),
-            examples=[["cuda", "cudnn"]],
-        )
-    )
 
 
 @declared(title="a ci-compiler spec (a mapping of keys)")
@@ -309,10 +152,22 @@ class Spec:
     )
     publish: Publish = key(default=Publish())
     cache: Cache | None = key(default=None, published=False)
+    recalls: Mapping[Word, Recall] = key(
+        "Published variants that turned out wrong, by name. `select`, the finder page and the build matrix name "
+        "others.",
+        default={},
+        examples=[{"pytorch-python313-cuda12_8-sm90-avx512": {"because": "its convolutions return NaN"}}],
+    )
     attest: bool = key("Whether a build's provenance is attested (actions/attest).", default=False)
     pull_request: PullRequest = key(default=PullRequest())
     schedule: Schedule | None = key(default=None, published=False)
     sync: Sync | None = key(default=None, published=False)
+    update: Update | None = key(default=None, published=False)
+    pins: Mapping[ActionName, ActionPin] = key(
+        "Commits of actions in place of the compiler's own, by action.",
+        default={},
+        examples=[{"actions/checkout": {"tag": "v7.0.1", "commit": "3d3c42e5aac5ba805825da76410c181273ba90b1"}}],
+    )
     fleet_watch: bool = key(
         "Whether `fleet-watch.yml` checks on a schedule that a runner serves each label set. Without its token, it "
         "skips the check with a notice.",
@@ -324,10 +179,11 @@ class Spec:
     )
     hosted: Label = key("GitHub-hosted machine for the checks that run no code of a variant.", default="ubuntu-24.04")
     toolkit: str = key(
-        "What hosted jobs install to have `ci-compile`; the version that compiled, if not given.",
-        title="a pip requirement (NAME==VERSION, or . for this very checkout)",
-        pattern=r"^(\.|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!]+)$",
-        examples=["ci-compiler==0.1.0"],
+        "What hosted jobs install to have `ci-compile`: a release, a file of requirements with hashes, or `.` for this "
+        "very checkout. The version that compiled, if not given.",
+        title="a pip requirement (NAME==VERSION), a file below .github with requirements and their hashes, or .",
+        pattern=r"^(\.|\.github/[A-Za-z0-9][A-Za-z0-9._-]*\.txt|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!]+)$",
+        examples=["ci-compiler==0.1.0", ".github/ci-compiler.txt"],
         default=f"ci-compiler=={__version__}",
         published=False,
     )

@@ -29,6 +29,7 @@ from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.recipe_keys import RecipeKeys
 from ci_compiler.spec.smoke import Smoke
 from ci_compiler.spec.suites import Suite, SuiteName
+from ci_compiler.spec.upstream import Upstream
 from ci_compiler.variant import recipe_path
 
 BUILDER_CORES = 32
@@ -47,6 +48,12 @@ class Source:
     )
     hash: Hash = key("Hash of the tag's content.")
     submodules: bool = key("Whether its submodules are fetched as well.", default=False)
+    commit: Commit = key(
+        "The commit that the tag named when the hash was taken. `ci-compile update` writes it, and reports a tag that "
+        "was moved since.",
+        default="",
+        published=False,
+    )
 
 
 @declared(type=["object", "null"])
@@ -248,6 +255,7 @@ class Package(RecipeKeys):
         examples=[{"pytorch-python313-darwin-mps": {"system": "aarch64-darwin"}}],
         default={},
     )
+    upstream: Upstream | None = key(default=None, published=False)
     needs: tuple[str, ...] = key(
         "Packages whose variant of the same cell this one is built with.", default=(), examples=[["pytorch"]]
     )

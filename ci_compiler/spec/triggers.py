@@ -19,11 +19,14 @@ class PullRequest:
     )
 
 
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+
 @declared()
 class Schedule:
     """Scheduled builds. One workflow, `schedule.yml`, starts the shards in waves."""
 
-    days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] = key(
+    days: tuple[Day, ...] = key(
         "Days of the week.",
         title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
         minItems=1,

@@ -12,7 +12,7 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
-from ci_compiler.spec.accept import accepts
+from ci_compiler.spec.accept import accepts, are_unique
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.schema import schema
 
@@ -23,10 +23,20 @@ def schema_findings(document: Document, rule: Mapping[str, Any] | None = None) -
     if accepts(rule, document.value):
         return []
     from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
 
-    errors = Draft202012Validator(rule).iter_errors(document.value)
+    judge = extend(Draft202012Validator, {"uniqueItems": _repeated})  # type: ignore[no-untyped-call]
+    errors = judge(rule).iter_errors(document.value)
     findings = [finding for error in errors for finding in _findings(document, error)]
     return sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message))
+
+
+def _repeated(_validator: Any, _wanted: Any, value: Any, _rule: Any) -> Iterator[Any]:
+    """The keyword `uniqueItems`; jsonschema itself compares all pairs of items that have no order, such as mappings."""
+    from jsonschema import ValidationError
+
+    if isinstance(value, list) and not are_unique(value):
+        yield ValidationError("an entry is repeated")
 
 
 def _findings(document: Document, error: Any) -> Iterator[Finding]:

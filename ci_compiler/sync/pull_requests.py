@@ -28,28 +28,30 @@ def open_pull_requests(
     plans: Iterable[BranchPlan],
     messages: Mapping[str, str],
     bodies: Mapping[str, str],
+    *,
+    head: str = HEAD,
 ) -> Iterator[tuple[str, str]]:
     """Pushes a commit for each of `plans` that changes anything, and opens or updates its pull request: branch, URL.
 
-    `messages` of commits, whose first lines are the titles, and `bodies` are by branch. A head branch that another run
-    pushed is replaced, and left alone if it has the same changes.
+    `messages` of commits, whose first lines are the titles, and `bodies` are by branch. `head` is the form of the head
+    branches' names. A head branch that another run pushed is replaced, and left alone if it has the same changes.
     Raises InputError if it has commits of others, and GitHubError.
     """
     due = [plan for plan in plans if plan.changes]
     environment = client.git_environment()
-    heads = {HEAD.format(branch=plan.branch): plan for plan in due}
-    theirs = {head: commit for head, commit in git.list_remote(remote, environment).items() if head in heads}
+    heads = {head.format(branch=plan.branch): plan for plan in due}
+    theirs = {name: commit for name, commit in git.list_remote(remote, environment).items() if name in heads}
     git.fetch(remote, theirs, environment=environment)
-    if findings := [_foreign(head) for head, commit in theirs.items() if WRITTEN not in git.message(commit)]:
+    if findings := [_foreign(name) for name, commit in theirs.items() if WRITTEN not in git.message(commit)]:
         raise InputError(findings)
-    made = {heads[head].branch: commit for head, commit in theirs.items() if makes(git, commit, heads[head])}
+    made = {heads[name].branch: commit for name, commit in theirs.items() if makes(git, commit, heads[name])}
     commits = commit_plans(git, due, messages, made)
-    fresh = {head: commits[plan.branch] for head, plan in heads.items() if plan.branch not in made}
+    fresh = {name: commits[plan.branch] for name, plan in heads.items() if plan.branch not in made}
     if fresh:
-        git.push(remote, fresh, replaced={head: theirs.get(head, "") for head in fresh}, environment=environment)
-    for head, plan in heads.items():
+        git.push(remote, fresh, replaced={name: theirs.get(name, "") for name in fresh}, environment=environment)
+    for name, plan in heads.items():
         title = messages[plan.branch].partition("\n")[0]
-        yield plan.branch, _open(client, plan.branch, head, title, bodies[plan.branch])
+        yield plan.branch, _open(client, plan.branch, name, title, bodies[plan.branch])
 
 
 def _open(client: Client, branch: str, head: str, title: str, text: str) -> str:
@@ -67,7 +69,7 @@ def _open(client: Client, branch: str, head: str, title: str, text: str) -> str:
             what, lambda: repository.create_pull(branch, head, title=title, body=body), write=True, again=False
         )
         return made.html_url
-    client.call(f"update the pull request of {branch}", lambda: found.edit(body=body), write=True)
+    client.call(f"update the pull request of {branch}", lambda: found.edit(title=title, body=body), write=True)
     return found.html_url
 
 

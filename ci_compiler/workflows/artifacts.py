@@ -20,6 +20,7 @@ path-and-artifact-name-validation.ts)."""
 
 def artifact_name(stage: Stage | str, variant: str, branch: str) -> str:
     """The name of the artifact of `stage` of `variant` on `branch`."""
+    # Assumes `artifact-names`.
     return f"{stage}-{variant}@{_escaped(branch)}"
 
 

@@ -11,7 +11,7 @@ from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import stages_of
 from ci_compiler.plan.suites import benches, legs
-from ci_compiler.spec.model import Package, RunsOn, Spec
+from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
 from ci_compiler.stages import PUBLISH, Stage
 from ci_compiler.workflows.common import expression, runs_on
 from ci_compiler.workflows.model import READ, Permissions, input_node
@@ -82,6 +82,20 @@ def onto_input() -> dict[str, Node]:
     return {"onto": input_node(text, required=False)}
 
 
+POOLS = "pools"
+"""The input with the name of the pool of each stage, and of each bench by its `machine`, for pauses."""
+
+
+def pools_input() -> dict[str, Node]:
+    """The input `POOLS`."""
+    return {POOLS: input_node("The pool of each stage, as a JSON mapping.")}
+
+
+def pools(route: Route) -> dict[str, str]:
+    """The value of `pools_input` for a cell."""
+    return {POOLS: _names_json(tuple((name, pool.name) for name, pool in _pools(route).items()))}
+
+
 def machine_input(stage: Stage | str) -> str:
     """The input that states where `stage` runs, or the suites of a bench by its `machine`."""
     return f"{stage}-on"
@@ -108,9 +122,18 @@ def machine_inputs(spec: Spec) -> dict[str, Node]:
 
 def machines(route: Route) -> dict[str, str]:
     """The values of `machine_inputs` for a cell; a stage that no pool runs has none."""
+    return {machine_input(name): _runs_on_json(pool.runs_on) for name, pool in _pools(route).items()}
+
+
+def _pools(route: Route) -> dict[str, Pool]:
+    """The pools of the jobs of a cell, by stage, or by the `machine` of a bench."""
     wide = {one.machine: pool for one, pool in route.suites.items() if one.gpus > 1}
-    pools = {stage.name: pool for stage, pool in route.pools.items() if stage is not PUBLISH} | wide
-    return {machine_input(name): _runs_on_json(pool.runs_on) for name, pool in pools.items()}
+    return {stage.name: pool for stage, pool in route.pools.items() if stage is not PUBLISH} | wide
+
+
+@lru_cache(maxsize=1024)
+def _names_json(names: tuple[tuple[str, str], ...]) -> str:
+    return json.dumps(dict(names))
 
 
 @lru_cache(maxsize=1024)
@@ -120,6 +143,7 @@ def _runs_on_json(where: RunsOn) -> str:
 
 def build_permissions(spec: Spec) -> Permissions:
     """What a build asks for, which is the most that any stage does: every caller must grant it."""
+    # Assumes `called-permissions`.
     return ATTEST if spec.attest else READ
 
 

@@ -6,6 +6,8 @@ that need it.
 
 from __future__ import annotations
 
+from ci_compiler import __version__
+from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.sharding import cell_packages
 from ci_compiler.spec.model import Spec
@@ -16,6 +18,7 @@ from ci_compiler.workflows.writer import Node
 
 def workflow(spec: Spec) -> Workflow:
     """`cell.yml`."""
+    # Assumes `compiled-cell`.
     subjects: dict[str, variant.Subject] = {}
     jobs: dict[str, Job] = {}
     for package in cell_packages(spec):
@@ -24,7 +27,8 @@ def workflow(spec: Spec) -> Workflow:
         jobs |= variant.jobs(spec, subjects[package.name])
     return Workflow(
         name="cell",
-        on={"workflow_call": {"inputs": _inputs(spec)}},
+        on={"workflow_call": {"inputs": _inputs(spec), "outputs": variant.outputs(subjects.values())}},
+        env={COMPILED_BY: __version__},
         jobs=jobs,
     )
 
@@ -36,6 +40,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipes."),
         **called.onto_input(),
+        **called.pools_input(),
         **called.machine_inputs(spec),
         **called.neighbour_inputs(spec),
     }

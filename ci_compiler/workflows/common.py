@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+from ci_compiler.plan.pause import PAUSE_VARIABLE, WORDS, words_of_jobs
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.model import RunsOn
 
@@ -30,8 +33,31 @@ def expression(text: str) -> str:
     return f"${{{{ {text} }}}}"
 
 
+def not_paused(branch: str, pool: str) -> str:
+    """An expression that is false while jobs of `branch` on `pool` are paused (`plan.pause`)."""
+    return _without(f"' {word} '" for word in words_of_jobs([(branch, pool)]))
+
+
+def input_not_paused(branch: str, pool: str) -> str:
+    """As `not_paused`, for two expressions."""
+    return _without(_word(form, {"{branch}": branch, "{pool}": pool}) for form in WORDS)
+
+
+def _without(words: Iterable[str]) -> str:
+    return " && ".join(f"!contains(format(' {{0}} ', vars.{PAUSE_VARIABLE}), {word})" for word in words)
+
+
+def _word(form: str, names: Mapping[str, str]) -> str:
+    """The expression of a word, with the values of the expressions `names` in their places."""
+    used = [name for name in names if name in form]
+    for number, name in enumerate(used):
+        form = form.replace(name, f"{{{number}}}")
+    return f"format(' {form} ', {', '.join(map(names.__getitem__, used))})" if used else f"' {form} '"
+
+
 def local(workflow: str) -> str:
     """The `uses:` of another compiled workflow."""
+    # Assumes `nested-calls`.
     return f"./{FOLDER}/{workflow}"
 
 
@@ -44,6 +70,7 @@ COMMIT = expression(f"needs.{SELECT}.outputs.commit")
 
 def runs_on(where: RunsOn) -> str | list[str] | dict[str, str | list[str]]:
     """The value of `runs-on:` that addresses `where`."""
+    # Assumes `runs-on-group`, `all-labels`.
     if where.scale_set:
         return where.scale_set
     labels = list(where.labels)

@@ -137,7 +137,8 @@ class CallJob(Part):
     strategy: Mapping[str, Node] | None = None
     uses: str
     permissions: Permissions
-    with_: Mapping[str, Node]
+    with_: Mapping[str, Node] | None = None
+    secrets: Mapping[str, str] | None = None
 
 
 @record
@@ -151,6 +152,7 @@ class Workflow(Part):
     run_name: str | None = None
     on: Mapping[str, Node]
     permissions: Permissions = field(default_factory=dict, init=False)
+    env: Mapping[str, str] | None = None
     concurrency: Mapping[str, Node] | None = None
     jobs: Mapping[str, Job | CallJob]
 

@@ -71,6 +71,7 @@ def legs(spec: Spec, branches: Iterable[RunSelection], *, listed: bool = False) 
     return [
         (_named(spec, cell) if listed else _chosen(cell, part))
         | {"branch": part.branch, "onto": part.onto}
+        | called.pools(route)
         | called.machines(route)
         for part in branches
         for cell, route in part.cells
@@ -105,7 +106,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
         needs=needs,
         if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {FORK_GUARD}"),
         strategy={
-            "fail-fast": False,
+            "fail-fast": False,  # Assumes `matrix-from-output`.
             "matrix": {"include": expression(f"fromJSON(needs.{SELECT}.outputs.{output})")},
         },
         uses=local(VARIANT if name == LISTED else CELL),
@@ -114,6 +115,6 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
             **{key: expression(f"matrix.{key}") for key in (*subject, "branch")},
             "commit": COMMIT,
             "onto": expression("matrix.onto"),
-            **{key: expression(f"matrix.{key}") for key in called.machine_inputs(spec)},
+            **{key: expression(f"matrix.{key}") for key in (called.POOLS, *called.machine_inputs(spec))},
         },
     )

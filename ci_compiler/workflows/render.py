@@ -19,10 +19,12 @@ from ci_compiler.workflows import (
     setup_action,
     shard,
     sync,
+    update,
     variant,
     waves,
 )
 from ci_compiler.workflows.common import CELL, FLEET_WATCH, PULL_REQUEST, SCHEDULE, SETUP_ACTION, VARIANT, WAVES
+from ci_compiler.workflows.pins import overruled, unknown_pins
 from ci_compiler.workflows.writer import Node, dump
 
 _ZIZMOR: dict[str, Node] = {"rules": {"self-repository": {"disable": True}}}
@@ -53,17 +55,25 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
         compiled[f"{FOLDER}/{SCHEDULE}"] = schedule.workflow(spec, spec.schedule).node()
     if spec.sync:
         compiled[f"{FOLDER}/{sync.FILE}"] = sync.workflow(spec, spec.sync).node()
-    files = {path: dump(one, header=head) for path, one in compiled.items()} | {
+    if spec.update:
+        compiled[f"{FOLDER}/{update.FILE}"] = update.workflow(spec, spec.update).node()
+    compiled |= {part.path: shard.workflow(spec, part).node() for part in shards}
+    if findings := list(unknown_pins(spec)):
+        raise InputError(findings)
+    files = {path: dump(_pinned(one, spec), header=head) for path, one in compiled.items()} | {
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
         ".github/.gitattributes": "".join(f"# {line}\n" for line in head)
         + "workflows/build-*.yml linguist-generated=true\n",
         ".github/zizmor.yml": dump(_ZIZMOR, header=(*head, *_ZIZMOR_REASON)),
     }
-    for part in shards:
-        files[part.path] = dump(shard.workflow(spec, part).node(), header=head)
     if findings := list(_too_large(files)):
         raise InputError(findings)
     return files
+
+
+def _pinned(workflow: Mapping[str, Node], spec: Spec) -> Mapping[str, Node]:
+    """The workflow with the commits of actions that the spec has in place of the bundled ones."""
+    return {key: overruled(value, spec.pins) for key, value in workflow.items()} if spec.pins else workflow
 
 
 def _actionlint(pools: Iterable[Pool]) -> dict[str, Node]:

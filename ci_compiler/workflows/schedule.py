@@ -6,6 +6,8 @@ file that has a schedule, with all of its triggers. So the schedule has a file o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.triggers import Schedule
 from ci_compiler.workflows.common import expression
@@ -33,9 +35,13 @@ def workflow(spec: Spec, schedule: Schedule) -> Workflow:
     )
 
 
+def cron_days(days: Iterable[str]) -> str:
+    """The last field of a cron expression: the days of the week, which the spec names, as numbers."""
+    return ",".join(str(_DAYS[day]) for day in sorted(days, key=_DAYS.__getitem__))
+
+
 def _entry(schedule: Schedule) -> dict[str, Node]:
     """The entry of the trigger; the time zone is left out if it is GitHub's default, UTC."""
     hour, minute = map(int, schedule.at.split(":"))
-    days = ",".join(str(_DAYS[day]) for day in sorted(schedule.days, key=_DAYS.__getitem__))
     zone: dict[str, Node] = {} if schedule.timezone == "UTC" else {"timezone": schedule.timezone}
-    return {"cron": f"{minute} {hour} * * {days}", **zone}
+    return {"cron": f"{minute} {hour} * * {cron_days(schedule.days)}", **zone}

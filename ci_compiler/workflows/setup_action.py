@@ -10,15 +10,19 @@ from ci_compiler.workflows.writer import Node
 
 PYTHON = "3.13"
 
+_OPTIONS = "--require-hashes --only-binary :all: --requirement "
+"""Installs only files whose hashes are listed. A source archive would be built with packages that are not."""
+
 
 def action(spec: Spec) -> Mapping[str, Node]:
     """The action's `action.yml`."""
     python = action_step("Set up Python", "actions/setup-python", {"python-version": PYTHON})
+    hashed = spec.toolkit.endswith(".txt")
     install = RunStep(  # noqa: S604  (the key of a step)
         name="Install",
         shell="bash",
         env={"REQUIREMENT": spec.toolkit},
-        run='python -m pip install --quiet --disable-pip-version-check "$REQUIREMENT"',
+        run=f'python -m pip install --quiet --disable-pip-version-check {_OPTIONS if hashed else ""}"$REQUIREMENT"',
     )
     return {
         "name": "Set up ci-compiler",

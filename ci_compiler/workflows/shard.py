@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ci_compiler import __version__
+from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.hardware import BASELINE
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
@@ -21,7 +23,18 @@ from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.stages import PUBLISH
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
 from ci_compiler.workflows import called
-from ci_compiler.workflows.common import CELL, CHOSEN, COMMIT, SELECT, VARIANT, VERDICT, expression, local, runs_on
+from ci_compiler.workflows.common import (
+    CELL,
+    CHOSEN,
+    COMMIT,
+    SELECT,
+    VARIANT,
+    VERDICT,
+    expression,
+    local,
+    not_paused,
+    runs_on,
+)
 from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, UsesStep, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, checkout, select_job, verdict_job
 from ci_compiler.workflows.writer import Node
@@ -56,7 +69,8 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         name=shard.title,
         run_name=f"{shard.title}{_REQUESTED} ({_WHAT})",
         on=_triggers(spec, shard),
-        concurrency={"group": "-".join(group), "cancel-in-progress": False},
+        env={COMPILED_BY: __version__},
+        concurrency={"group": "-".join(group), "cancel-in-progress": False},  # Assumes `pending-replaced`.
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
 
@@ -66,7 +80,7 @@ def _commit(spec: Spec, shard: Shard) -> str:
 
     The latter builds the code of a pull request; publishing refuses the ref. Any other run builds the shard's branch.
     """
-    branches = json.dumps(list(spec.branches))
+    branches = json.dumps(list(spec.branches))  # Assumes `dispatch-commit`.
     dispatched = f"github.event_name == 'workflow_dispatch' && !contains(fromJSON('{branches}'), github.ref_name)"
     return expression(f"(github.event_name == 'push' || {dispatched}) && github.sha || '{shard.branch}'")
 
@@ -82,10 +96,10 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
     }
     if spec.branches[shard.branch].publish:
         inputs["publish"] = _switch(f"Publish what passes its tests (from {shard.branch} alone).")
-        inputs["again"] = _switch("Publish even what shows as published (a changed recipe of the same version).")
+    inputs["again"] = _switch("Test what passed before, and publish what shows as published (a changed recipe).")
     return {
         "workflow_dispatch": {"inputs": inputs},
-        "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},
+        "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},  # Assumes `path-filters`.
     }
 
 
@@ -148,7 +162,7 @@ def _preflights(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         preflight_id(pool): Job(
             name=f"Preflight on {pool.name}",
             needs=[SELECT],
-            if_=expression(f"{some} && ({asked})"),
+            if_=expression(f"{some} && ({asked}) && {not_paused(shard.branch, pool.name)}"),
             runs_on=runs_on(pool.runs_on),
             timeout_minutes=_PREFLIGHT_MINUTES,
             permissions=READ,
@@ -183,6 +197,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         ran = " || ".join(f"needs.{job_id(cell)}.result != 'skipped'" for cell in cells)
         ready = f"needs.{preflight_id(pool)}.result == 'success'"
         conditions = ["!cancelled()", events, f"({_MAY_PUBLISH[spec.publish.on_push]})", on_branch, ready, f"({ran})"]
+        conditions.append(not_paused(shard.branch, pool.name))
         found[publication_id(pool)] = Job(
             name=publication_name(pool),
             needs=[SELECT, preflight_id(pool), *map(job_id, cells)],
@@ -190,11 +205,11 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
             runs_on=runs_on(pool.runs_on),
             timeout_minutes=_publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
             permissions=READ,
-            environment=spec.publish.environment,
+            environment=spec.publish.environment,  # Assumes `environment-secret`.
             concurrency={
                 "group": f"publish-{shard.name}-{pool.name}",
                 "cancel-in-progress": False,
-                "queue": "max",  # so that a newer one does not replace a pending one
+                "queue": "max",  # Assumes `queue-max` (a newer one does not replace a pending one).
             },
             steps=_publication_steps(spec, shard, pool),
         )
@@ -210,9 +225,14 @@ def _publication_steps(spec: Spec, shard: Shard, pool: Pool) -> list[Step]:
     publish = RunStep(
         name="Publish what passed its tests",
         env=called.secret_passed(spec)
-        | {"CHOSEN": CHOSEN, "COMMIT": COMMIT, "AGAIN": expression("inputs.again && 'yes' || ''")},
+        | {
+            "CHOSEN": CHOSEN,
+            "COMMIT": COMMIT,
+            "NEEDS": expression("toJSON(needs)"),  # the digests that the builds reported
+            "AGAIN": expression("inputs.again && 'yes' || ''"),
+        },
         run=f'ci-runner publish-run {shard.name} --pool {pool.name} --chosen "$CHOSEN" --commit "$COMMIT" '
-        f"--results {RESULTS} --out {PUBLISH_OUTPUT} ${{AGAIN:+--again}}",
+        f'--needs "$NEEDS" --results {RESULTS} --out {PUBLISH_OUTPUT} ${{AGAIN:+--again}}',
     )
     result: dict[str, Node] = {"name": publication_id(pool), "path": f"{PUBLISH_OUTPUT}/"}
     keep = action_step("Keep the outcomes", "actions/upload-artifact", result, if_=expression("!cancelled()"))
@@ -229,7 +249,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         "onto": expression(f"needs.{SELECT}.outputs.onto"),
     }
     routes = {id(route): route for _, route in shard.cells}
-    machines = {key: called.machines(route) for key, route in routes.items()}
+    machines = {key: called.pools(route) | called.machines(route) for key, route in routes.items()}
     gates = {key: [preflight_id(route.pools[PUBLISH])] if publishes else [] for key, route in routes.items()}
     conditions = {key: _ready(gate) for key, gate in gates.items()}
     selected = f"contains(fromJSON(needs.{SELECT}.outputs.cells)"
@@ -248,6 +268,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
 
 def _ready(preflights: Sequence[str]) -> list[str]:
     """Expressions that are true after the selection and `preflights`, which a run that does not publish skips."""
+    # Assumes `implicit-success`.
     if not preflights:
         return []
     passed = [f"(needs.{job}.result == 'success' || needs.{job}.result == 'skipped')" for job in preflights]

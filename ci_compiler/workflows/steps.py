@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows.common import COMMIT, SETUP_ACTION, expression
+from ci_compiler.workflows.common import COMMIT, SELECT, SETUP_ACTION, expression
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
 from ci_compiler.workflows.writer import Node
 
@@ -37,21 +38,31 @@ def hosted_job(spec: Spec, name: str, *, minutes: int = 10, permissions: Permiss
 def select_job(spec: Spec, arguments: str, *outputs: str, ref: str = "", before: Sequence[Step] = ()) -> Job:
     """The job that chooses the variants: checks out `ref` and runs `ci-compile choose` with `arguments`.
 
-    `before` are further steps that the command needs. The outputs are the commit, the chosen variants, and `outputs`
-    among the others that the command writes.
+    `before` are further steps that the command needs. The outputs are the commit, the chosen variants, `outputs` among
+    the others that the command writes, and what the verdict needs to know about pauses.
     """
     choose = RunStep(name="Choose the variants", id="choose", run=f"ci-compile choose {arguments}")
     return hosted_job(
         spec,
         "Select",
-        outputs={key: expression(f"steps.choose.outputs.{key}") for key in ("commit", "chosen", *outputs)},
+        outputs={
+            **{key: expression(f"steps.choose.outputs.{key}") for key in ("commit", "chosen", *outputs, _PAUSABLE)},
+            _PAUSED: expression(f"vars.{PAUSE_VARIABLE}"),
+        },
         steps=[checkout(ref, history=True), SETUP, *before, choose],
     )
 
 
+_PAUSABLE, _PAUSED = "pausable", "paused"
+"""The outputs with the words that pause something of the run, and with the words in force when it was selected."""
+
 _VERDICT = RunStep(
     name="Every chosen job succeeded",
-    env={"RESULTS": expression("join(needs.*.result, ' ')")},
+    env={
+        "RESULTS": expression("join(needs.*.result, ' ')"),
+        "PAUSABLE": expression(f"needs.{SELECT}.outputs.{_PAUSABLE}"),
+        "PAUSED": expression(f"format('{{0}} {{1}}', needs.{SELECT}.outputs.{_PAUSED}, vars.{PAUSE_VARIABLE})"),
+    },
     run="""\
 for result in $RESULTS; do
   case $result in
@@ -59,9 +70,17 @@ for result in $RESULTS; do
     *) echo "::error::a chosen job ended as $result"; exit 1 ;;
   esac
 done
+for word in $PAUSED; do
+  case " ${PAUSABLE,,} " in
+    *" ${word,,} "*) echo "::error::paused by $word: run it again after ci-compile resume"; exit 1 ;;
+  esac
+done
 """,
 )
-"""A job is skipped if its variants were not chosen; any other result but success is a failure or a cancelled job."""
+"""A job is skipped if its variants were not chosen, or while it is paused, which the words of the run reveal.
+
+Any other result but success is a failure or a cancelled job.
+"""
 
 FETCH_RESULTS = action_step("Fetch the results", "actions/download-artifact", {"pattern": "*", "path": RESULTS})
 """Downloads every artifact of the run into `RESULTS`, each into a folder with its name."""
@@ -85,6 +104,7 @@ def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, pub
             ]
         ),
     )
+    # Assumes `always-verdict`.
     steps = [_VERDICT, *_BEFORE_TABLE, _always(table)]
     return hosted_job(spec, name, needs=needs, if_=expression("always()"), steps=steps)
 

@@ -12,9 +12,12 @@ that need it (https://github.com/actions/runner/issues/491 and 2205).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ci_compiler import __version__
+from ci_compiler.files.compiled_by import COMPILED_BY
+from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.plan.suites import Bench, benches, legs, longest_minutes
@@ -24,6 +27,7 @@ from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
 from ci_compiler.workflows.artifacts import artifact_expression
 from ci_compiler.workflows.called import (
+    POOLS,
     build_permissions,
     listed_packages,
     machine_input,
@@ -32,10 +36,11 @@ from ci_compiler.workflows.called import (
     neighbour_inputs,
     onto_input,
     package_inputs,
+    pools_input,
     title_input,
     title_inputs,
 )
-from ci_compiler.workflows.common import FORK_GUARD, expression
+from ci_compiler.workflows.common import FORK_GUARD, expression, input_not_paused
 from ci_compiler.workflows.model import (
     READ,
     Job,
@@ -108,6 +113,10 @@ class Subject:
         """An expression that is true if the job of `stage` succeeded."""
         return f"needs.{self.job(stage)}.result == 'success'"
 
+    def reported(self, output: str) -> str:
+        """An expression for an output of the build, which reaches other jobs apart from its artifact."""
+        return f"needs.{self.job(BUILD)}.outputs.{output}"
+
     def passed(self, test: Stage) -> str:
         """An expression that is true if `test` succeeded, or was skipped because no pool runs it."""
         skipped = f"needs.{self.job(test)}.result == 'skipped' && inputs.{machine_input(test)} == ''"
@@ -126,7 +135,8 @@ def workflow(spec: Spec) -> Workflow:
     """`variant.yml`."""
     return Workflow(
         name="variant",
-        on={"workflow_call": {"inputs": _inputs(spec)}},
+        on={"workflow_call": {"inputs": _inputs(spec), "outputs": outputs([Subject()])}},
+        env={COMPILED_BY: __version__},
         jobs=jobs(spec, Subject()),
     )
 
@@ -143,12 +153,32 @@ def jobs(spec: Spec, subject: Subject) -> dict[str, Job]:
     return found
 
 
+def outputs(subjects: Iterable[Subject]) -> dict[str, Node]:
+    """The outputs of a called workflow: the digest of the manifest of each build, under the id of its job.
+
+    The job that publishes compares the manifests with them. A build that did not run has no digest.
+    """
+    return {
+        subject.job(BUILD): {
+            "description": "The digest of the manifest of the build.",
+            "value": expression(f"jobs.{subject.job(BUILD)}.outputs.manifest"),
+        }
+        for subject in subjects
+    }
+
+
+def reported_as(spec: Spec, cell: Cell, variant: Variant) -> str:
+    """The name of the output of the called workflow of `cell` with the digest of the manifest of `variant`."""
+    return Subject(package=None if cell.listed else spec.packages[variant.package]).job(BUILD)
+
+
 def _inputs(spec: Spec) -> dict[str, Node]:
     return {
         "name": input_node("The variant, as its recipe is called."),
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipe."),
         **onto_input(),
+        **pools_input(),
         **machine_inputs(spec),
         **neighbour_inputs(spec),
         **package_inputs(spec),
@@ -158,10 +188,14 @@ def _inputs(spec: Spec) -> dict[str, Node]:
 def _job(
     spec: Spec, subject: Subject, stage: Stage, *conditions: str, permissions: Permissions = READ, **more: Any
 ) -> Job:
-    """The job of `stage`, which runs if the run was not cancelled and `conditions` hold. `more` are further fields."""
+    """The job of `stage`, which runs if the run was not cancelled and `conditions` hold.
+
+    It does not start while its pool or its branch is paused. `more` are further fields.
+    """
+    # Assumes `skipped-needs`, `runs-on-json`.
     return Job(
         name=subject.title(spec, stage),
-        if_=expression(" && ".join(["!cancelled()", *conditions])),
+        if_=expression(" && ".join(["!cancelled()", *conditions, _not_paused(stage.name)])),
         runs_on=expression(f"fromJSON(inputs.{machine_input(stage)})"),
         timeout_minutes=spec.timeouts[stage],
         permissions=permissions,
@@ -170,11 +204,16 @@ def _job(
     )
 
 
+def _not_paused(machine: str) -> str:
+    """An expression that is false while the jobs on `machine`, a key of the pools, are paused."""
+    return input_not_paused("inputs.branch", f"fromJSON(inputs.{POOLS})['{machine}']")
+
+
 def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
         *_checked_out(),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
-        RunStep(name="Build", run='ci-runner build "$NAME" --branch "$BRANCH" --out build-output'),
+        _build_step(spec, subject),
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
     ]
     if spec.attest:
@@ -188,8 +227,27 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         *(*chosen, *built, FORK_GUARD),
         permissions=build_permissions(spec),
         needs=[need.job(stage) for need in subject.needs] or None,
+        outputs={key: expression(f"steps.build.outputs.{key}") for key in ("manifest", *_staged(spec))},
         steps=steps,
     )
+
+
+def _build_step(spec: Spec, subject: Subject) -> RunStep:
+    """The step that builds, with the staged builds of what it needs."""
+    run = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output'
+    staged = [
+        expression(f"{need.succeeded(BUILD)} && {need.reported(output)} || ''")
+        for need in subject.needs
+        for output in _staged(spec)
+    ]
+    if not staged:
+        return RunStep(name="Build", id="build", run=run)
+    return RunStep(name="Build", id="build", env={"STAGED": " ".join(staged)}, run=f'{run} --staged "$STAGED"')
+
+
+def _staged(spec: Spec) -> tuple[str, ...]:
+    """The output of a build that names its staged build, where builds travel through a cache."""
+    return ("staged",) if spec.cache and spec.backend.has_recipes else ()
 
 
 def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
@@ -212,8 +270,8 @@ def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, s
     yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
     yield RunStep(
         name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
-        env=env,
-        run=f"ci-runner fetch {MANIFEST}" + (' --beside "$BESIDE"' if env else ""),
+        env={**(env or {}), "DIGEST": expression(subject.reported("manifest"))},
+        run=f'ci-runner fetch {MANIFEST} --digest "$DIGEST"' + (' --beside "$BESIDE"' if env else ""),
     )
 
 
@@ -227,7 +285,14 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
     )
     keep = _keep(spec, "Keep the report", subject, f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
     some = [] if subject.package else [f"inputs.{bench.job} != '[]'"]
-    conditions = ("!cancelled()", subject.succeeded(bench.stage), *some, f"{machine} != ''", FORK_GUARD)
+    conditions = (
+        "!cancelled()",
+        subject.succeeded(bench.stage),
+        *some,
+        f"{machine} != ''",
+        FORK_GUARD,
+        _not_paused(bench.machine),
+    )
     shards: Node = [*legs(subject.package, bench)] if subject.package else expression(f"fromJSON(inputs.{bench.job})")
     return Job(
         name=f"{subject.package.name} / {bench.title}" if subject.package else bench.title,
@@ -258,6 +323,7 @@ def _checked_out() -> Iterator[Step]:
 
 def _keep(spec: Spec, name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
+    # Assumes `artifact-rerun`.
     artifact = artifact_expression(stage, subject.name, spec.branches)
     files: dict[str, Node] = {"name": artifact, "path": path, "if-no-files-found": "ignore"}
     return action_step(name, "actions/upload-artifact", files, if_=expression("!cancelled()"))

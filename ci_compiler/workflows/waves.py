@@ -32,7 +32,7 @@ TEXTS = {
 SWITCHES = {
     "unpublished": "Only what is not published yet.",
     "publish": "Publish what passes its tests.",
-    "again": "Publish even what shows as published.",
+    "again": "Test what passed before, and publish what shows as published.",
 }
 
 
@@ -63,6 +63,6 @@ def workflow(spec: Spec) -> Workflow:
         name="waves",
         run_name=f"waves [{_REQUEST}] {expression('inputs.about')}",
         on={"workflow_dispatch": {"inputs": {**texts, **switches}}},
-        concurrency={"group": "waves", "cancel-in-progress": False, "queue": "max"},
+        concurrency={"group": "waves", "cancel-in-progress": False, "queue": "max"},  # Assumes `queue-max`.
         jobs={"waves": job},
     )

@@ -2,6 +2,7 @@
 # Runs before each job (ACTIONS_RUNNER_HOOK_JOB_STARTED); if it fails, the job fails. It refuses code from forks, and a
 # job for which there is too little space. The settings on GitHub are the boundary; this is the second line of defence,
 # since the job's actions have been downloaded by now. Every program comes from the image, never from a job.
+# Assumes `job-started-hook`.
 set -euo pipefail
 PATH=/usr/local/bin:/usr/bin:/bin
 python=/opt/ci-compiler/bin/python

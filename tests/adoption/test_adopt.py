@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -453,6 +456,27 @@ def test_own_recipes_are_compiled_from_now_on(
     assert run(PROGRAM, ["audit", "."]) == 0
     assert run(PROGRAM, ["recipes", "--adopt", "pytorch-*-sm90-*"]) == 2
     assert "matches no recipe" in capsys.readouterr().err
+
+
+@needs_nix
+def test_recipes_are_compiled_in_one_step_with_the_spec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = repository(tmp_path, monkeypatch)
+    allowed, adopt = os.access, ["recipes", "--adopt", "pytorch-*-sm90-*"]
+    with monkeypatch.context() as patch:
+        patch.setattr("os.access", lambda path, mode: Path(path).name != ".github" and allowed(path, mode))
+        assert run(PROGRAM, adopt) == 2
+    assert "cannot-write cannot be written: Permission denied" in capsys.readouterr().err
+    assert not git(folder, "status", "--porcelain")
+    handle = os.open(folder / ".flox", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(run, PROGRAM, adopt)
+        time.sleep(5)
+        early = git(folder, "status", "--porcelain")
+        os.close(handle)
+        assert (early, done.result()) == ("", 0)
 
 
 @needs_nix

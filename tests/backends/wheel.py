@@ -74,10 +74,10 @@ def write(root: Path) -> None:
         path.chmod(0o755 if text.startswith("#!") else 0o644)
 
 
-def interpreter(folder: Path) -> None:
-    """Puts this interpreter into `folder` under the name that the build script calls."""
+def interpreter(folder: Path, version: str = PYTHON) -> None:
+    """Puts this interpreter into `folder` under the name that the build script calls, which ends in `version`."""
     folder.mkdir(parents=True, exist_ok=True)
-    program = folder / f"python{PYTHON}"
+    program = folder / f"python{version}"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', "utf-8")
     program.chmod(0o755)
 

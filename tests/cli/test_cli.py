@@ -96,7 +96,6 @@ def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[st
         (["--check", "--branch", "mian"], "--branch: unknown-branch unknown branch 'mian'; did you mean main?"),
         (["variants", "--branch", "mian"], "--branch: unknown-branch unknown branch 'mian'; did you mean main?"),
         (["variants", "{a"], "PATTERN: wrong-pattern '{a' opens a brace that it never closes"),
-        (["variants", "{a,b}" * 13], "alternatives"),
         (["explain", "pytorch-python313-cpu-armv8.2"], "write pytorch-python313-cpu-armv8_2"),
         (["explain", "pytorch-python313-cuda12_8-sm91-avx2"], "unknown GPU 'sm91'; did you mean sm90"),
         (["explain", "x"], "is not a variant's name"),

@@ -193,6 +193,14 @@ def test_what_it_needs_is_fetched_and_never_built_again(world: World, again: tup
     assert f"-engine-{TAG}-cpu-avx2-" in world.ask_store("builder", "--references", store_path)
 
 
+def test_what_passed_on_the_same_content_is_not_tested_again(everything: Run, again: tuple[Run, bool]) -> None:
+    variant = f"vision-{TAG}-cpu-avx2"
+    before, after = (run.json(f"cpu-test-{variant}", "result.json") for run in (everything, again[0]))
+    assert (before["recorded"], after["recorded"]) == (False, True)
+    assert (after["passed"], after["content"]) == (True, before["content"])
+    assert any(cell.startswith("passed before") for cell in again[0].row(variant))
+
+
 def test_publishing_what_is_published_does_nothing(again: tuple[Run, bool]) -> None:
     run, unchanged = again
     assert unchanged

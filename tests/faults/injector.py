@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from ci_compiler.cli import compile as compiling
 from ci_compiler.cli import runner
@@ -99,14 +100,24 @@ def _stepping(words: Sequence[str], act: Callable[[int], None]) -> int:
                 file.flush()
         return len(text)
 
-    exchange = disk._exchange  # noqa: SLF001
+    exchange, exchange_all = disk._exchange, disk._exchange_all  # noqa: SLF001
 
     def exchanged(one: Path, other: Path) -> bool:
         step()
         return exchange(one, other)
 
+    def all_exchanged(changes: Sequence[Any]) -> bool:
+        nonlocal acting
+        if len(changes) > 1:  # a child process does it, which a signal to this one does not stop
+            step()
+            acting = True
+        try:
+            return exchange_all(changes)
+        finally:
+            acting = False
+
     Path.write_text = written  # type: ignore[method-assign, assignment]
-    disk._exchange = exchanged  # noqa: SLF001  (the step without an audit event)
+    disk._exchange, disk._exchange_all = exchanged, all_exchanged  # noqa: SLF001  (the steps without an audit event)
     sys.addaudithook(heard)
     return command(*words)
 

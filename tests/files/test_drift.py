@@ -464,3 +464,47 @@ def test_a_folder_is_removed_with_its_last_file_but_not_with_a_foreign_one(tmp_p
     compile_into(tmp_path, {A: OURS})
     assert sorted(path.name for path in (tmp_path / ".github/actions").iterdir()) == ["shared"]
     assert [path.name for path in (tmp_path / ".github/actions/shared").iterdir()] == ["mine.sh"]
+
+
+def test_leftovers_are_removed_only_after_other_writers_have_ended(tmp_path: Path) -> None:
+    files = {A: OURS, B: OURS}
+    left = tmp_path / ".ci-compile-.github-1999999999-x"
+    left.mkdir()
+    changes = compare(tmp_path, files, [GITHUB])
+    handle = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(apply, tmp_path, files, changes, [GITHUB])
+        time.sleep(0.2)
+        kept = left.exists()  # another writer may still use it, in another process namespace
+        os.close(handle)
+        written.result()
+    assert (kept, left.exists()) == (True, False)
+
+
+def test_if_one_territory_cannot_be_written_the_other_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, rename = ".flox/pkgs/a.nix", Path.rename
+    files = {A: OURS, B: OURS, recipe: OURS, ".flox/pkgs/b.nix": OURS}
+    for exists in (False, True):
+        before, second = snapshot(tmp_path), tmp_path / (".github" if exists else ".flox/pkgs")
+
+        def failing(one: Path, other: Path, refused: Path = second, *, exchanged: bool = exists) -> None:
+            if other == refused:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            if exchanged:
+                _exchange(one, other)
+            else:
+                rename(one, other)
+
+        changes = compare(tmp_path, files, [GITHUB, FLOX])
+        with monkeypatch.context() as patch:
+            patch.setattr("ci_compiler.files.atomic._exchange", lambda one, other: failing(one, other) or True)
+            patch.setattr(Path, "rename", failing)
+            with pytest.raises(InputError, match="Input/output error"):
+                apply(tmp_path, files, changes, [GITHUB, FLOX])
+        assert snapshot(tmp_path) == before
+        apply(tmp_path, files, changes, [GITHUB, FLOX])
+        assert snapshot(tmp_path) == {path: text.encode() for path, text in files.items()}
+        files = {path: f"{text}x: 1\n" for path, text in files.items()}

@@ -95,6 +95,7 @@ class GitHub:
         self.dispatched: list[Json] = []
         self.details = "known"
         self.secrets: list[str] = []
+        self.variables: dict[str, str] = {}
         self.pages = False
         self.pulls: dict[int, Json] = {}
         self.faults: list[Fault] = []
@@ -339,6 +340,28 @@ class GitHub:
         number = int(request.known["run_id"])
         return self._page("jobs", self.jobs[number], request)
 
+    def variable(self, request: Request) -> Answer:
+        value = self.variables.get(request.known["name"])
+        if value is None:
+            return refusal(404, "Not Found")
+        dates = {"created_at": "2026-10-01T12:00:00Z", "updated_at": "2026-10-01T12:00:00Z"}
+        return Answer(200, {"name": request.known["name"], "value": value} | dates)
+
+    def create_variable(self, request: Request) -> Answer:
+        if request.body["name"] in self.variables:
+            return refusal(409, "Already exists - Variable already exists")
+        self.variables[request.body["name"]] = request.body["value"]
+        return Answer(201, {})
+
+    def change_variable(self, request: Request) -> Answer:
+        if request.known["name"] not in self.variables:
+            return refusal(404, "Not Found")
+        self.variables[request.known["name"]] = request.body["value"]
+        return Answer(204)
+
+    def remove_variable(self, request: Request) -> Answer:
+        return Answer(204) if self.variables.pop(request.known["name"], None) else refusal(404, "Not Found")
+
     def list_pulls(self, request: Request) -> Answer:
         head, base = request.query["head"][0], request.query["base"][0]
         example = description().example("pull-request-simple-items")[0]
@@ -391,6 +414,10 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get /actions/workflows/{workflow_id}/runs": GitHub.list_runs,
     "get /actions/runs/{run_id}": GitHub.run,
     "get /actions/runs/{run_id}/jobs": GitHub.list_jobs,
+    "get /actions/variables/{name}": GitHub.variable,
+    "post /actions/variables": GitHub.create_variable,
+    "patch /actions/variables/{name}": GitHub.change_variable,
+    "delete /actions/variables/{name}": GitHub.remove_variable,
     "get /pages": GitHub.read_pages,
     "get /pulls": GitHub.list_pulls,
     "post /pulls": GitHub.open_pull,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -221,3 +222,24 @@ def test_a_name_that_flox_cannot_address_is_an_error_in_any_spec() -> None:
 
 def test_every_rule_has_a_code_of_its_own() -> None:
     assert len({rule.code for rule in RULES}) == len(RULES)
+
+
+def test_the_versions_of_many_branches_are_compared_in_linear_time() -> None:
+    spec = spec_of(small(**matrix(gpus={"cpu": {"isas": ["avx2"]}})))
+    main, times = spec.branches["main"], []
+    for count in (500, 4000):
+        many = [
+            replace(main, name=f"b{number}", versions={"pytorch": f"2.{number}.0", "torchvision": f"0.{number}.0"})
+            for number in range(count)
+        ]
+        start = time.process_time()
+        assert len(judge(replace(spec, branches={branch.name: branch for branch in many})).cells) == count
+        times.append(time.process_time() - start)
+    assert times[1] < 24 * times[0]
+
+
+def test_a_version_alike_on_three_branches_is_one_finding_for_each_later_branch() -> None:
+    found = findings(small(branches={"a": MAIN, "b": MAIN, "c": MAIN}, **matrix(gpus={"cpu": {}})))
+    said = [one.message.partition(";")[0] for one in found if "pytorch-python" in one.message]
+    shared = "pytorch-python313-cpu-avx2 and 1 more would have version 2.8.0 on"
+    assert said == [f"{shared} a and on b", f"{shared} a and on c"]

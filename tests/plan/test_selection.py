@@ -143,6 +143,7 @@ def test_a_pull_request_builds_affected_cells_on_the_pools_of_each_stage(decided
             "chosen": json.dumps(GPU[:2]),
             "branch": "main",
             "onto": "",
+            "pools": json.dumps({"build": "builder", "cpu-test": "builder", "gpu-test": "h100"}),
             "build-on": '["self-hosted", "linux", "x64", "nix-builder"]',
             "cpu-test-on": '["self-hosted", "linux", "x64", "nix-builder"]',
             "gpu-test-on": '["self-hosted", "linux", "x64", "gpu-sm90"]',
@@ -228,7 +229,7 @@ def outputs(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(repository.root.parent / "summary.md"))
     assert repository.ci("choose", *words) == 0
     lines = dict(line.split("=", 1) for line in output.read_text("utf-8").splitlines())
-    return {key: value if key in {"commit", "onto"} else json.loads(value) for key, value in lines.items()}
+    return {key: value if key in {"commit", "onto", "pausable"} else json.loads(value) for key, value in lines.items()}
 
 
 def test_the_command_writes_the_outputs_of_a_select_job(
@@ -243,7 +244,8 @@ def test_the_command_writes_the_outputs_of_a_select_job(
     assert push["chosen"] == [X90, V90]
     assert push["cells"] == ["python313-cuda12_8-sm90-avx2"]
     other = outputs(repository, monkeypatch, "push", {"before": before}, "--shard", "build-main-cpu")
-    assert (other["chosen"], other["cells"], other["onto"]) == ([], [], "")
+    assert (other["chosen"], other["cells"], other["onto"], other["pausable"]) == ([], [], "", "")
+    assert push["pausable"].split() == ["all", "branch:main", "pool:x86", "pool:x86@main"]
     gone = outputs(repository, monkeypatch, "push", {"before": "2" * 40}, "--shard", "build-main-cpu")
     assert CPU in gone["chosen"]
     payload = {"pull_request": {"base": {"ref": "main", "sha": before}}}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.reports.summary import SummarisedRun, table
+from ci_compiler.reports.summary import LARGEST_RESULT, SummarisedRun, table
 from tests.specs import small, spec_of
 
 NAME = "pytorch-python313-cuda12_8-sm90-avx2"
@@ -57,6 +59,62 @@ def test_a_failed_suite_names_its_failures_and_explains_why_nothing_was_publishe
     shown = row(decided, tmp_path, {"suite": "ops", "passed": True, "failures": []}, failed)
     assert "passed; ops: **failed** (ops.mul: 1 is not 2)" in shown
     assert shown.endswith("| no: it failed before |")
+
+
+def broken(results: Path, artifact: str, name: str, text: str) -> None:
+    path = results / artifact / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize(
+    "number", ["NaN", "Infinity", "-Infinity", "1e308", "1" * 4000, "1" * 5000, "-1", "true", '"3"', "[1]"]
+)
+def test_a_number_that_no_build_writes_is_not_shown(decided: Plan, tmp_path: Path, number: str) -> None:
+    row(decided, tmp_path)
+    manifest = f'{{"name": "{NAME}", "seconds": {number}, "closure_size": {number}}}'
+    broken(tmp_path, f"build-{NAME}@main", "manifest.json", manifest)
+    cells = table(decided, RUN, "main", [NAME], tmp_path).splitlines()[-1].split(" | ")
+    assert cells[-3:-1] == ["–", "–"]
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 100_000, "[]", "7", "\x00", '{"passed": "no"}', '{"passed": 1}']
+)
+def test_a_result_that_no_stage_writes_is_a_failure(decided: Plan, tmp_path: Path, text: str) -> None:
+    row(decided, tmp_path)
+    broken(tmp_path, f"cpu-test-{NAME}@main", "result.json", text)
+    assert table(decided, RUN, "main", [NAME], tmp_path).splitlines()[-1].split(" | ")[2] == "**failed**"
+
+
+def test_pipes_and_huge_files_among_the_artifacts_are_not_read(decided: Plan, tmp_path: Path) -> None:
+    row(decided, tmp_path)
+    pipe = tmp_path / f"cpu-test-{NAME}@main" / "result.json"
+    pipe.unlink()
+    os.mkfifo(pipe)
+    with (tmp_path / f"build-{NAME}@main" / "manifest.json").open("ab") as file:
+        file.truncate(LARGEST_RESULT + 1)
+    cells = table(decided, RUN, "main", [NAME], tmp_path).splitlines()[-1].split(" | ")
+    assert cells[1:4] == ["**failed**", "not reached", "not reached"]
+
+
+def test_text_of_an_artifact_mentions_nobody_and_cannot_fill_the_summary(decided: Plan, tmp_path: Path) -> None:
+    row(decided, tmp_path)
+    (tmp_path / "published").mkdir()
+    left(tmp_path, f"published/{NAME}", "published.json", result="ask @org/team \u202egnp.exe " + "1." * 200_000)
+    start = time.process_time()
+    shown = table(decided, RUN, "main", [NAME], tmp_path).splitlines()[-1].split(" | ")[-1]
+    assert time.process_time() - start < 1
+    assert shown.startswith("ask `@org/team` gnp.exe 1.")
+    assert len(shown) < 320
+
+
+@pytest.mark.parametrize("failures", [7, "@all", {"a": 1}, [["@all"], None, 3], None])
+def test_failures_of_any_form_are_shown(decided: Plan, tmp_path: Path, failures: object) -> None:
+    shown = row(decided, tmp_path, {"suite": "ops", "passed": False, "failures": failures})
+    assert "ops: **failed**" in shown
+    assert "'@all" not in shown
 
 
 def test_a_suite_with_a_missing_shard_failed(decided: Plan, tmp_path: Path) -> None:

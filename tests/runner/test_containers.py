@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -13,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.errors import InputError
+from ci_compiler.runner.controller import lost_runners
 from ci_compiler.runner.controller.containers import ContainerEngine, find_engine
 from ci_compiler.runner.controller.engine import JIT, EngineError, InstanceStatus, RunnerOrder
+from ci_compiler.runner.controller.image_pulls import FRESH, ImagePulls
 from ci_compiler.runner.controller.job_log import JobResult, job_result
 from ci_compiler.runner.controller.store_daemon import DAEMON
 from ci_compiler.secret import Secret
@@ -269,12 +272,38 @@ def test_the_result_of_a_job_is_read_from_the_output_of_its_runner() -> None:
     assert job_result("") is None
 
 
-def test_an_image_is_pulled_only_if_it_is_missing(told: Told) -> None:
-    told.engine.prepare(ORDER)
-    assert not any(line.startswith("pull") for line in told.told)
-    (told.folder / "image").write_text("", "utf-8")
-    told.engine.prepare(ORDER)
-    assert f"pull {IMAGE}" in told.told
+def test_an_image_is_pulled_if_it_is_missing_or_may_be_newer_by_now() -> None:
+    now = 0.0
+    pulls = ImagePulls(clock=lambda: now)
+    assert [pulls.due("ghcr.io/o/i:1", here=True) for _ in range(2)] == [True, False]
+    assert pulls.due("ghcr.io/o/i:1", here=False)
+    assert not pulls.due("ghcr.io/o/i@sha256:0", here=True)
+    assert not pulls.due("localhost/i:1", here=True)
+    now = FRESH
+    assert [pulls.due("ghcr.io/o/i:1", here=True) for _ in range(2)] == [True, False]
+
+
+def test_the_next_job_moves_to_a_newer_image(told: Told) -> None:
+    order = replace(ORDER, image="ghcr.io/my-org/ci-builder:0.1.0")
+    (told.folder / "image").write_text("sha256:fedcba9876543210\n", "utf-8")
+    for _ in range(2):
+        told.engine.prepare(order)
+    assert told.told.count(f"pull --quiet {order.image}") == 1
+    mounts = [word for word in told.engine.command(order) if word.startswith("ci-runner-builder-1-")]
+    assert [mount.partition(":")[0] for mount in mounts] == ["ci-runner-builder-1-0123456789ab"]  # what `pull` brought
+
+
+def test_the_logs_of_lost_runners_are_kept(told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
+    monkeypatch.setattr(lost_runners, "KEPT", 3)
+    for number in range(5):
+        told.engine.keep_log(f"runner-{number}")
+        os.utime(lost_runners.folder() / f"runner-{number}.log", (number, number))
+    logs = sorted(lost_runners.folder().iterdir())
+    assert [log.name for log in logs] == ["runner-2.log", "runner-3.log", "runner-4.log"]
+    assert "last words" in logs[0].read_text("utf-8")
+    assert logs[0].stat().st_mode & 0o777 == 0o600
+    assert lost_runners.count() == 3
 
 
 def test_the_store_of_a_slot_is_created_once(told: Told) -> None:

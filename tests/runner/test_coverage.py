@@ -106,6 +106,9 @@ def test_a_group_counts(runners: list[Runner], verdict: CoverageVerdict) -> None
         ([runner(name="arc-x64-abcde-runner-1")], CoverageVerdict.ONLINE),
         ([runner(name="arc-x64-abcde-runner-1", busy=True)], CoverageVerdict.BUSY),
         ([runner(name="arc-x64-abcde-runner-1", online=False)], CoverageVerdict.FROM_ZERO),
+        ([runner(name="arc-x64-runner-abcde")], CoverageVerdict.ONLINE),
+        ([runner(name="arc-x64-gpu-runner-abcde")], CoverageVerdict.FROM_ZERO),
+        ([runner(name="arc-x64-by-hand")], CoverageVerdict.FROM_ZERO),
         ([runner(name="arc-x641-abcde")], CoverageVerdict.FROM_ZERO),
         ([runner("arc-x64", name="arc-x64-by-hand")], CoverageVerdict.FROM_ZERO),
     ],
@@ -115,6 +118,25 @@ def test_a_scale_set_without_visible_runners_still_serves(
 ) -> None:
     decided = plan(spec_of(document(builder="arc-x64")))
     assert verdicts(cover(label_sets(decided), runners))["builder"] is verdict
+
+
+@pytest.mark.parametrize(
+    ("runners", "plain", "scaled"),
+    [
+        ([], CoverageVerdict.NOBODY, CoverageVerdict.FROM_ZERO),
+        ([runner(name="builder-runner-abcde")], CoverageVerdict.ONLINE, CoverageVerdict.ONLINE),
+        ([runner(name="builder-xyz12-runner-abcde", online=False)], CoverageVerdict.OFFLINE, CoverageVerdict.FROM_ZERO),
+        ([runner(name="h100-runner-abcde")], CoverageVerdict.NOBODY, CoverageVerdict.FROM_ZERO),
+        ([runner(*BUILDER, online=False)], CoverageVerdict.OFFLINE, CoverageVerdict.FROM_ZERO),
+    ],
+)
+def test_a_pool_with_labels_may_be_a_scale_set(
+    runners: list[Runner], plain: CoverageVerdict, scaled: CoverageVerdict
+) -> None:
+    asked = label_sets(plan(spec_of(document())))
+    assert verdicts(cover(asked, runners))["builder"] is plain
+    assert verdicts(cover(asked, runners, scale_set_labels=True))["builder"] is scaled
+    assert verdicts(cover(asked, None, scale_set_labels=True))["builder"] is CoverageVerdict.FROM_ZERO
 
 
 def test_without_github_the_declared_pools_count() -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import partial
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.units import release
 from ci_compiler.workflows.common import runs_on
 from tests.checkers import require
-from tests.specs import documents, small, spec_of
+from tests.specs import CACHE, documents, small, spec_of
 
 KNOWN = json.loads(Path(__file__).with_name("deployed.json").read_bytes())
 REPOSITORY = Path(__file__).parents[2]
@@ -56,13 +57,15 @@ POOLS: dict[str, Any] = {
 @pytest.fixture
 def spec() -> Spec:
     """A pool of each kind: a scale set that builds, a label set with a GPU, a label set in a group."""
-    return spec_of(small(runners=POOLS, timeouts={"build": 300, "cpu-test": 30, "gpu-test": 45, "publish": 60}))
+    timeouts = {"build": 300, "cpu-test": 30, "gpu-test": 45, "publish": 60}
+    return spec_of(small(runners=POOLS, timeouts=timeouts, **CACHE))
 
 
 def values(spec: Spec) -> dict[str, Any]:
     """The Helm values of every pool."""
     files = arc_of_all(spec).files
-    return {name.removesuffix(".yaml"): yaml.safe_load(text) for name, text in files.items() if name.endswith(".yaml")}
+    found = {pool.name: files.get(f"{pool.name}.yaml") for pool in spec.pools}
+    return {name: yaml.safe_load(text) for name, text in found.items() if text}
 
 
 def pod(found: Mapping[str, Any]) -> Any:
@@ -117,12 +120,13 @@ def test_a_pool_of_macs_is_left_out() -> None:
 @settings(max_examples=20, deadline=None)
 @given(documents())
 def test_any_spec_has_a_deployment_of_every_kind(document: dict[str, Any]) -> None:
-    spec = spec_of(document)
+    spec = spec_of({**document, **CACHE})
     for pool, found in values(spec).items():
         assert set(found) <= set(KNOWN["chart"]), pool
     linux = [pool.name for pool in spec.pools if pool.system.endswith("-linux")]
     assert {name for name in deployment(spec, "quadlet").files if name.endswith(".container")} == {
-        f"ci-runner-{name}.container" for name in linux
+        *(f"ci-runner-{name}.container" for name in linux),
+        "ci-prune-runners.container",
     }
     assert all(f'"{name}" = {{' in deployment(spec, "nixos").files["ci-runner.nix"] for name in linux)
 
@@ -134,18 +138,79 @@ def test_a_job_addresses_the_scale_set_by_its_name(spec: Spec) -> None:
     found = values(spec)
     assert found["builder"]["runnerScaleSetName"] == runs_on(spec.pools[0].runs_on) == "arc-builder"
     assert "scaleSetLabels" not in found["builder"]
-    assert found["4090"]["runnerScaleSetName"] == "4090"
+    assert found["4090"]["runnerScaleSetName"] == "pool-4090"
     assert found["4090"]["scaleSetLabels"] == POOLS["4090"]["runs-on"]
-    assert found["grouped"]["runnerGroup"] == "big ones"
+    assert found["grouped"]["runnerGroup"] == '"big ones"'
     assert all(len(one["runnerScaleSetName"]) <= 45 for one in found.values())
 
 
-def test_label_sets_become_scale_sets_only_on_request(spec: Spec) -> None:
+@pytest.mark.parametrize("name", ["4090", "1e3", "null", "on", "no", "y", "true"])
+def test_the_chart_prints_names_without_quotes(name: str) -> None:
+    """Its templates have `name: {{ … }}` and `runnerGroup: {{ . }}`, which YAML must read as text."""
+    pool = {"runs-on": {"group": name, "labels": ["linux", "x64"]}, "cpu": ["avx512"]}
+    (found,) = values(spec_of(small(runners={name: pool}, **CACHE))).values()
+    printed = yaml.safe_load(f"name: {found['runnerScaleSetName']}\nrunnerGroup: {found['runnerGroup']}\n")
+    assert printed == {"name": f"pool-{name}", "runnerGroup": name}
+    with pytest.raises(InputError, match="wrong-value"):
+        spec_of(small(runners={"set": {"runs-on": name, "system": "x86_64-linux"}}))
+
+
+def test_beside_scale_sets_label_sets_become_scale_sets_only_on_request(spec: Spec) -> None:
     made = deployment(spec, "arc")
-    assert set(made.files) == {"builder.yaml", "install.md"}
+    assert set(made.files) == {"builder.yaml", "install.md", "network_policy.yaml"}
     assert [finding.code for finding in made.findings] == ["label-set", "label-set"]
-    with pytest.raises(InputError, match=r"no-scale-set .*--scale-set-labels"):
-        deployment(bundled_spec(), "arc")
+
+
+def test_the_bundled_pools_become_scale_sets_as_they_are() -> None:
+    bundled = bundled_spec()
+    with pytest.raises(InputError, match="pods-without-cache"):
+        deployment(bundled, "arc")
+    cached = spec_of(bundled.document.value | CACHE)
+    made = deployment(cached, "arc")
+    assert made == arc_of_all(cached)
+    assert {f"{pool.name}.yaml" for pool in bundled.pools} < set(made.files)
+    assert made.findings == ()
+
+
+def test_macs_alone_cannot_be_deployed() -> None:
+    macs = {"runs-on": ["self-hosted", "macOS", "arm64"]}
+    with pytest.raises(InputError, match="macs has aarch64-darwin machines"):
+        deployment(spec_of(small(runners={"macs": macs}, **CACHE)), "arc")
+
+
+def test_jobs_cannot_reach_the_metadata_services_of_clouds(spec: Spec) -> None:
+    made = deployment(spec, "arc")
+    policy = yaml.safe_load(made.files["network_policy.yaml"])
+    assert policy["spec"]["podSelector"] == {}
+    assert set(policy["spec"]["policyTypes"]) == {"Ingress", "Egress"}
+    assert "ingress" not in policy["spec"]
+    blocks = [one["ipBlock"] for rule in policy["spec"]["egress"] for one in rule["to"]]
+
+    def reached(address: str) -> bool:
+        ip = ip_address(address)
+        inside = [[ip in ip_network(one) for one in [block["cidr"], *block["except"]]] for block in blocks]
+        return any(cidr and not any(excepted) for cidr, *excepted in inside)
+
+    assert not any(map(reached, ["169.254.169.254", "169.254.170.2", "169.254.170.23", "fd00:ec2::254"]))
+    assert all(map(reached, ["140.82.112.3", "10.0.0.10", "169.254.20.10", "2606:50c0:8000::153"]))
+    assert "--filename network_policy.yaml" in made.files["install.md"]
+
+
+def test_volumes_and_thresholds_depend_on_the_stages_of_the_pool(spec: Spec) -> None:
+    sizes = {}
+    for name, found in values(spec).items():
+        claim = next(one for one in pod(found)["volumes"] if one["name"] == "nix")["ephemeral"]["volumeClaimTemplate"]
+        volume = int(claim["spec"]["resources"]["requests"]["storage"].removesuffix("G"))
+        env = {one["name"]: one["value"] for one in pod(found)["containers"][0]["env"]}
+        sizes[name] = (volume, int(env["CI_RUNNER_FREE_GB"]))
+    most = max(package.disk for package in spec.packages.values())
+    assert sizes["builder"] == (300, most)
+    volume, room = sizes["4090"]  # it only tests, so it needs closures
+    assert room < most
+    assert room < volume < 200
+    declared = POOLS | {"4090": POOLS["4090"] | {"disk": 77}}
+    claim = pod(values(spec_of(small(runners=declared, **CACHE)))["4090"])["volumes"][0]["ephemeral"]
+    assert claim["volumeClaimTemplate"]["spec"]["resources"]["requests"]["storage"] == "77G"
 
 
 def test_the_file_says_that_changed_labels_need_a_new_set(spec: Spec) -> None:
@@ -194,6 +259,8 @@ def test_pods_run_on_nodes_that_can_do_the_work(spec: Spec) -> None:
     assert gpu["nodeSelector"]["kubernetes.io/arch"] == "amd64"
     assert gpu["nodeSelector"]["nvidia.com/gpu.compute.major"] == "9"
     assert gpu["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    arm = {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"}
+    assert pod(found["grouped"])["tolerations"] == [arm]
     assert "tolerations" not in pod(found["builder"])
 
 
@@ -208,10 +275,10 @@ def test_a_pod_without_a_gpu_sees_none(spec: Spec) -> None:
 
 
 def test_each_pod_has_its_own_store_with_that_of_the_image(spec: Spec) -> None:
-    for name, found in values(spec).items():
+    for found in values(spec).values():
         volumes = {volume["name"]: volume for volume in pod(found)["volumes"]}
         claim = volumes["nix"]["ephemeral"]["volumeClaimTemplate"]["spec"]
-        assert claim["resources"]["requests"]["storage"] == f"{300 if name == 'builder' else 200}G"
+        assert claim["accessModes"] == ["ReadWriteOnce"]
         assert volumes["shared-memory"]["emptyDir"]["medium"] == "Memory"
         mounts = {mount["mountPath"]: mount["name"] for mount in pod(found)["containers"][0]["volumeMounts"]}
         assert (mounts["/nix"], mounts["/dev/shm"]) == ("nix", "shared-memory")  # noqa: S108
@@ -285,7 +352,8 @@ def analyze(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_systemd_accepts_the_units(machine: Path) -> None:
-    done = analyze(machine, "verify", "ci-runner@4090.service", "ci-runner@grouped.service", "ci-runner-gpus.service")
+    units = ["ci-runner@4090.service", "ci-runner@grouped.service", "ci-runner-gpus.service", "ci-prune-runners.timer"]
+    done = analyze(machine, "verify", *units)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     template = machine / "etc/systemd/system/ci-runner@.service"
     template.write_text(template.read_text("utf-8").replace("KillMode=mixed", "KillMode=mixd"), "utf-8")
@@ -293,8 +361,9 @@ def test_systemd_accepts_the_units(machine: Path) -> None:
 
 
 def test_the_controllers_service_is_little_exposed(machine: Path) -> None:
-    done = analyze(machine, "security", "--offline=yes", "--threshold=20", "ci-runner@4090.service")
-    assert done.returncode == 0, done.stdout[-1000:]
+    for unit in ("ci-runner@4090.service", "ci-prune-runners.service"):
+        done = analyze(machine, "security", "--offline=yes", "--threshold=20", unit)
+        assert done.returncode == 0, done.stdout[-1000:]
 
 
 def test_the_service_restarts_after_every_exit_code_but_one(spec: Spec) -> None:
@@ -343,7 +412,7 @@ def test_quadlets_have_keys_that_podman_knows(spec: Spec) -> None:
     for name, text in deployment(spec, "quadlet").files.items():
         if name.endswith(".container"):
             unit = sections(text)
-            assert set(unit) == {"Unit", "Container", "Service", "Install"}
+            assert set(unit) == {"Unit", "Container", "Service"} | ({"Install"} if "prune" not in name else set())
             assert set(unit["Container"]) <= set(KNOWN["quadlet"])
 
 
@@ -431,7 +500,10 @@ def test_nix_parses_the_module(module: Path) -> None:
 
 def test_the_module_defines_one_service_per_pool(module: Path) -> None:
     services = evaluated(module, '{ "4090" = 2; }', "config.systemd.services")
-    assert set(services) == {"ci-runner-4090"}
+    assert set(services) == {"ci-runner-4090", "ci-prune-runners"}
+    assert "exec /package/bin/ci-runner prune --spec /spec\n" in services["ci-prune-runners"]["script"]
+    assert services["ci-prune-runners"]["startAt"] == "daily"
+    assert "Restart" not in services["ci-prune-runners"]["serviceConfig"]
     service = services["ci-runner-4090"]
     assert "exec /package/bin/ci-runner start 4090 --count 2 --spec /spec\n" in service["script"]
     assert service["serviceConfig"]["Restart"] == "always"
@@ -502,7 +574,7 @@ def deploy(*words: str) -> int:
 @pytest.fixture
 def matrix(tmp_path: Path) -> Path:
     file = tmp_path / "matrix.yaml"
-    file.write_text(json.dumps(small(runners=RUNNERS)), "utf-8")
+    file.write_text(json.dumps(small(runners=RUNNERS, **CACHE)), "utf-8")
     return file
 
 
@@ -537,7 +609,8 @@ def test_files_of_a_removed_pool_are_removed_and_foreign_ones_stay(tmp_path: Pat
     matrix.write_text(json.dumps(small(runners=renamed)), "utf-8")
     assert deploy(*words) == 0
     found = {file.name for file in mine.parent.iterdir()}
-    assert found == {"ci-runner-hopper.container", "install.md", "mine.container"}
+    ours = {"ci-runner-hopper.container", "ci-prune-runners.container", "ci-prune-runners.timer", "install.md"}
+    assert found == {*ours, "mine.container"}
 
 
 def test_a_foreign_file_in_the_way_is_never_overwritten(
@@ -560,7 +633,7 @@ def test_each_folder_of_templates_is_a_target() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_values_are_not_read_as_templates(target: str) -> None:
     file = "@prefix@ @if gpus@ @each pool@ @end@.yaml"
-    made = TARGETS[target](parse_spec(json.dumps(small(runners=RUNNERS)).encode(), shown=file))
+    made = TARGETS[target](parse_spec(json.dumps(small(runners=RUNNERS, **CACHE)).encode(), shown=file))
     assert all(f" from {file}. " in text.splitlines()[0] for text in made.files.values())
 
 

@@ -140,9 +140,9 @@ def test_a_later_controller_finds_the_runner_of_an_earlier_one(folder: Path) -> 
     code = (
         "import sys; from pathlib import Path\n"
         "from ci_compiler.secret import Secret\n"
-        "from ci_compiler.runner.controller.containers import RunnerOrder\n"
+        "from ci_compiler.runner.controller.engine import RunnerOrder\n"
         "from ci_compiler.runner.controller.host_runner import ProcessEngine\n"
-        "order = RunnerOrder(name='one', registration=17, scope='s', pool='p', slot=1, image='', gpus='',"
+        "order = RunnerOrder(name='one', registration=17, scope='s', pool='p', slot=1, image='', gpus=(),"
         " builds=True, room=0, cores=0)\n"
         "ProcessEngine(Path(sys.argv[1])).start(order, Secret('x'))\n"
         "import os; os._exit(0)\n"

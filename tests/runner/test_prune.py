@@ -18,6 +18,7 @@ from ci_compiler.cli.runner.engines import this_machine
 from ci_compiler.github.inventory import Runner
 from ci_compiler.runner.controller.engine import InstanceStatus, RunnerInstance, StoreVolume
 from ci_compiler.runner.controller.host_runner import RECORD
+from ci_compiler.runner.controller.metrics import metrics
 from ci_compiler.runner.controller.prune import Leftover, containers, find, registrations, remove, roots, volumes
 from ci_compiler.runner.controller.runner_names import QUARANTINED, RunnerName
 from tests.github.server import serving
@@ -42,6 +43,20 @@ def left(items: Iterator[Leftover]) -> list[str]:
 def judged(runner: Runner, *, machine: RunnerInstance = MACHINE, everywhere: bool = False) -> str:
     [item] = registrations(REPOSITORY, [runner], [machine], host=NAME.host, now=NOW, everywhere=everywhere)
     return item.left_over
+
+
+def test_metrics_count_what_is_there_in_prometheus_format() -> None:
+    kind = next(iter(containers([MACHINE], {}))).kind
+    items = [
+        Leftover(kind=kind, name=name, pool='a "b"\n', state="running", left_over=why)
+        for name, why in (("one", ""), ("two", ""), ("three", "it ended"))
+    ]
+    lines = metrics(items, lost=2).splitlines()
+    assert [line for line in lines if not line.startswith("#")] == [
+        f'ci_runner_items{{kind="{kind}",pool="a \\"b\\"\\n",state="running",left_over="false"}} 2',
+        f'ci_runner_items{{kind="{kind}",pool="a \\"b\\"\\n",state="running",left_over="true"}} 1',
+        "ci_runner_lost_logs 2",
+    ]
 
 
 def test_a_container_is_left_over_if_it_ended_or_its_runner_is_unknown() -> None:

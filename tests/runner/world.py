@@ -224,6 +224,10 @@ class World:
         if trouble:
             raise EngineError("no answer in 120 s")
 
+    def keep_log(self, name: str) -> None:
+        self._trouble("keep_log")
+        self.events.append(f"keep {name}")
+
     def job_result(self, name: str) -> JobResult | None:
         self._trouble("job_result")
         return self.containers[name].result

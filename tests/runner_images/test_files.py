@@ -4,9 +4,12 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from ci_compiler import __version__
 from ci_compiler.runner.controller.engine import JIT, RUNNER_ENVIRONMENT
@@ -26,7 +29,7 @@ SCRIPTS = [file for file in SCRIPTS if re.match(rb"#!.*\bbash( -p)?\n", file.rea
 
 def test_there_is_something_to_judge() -> None:
     assert [file.parent.name for file in CONTAINERFILES] == ["builder", "controller", "gpu-tester"]
-    assert len(SCRIPTS) == 11
+    assert len(SCRIPTS) == 12
 
 
 @pytest.mark.parametrize("file", CONTAINERFILES, ids=lambda file: file.parent.name)
@@ -49,6 +52,60 @@ def test_an_image_ends_as_a_user_without_rights(file: Path) -> None:
     assert not re.search(r"sudo|docker|VOLUME|latest", text)
     assert not re.search(r"^ARG \w+=", text, re.MULTILINE), "a pin has no default"
     assert not re.search(r"https?://", text), "addresses come from the pins"
+
+
+def test_packages_come_from_a_snapshot_and_python_packages_have_hashes() -> None:
+    for name in ("builder", "controller"):
+        text = (IMAGES / name / "Containerfile").read_text("utf-8")
+        assert text.count("apt-get update") == text.count('/use-snapshot "${SNAPSHOT}"') == text.count("ARG SNAPSHOT")
+    text = (IMAGES / "builder/requirements.txt").read_text("utf-8")
+    pinned = {row.partition("==")[0] for row in re.findall(r"^[a-z0-9._-]+==\S+ ", text, re.MULTILINE)}
+    hashed = re.findall(r"^([a-z0-9._-]+)==\S+ \\\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+    assert pinned == set(hashed)
+    project = tomllib.loads((IMAGES.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = {Requirement(one) for one in project["dependencies"]}
+    versions = dict(re.findall(r"^([a-z0-9._-]+)==(\S+) ", text, re.MULTILINE))
+    assert all(versions[canonicalize_name(one.name)] in one.specifier for one in needed)
+
+
+SUITES = ("", "-security")
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        (
+            "sources.list.d/debian.sources",
+            "URIs: http://deb.debian.org/debian\nURIs: http://deb.debian.org/debian-security\n",
+            "".join(f"URIs: http://snapshot.debian.org/archive/debian{one}/20261101T000000Z\n" for one in SUITES),
+        ),
+        (
+            "sources.list",
+            "deb https://deb.debian.org/debian/ bookworm main\n",
+            "deb http://snapshot.debian.org/archive/debian/20261101T000000Z bookworm main\n",
+        ),
+    ],
+)
+def test_apt_takes_the_packages_of_a_day(tmp_path: Path, file: str, before: str, after: str) -> None:
+    (tmp_path / "apt.conf.d").mkdir()
+    (tmp_path / "sources.list.d").mkdir()
+    sources = tmp_path / file
+    sources.write_text(before, "utf-8")
+    script = IMAGES / "builder/use-snapshot"
+    subprocess.run([script, "", tmp_path], check=True)
+    assert sources.read_text("utf-8") == before
+    for wrong in ("yesterday", "20261101T000000Z;id"):
+        assert subprocess.run([script, wrong, tmp_path], capture_output=True, check=False).returncode == 1
+    subprocess.run([script, "20261101T000000Z", tmp_path], check=True)
+    assert sources.read_text("utf-8") == after
+    assert 'Check-Valid-Until "false"' in (tmp_path / "apt.conf.d/80snapshot").read_text("utf-8")
+
+
+def test_an_image_without_sources_of_debian_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "sources.list").write_text("deb http://mirror.example.org/debian bookworm main\n", "utf-8")
+    words = [IMAGES / "builder/use-snapshot", "20261101T000000Z", tmp_path]
+    done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stderr) == (1, f"use-snapshot: no source of Debian's packages in {tmp_path}\n")
 
 
 def test_the_gpu_image_asks_for_no_driver() -> None:
@@ -147,4 +204,4 @@ def test_upstreams_nix_is_pinned_and_has_no_known_hole() -> None:
 
 def test_the_pins_say_where_they_come_from() -> None:
     data = json.loads((IMAGES.parent / "ci_compiler/runner/deployment/release_pins.json").read_bytes())
-    assert set(data["source"]) == {"chart", "base", *data["archives"]}
+    assert set(data["source"]) == {"chart", "base", "snapshot", *data["archives"]}

@@ -29,6 +29,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("builder", "gpu-tester", "archives"):
         ignore = shutil.ignore_patterns("*.whl", "*.deb", "*.tar.gz")
         shutil.copytree(IMAGES / name, folder / name, ignore=ignore)
+    (folder / "builder/requirements.txt").write_text("", "utf-8")  # the base image has no dependencies and no index
     return folder
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from jsonschema import Draft202012Validator
 
 import ci_compiler.spec
-from ci_compiler.spec.build import BUNDLED, bundled_spec
+from ci_compiler.errors import InputError
+from ci_compiler.spec.build import BUNDLED, bundled_spec, parse_spec
 from ci_compiler.spec.load import read_document
 from ci_compiler.spec.schema import ADDRESS, schema, schema_text, with_defaults
 from ci_compiler.spec.validate import schema_findings
+from tests.specs import MATRIX, small
 
 PUBLISHED = Path(ci_compiler.spec.__file__).with_name("schema.json")
 
@@ -29,7 +35,7 @@ def test_it_is_a_valid_schema() -> None:
 def test_every_object_refuses_unknown_keys() -> None:
     objects = [schema(), *schema()["$defs"].values()]
     fixed = [one for one in objects if "properties" in one and "propertyNames" not in one]
-    assert len(fixed) == 27
+    assert len(fixed) == 31
     assert all(one["additionalProperties"] is False for one in fixed)
 
 
@@ -40,3 +46,24 @@ def test_a_spec_with_every_default_written_out_is_the_same_spec() -> None:
     assert whole.value != document.value
     again = ci_compiler.spec.build.build_spec(whole)
     assert dataclasses.replace(again, document=document) == dataclasses.replace(bundled_spec(), document=document)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [lambda number: {"a": number}, lambda number: [number], lambda number: number or "a", lambda _: "3.13"],
+    ids=["mappings", "lists", "mixed", "repeated"],
+)
+def test_a_long_list_is_refused_fast(item: Callable[[int], object]) -> None:
+    text = json.dumps(small(matrix=MATRIX | {"python": [item(number) for number in range(12_000)]}))
+    start = time.process_time()
+    with pytest.raises(InputError):
+        parse_spec(text.encode(), shown="s")
+    assert time.process_time() - start < 5
+
+
+def test_a_spec_with_too_many_values_is_refused_before_it_is_read() -> None:
+    text = f'{{"version": 1, "owner": [{"1," * 499_000}1]}}'
+    start = time.process_time()
+    with pytest.raises(InputError, match="s: spec-too-large has more than 50,000 values, the limit for a spec"):
+        parse_spec(text.encode(), shown="s")
+    assert time.process_time() - start < 2

@@ -203,7 +203,7 @@ def test_no_git_no_identity_and_no_remote_are_one_line_errors(
 @pytest.fixture
 def remote(repository: Repository, tmp_path: Path) -> Path:
     bare = tmp_path / "remote.git"
-    subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
+    subprocess.run(["git", "init", "-q", "-b", "elsewhere", str(bare)], check=True)
     repository.git("remote", "add", "origin", str(bare))
     repository.git("push", "-q", "origin", "--all")
     return bare

@@ -58,9 +58,9 @@ class Runner:
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(files["summary"]))
         assert run(COMPILE, ["choose", *words, "--root", str(self.root)]) == 0
         lines = dict(line.split("=", 1) for line in files["output"].read_text("utf-8").splitlines())
-        return {key: value if key in {"commit", "onto"} else json.loads(value) for key, value in lines.items()}, files[
-            "summary"
-        ].read_text("utf-8")
+        return {
+            key: value if key in {"commit", "onto", "pausable"} else json.loads(value) for key, value in lines.items()
+        }, files["summary"].read_text("utf-8")
 
     def checkout(self, branch: str, onto: str) -> int:
         return run(RUNNER, ["checkout", "--branch", branch, "--onto", onto, "--root", str(self.root)])

@@ -50,7 +50,8 @@ def test_suites_run_after_the_smoke_test_where_there_are_any_and_a_pool_runs_the
     cases, wanted = [], []
     for github, smoke, legs, machine in itertools.product((PUSH, FORK), RESULTS, ("[]", LEGS), ("", '"pool"')):
         needs = {f"{prefix}build": {"result": "success"}, f"{prefix}gpu-test": {"result": smoke}}
-        contexts = {"github": github, "inputs": {JOB: legs, MACHINE: machine}, "needs": needs, "status()": "success"}
+        inputs = {"branch": "main", "pools": "{}", JOB: legs, MACHINE: machine}
+        contexts = {"github": github, "inputs": inputs, "needs": needs, "vars": {}, "status()": "success"}
         cases.append((jobs(file)[f"{prefix}{JOB}"]["if"], contexts))
         wanted.append(github is PUSH and smoke == "success" and (bool(prefix) or legs != "[]") and machine != "")
     assert condition_values(cases) == wanted

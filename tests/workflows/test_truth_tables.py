@@ -129,12 +129,17 @@ Row = tuple[Mapping[str, Any], bool]
 
 def assert_tables(*tables: tuple[str, Iterable[Row]]) -> None:
     """Each condition is true in the rows that say so, and in no other; both kinds are there."""
-    cases = [(condition, contexts, must) for condition, rows in tables for contexts, must in rows]
+    cases = [(condition, not_paused(contexts), must) for condition, rows in tables for contexts, must in rows]
     found = condition_values((condition, contexts) for condition, contexts, _ in cases)
     wrong = [case for case, is_so in zip(cases, found, strict=True) if case[2] is not is_so]
     assert wrong[:3] == [], f"{len(wrong)} of {len(cases)} rows"
     kinds = {condition: {must for text, _, must in cases if text == condition} for condition, _ in tables}
     assert set(map(frozenset, kinds.values())) == {frozenset({True, False})}
+
+
+def not_paused(contexts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`contexts` in a repository without the variable of pauses."""
+    return {"vars": {}, **contexts, "inputs": {"pools": "{}", "branch": BRANCH, **contexts.get("inputs", {})}}
 
 
 def needs(**results: str) -> dict[str, Any]:
@@ -203,7 +208,7 @@ def test_only_the_whole_name_of_a_variant_chooses_it(compiled: Tree) -> None:
             others = [f"{mine}bf16", mine[:-3], f"x{mine}", f"another-{CELL}", f"{prefix[:-1]}-python313-cpu-avx512"]
             contexts = {"github": EVENTS[0].github(), "inputs": {"cell": CELL, "chosen": json.dumps(others)}}
             given = {"needs": {need: {"result": "skipped"} for need in jobs[f"{prefix}build"].get("needs", [])}}
-            assert condition_values([(jobs[f"{prefix}build"]["if"], contexts | given)]) == [False]
+            assert condition_values([(jobs[f"{prefix}build"]["if"], not_paused(contexts | given))]) == [False]
 
 
 def test_a_test_runs_after_a_good_build_if_a_pool_runs_it_and_never_for_a_fork(compiled: Tree) -> None:
@@ -366,18 +371,108 @@ def test_what_is_selected_from_is_the_push_the_code_of_a_request_or_the_shards_b
     assert {"0" * 40, *compiled.plan.spec.branches} == set(wanted)
 
 
-# sync.yml.
+# sync.yml and update.yml.
 
 
-def test_the_spec_is_carried_from_the_default_branch_alone(compiled: Tree) -> None:
-    if compiled.plan.spec.sync is None:
+@pytest.mark.parametrize("name", ["sync", "update"])
+def test_the_spec_is_carried_and_updated_from_the_default_branch_alone(compiled: Tree, name: str) -> None:
+    if f"{name}.yml" not in compiled.files:
         return
-    condition = compiled.files["sync.yml"]["jobs"]["sync"]["if"]
+    condition = compiled.files[f"{name}.yml"]["jobs"][name]["if"]
     rows = [
         ({"github": EVENTS[1].github(f"refs/{ref}")}, ref == "heads/main")
         for ref in ("heads/main", "tags/main", "heads/x")
     ]
     assert_tables((condition, rows))
+
+
+# Pauses.
+
+PAUSES = (
+    ("", False),
+    ("all", True),
+    ("all builder", True),
+    ("nightly ALL", True),
+    ("small", False),
+    ("branch:{branch}", True),
+    ("branch:{branch}-2", False),
+    ("branch:another pool:{pool}", True),
+    ("pool:{pool}x", False),
+    ("pool:x{pool}", False),
+    ("pool:{pool}@{branch}", True),
+    ("pool:{pool}@another", False),
+    ("pool:another@{branch}", False),
+    ("{pool}", False),
+    ("{branch}", False),
+)
+"""Values of the variable, and whether they stop a job of a branch on a pool."""
+
+
+def test_every_job_on_a_self_hosted_machine_asks_whether_it_is_paused(compiled: Tree) -> None:
+    """All else is as the job needs it to run."""
+    tables: list[tuple[str, Iterable[Row]]] = []
+    for file, name, job in compiled.jobs():
+        if file in CALLED:
+            machine = next(key for key in _machines(compiled, file) if f"inputs.{key}-on)" in job["runs-on"])
+            pools = {key: "the-pool" if key == machine else "another" for key in _machines(compiled, file)}
+            tables.append((job["if"], _pause_rows(_ready(compiled, file, name, pools), "main", "the-pool")))
+        elif name.startswith(("preflight-", "publish-")):
+            (shard,) = (one for one in compiled.plan.shards if f"{one.name}.yml" == file)
+            ready = _asked_to_publish(shard, job["needs"])
+            tables.append((job["if"], _pause_rows(ready, shard.branch, name.partition("-")[2])))
+        elif "uses" not in job:
+            assert job["runs-on"] == compiled.plan.spec.hosted
+    assert_tables(*tables)
+
+
+def _pause_rows(contexts: Mapping[str, Any], branch: str, pool: str) -> Iterator[Row]:
+    yield {**contexts, "vars": {}}, True
+    for value, paused in PAUSES:
+        yield {**contexts, "vars": {"CI_PAUSED": value.format(branch=branch, pool=pool)}}, not paused
+
+
+def _machines(tree_: Tree, file: str) -> list[str]:
+    inputs = tree_.files[file]["on"]["workflow_call"]["inputs"]
+    return [key.removesuffix("-on") for key in inputs if key.endswith("-on")]
+
+
+def _ready(tree_: Tree, file: str, name: str, pools: Mapping[str, str]) -> dict[str, Any]:
+    """Contexts with which the job `name` of a called workflow runs."""
+    jobs = tree_.files[file]["jobs"]
+    packages = [package.name for package in cell_packages(tree_.plan.spec)]
+    asked = tree_.files[file]["on"]["workflow_call"]["inputs"]
+    suites = {key: '[{"suite": "a", "shard": "1/1"}]' for key in asked if "-suites" in key}
+    inputs = inputs_of("", chosen=False) | {
+        "cell": CELL,
+        "chosen": json.dumps([f"{package}-{CELL}" for package in packages]),
+        "branch": "main",
+        "publish": True,
+        "pools": json.dumps(pools),
+        **{f"{key}-on": '["self-hosted"]' for key in pools},
+        **suites,
+    }
+    ended = {need: {"result": "success"} for need in jobs[name].get("needs", [])}
+    return {"github": EVENTS[0].github(), "inputs": inputs, "needs": ended, "status()": "success"}
+
+
+def _asked_to_publish(shard: Shard, needs: Iterable[str]) -> dict[str, Any]:
+    ended = {need: "success" for need in needs if need != "select"}
+    selected = _selected("success", {"chosen": '["a"]'}, **ended)
+    return {"github": EVENTS[1].github(f"refs/heads/{shard.branch}"), "inputs": {"publish": True}, **selected}
+
+
+def test_every_job_knows_its_pool(compiled: Tree) -> None:
+    """The name of the pool that the spec gives to the stage, for the cells of shards."""
+    for shard in compiled.plan.shards:
+        calls = {called(job): job for job in compiled.files[f"{shard.name}.yml"]["jobs"].values() if "uses" in job}
+        for cell, route in shard.cells:
+            named = json.loads(calls[cell.suffix]["with"]["pools"])
+            assert {key: one for key, one in named.items() if key in map(str, route.pools)} == {
+                stage.name: pool.name for stage, pool in route.pools.items() if stage is not PUBLISH
+            }
+    jobs = compiled.files["pull-request.yml"]["jobs"]
+    for name in {"cells", "listed"} & jobs.keys():
+        assert jobs[name]["with"]["pools"] == "${{ matrix.pools }}"
 
 
 # pull-request.yml.
@@ -447,10 +542,31 @@ def test_a_verdict_is_red_where_a_job_failed_or_was_cancelled_and_green_otherwis
     rows = [results for count in (1, 2, 3) for results in itertools.combinations_with_replacement(RESULTS, count)]
     texts = expression_values((joined, {"needs": needs(**dict(zip("abc", row, strict=False)))}) for row in rows)
     for row, text in zip(rows, texts, strict=True):
-        done = subprocess.run(
-            [require("bash"), "-e", "-c", script], env={"RESULTS": text}, capture_output=True, check=False, timeout=30
-        )
-        assert (done.returncode == 0) is ({"failure", "cancelled"}.isdisjoint(row)), row
+        assert _is_green(script, RESULTS=text) is ({"failure", "cancelled"}.isdisjoint(row)), row
+    pausable = "all branch:main pool:builder pool:builder@main"
+    for paused, green in (("", True), ("branch:main-2 pool:build", True), ("x ALL", False), ("Pool:builder", False)):
+        assert _is_green(script, RESULTS="success skipped", PAUSABLE=pausable, PAUSED=paused) is green
+        assert _is_green(script, RESULTS="success skipped", PAUSABLE="", PAUSED=paused)
+
+
+def _is_green(script: str, **environment: str) -> bool:
+    words = [require("bash"), "-e", "-c", script]
+    return not subprocess.run(words, env=environment, capture_output=True, check=False, timeout=30).returncode
+
+
+def test_a_verdict_knows_what_is_paused_and_what_was_when_it_was_selected(compiled: Tree) -> None:
+    steps = [job["steps"][0] for _, name, job in compiled.jobs() if name == "verdict"]
+    (paused,) = {step["env"]["PAUSED"] for step in steps}
+    (pausable,) = {step["env"]["PAUSABLE"] for step in steps}
+    selects = [job["outputs"] for _, name, job in compiled.jobs() if name == "select"]
+    (remembered,) = {outputs["paused"] for outputs in selects}
+    assert {outputs["pausable"] for outputs in selects} == {"${{ steps.choose.outputs.pausable }}"}
+    assert expression_values([(remembered, {"vars": {"CI_PAUSED": "all"}})]) == ["all"]
+    outputs = {"paused": "all", "pausable": "all branch:main"}
+    contexts = {"needs": {"select": {"outputs": outputs}}, "vars": {"CI_PAUSED": "branch:x"}}
+    assert expression_values([(paused, contexts), (pausable, contexts)]) == ["all branch:x", "all branch:main"]
+    gone: dict[str, Any] = {"needs": {"select": {"outputs": {}}}, "vars": {}}
+    assert expression_values([(paused, gone)]) == [" "]
 
 
 # Machines.
@@ -552,7 +668,8 @@ def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
             file in CALLED
             or name == "verdict"
             or name.startswith(("preflight-", "publish-"))
-            or (file, name) in {("sync.yml", "sync"), ("waves.yml", "waves"), ("pages.yml", "deploy")}
+            or (file, name)
+            in {("sync.yml", "sync"), ("update.yml", "update"), ("waves.yml", "waves"), ("pages.yml", "deploy")}
         )
         assert ("if" in job) is (own or "uses" in job), (file, name)
 
@@ -621,7 +738,8 @@ def test_the_schedule_starts_waves_from_a_file_of_its_own(compiled: Tree) -> Non
     schedule = compiled.plan.spec.schedule
     assert ("schedule.yml" in compiled.files) is (schedule is not None)
     scheduled = {name for name, document in compiled.files.items() if "schedule" in document["on"]}
-    assert scheduled == {"fleet-watch.yml", *(["schedule.yml"] if schedule else [])}
+    own = {"schedule.yml": schedule, "update.yml": compiled.plan.spec.update}
+    assert scheduled == {"fleet-watch.yml", *(name for name, wanted in own.items() if wanted)}
 
 
 def test_the_page_is_deployed_where_pages_is_on(compiled: Tree) -> None:

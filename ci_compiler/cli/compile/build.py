@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ci_compiler import __version__
 from ci_compiler.checkout import head_branch
 from ci_compiler.cli.console import note, print_findings, table
 from ci_compiler.cli.drift import write_or_check
 from ci_compiler.cli.where import SPEC, branch_of, plan_of, root_of, templates_of
-from ci_compiler.errors import Finding
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, wrong
+from ci_compiler.files.compiled_by import compiled_by, is_older
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
@@ -20,9 +23,13 @@ from ci_compiler.sync.compiled import compile_files
 from ci_compiler.units import size
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Compiles; with `--check` returns 1 on drift."""
+def run(arguments: argparse.Namespace, command: Sequence[str] = ("ci-compile",)) -> int:
+    """Compiles; with `--check` returns 1 on drift, and prints `command` as what fixes it.
+
+    Raises InputError if a newer version compiled the tree.
+    """
     root = root_of(arguments)
+    before = _compiled_before(root)
     decided = plan_of(arguments)
     print_findings(decided.warnings)
     files, (recipes, own) = dict(compile_files(decided)), _recipes(decided, root, arguments)
@@ -37,10 +44,21 @@ def run(arguments: argparse.Namespace) -> int:
         if left := len(decided.judged.left_out):
             print(f"{left} combinations left out; `ci-compile variants --left-out` lists them with their reasons")
 
-    code = write_or_check(arguments, ["ci-compile"], root, files | recipes, territories, done)
+    code = write_or_check(arguments, command, root, files | recipes, territories, done)
+    if code and before != __version__ and len(command) == 1:
+        note(f"{before} compiled these files, and this is {__version__}: `ci-compile upgrade` shows what changes")
     edited = _edited(decided, root, arguments) if arguments.check else ()
     print_findings(edited)
     return 1 if edited else code
+
+
+def _compiled_before(root: Path) -> str:
+    """The version that compiled the tree, or this one. Raises InputError if it is newer than this one."""
+    before = compiled_by(root) or __version__
+    if is_older(__version__, before):
+        message = f"{before} compiled these files, and this is {__version__}; install ci-compiler=={before}"
+        raise wrong(GITHUB.folder, Code.OLDER_COMPILER, message)
+    return before
 
 
 def _edited(decided: Plan, root: Path, arguments: argparse.Namespace) -> Sequence[Finding]:

@@ -13,8 +13,9 @@ from ci_compiler.cli.where import SPEC, carried_of, filter_of, plan_of, root_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, StageError, wrong
 from ci_compiler.git import Git
+from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import GitHubEvent, Rebuilt, of_pull_request, of_shard
+from ci_compiler.plan.selection import GitHubEvent, Rebuilt, may_publish, of_pull_request, of_shard
 from ci_compiler.reports.summary import left_to_dispatch, rebuilt_by_branch
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.sync.carried import changes, other_edits
@@ -47,6 +48,7 @@ def _of_shard(arguments: argparse.Namespace, git: Git, decided: Plan, event: Git
         "chosen": json.dumps(choice.variants),
         "cells": json.dumps(choice.suffixes),
         "onto": _onto(git, decided, event, shard.branch),
+        "pausable": " ".join(words_of_cells(choice.cells, publish=may_publish(decided.spec, shard, event))),
     }
 
 
@@ -67,10 +69,12 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
     append_to("GITHUB_STEP_SUMMARY", rebuilt_by_branch(request))
     if request.ref and any(one.left for one in request.branches):
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, request))
+    chosen = request.branches if request.ref else ()  # a fork's request builds nothing
     return {
         "chosen": json.dumps({one.branch: one.variants for one in request.branches}),
         "matrix": json.dumps(legs(decided.spec, request.branches)),
         "listed": json.dumps(legs(decided.spec, request.branches, listed=True)),
+        "pausable": " ".join(words_of_cells((part for one in chosen for part in one.cells), publish=False)),
     }
 
 

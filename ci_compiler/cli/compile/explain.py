@@ -69,9 +69,12 @@ def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
 
 
 def _lines(one: BuiltVariant) -> list[tuple[str, str]]:
+    from ci_compiler.reports.offers import recalled
+
     return [
         ("branch", one.cell.branch),
         ("version", one.version),
+        *([("recalled", because)] if (because := recalled(one.spec, one.cell.branch, one.variant)) else []),
         ("spec", str(one.selected_by)),
         ("recipe", one.recipe),
         ("workflow", one.shard.path),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from ci_compiler.cli.console import note
@@ -10,8 +11,8 @@ from ci_compiler.cli.drift import write_or_check
 from ci_compiler.cli.where import SPEC, branch_of, root_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
-from ci_compiler.files.atomic import change_folder, write_file
-from ci_compiler.files.drift import FLOX, Territory, compare
+from ci_compiler.files.atomic import cannot_write, change_folders
+from ci_compiler.files.drift import FLOX, Territory, compare, writing
 from ci_compiler.plan.rules import Judged, errors_among, judge
 from ci_compiler.recipes.render import recipes, territory
 from ci_compiler.spec.build import parse_spec
@@ -74,8 +75,12 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
     others = {path: recipe for path, recipe in made.items() if path not in taken}
     compare(root, others, [])  # what is in the way of them stops it
     fresh = {path.removeprefix(f"{RECIPES}/"): recipe for path, recipe in (others | taken).items()}
-    change_folder(root / RECIPES, fresh)
-    write_file(file, text)
+    written: dict[Path, Mapping[str, str | None]] = {root / RECIPES: fresh, file.parent: {file.name: text}}
+    try:
+        with writing(*written):
+            change_folders(written)
+    except OSError as error:
+        raise cannot_write(error.filename or file, error) from error
     print(f"{counted(len(taken), 'recipe')} of {branch} compiled from {spec.document.file} from now on")
     if found.keys() - {branch}:
         note("`ci-compile sync --adopt` brings the other branches up to date")

@@ -8,17 +8,26 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ci_compiler.cli.console import note, print_json, table
+from ci_compiler.cli.pauses import pause_lines
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import filter_of, root_of, spec_of
+from ci_compiler.github.client import Client
+from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.github.status import BuildResult, LastBuild, completeness, grid, status
+from ci_compiler.github.variables import read_variable
 from ci_compiler.github.waves import waves_progress
 from ci_compiler.github.workflows import disabled
 from ci_compiler.plan.document import variant_row
+from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.spec.model import Spec
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints one row per branch and GPU, with one column per ISA, and notes on disabled workflows and on waves."""
+    """Prints one row per branch and GPU, with one column per ISA.
+
+    Notes name disabled workflows, waves, and what is paused.
+    """
     spec = spec_of(arguments)
     branch = filter_of(arguments, "branch", spec.branches)
     decided = plan(spec)
@@ -35,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         found = completeness(lasts)
         print("\n".join(map(str, found)))
         return 0 if all(one.complete for one in found) else 1
+    _print_pauses(spec, client)
     if arguments.json:
         print_json(
             [
@@ -50,6 +60,19 @@ def run(arguments: argparse.Namespace) -> int:
     counts = Counter(last.result for last in lasts)
     note(", ".join(f"{counts[result]} {result.value}" for result in BuildResult if counts[result]))
     return 0
+
+
+def _print_pauses(spec: Spec, client: Client) -> None:
+    """Prints what is paused on standard error; a token that may not read variables is no reason to show nothing."""
+    try:
+        value = read_variable(client, PAUSE_VARIABLE)
+    except GitHubError as error:
+        if error.trouble is not Trouble.FORBIDDEN:
+            raise
+        note(f"warning: {error.findings[0]}")
+    else:
+        for line in pause_lines(spec, value):
+            note(line)
 
 
 def _shown(shards: Iterable[tuple[LastBuild, ...]], count: int) -> Iterable[tuple[LastBuild, ...]]:

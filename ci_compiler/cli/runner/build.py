@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli.console import append_to
 from ci_compiler.cli.runner.stage import reported
 from ci_compiler.cli.where import branch_of, root_of, spec_of
-from ci_compiler.runner.jobs.build import build
+from ci_compiler.runner.jobs.build import build, staged_builds
 from ci_compiler.runner.jobs.setting import Secrets
 
 
@@ -15,6 +16,8 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     """Builds and prints the store path after the log; if it fails, prints the end of the log and returns 1."""
     spec, root = spec_of(arguments), root_of(arguments)
     branch = branch_of(arguments, spec, root)
-    manifest = build(spec, root, arguments.name, branch, arguments.out, secrets)
+    staged = staged_builds(arguments.staged)
+    manifest, digest = build(spec, root, arguments.name, branch, arguments.out, secrets, staged=staged)
+    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\n")
     print(manifest.store_path)
     return 0

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING, Any
 
-from ci_compiler.cli.console import note, print_rows
+from ci_compiler.cli.console import append_to, note, print_rows
+from ci_compiler.cli.pauses import pause_lines
 from ci_compiler.cli.where import plan_of, root_of
+from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.runner.controller.runner_names import QUARANTINED
 from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served, cover, label_sets
-from ci_compiler.units import duration
+from ci_compiler.units import duration, markdown_text
 
 if TYPE_CHECKING:
     from ci_compiler.github.client import Client
@@ -23,12 +26,17 @@ PATIENCE = 60.0
 def run(arguments: argparse.Namespace) -> int:
     """Prints one verdict per label set; returns 1 if jobs would wait, as its runners are missing or offline.
 
-    With `--live`, also if GitHub disabled a compiled workflow.
+    With `--live`, also if GitHub disabled a compiled workflow. What the environment's variable says is paused goes to
+    the summary of a run, too.
     """
     decided = plan_of(arguments)
+    for line in pause_lines(decided.spec, os.environ.get(PAUSE_VARIABLE, "")):
+        note(line)
+        append_to("GITHUB_STEP_SUMMARY", f"{markdown_text(line)}\n\n")
     asked = label_sets(decided)
     client = _client(arguments) if arguments.live else None
-    served = _live(client, asked) if client else cover(asked, None)
+    sets: bool = arguments.scale_set_labels
+    served = _live(client, asked, sets=sets) if client else cover(asked, None, scale_set_labels=sets)
     stopped = _disabled(client, decided) if client else ()
     live = ["online", "busy", "offline"] if arguments.live else []
     columns = ["labels", "pool", "verdict", "machines", *live, "jobs"]
@@ -62,7 +70,7 @@ def _disabled(client: Client, decided: Plan) -> tuple[DisabledWorkflow, ...]:
         return ()
 
 
-def _live(client: Client, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
+def _live(client: Client, asked: tuple[LabelSet, ...], *, sets: bool) -> tuple[Served, ...]:
     """Raises GitHubError, also for the organisation's runners if only they could serve a label set."""
     from ci_compiler.github.inventory import inventory
 
@@ -70,7 +78,7 @@ def _live(client: Client, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
     for runner in seen.runners:
         if QUARANTINED in runner.labels:
             note(f"{runner.name}: a slot of its machine is in quarantine; the log of the machine's controller says why")
-    served = cover(asked, seen.runners)
+    served = cover(asked, seen.runners, scale_set_labels=sets)
     if any(one.verdict in UNSERVED for one in served):
         if seen.unseen is not None:
             raise seen.unseen
@@ -78,7 +86,7 @@ def _live(client: Client, asked: tuple[LabelSet, ...]) -> tuple[Served, ...]:
             f"no runner is online for a label set; asking again in {duration(PATIENCE)}, as one may be between two jobs"
         )
         client.clock.sleep(PATIENCE)
-        served = cover(asked, inventory(client).runners)
+        served = cover(asked, inventory(client).runners, scale_set_labels=sets)
     elif seen.unseen is not None:
         note(f"warning: {seen.unseen.findings[0]}")
     return served

@@ -15,7 +15,7 @@ from ci_compiler.runner.jobs.setting import Secrets
 def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Fetches and prints the store path; returns 1 if that fails."""
     spec, root = spec_of(arguments), root_of(arguments)
-    manifest, fetched = fetch(spec, root, arguments.manifest)
+    manifest, fetched = fetch(spec, root, arguments.manifest, arguments.digest)
     if arguments.beside:
         fetch_beside(spec, root, arguments.beside)
     print(manifest.store_path)

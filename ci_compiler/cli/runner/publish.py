@@ -15,7 +15,7 @@ from ci_compiler.runner.jobs.setting import Secrets
 def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     """Publishes, unless it is already published; returns 1 if it cannot."""
     spec, root, path = spec_of(arguments), root_of(arguments), arguments.manifest
-    manifest = read_manifest(path)
+    manifest = read_manifest(path, arguments.digest)
     asked = {"name": arguments.name, "branch": arguments.branch, "commit": arguments.commit}
     expect(manifest, path, **asked, backend=spec.backend)
     outcome = publish(spec, root, manifest, arguments.out, secrets, again=arguments.again, folder=path.parent)

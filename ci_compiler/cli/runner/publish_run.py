@@ -7,7 +7,13 @@ import argparse
 from ci_compiler.cli.runner.stage import reported
 from ci_compiler.cli.where import chosen_of, filter_of, plan_of, root_of
 from ci_compiler.errors import StageError
-from ci_compiler.runner.jobs.publish_run import candidates, cells_of_pool, publish_run, read_results
+from ci_compiler.runner.jobs.publish_run import (
+    candidates,
+    cells_of_pool,
+    publish_run,
+    read_results,
+    reported_digests,
+)
 from ci_compiler.runner.jobs.setting import Secrets
 
 
@@ -21,7 +27,8 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     pools = {pool.name: pool for pool in shard.publish_pools}
     filter_of(arguments, "pool", pools)
     cells = cells_of_pool(shard, pools[arguments.pool])
-    results = read_results(arguments.results, shard.branch, arguments.commit)
+    digests = reported_digests((cell for cell, _ in cells), decided.spec, arguments.needs)
+    results = read_results(arguments.results, shard.branch, arguments.commit, digests)
     found = list(candidates(decided.spec, cells, chosen_of(arguments).get("", []), results))
     lines, failures = publish_run(decided.spec, root, found, arguments.out, secrets, again=arguments.again)
     print("\n".join(lines) or "nothing to publish")

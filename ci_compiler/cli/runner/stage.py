@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 
 from ci_compiler.cli.console import print_findings
 from ci_compiler.errors import StageError
@@ -32,3 +35,17 @@ def reported(work: Callable[[argparse.Namespace, Secrets], int]) -> Callable[[ar
             return 1
 
     return run
+
+
+def wants_again(arguments: argparse.Namespace) -> bool:
+    """Whether tests that passed before run again: by `--again`, or by `again` in the form of the run's dispatch.
+
+    The event of a dispatch has the values of its form as `inputs`; jobs of called workflows see the same event.
+    """
+    if arguments.again:
+        return True
+    try:
+        event = json.loads(Path(os.environ.get("GITHUB_EVENT_PATH", "")).read_text("utf-8"))
+        return str(event["inputs"]["again"]).lower() == "true"
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

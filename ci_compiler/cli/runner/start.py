@@ -26,7 +26,7 @@ from ci_compiler.hardware.machine import NOMINAL
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.runner_names import labels_of
 from ci_compiler.runner.controller.slots import RunnerPlan
-from ci_compiler.runner.limits import builds_in, longest, room_for, trusted_keys
+from ci_compiler.runner.limits import builds_in, longest, room_of, trusted_keys
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.units import GB
 
@@ -88,7 +88,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         count=arguments.count,
         fleet=sum(one.count for one in spec.pools),
         host=this_machine(),
-        room=room_for(spec.packages.values(), pool.stages) * GB,
+        room=room_of(spec, pool) * GB,
         longest=longest(spec, pool) + SLACK,
         spec=json.dumps(spec.document.value),
     )

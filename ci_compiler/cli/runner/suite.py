@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci_compiler.cli.console import print_findings
-from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.runner.stage import reported, wants_again
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     with TemporaryDirectory(prefix="ci-runner-suite-") as scratch:
         path = arguments.manifest
         subject = of_manifest(spec, name, arguments.branch, suite.stage, path, {}, scratch=Path(scratch))
-        outcome = run_suite(subject, suite, shard, root, arguments.out)
+        outcome = run_suite(subject, suite, shard, root, arguments.out, again=wants_again(arguments))
     print(f"{name}: {suite.name} {arguments.shard}: {outcome}")
     place = Place(file=name)
     messages = (f"{suite.name}: {failure}" for failure in outcome.failures)

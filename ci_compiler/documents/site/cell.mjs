@@ -53,6 +53,7 @@ export function openCell(cell) {
   if (cudnn) facts.push(["cuDNN", cudnn]);
   const without = new Set(offers.flatMap((offer) => withoutOf(data, offer)));
   if (without.size) facts.push(["Without", [...without].join("; ")]);
+  for (const [name, because] of Object.entries(cell.recalled ?? {})) facts.push(["Recalled", `${name}: ${because}`]);
   const file = `${cell.shard}.yml`;
   const dispatch = `gh workflow run ${file} --ref ${cell.branch} -f variant=${offers[0].name}`;
   openDialog(

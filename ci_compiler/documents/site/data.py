@@ -20,7 +20,7 @@ from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes
-from ci_compiler.reports.offers import needed_driver, python_order
+from ci_compiler.reports.offers import needed_driver, python_order, recalled
 from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.stages import stages, stages_that_test
 from ci_compiler.variant import RECIPES
@@ -102,6 +102,7 @@ def _cells(plan: Plan) -> dict[str, Any]:
             "driver": needed_driver(plan.spec, cell, None),
             "install": installs.index(_installs(plan.spec, cell, shared)),
             **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
+            **({"recalled": recalls} if (recalls := _recalls(plan.spec, cell)) else {}),
             **({"cudnn": cudnn.index(has)} if any((has := _cudnn(plan.spec, cell)).values()) else {}),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
@@ -116,6 +117,11 @@ def _cells(plan: Plan) -> dict[str, Any]:
 def _lacks(spec: Spec, cell: Cell) -> dict[str, tuple[str, ...]]:
     """What is switched off in each package of `cell`."""
     return {one.package: switched_off(spec, cell, one.package) for one in cell.variants}
+
+
+def _recalls(spec: Spec, cell: Cell) -> dict[str, str]:
+    """Why each recalled package of `cell` must not be installed."""
+    return {one.package: because for one in cell.variants if (because := recalled(spec, cell.branch, one))}
 
 
 def _cudnn(spec: Spec, cell: Cell) -> dict[str, str]:

@@ -95,7 +95,8 @@ class Tables:
 
     def _group(self, package: str) -> list[object]:
         holds = [any(variant.package == package for variant in cell.variants) for cell in self.cells]
-        return [branch_order(self.spec, package), holds]
+        finder = Finder(self.spec, self.cells, package)
+        return [branch_order(self.spec, package), holds, sorted(finder.recalled.items())]
 
     def _highest(self, isas: Iterable[str]) -> str:
         """Those of `isas` that no other one of them includes, as the page shows them."""

@@ -18,6 +18,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import PAST_LIMIT, Ended, ask
+from ci_compiler.runner.controller import lost_runners
 from ci_compiler.runner.controller.confinement import bounds, gpu_options
 from ci_compiler.runner.controller.engine import (
     CHECK_SECONDS,
@@ -30,6 +31,7 @@ from ci_compiler.runner.controller.engine import (
     StoreVolume,
     engine_errors,
 )
+from ci_compiler.runner.controller.image_pulls import ImagePulls
 from ci_compiler.runner.controller.job_log import JobResult, job_result
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.runner.controller.store_daemon import (
@@ -86,6 +88,7 @@ class ContainerEngine:
         self.kind = program.name
         self._builder_key = builder_key
         self._stores: dict[tuple[str, int], str] = {}
+        self._pulls = ImagePulls()
         self.stopped: Callable[[], bool] = lambda: False
 
     def image_id(self, image: str) -> str:
@@ -94,9 +97,14 @@ class ContainerEngine:
         return done.removeprefix("sha256:")[:12]
 
     def prepare(self, order: RunnerOrder) -> None:
-        """Pulls the image if it is missing, and creates the volume of the store."""
-        if not (image := self.image_id(order.image)):
-            self._ask(["pull", order.image], timeout=_LONG)
+        """Pulls the image if it is missing or may be newer by now, and creates the volume of the store."""
+        image = self.image_id(order.image)
+        if self._pulls.due(order.image, here=bool(image)):
+            try:
+                self._ask(["pull", "--quiet", order.image], timeout=_LONG)
+            except EngineError:
+                if not image:
+                    raise
             image = self.image_id(order.image)
         if not order.store:
             return
@@ -225,6 +233,13 @@ class ContainerEngine:
         for one in (name, daemon_name(name)):
             if one in there:
                 self._ask(["rm", "--force", "--volumes", one])
+
+    def keep_log(self, name: str) -> None:
+        """Writes its log to a file."""
+        ended = self._run(["logs", "--tail", str(lost_runners.LINES), name])
+        if not ended.status:
+            with engine_errors():
+                lost_runners.keep(name, ended.out + ended.err)
 
     def job_result(self, name: str) -> JobResult | None:
         """The result that its log states."""

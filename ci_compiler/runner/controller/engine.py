@@ -18,7 +18,7 @@ JIT = "ACTIONS_RUNNER_INPUT_JITCONFIG"
 
 RUNNER_ENVIRONMENT = {
     "ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT": "1",
-    "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
+    "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",  # Assumes `runner-exit-7`
     "RUNNER_MANUALLY_TRAP_SIG": "1",
 }
 """Settings for a runner under supervision: where it logs, how it reports its end (actions/runner)."""
@@ -130,6 +130,9 @@ class RunnerEngine(Protocol):
 
     def remove(self, name: str) -> None:
         """Removes `name`, even if it runs. Does nothing if it does not exist."""
+
+    def keep_log(self, name: str) -> None:
+        """Keeps the output of `name`, whose runner is lost, beyond its removal."""
 
     def last_words(self, name: str) -> str:
         """The last line of output of `name`."""

@@ -149,6 +149,9 @@ class ProcessEngine:
                 self._child = None
             self._forget()
 
+    def keep_log(self, _: str) -> None:
+        """Does nothing: the output goes straight to the standard error of the controller."""
+
     def job_result(self, _: str) -> None:
         """Always None: the output goes straight to the standard error of the controller."""
 

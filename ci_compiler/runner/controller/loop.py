@@ -297,6 +297,8 @@ class Controller:
         pause = slot.failed(self.work.host)
         slot.next_round = self._clock.passed() + pause
         slot.enter(Phase.CLEANING)
+        with suppress(EngineError):
+            self._engine.keep_log(slot.name)
         self._say(f"{slot.name}: {why}; the next one starts in {duration(pause)}")
         self._quarantine.failed_runner(slot, why)
 

@@ -4,9 +4,9 @@
 controller gets the credential and the engine's socket; the containers of jobs get neither.
 
 `arc` configures the Actions Runner Controller (gha-runner-scale-set) in Kubernetes, one Helm release per pool. There, a
-pool whose `runs-on` is a name is a runner scale set of that name. On request, a pool with labels becomes one too: it is
-named after the pool and gets the labels when it is created. `containerMode` stays unset: jobs run in the pool's own
-image, and the chart then keeps its entry point.
+pool whose `runs-on` is a name is a runner scale set of that name. On request, or if there is no such pool, a pool with
+labels becomes one too: it is named after the pool and gets the labels when it is created. `containerMode` stays unset:
+jobs run in the pool's own image, and the chart then keeps its entry point.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from ci_compiler.runner.controller.containers import TOOLKIT_PREFIX
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, pins
 from ci_compiler.runner.deployment.rendering import FOLDER, Facts, render, text_of
-from ci_compiler.runner.limits import builds_in, longest, most_disk, trusted_keys
+from ci_compiler.runner.limits import builds_in, longest, room_of, trusted_keys
+from ci_compiler.runner.scale_sets import scale_set_of
 from ci_compiler.spec.build import BUNDLED_SHOWN
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.workflows.writer import dump, quoted
@@ -43,6 +44,9 @@ STOPPING = 3600
 
 USER = 1001
 """The id of the user and the group in the images."""
+
+IMAGE = 10
+"""GB of the store in an image, and of what a test needs beside closures."""
 
 BESIDE_CORES, BESIDE_MEMORY = 2, 8
 """Cores and GB of memory of a pod beyond the pool's: for the job where the daemon builds, else for the daemon."""
@@ -66,18 +70,23 @@ class Deployment:
 def deployment(spec: Spec, target: str, *, scale_set_labels: bool = False) -> Deployment:
     """The files of `target`, with a warning for each pool that it does not serve. Raises InputError if it serves none.
 
-    `scale_set_labels`: with `arc`, pools with labels become scale sets too.
+    `scale_set_labels`: with `arc`, pools with labels become scale sets even if other pools are scale sets.
     """
     pools = [pool for pool in spec.pools if pool.system in ARCHITECTURES]
+    if target == ARC and not any(pool.runs_on.scale_set for pool in pools):
+        scale_set_labels = True
     served = [pool for pool in pools if scale_set_labels or bool(pool.runs_on.scale_set) is (target == ARC)]
     if not served and target == ARC:
-        message = (
-            "no pool is a runner scale set; give one `runs-on: NAME`, or deploy the label sets with --scale-set-labels"
-        )
-        raise InputError([spec.finding(("runners",), Code.NO_SCALE_SET, message, key=True)])
+        raise InputError(_left_out(spec, pool, target) for pool in spec.pools)
     if not served:
         message = "every pool is a runner scale set; `ci-runner deploy arc` writes their files"
         raise InputError([spec.finding(("runners",), Code.NO_LABEL_SET, message, key=True)])
+    if target == ARC and spec.cache is None and not spec.backend.uses_artifacts:
+        message = (
+            "jobs in Kubernetes share no store: what one pod builds reaches the next only through a binary cache; add "
+            "`cache: {url: URL, public-key: KEY}`"
+        )
+        raise InputError([spec.finding(("runners",), Code.PODS_WITHOUT_CACHE, message, key=True)])
     files = render(target, _facts(spec, target, served), [_pool_facts(spec, pool) for pool in served])
     left_out = tuple(_left_out(spec, pool, target) for pool in spec.pools if pool not in served)
     return Deployment(files=dict(files), findings=left_out)
@@ -100,7 +109,8 @@ def _left_out(spec: Spec, pool: Pool, target: str) -> Finding:
 def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
     """The facts about the deployment as a whole. `spec-option` is '' for the bundled spec, which needs no copy."""
     file = spec.document.file
-    settings = RESTART | dict(line.split("=", 1) for line in text_of(FOLDER / "hardening.conf").splitlines())
+    hardening = text_of(FOLDER / "hardening.conf").strip()
+    settings = RESTART | dict(line.split("=", 1) for line in hardening.splitlines())
     return {
         "heading": f"{MARK} from {file}. Do not edit: change the spec, then run `ci-runner deploy {target}`.",
         "example": next(pool.name for pool in pools),
@@ -113,8 +123,9 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
         "configuration": CONFIGURATION,
         "toolkit": f"ci-compiler=={__version__}",
         "user": str(USER),
-        "most-disk": str(most_disk(spec.packages.values())),
         "longest-stop": str(max(longest(spec, pool) for pool in spec.pools) + STOPPING),
+        "hardening": hardening,
+        "nix-hardening": "\n".join(f"{name} = {string(settings[name])};" for name in settings if name not in RESTART),
         "restart": "\n".join(f"{name}={value}" for name, value in RESTART.items()),
         "service": "\n".join(f"{name}={value}" for name, value in settings.items()),
         "nix-service": "\n".join(f"{name} = {string(value)};" for name, value in settings.items()),
@@ -151,9 +162,9 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "stop": str(seconds + STOPPING),
         "unit-stop": str(seconds + STOPPING + 60),
         "runs-on": runs_on.scale_set or f"{group}[{', '.join(runs_on.labels)}]",
-        "scale-set": quoted(runs_on.scale_set or pool.name),
+        "scale-set": quoted(runs_on.scale_set or scale_set_of(pool.name)),
         "scale-set-labels": dump({"scaleSetLabels": labels}).rstrip() if labels else "",
-        "group": quoted(runs_on.group) if runs_on.group else "",
+        "group": quoted(f'"{runs_on.group}"') if runs_on.group else "",  # the chart prints it without quotes
         "count": str(pool.count),
         "architecture": ARCHITECTURES[pool.system],
         "image": quoted(pool.image),
@@ -167,8 +178,18 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "daemon-memory": str(pool.memory if builds else BESIDE_MEMORY),
         "memory": str(pool.memory),
         "shared-memory": str(max(1, pool.memory // SHARED_MEMORY)),
-        "disk": str(pool.disk),
+        "disk": str(_volume(spec, pool)),
+        "room": str(room_of(spec, pool)),
+        "tolerations": "true" if pool.gpu or ARCHITECTURES[pool.system] == "arm64" else "",
+        "arm": "true" if ARCHITECTURES[pool.system] == "arm64" else "",
     }
+
+
+def _volume(spec: Spec, pool: Pool) -> int:
+    """GB of the volume at /nix: the pool's disk where it is declared or where jobs build, else enough for closures."""
+    if builds_in(spec, pool) or "disk" in spec.document.value["runners"][pool.name]:
+        return pool.disk
+    return min(pool.disk, IMAGE + 2 * room_of(spec, pool))
 
 
 def _title(spec: Spec, pool: Pool) -> str:

@@ -33,6 +33,7 @@ class Archive:
 class ReleasePins:
     """Helm charts as OCI references and their common version, the base image by digest, the archives by name.
 
+    `snapshot`: the time at which Debian's archive had the packages that are installed.
     `controller`: the template of the controller's image, with the fields `owner` and `version`.
     """
 
@@ -40,6 +41,7 @@ class ReleasePins:
     controller_chart: str
     scale_set_chart: str
     base: str
+    snapshot: str
     controller: str
     archives: Mapping[str, Archive]
 
@@ -53,6 +55,7 @@ def pins() -> ReleasePins:
         controller_chart=data["chart"]["controller"],
         scale_set_chart=data["chart"]["scale-set"],
         base=f"{data['base']['image']}@{data['base']['digest']}",
+        snapshot=data["snapshot"],
         controller=data["controller"],
         archives={name: _archive(row) for name, row in data["archives"].items()},
     )
@@ -70,6 +73,7 @@ def build_arguments(backend: str) -> dict[str, str]:
     known = pins()
     found = {
         "BASE_IMAGE": known.base,
+        "SNAPSHOT": known.snapshot,
         "BACKEND": backend,
         "TOOLKIT_VERSION": __version__,
         "RUNNER_VERSION": known.archives["runner"].version,

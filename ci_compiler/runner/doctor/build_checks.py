@@ -128,6 +128,7 @@ def memory(work: Assignment, evidence: Evidence) -> Judgement:
 @_of_nix
 def sandbox(work: Assignment, evidence: Evidence) -> Judgement:
     """A test build succeeds in the configured sandbox; Nix can silently fall back to building without one."""
+    # Assumes `nix-sandbox`.
     nix = evidence.machine.nix
     if nix is None or not nix.version:
         if work.spec.backend.nix is NixUse.OWN:

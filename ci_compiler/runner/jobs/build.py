@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ci_compiler.backends.checkout import JobCheckout
-from ci_compiler.backends.job import BuildOrder, NeededVariant
+from ci_compiler.backends.job import BuildOrder, NeededVariant, show
+from ci_compiler.backends.nix import FORMS
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -29,33 +30,52 @@ LOG = "build.log"
 """The log's name in a build's output folder."""
 
 
-def build(spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Secrets) -> Manifest:
+def build(
+    spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Secrets, *, staged: Sequence[str] = ()
+) -> tuple[Manifest, str]:
     """Builds `name` of `branch` in the checkout at `root`, and writes the log and the manifest to `out`.
 
-    A failed build leaves the log and no manifest. Raises InputError and StageError.
+    Returns the manifest and the digest of its file. `staged` are the staged builds of what it needs. A failed build
+    leaves the log and no manifest. Raises InputError and StageError.
     """
     built = find(spec, name, branch)
     output_folder(out, (MANIFEST_FILE, LOG))
     with reporting(name, BUILD):
-        manifest = _build(spec, root, built, out, secrets)
-    write_manifest(manifest, out / MANIFEST_FILE)
-    remarks = [f"no {stage}: {reason}" for stage, reason in manifest.untested.items()]
+        manifest, others = _build(spec, root, built, out, secrets, tuple(staged))
+    for remark in others:
+        show(remark)
+    digest = write_manifest(manifest, out / MANIFEST_FILE)
+    remarks = [*others, *(f"no {stage}: {reason}" for stage, reason in manifest.untested.items())]
     if not manifest.built:
         remarks.insert(0, "not built: the store or a substituter already had it")
     size, seconds = manifest.closure_size, manifest.seconds
     add_row(name=name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
-    return manifest
+    return manifest, digest
 
 
-def _build(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets) -> Manifest:
+def staged_builds(text: str) -> tuple[str, ...]:
+    """The store paths that `text` lists. Raises InputError for anything else, which would be part of a command line."""
+    for word in text.split():
+        if not FORMS.path.fullmatch(word):
+            raise wrong(
+                "--staged", Code.WRONG_OPTION, f"{word!r} is not a store path; the manifest names it as `staged`"
+            )
+    return tuple(text.split())
+
+
+def _build(
+    spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets, staged: tuple[str, ...]
+) -> tuple[Manifest, tuple[str, ...]]:
+    """The manifest of the build, and remarks about other builds of the same derivation."""
     commit = _commit(spec, root, built)
     programs = programs_of(spec, root, secrets, spec.timeouts[BUILD], built=built, folder=out)
-    order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=tuple(_needed(spec, built)), log=out / LOG)
+    needs = tuple(_needed(spec, built))
+    order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=needs, log=out / LOG, staged=staged)
     check_evaluated(spec, built, programs.evaluate(built.recipe))
     with watched_memory(uses_nix=spec.backend.nix is not NixUse.NONE) as peak:
         result = programs.build(order)
     machine = this_machine(spec.hardware, trial=False)
-    return Manifest(
+    manifest = Manifest(
         name=built.variant.name,
         package=built.variant.package,
         version=built.version,
@@ -72,10 +92,12 @@ def _build(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secr
         seconds=round(result.seconds, 1),
         built=result.built,
         machine=Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores),
+        staged=result.staged,
         untested={stage.name: reason for stage, reason in built.route.skipped.items() if stage.is_test},
         memory=peak.memory if result.built else 0,
         python_modules=result.python_modules,
     )
+    return manifest, result.remarks
 
 
 def _needed(spec: Spec, built: BuiltVariant) -> Iterator[NeededVariant]:

@@ -12,12 +12,13 @@ from ci_compiler.stages import BUILD, stages
 from ci_compiler.variant import recipe_path
 
 
-def fetch(spec: Spec, root: Path, path: Path) -> tuple[Manifest, bool]:
+def fetch(spec: Spec, root: Path, path: Path, digest: str | None = None) -> tuple[Manifest, bool]:
     """Fetches the closure of the manifest at `path` unless it is there; also returns whether it was fetched.
 
-    Raises InputError if the file is not a manifest, and StageError if the closure is not available.
+    `digest` is that of the manifest, if it is known. Raises InputError if the file has another or is not a manifest,
+    and StageError if the closure is not available.
     """
-    manifest = read_manifest(path)
+    manifest = read_manifest(path, digest)
     return manifest, _programs(spec, root, path.parent).fetch(manifest)
 
 

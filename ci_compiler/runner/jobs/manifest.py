@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -48,6 +48,7 @@ class Manifest:
     `closure_size` is in bytes. `started` is UTC as ISO 8601, and `seconds` is the duration of the build. `built` is
     false if the store already had the result; `seconds` is then not the duration of a build. `untested` has the tests
     that no pool runs, with the reasons. `memory` is the most memory in use during the build, in bytes (0: unknown).
+    `staged` is the store path that other machines get the build from; '' if the cache has all of it.
     `python_modules` are the paths that nixpkgs' `withPackages` adds to an interpreter with the package (none: unknown).
     """
 
@@ -69,6 +70,7 @@ class Manifest:
     machine: Builder
     untested: Mapping[str, str]
     memory: int = 0
+    staged: str = ""
     python_modules: tuple[str, ...] = ()
 
     @property
@@ -78,26 +80,39 @@ class Manifest:
         return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 
-def write_manifest(manifest: Manifest, path: Path) -> None:
-    """Writes `manifest`, the whole file or none."""
+def write_manifest(manifest: Manifest, path: Path) -> str:
+    """Writes `manifest`, the whole file or none; returns the digest of the file."""
     data = {field.name: getattr(manifest, field.name) for field in fields(Manifest)} | {
         "backend": manifest.backend.name,
         "machine": asdict(manifest.machine),
         "untested": dict(manifest.untested),
     }
     fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(f"{json.dumps(data, indent=2, ensure_ascii=False)}\n", "utf-8")
+    content = f"{json.dumps(data, indent=2, ensure_ascii=False)}\n".encode()
+    fresh.write_bytes(content)
     fresh.replace(path)
+    return _digest(content)
 
 
-def read_manifest(path: Path) -> Manifest:
-    """The manifest in the file at `path`. Raises InputError with all problems of the file."""
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def read_manifest(path: Path, digest: str | None = None) -> Manifest:
+    """The manifest in the file at `path`. Raises InputError with all problems of the file.
+
+    `digest` is the one that the build reported apart from the file; None does not compare.
+    """
     try:
-        data: Any = json.loads(path.read_bytes())
+        content = path.read_bytes()
+        data: Any = json.loads(content)
     except OSError as error:
         raise _broken(path, f"cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise _broken(path, "is not JSON") from None
+    if digest not in {None, _digest(content)}:
+        other = f"not {digest!r}" if digest else "and the build reported none"
+        raise _broken(path, f"is not the file that the build wrote: its digest is {_digest(content)}, {other}")
     if not isinstance(data, dict):
         raise _broken(path, "is not the manifest of a build: not a mapping")
     names = [field.name for field in fields(Manifest)]
@@ -110,7 +125,7 @@ def read_manifest(path: Path) -> Manifest:
             values[name] = readers[name](data[name])
         except (ValueError, TypeError, KeyError, AttributeError):
             problems.append(f"the value of {name!r} is not one that a build writes")
-    if problems:
+    if problems := problems or list(_contradictions(values)):
         raise _broken(path, *problems)
     return Manifest(**values)
 
@@ -124,6 +139,15 @@ def expect(manifest: Manifest, path: Path, **wanted: object) -> None:
     ]
     if problems:
         raise _broken(path, *problems)
+
+
+def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:
+    """What a build never writes about its result: no outputs, or outputs without their content."""
+    outputs, closure = values["outputs"], values["closure"]
+    if values["store_path"] not in outputs:
+        yield "the value of 'store_path' is not among the 'outputs'"
+    if lacking := next((path for path in outputs if path not in closure), None):
+        yield f"the 'closure' has no hash of the output {lacking}"
 
 
 def _broken(path: Path, *problems: str) -> InputError:
@@ -155,11 +179,13 @@ def _output_readers(backend: Any) -> dict[str, Reader]:
     try:
         forms = backend_of(backend).forms
     except (KeyError, TypeError):
-        return dict.fromkeys(("derivation", "store_path", "outputs", "closure", "python_modules"), _unread)
+        names = ("derivation", "store_path", "outputs", "closure", "python_modules", "staged")
+        return dict.fromkeys(names, _unread)
     path, content = _if(forms.path.fullmatch), _if(forms.content.fullmatch)
     return {
         "derivation": _if(forms.derivation.fullmatch),
         "store_path": path,
+        "staged": lambda value: value and path(value),
         "outputs": _paths(path),
         "python_modules": _paths(path),
         "closure": lambda value: {path(key): content(digest) for key, digest in _dict(value).items()},
@@ -185,7 +211,7 @@ def _untested(value: Any) -> dict[str, str]:
     return {stage_of(stage).name: _line(reason) for stage, reason in _dict(value).items()}
 
 
-_OPTIONAL = frozenset({"memory", "python_modules"})
+_OPTIONAL = frozenset({"memory", "python_modules", "staged"})
 """Fields that a manifest of an earlier version lacks."""
 
 _READERS: dict[str, Reader] = {

@@ -44,16 +44,18 @@ def publish(
 ) -> Outcome:
     """Publishes the build of `manifest` from the checkout at `root`, and writes the outcome to `out`.
 
+    The build must be what the recipe evaluates to at the commit, with the content that was tested.
+
     A build that is already published is skipped, unless `again` is set. `folder` is the manifest's. Raises InputError
     and StageError.
     """
     name = manifest.name
     built = find(spec, name, manifest.branch)
-    programs = partial(programs_of, spec, root, secrets, spec.timeouts[PUBLISH], built=built, folder=folder)
+    make = partial(programs_of, spec, root, secrets, spec.timeouts[PUBLISH], built=built, folder=folder)
     output_folder(out, (PUBLISHED,))
     start = time.monotonic()
     with reporting(name, PUBLISH):
-        outcome = _publish(spec, root, manifest, programs, again=again)
+        outcome = _publish(spec, root, manifest, built.recipe, make, again=again)
     result = "published" if outcome.published else "published already"
     passed, size = time.monotonic() - start, manifest.closure_size
     add_row(name=name, stage=PUBLISH.name, result=result, seconds=passed, size=size, remarks=[outcome.result])
@@ -63,17 +65,20 @@ def publish(
 
 
 def _publish(
-    spec: Spec, root: Path, manifest: Manifest, make: Callable[[], BackendPrograms], *, again: bool
+    spec: Spec, root: Path, manifest: Manifest, recipe: str, make: Callable[..., BackendPrograms], *, again: bool
 ) -> Outcome:
     version = spec.branches[manifest.branch].versions.get(manifest.package, manifest.version)
     if manifest.version != version:
         message = f"was built as version {manifest.version}, and {manifest.branch} is at {version}; build it again"
         raise failure(manifest.name, Code.OTHER_VERSION, message)
-    JobCheckout(root).require(manifest.branch, manifest.commit)
-    programs = make()
-    if not again and (shown := programs.published(manifest)):
-        return Outcome(published=False, result=f"published already: {shown}")
-    programs.publish(manifest)
+    checkout = JobCheckout(root)
+    checkout.require(manifest.branch, manifest.commit)
+    with checkout.tree(manifest.commit) as tree:
+        programs = make(recipes=tree)
+        programs.prove(manifest, recipe)
+        if not again and (shown := programs.published(manifest)):
+            return Outcome(published=False, result=f"published already: {shown}")
+        programs.publish(manifest)
     return Outcome(published=True, result=f"{manifest.version} from {manifest.branch} at {manifest.commit[:12]}")
 
 

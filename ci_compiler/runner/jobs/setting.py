@@ -40,10 +40,12 @@ def programs_of(
     *,
     built: BuiltVariant | None = None,
     folder: Path = Path(),
+    recipes: Path | None = None,
 ) -> BackendPrograms:
     """The programs of the spec's backend in the checkout at `root`, for a job of `minutes`. Raises InputError.
 
     `built` is the variant that they work on, None where only its manifest matters. `folder` is the manifest's.
+    `recipes` has the tree to read recipes from, None for `root`.
     """
     context = JobContext(
         root=root,
@@ -54,6 +56,7 @@ def programs_of(
         folder=folder,
         values=values_of(spec, built) if built else {},
         commands=spec.packages[built.variant.package].command if built else None,
+        recipes=recipes,
     )
     return spec.backend.programs(context)
 

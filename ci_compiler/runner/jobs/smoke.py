@@ -27,6 +27,7 @@ from ci_compiler.runner.jobs.emulation import Claim, claimed
 from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.junit import TestResult, junit
 from ci_compiler.runner.jobs.probing import DECLARED, ProbeRun, planned, run_package, run_probe
+from ci_compiler.runner.jobs.records import NOT_RUN, keep_record, passed_before, smoke_records
 from ci_compiler.runner.jobs.setting import output_folder
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row, add_table
@@ -38,13 +39,22 @@ JUNIT, LOG, WAY_LOG = "junit.xml", "probe.log", "import-{way}.log"
 """The files that a test writes in addition to `RESULT`: the results as JUnit XML, and the output of the package."""
 
 
-def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
-    """Tests `subject`, and writes the report to `out` and a table to the summary. Raises InputError and StageError."""
+def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[TestResult, ...]:
+    """Tests `subject`, and writes the report to `out` and a table to the summary. Raises InputError and StageError.
+
+    A test that passed before on the same content is left out, unless `again` is set.
+    """
     if not subject.interpreter.program and subject.program is None:
         raise failure(subject.interpreter.home, Code.NO_PYTHON_PACKAGE, subject.interpreter.lacks)
     ways = [way.name for way in subject.interpreter.ways]
     output_folder(out, (RESULT, JUNIT, LOG, EMULATION_LOG, *(WAY_LOG.format(way=way) for way in ways)))
     start = time.monotonic()
+    records = smoke_records(subject)
+    if not again and (record := passed_before(subject, list(records))):
+        left_out = (TestResult(check="record", verdict=CheckVerdict.SKIPPED, message=NOT_RUN),)
+        claim = Claim(reach=records[record], because=NOT_RUN)
+        _report(subject, left_out, claim, out, time.monotonic() - start, recorded=True)
+        return left_out
     machine = this_machine(subject.spec.hardware, trial=False)
     results, found = hardware(subject, machine)
     claim = Claim(reach=Reach.LARGER, because="the test failed")
@@ -53,8 +63,10 @@ def smoke(subject: SmokeSubject, out: Path) -> tuple[TestResult, ...]:
     else:
         tested, claim = _tested(subject, machine, found, out, start)
         results += tested
-    made = tuple(results)
-    _report(subject, made, claim, out, time.monotonic() - start)
+    made, seconds = tuple(results), time.monotonic() - start
+    record = next((text for text, reach in records.items() if reach is claim.reach), "")
+    remark = keep_record(subject, record) if record and not _any_failed(made) else ""
+    _report(subject, made, claim, out, seconds, remark=remark)
     return made
 
 
@@ -122,7 +134,16 @@ def _any_failed(results: Iterable[TestResult]) -> bool:
     return any(result.verdict is CheckVerdict.FAILED for result in results)
 
 
-def _report(subject: SmokeSubject, results: tuple[TestResult, ...], claim: Claim, out: Path, seconds: float) -> None:
+def _report(
+    subject: SmokeSubject,
+    results: tuple[TestResult, ...],
+    claim: Claim,
+    out: Path,
+    seconds: float,
+    *,
+    recorded: bool = False,
+    remark: str = "",
+) -> None:
     stage, failed = subject.stage.name, [one for one in results if one.verdict is CheckVerdict.FAILED]
     proof = proof_of(subject.spec.packages[subject.built.variant.package], subject.stage)
     content = {
@@ -130,6 +151,7 @@ def _report(subject: SmokeSubject, results: tuple[TestResult, ...], claim: Claim
         "branch": subject.built.cell.branch,
         "stage": stage,
         "passed": not failed,
+        "recorded": recorded,
         "proof": proof.value,
         "reach": claim.reach.value,
         "reach_because": claim.because,
@@ -142,8 +164,9 @@ def _report(subject: SmokeSubject, results: tuple[TestResult, ...], claim: Claim
     }
     (out / RESULT).write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", "utf-8")
     (out / JUNIT).write_text(junit(subject.name, stage, results), "utf-8")
-    remarks = [f"{one.check}: {one.message}" for one in failed] or [claim.because]
-    remarks += [] if isolated_here().prefix else [f"it ran {isolated_here().found}"]
-    result = "failed" if failed else passed(imported_only=proof is Proof.IMPORTED_ONLY, reach=claim.reach)
+    remarks = [f"{one.check}: {one.message}" for one in failed] or [claim.because, remark]
+    remarks += [] if recorded or isolated_here().prefix else [f"it ran {isolated_here().found}"]
+    only = proof is Proof.IMPORTED_ONLY
+    result = "failed" if failed else passed(imported_only=only, reach=claim.reach, recorded=recorded)
     add_row(name=subject.name, stage=stage, result=result, seconds=seconds, remarks=filter(None, remarks))
     add_table(("check", "result", "found"), ((one.check, one.verdict.value, one.message) for one in results))

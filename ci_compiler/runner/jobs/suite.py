@@ -13,7 +13,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -30,6 +30,7 @@ from ci_compiler.runner.doctor.evidence import CudaAttempt
 from ci_compiler.runner.jobs.isolation import WITH_NETWORK, Isolation, isolation, without_tokens
 from ci_compiler.runner.jobs.junit import TestResult, read_junit
 from ci_compiler.runner.jobs.probing import link_driver
+from ci_compiler.runner.jobs.records import NOT_RUN, keep_record, passed_before, suite_records
 from ci_compiler.runner.jobs.setting import output_folder
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row
@@ -50,12 +51,21 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteOutcome:
-    """How a shard of a suite ended: its `failures`, each on one line, and the number of tests by how they ended."""
+    """How a shard of a suite ended: its `failures`, each on one line, and the number of tests by how they ended.
+
+    `recorded`: it passed before on the same content, and was left out. `ran` says how isolated it ran ('': it did not
+    run), and `remark` is a line for the summary.
+    """
 
     failures: tuple[str, ...]
     counts: Counter[str]
+    recorded: bool = False
+    ran: str = ""
+    remark: str = ""
 
     def __str__(self) -> str:
+        if self.recorded:
+            return NOT_RUN
         return ", ".join(f"{count:,} {how}" for how, count in self.counts.items()) or "no tests"
 
 
@@ -76,13 +86,32 @@ def shard_of(text: str) -> tuple[int, int]:
     return shard, shards
 
 
-def run_suite(subject: SmokeSubject, suite: Suite, shard: tuple[int, int], root: Path, out: Path) -> SuiteOutcome:
+def run_suite(
+    subject: SmokeSubject, suite: Suite, shard: tuple[int, int], root: Path, out: Path, *, again: bool = False
+) -> SuiteOutcome:
     """Runs a shard of `suite` in the checkout at `root`; writes the report to `out` and a row to GitHub's summary.
 
-    Raises InputError if the command cannot be started.
+    A shard that passed before on the same content is left out, unless `again` is set or the date of an expected failure
+    has passed. Raises InputError if the command cannot be started.
     """
     output_folder(out, (SUITE_RESULT, LOG))
     start = time.monotonic()
+    records = suite_records(subject, suite, shard, root)
+    expired = tuple(_expired(suite.expected_failures, datetime.now(UTC).date().isoformat()))
+    if not again and not expired and passed_before(subject, records):
+        outcome = SuiteOutcome(failures=(), counts=Counter(), recorded=True, remark=NOT_RUN)
+    else:
+        outcome = _outcome(subject, suite, shard, root, out)
+        outcome = replace(outcome, failures=(*outcome.failures, *expired))
+        if not outcome.failures and records:
+            remarks = (outcome.remark, keep_record(subject, records[0]))
+            outcome = replace(outcome, remark="; ".join(filter(None, remarks)))
+    _report(subject, suite, shard, outcome, out, time.monotonic() - start)
+    return outcome
+
+
+def _outcome(subject: SmokeSubject, suite: Suite, shard: tuple[int, int], root: Path, out: Path) -> SuiteOutcome:
+    """Runs the command, unless the machine has too few GPUs."""
     cuda = tuple(probes.cuda()) if subject.stage.needs_gpu else ()
     lacking = suite.gpus - max((len(one.devices) for one in cuda), default=0) if subject.stage.needs_gpu else 0
     results: list[TestResult] = []
@@ -91,13 +120,10 @@ def run_suite(subject: SmokeSubject, suite: Suite, shard: tuple[int, int], root:
         failures = [f"this machine has {suite.gpus - lacking} usable GPUs, and the suite needs {suite.gpus}"]
     else:
         failures = list(_run(subject, suite, shard, root, out, cuda, isolated, results))
-    today = datetime.now(UTC).date().isoformat()
     judged = [(one, *_judge(one, suite.expected_failures)) for one in results]
     failures += [f"{one.check}: {message}" for one, how, message in judged if how == "failed"]
-    failures += _expired(suite.expected_failures, today)
-    outcome = SuiteOutcome(failures=tuple(failures), counts=Counter(how for _, how, _ in judged))
-    _report(subject, suite, shard, outcome, isolated, out, time.monotonic() - start)
-    return outcome
+    counts, remark = Counter(how for _, how, _ in judged), "" if isolated.prefix else f"it ran {isolated.found}"
+    return SuiteOutcome(failures=tuple(failures), counts=counts, ran=isolated.found, remark=remark)
 
 
 def _run(
@@ -216,7 +242,6 @@ def _report(
     suite: Suite,
     shard: tuple[int, int],
     outcome: SuiteOutcome,
-    isolated: Isolation,
     out: Path,
     seconds: float,
 ) -> None:
@@ -229,15 +254,20 @@ def _report(
         "shard": shard[0],
         "shards": shard[1],
         "passed": not outcome.failures,
+        "recorded": outcome.recorded,
         "seconds": round(seconds, 1),
-        "ran": isolated.found,
+        "ran": outcome.ran,
         "tests": outcome.counts,
         "failures": outcome.failures,
     }
     (out / SUITE_RESULT).write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", "utf-8")
     title = f"{suite.name} {shard[0]}/{shard[1]}"
-    result = f"{'failed' if outcome.failures else 'passed'} ({outcome})"
+    how = "failed" if outcome.failures else "passed"
+    result = "passed before" if outcome.recorded else f"{how} ({outcome})"
     more = len(outcome.failures) - _SHOWN
-    remarks = [*outcome.failures[:_SHOWN], *([f"and {counted(more, 'further failure')}"] if more > 0 else [])]
-    remarks += [] if isolated.prefix else [f"it ran {isolated.found}"]
-    add_row(name=subject.name, stage=title, result=result, seconds=seconds, remarks=remarks)
+    remarks = [
+        *outcome.failures[:_SHOWN],
+        f"and {counted(more, 'further failure')}" if more > 0 else "",
+        outcome.remark,
+    ]
+    add_row(name=subject.name, stage=title, result=result, seconds=seconds, remarks=filter(None, remarks))

@@ -51,7 +51,7 @@ def test_an_unsigned_closure_is_fetched_if_it_matches_the_manifest(
 @pytest.mark.parametrize(
     ("why", "told"),
     [
-        ("another build, unsigned", "lacks a valid signature"),
+        ("another build, unsigned", "is staged with another content than the manifest states"),
         ("another build, other key", "lacks a valid signature"),
         ("tampered", "hash mismatch"),
         ("not there", "there is no substituter that can build it"),

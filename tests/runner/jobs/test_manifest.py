@@ -29,7 +29,7 @@ MANIFEST = Manifest(
     store_path=PATH,
     outputs=(PATH, f"{PATH}-dev"),
     closure_size=3_000_000_000,
-    closure={PATH: f"sha256:{'0' * 52}"},
+    closure={PATH: f"sha256:{'0' * 52}", f"{PATH}-dev": f"sha256:{'1' * 52}"},
     started="2026-11-01T12:00:00Z",
     seconds=7200.5,
     built=True,
@@ -100,6 +100,21 @@ def test_unknown_and_missing_keys_are_refused_and_all_are_reported(tmp_path: Pat
         "has an unknown key 'comit'; did you mean commit?",
         "the value of 'seconds' is not one that a build writes",
     ]
+
+
+CONTRADICTIONS: dict[str, dict[str, Any]] = {
+    "the value of 'store_path' is not among the 'outputs'": {"outputs": []},
+    f"the 'closure' has no hash of the output {PATH}-dev": {"closure": {PATH: f"sha256:{'0' * 52}"}},
+}
+
+
+@pytest.mark.parametrize(("message", "changes"), CONTRADICTIONS.items())
+def test_outputs_without_content_and_a_result_that_is_no_output_are_refused(
+    tmp_path: Path, message: str, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError) as raised:
+        read_manifest(written(tmp_path, **changes))
+    assert [finding.message for finding in raised.value.findings] == [message]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\ufffd", "[" * 100_000, "null", "NaN"])

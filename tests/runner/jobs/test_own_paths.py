@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.backends.own_store import OwnStore
+from ci_compiler.backends.cache_files import held, upload
 from tests.runner.jobs.world import TORCH, World, ci_runner, recipe
 
 MANIFEST = "build-output/manifest.json"
@@ -54,32 +54,29 @@ def stack(world: World, **cache: Any) -> dict[str, str]:
     return {Path(one).name[33:]: one for one in world.manifest["closure"]}
 
 
-def cached(world: World) -> set[str]:
-    """The names of the paths that the cache holds."""
-    entries = (world.folder / "cache").glob("*.narinfo")
-    return {entry.read_text("utf-8").split("\n")[0].rsplit("/", 1)[1][33:] for entry in entries}
-
-
-def archives(world: World) -> int:
-    return len(list((world.folder / "cache" / "nar").iterdir()))
+def staged(world: World) -> set[str]:
+    """The names of the paths in the staged build; the cache has nothing else."""
+    (path,) = held(world.folder / "cache")
+    assert path == world.manifest["staged"]
+    assert world.nix("copy", "--from", world.cache()["url"], path).returncode == 0
+    return {one.rsplit("/", 1)[1][33:] for one in held(Path(path))}
 
 
 def test_paths_that_others_serve_and_libraries_of_nvidia_are_left_out(world: World) -> None:
     closure = stack(world)
     torch = f"{TORCH}-2.8.0"
     assert set(closure) == {torch, f"{torch}-dev", "cuda_cudart-12.8-lib", "glibc-2.40"}
-    assert cached(world) == {torch, f"{torch}-dev"}
-    assert archives(world) == 2
+    assert staged(world) == {torch, f"{torch}-dev"}
 
 
 def test_products_that_the_owner_may_redistribute_are_pushed(world: World) -> None:
     stack(world, redistributes=["cuda"])
-    assert cached(world) == {f"{TORCH}-2.8.0", f"{TORCH}-2.8.0-dev", "cuda_cudart-12.8-lib"}
+    assert staged(world) == {f"{TORCH}-2.8.0", f"{TORCH}-2.8.0-dev", "cuda_cudart-12.8-lib"}
 
 
 def test_by_default_whole_closures_are_pushed(world: World) -> None:
     stack(world, push="all")
-    assert cached(world) == {f"{TORCH}-2.8.0", f"{TORCH}-2.8.0-dev", "cuda_cudart-12.8-lib", "glibc-2.40"}
+    assert staged(world) == {f"{TORCH}-2.8.0", f"{TORCH}-2.8.0-dev", "cuda_cudart-12.8-lib", "glibc-2.40"}
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -154,7 +151,7 @@ def test_to_s3_the_aws_cli_copies_outputs_last(world: World, capsys: pytest.Capt
     program.write_text(f'#!/bin/sh\necho "$*" >>{log}\n', "utf-8")
     program.chmod(0o755)
     staged, paths = world.folder / "staged", [f"/nix/store/{letter * 32}-name" for letter in "ab"]
-    ended = OwnStore(seconds=60).upload(staged, url, paths, last=paths[1:])
+    ended = upload(staged, url, paths, last=paths[1:], seconds=60)
     assert ended.status == 0
     options = "--region eu-central-1 --endpoint-url https://s3.example.org"
     start = f"{options} s3 cp --only-show-errors --recursive {staged} s3://my-cache"

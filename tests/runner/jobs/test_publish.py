@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.jobs.world import TORCH, World, recipe
+from tests.runner.jobs.world import TORCH, World
 
 WHOLE = f"my-org/{TORCH}"
 BACKENDS = pytest.mark.parametrize("backend", ["flox", "nix"])
@@ -212,23 +212,6 @@ def test_an_invalid_key_is_not_shown(world: World, capsys: pytest.CaptureFixture
     out, err = capsys.readouterr()
     assert "publish-failed" in err
     assert "hush" not in out + err + world.summary
-
-
-def test_another_build_of_the_same_path_in_the_cache_is_not_signed(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    world.write(TORCH, recipe(TORCH, "2.8.0", 'date +%s%N >"$out"'))
-    world.commit()
-    ready(world, "nix")
-    world.use_store("second")
-    (world.folder / "cache").rename(world.folder / "first-cache")
-    assert world.build() == 0
-    (world.folder / "cache").rename(world.folder / "second-cache")
-    (world.folder / "first-cache").rename(world.folder / "cache")
-    assert world.publish() == 1
-    assert "publish-failed" in (err := capsys.readouterr().err)
-    assert f"another build of {world.manifest['store_path']} is there, and is not signed" in err
-    assert not world.signed(world.manifest["store_path"])
 
 
 @BACKENDS

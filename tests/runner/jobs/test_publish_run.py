@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Any
 import pytest
 
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.runner.jobs.manifest import Manifest
-from ci_compiler.runner.jobs.publish_run import RunResults, candidates, read_results
+from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
+from ci_compiler.runner.jobs.publish_run import RunResults, candidates
 from ci_compiler.stages import CPU_TEST, GPU_TEST, Stage
-from tests.runner.jobs.world import TORCH, VISION, World, ci_runner
+from tests.runner.jobs.world import PYTHON, TORCH, VISION, World, ci_runner
 from tests.specs import small, spec_of
 
 
@@ -99,6 +100,9 @@ def test_every_shard_of_a_suite_must_have_passed() -> None:
 
 # The command.
 
+JOB = f"python{PYTHON.replace('.', '')}-avx2"
+"""The id of the job of the cell."""
+
 
 @pytest.fixture
 def built(world: World) -> World:
@@ -115,16 +119,26 @@ def built(world: World) -> World:
 
 
 def leave_result(world: World, name: str, *, passed: bool) -> None:
-    built = read_results(world.root / "results", "main", world.head).manifests[name][0]
-    record = {"name": name, "branch": "main", "stage": "cpu-test", "content": built.content, "passed": passed}
+    content = read_manifest(world.root / f"results/build-{name}/manifest.json").content
+    record = {"name": name, "branch": "main", "stage": "cpu-test", "content": content, "passed": passed}
     folder = world.root / f"results/cpu-test-{name}"
     folder.mkdir(exist_ok=True)
     (folder / "result.json").write_text(json.dumps(record), "utf-8")
 
 
-def publish_run(world: World, *more: str) -> int:
+def reported(world: World, **changes: str) -> str:
+    """The context `needs` with the digests of the manifests that are there, as the builds would report them."""
+    digests = {}
+    for package, name in (("pytorch", TORCH), ("torchvision", VISION)):
+        content = (world.root / f"results/build-{name}/manifest.json").read_bytes()
+        digests[f"{package}_build"] = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return json.dumps({JOB: {"result": "success", "outputs": digests | changes}, "select": {"outputs": {}}})
+
+
+def publish_run(world: World, *more: str, needs: str = "") -> int:
     chosen = json.dumps([TORCH, VISION])
     words = ("build-main-cpu", "--pool", "builder", "--chosen", chosen, "--commit", world.head)
+    words += ("--needs", needs or reported(world))
     return ci_runner("publish-run", *words, *more)
 
 
@@ -169,6 +183,85 @@ def test_another_commit_counts_as_not_built(built: World) -> None:
     built.commit(push=False)
     assert publish_run(built) == 0
     assert {one["result"] for one in outcomes(built).values()} >= {f"no: {TORCH} was not built"}
+
+
+# What binds it to the builds.
+
+
+def exchange(world: World, name: str, **changes: Any) -> None:
+    """Writes another manifest in place of the one of the build of `name`."""
+    path = world.root / f"results/build-{name}/manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | changes), "utf-8")
+
+
+@pytest.mark.parametrize("digest", ["of the build", "none"])
+def test_a_manifest_that_its_build_did_not_report_is_refused(
+    built: World, digest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if digest == "none":
+        needs = reported(built, pytorch_build="")
+        message = "and the build reported none"
+    else:
+        needs = reported(built)
+        exchange(built, TORCH, seconds=1.0)
+        message = f"not '{json.loads(needs)[JOB]['outputs']['pytorch_build']}'"
+    capsys.readouterr()
+    assert publish_run(built, needs=needs) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(f"{TORCH}: broken-manifest is not the file that the build wrote: its digest is sha256:")
+    assert f", {message}\n" in said.err
+    assert f"{VISION}: not published: {TORCH} has a manifest that its build did not report" in said.out
+    assert outcomes(built)[TORCH]["result"].startswith("failed: is not the file that the build wrote")
+    assert built.catalog == {}
+
+
+def test_a_manifest_of_another_artifact_takes_no_manifests_place(built: World) -> None:
+    for folder in ("a-job", "z-job"):
+        shutil.copytree(built.root / f"results/build-{TORCH}", built.root / f"results/{folder}")
+        path = built.root / f"results/{folder}/manifest.json"
+        path.write_text(path.read_text("utf-8").replace('"seconds": ', '"seconds": 1'), "utf-8")
+    assert publish_run(built) == 0
+    assert list(built.catalog) == [f"my-org/{TORCH}", f"my-org/{VISION}"]
+
+
+def test_a_manifest_that_names_a_foreign_path_stops_no_other_variant(
+    built: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = json.loads((built.root / f"results/build-{TORCH}/manifest.json").read_text("utf-8"))
+    exchange(built, VISION, **{key: torch[key] for key in ("store_path", "outputs", "closure")})
+    leave_result(built, VISION, passed=True)
+    capsys.readouterr()
+    assert publish_run(built) == 1
+    said = capsys.readouterr().err
+    assert any(f"{VISION}: foreign-output {path} is not an output of " in said for path in torch["outputs"]), said
+    assert list(built.catalog) == [f"my-org/{TORCH}"]
+    assert outcomes(built)[VISION]["result"].startswith("failed: ")
+
+
+def test_the_content_in_the_store_must_be_that_of_the_manifest(
+    built: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = built.root / f"results/build-{VISION}/manifest.json"
+    own = json.loads(path.read_text("utf-8"))
+    exchange(built, VISION, closure=own["closure"] | {own["store_path"]: f"sha256:{'0' * 52}"})
+    leave_result(built, VISION, passed=True)
+    capsys.readouterr()
+    assert publish_run(built) == 1
+    assert f"{VISION}: content-differs " in capsys.readouterr().err
+    assert list(built.catalog) == [f"my-org/{TORCH}"]
+
+
+@pytest.mark.parametrize("needs", ["[]", "{", '{"select": 1}', "[" * 100_000])
+def test_needs_of_another_form_is_wrong_input(built: World, needs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert publish_run(built, needs=needs) == 2
+    assert "--needs: wrong-value is not the JSON of the context `needs`" in capsys.readouterr().err
+    assert built.catalog == {}
+
+
+@pytest.mark.parametrize("job", [{}, {"result": "skipped"}, {"outputs": {}}, {"outputs": None}], ids=str)
+def test_a_build_that_reported_nothing_is_not_published(built: World, job: dict[str, Any]) -> None:
+    assert publish_run(built, needs=json.dumps({JOB: job})) == 1
+    assert built.catalog == {}
 
 
 def test_an_unknown_pool_is_refused(built: World, capsys: pytest.CaptureFixture[str]) -> None:

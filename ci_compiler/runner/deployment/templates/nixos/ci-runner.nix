@@ -106,6 +106,28 @@ in
         TimeoutStopSec = known.${name}.stop;
         @nix-service@
       };
-    }) served;
+    }) served // {
+      ci-prune-runners = {
+        description = "Removes what GitHub Actions runners left behind";
+        startAt = "daily";
+        wants = [ "network-online.target" ];
+        after = [ "network-online.target" ];
+        path = [ config.virtualisation.podman.package ];
+        environment.GITHUB_REPOSITORY = cfg.repository;
+        script = ''
+          export CONTAINER_HOST=unix:///run/user/$(id --user)/podman/podman.sock
+          export GH_CONFIG_DIR=$CREDENTIALS_DIRECTORY
+          exec ${cfg.package}/bin/ci-runner prune@if spec-option@ --spec ${cfg.spec}@end@
+        '';
+        serviceConfig = {
+          Type = "oneshot";
+          User = "ci-runner";
+          WorkingDirectory = "/var/lib/ci-runner";
+          StateDirectory = "ci-runner";
+          LoadCredential = "hosts.yml:${cfg.credential}";
+          @nix-hardening@
+        };
+      };
+    };
   };
 }

@@ -1,0 +1,109 @@
+"""Builds on their way to the machines that test and publish them, before anything is published.
+
+A staged build is one store path that contains a binary cache: the paths of the build's closure that the cache of the
+spec does not serve with the same content. Its name in the store is derived from its content, so that no other write
+can take its place, and it is new for each build. Two builds of a recipe that is not bit-reproducible travel side by
+side, and the manifest names the one that it describes.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ci_compiler.backends.cache_files import held, sweep
+from ci_compiler.backends.nix import FORMS
+from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.protocol import BinaryCache
+from ci_compiler.process import Ended
+
+_SUFFIX = "-staged"
+_CLOSURE = "closure.json"
+
+
+def staging(cache: BinaryCache) -> str:
+    """The URL of the store that staged builds travel through."""
+    return cache.staging or cache.url
+
+
+def staged_name(name: str) -> str:
+    """The name of a staged build of the variant `name`, without the hash of its store path."""
+    return f"{name}{_SUFFIX}"
+
+
+def stage(
+    store: Store, cache: BinaryCache, name: str, closure: Mapping[str, str], paths: Sequence[str]
+) -> tuple[str, Ended]:
+    """Stages `paths` of the closure of a build of `name`; returns the store path of the staged build.
+
+    Also removes what was staged longer ago than the cache's retention.
+    """
+    with TemporaryDirectory(prefix="ci-runner-staged-") as temporary:
+        folder = Path(temporary, staged_name(name))
+        folder.mkdir()
+        stated = {"build": uuid.uuid4().hex, "closure": dict(closure)}
+        (folder / _CLOSURE).write_text(json.dumps(stated), "utf-8")
+        ended = store.copy_alone(folder, list(closure), paths, options="?compression=none")
+        path = store.add(folder) if ended.status == 0 else ""
+    if path:
+        ended = store.copy(paths=[path], to=staging(cache))
+        store.delete([path])
+    sweep(staging(cache), cache.staging_days, _SUFFIX)
+    return path, ended
+
+
+def fetch_staged(
+    store: Store, cache: BinaryCache, path: str, *, recipe: Path, closure: Mapping[str, str] | None = None
+) -> Ended:
+    """Copies the closure of the build that is staged at `path` here: the staged paths, and the rest from the cache.
+
+    `closure` has the content of each path that is wanted; None for what the staged build states itself.
+    """
+    ended = store.copy(paths=[path], source=staging(cache))
+    if ended.status != 0:
+        return ended
+    try:
+        with _opened(path) as (folder, stated):
+            return _take(store, cache, folder, closure or stated, recipe)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Ended(status=1, err=f"error: {path} is not a staged build")
+    finally:
+        store.delete([path])
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[Path, Mapping[str, str]]]:
+    """A folder with the binary cache in a staged build, and the closure that it states.
+
+    Nix creates folders in every cache that it opens, and those of the store are read-only.
+    """
+    with TemporaryDirectory(prefix="ci-runner-staged-") as temporary:
+        folder = Path(temporary)
+        for file in Path(path).iterdir():
+            (folder / file.name).symlink_to(file)
+        stated = json.loads((folder / _CLOSURE).read_text("utf-8"))["closure"]
+        yield folder, {name: text for name, text in stated.items() if FORMS.path.fullmatch(name)}
+
+
+def _take(store: Store, cache: BinaryCache, folder: Path, closure: Mapping[str, str], recipe: Path) -> Ended:
+    """Copies what the store lacks of `closure`, which has references first."""
+    url, staged = f"file://{folder}", set(held(folder))
+    for path, content in store.contents(sorted(staged), url).items():
+        if closure.get(path) != content:
+            return Ended(status=1, err=f"error: {path} is staged with another content than the manifest states")
+    ended = Ended(status=0)
+    for here, part in groupby(store.lacks(list(closure)), staged.__contains__):
+        paths = list(part)
+        if here:
+            ended = store.copy("--no-recursive", "--no-check-sigs", paths=paths, source=url)
+        else:
+            proved = store.holds(cache, {path: closure[path] for path in paths})
+            ended = store.fetch(cache, paths, proved=proved, recipe=recipe)
+        if ended.status != 0:
+            return ended
+    return ended

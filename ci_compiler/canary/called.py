@@ -1,0 +1,54 @@
+"""The workflows that `canary.yml` calls: the compiled cell, and two that pass a secret and permissions on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ci_compiler.canary.parts import ENVIRONMENT, SECRET, SETUP, TOKEN, passed, probe
+from ci_compiler.canary.places import SPEC_FILE
+from ci_compiler.spec.model import Spec
+from ci_compiler.workflows import cell as compiled
+from ci_compiler.workflows.common import expression, local
+from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, Workflow
+from ci_compiler.workflows.writer import Node
+
+CELL, OUTER, INNER = "canary-cell.yml", "canary-outer.yml", "canary-inner.yml"
+
+
+def cell(spec: Spec) -> Workflow:
+    """The compiled `cell.yml`, whose commands read the canary's spec; hosted machines install the commands first."""
+    workflow = compiled.workflow(spec)
+    install = replace(SETUP, if_=expression("runner.environment == 'github-hosted'"))
+    jobs = {
+        name: replace(job, steps=[job.steps[0], install, *map(_of_canary, job.steps[1:])])
+        for name, job in workflow.jobs.items()
+        if isinstance(job, Job)
+    }
+    return Workflow(name="canary cell", on=workflow.on, jobs=jobs)
+
+
+def _of_canary(step: Step) -> Step:
+    return replace(step, run=f"{step.run} --spec {SPEC_FILE}") if isinstance(step, RunStep) else step
+
+
+def outer() -> Workflow:
+    """`canary-outer.yml`, which calls `canary-inner.yml`."""
+    call = CallJob(
+        name="inner",
+        if_=expression("!cancelled()"),
+        uses=local(INNER),
+        permissions=READ,
+        secrets=passed(SECRET),
+    )
+    return Workflow(name="canary outer", on=_call(), jobs={"inner": call})
+
+
+def inner(spec: Spec) -> Workflow:
+    """`canary-inner.yml`, with the job that has the secret and the permissions that two callers pass on."""
+    job = probe(spec, "inner", env=passed(SECRET) | TOKEN, if_=expression("!cancelled()"), environment=ENVIRONMENT)
+    return Workflow(name="canary inner", on=_call(), jobs={"inner": job})
+
+
+def _call() -> dict[str, Node]:
+    secret: dict[str, Node] = {SECRET: {"description": "A secret of the environment.", "required": False}}
+    return {"workflow_call": {"secrets": secret}}

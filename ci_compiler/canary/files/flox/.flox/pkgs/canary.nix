@@ -1,0 +1,2 @@
+{ runCommand }:
+runCommand "ci-compile-canary-1.0.0" { } "echo canary > $out"

@@ -1,0 +1,119 @@
+"""The files that `ci-compile canary` writes: workflows, and a folder with the spec and sources of a package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ci_compiler.canary import called, workflows
+from ci_compiler.canary.parts import ENVIRONMENT
+from ci_compiler.canary.places import FOLDER, GUIDE, MARK, SPEC_FILE
+from ci_compiler.plan.sharding import FOLDER as WORKFLOWS
+from ci_compiler.spec.build import parse_spec
+from ci_compiler.spec.model import Cache, Pool, RunsOn, Spec
+from ci_compiler.workflows import setup_action
+from ci_compiler.workflows.common import runs_on
+from ci_compiler.workflows.writer import Node, dump
+
+HEADER = (f"{MARK}: {GUIDE}",)
+SOURCES = Path(__file__).with_name("files")
+"""The files that are the same everywhere, by their path from `FOLDER`."""
+
+PACKAGE = "canary"
+PYTHON = setup_action.PYTHON
+ISAS = {"x86_64-linux": "avx2", "aarch64-linux": "armv8_2"}
+"""The instruction set of the canary's package, by system."""
+
+_LABELS = {"x86_64-linux": "x64", "aarch64-linux": "arm64"}
+"""GitHub's label for each system, by which the spec of the canary tells its machines apart."""
+
+HOSTED = "hosted"
+"""The name of the machines that GitHub hosts among the choices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the canary can run: its name among the choices, how a job addresses it, its system."""
+
+    name: str
+    where: RunsOn
+    system: str
+
+    def node(self) -> dict[str, object]:
+        """The values that the workflow reads: where jobs run, the same with a label that no machine has, a cell."""
+        labels = [*self.where.labels, "ci-compile-canary-none"]
+        without = {"group": self.where.group, "labels": labels} if self.where.group else labels
+        return {
+            "on": runs_on(self.where),
+            "unserved": "" if self.where.scale_set else without,
+            "addressed": "scale-set" if self.where.scale_set else "group" if self.where.group else "labels",
+            "kind": "hosted" if self.name == HOSTED else "self-hosted",
+            "cell": f"python{PYTHON.replace('.', '')}-cpu-{ISAS[self.system]}",
+        }
+
+
+def places(own: Spec | None) -> tuple[Place, ...]:
+    """The machines that GitHub hosts, and each pool of the repository's spec whose system has a cell."""
+    label = own.hosted if own else "ubuntu-24.04"
+    first = Place(name=HOSTED, where=RunsOn(labels=(label,)), system="x86_64-linux")
+    pools: Sequence[Pool] = own.pools if own else ()
+    others = [Place(name=one.name, where=one.runs_on, system=one.system) for one in pools if one.system in ISAS]
+    return first, *others
+
+
+def files(own: Spec | None) -> dict[str, str]:
+    """The text of each file by its path from the repository's root; `own` is the repository's spec, if it has one."""
+    chosen = places(own)
+    text = dump(_document(chosen, own.toolkit if own else ""), header=HEADER)
+    spec = parse_spec(text.encode(), shown=SPEC_FILE)
+    cache: Cache | None = own.cache if own else None
+    rows = {one.name: one.node() for one in chosen}
+    compiled: dict[str, Mapping[str, Node]] = {
+        f"{WORKFLOWS}/{workflows.CANARY}": workflows.canary(spec, rows, cache.url if cache else "").node(),
+        f"{WORKFLOWS}/{called.CELL}": called.cell(spec).node(),
+        f"{WORKFLOWS}/{called.OUTER}": called.outer().node(),
+        f"{WORKFLOWS}/{called.INNER}": called.inner(spec).node(),
+        f"{FOLDER}/setup/action.yml": setup_action.action(spec),
+    }
+    return {
+        **{f"{FOLDER}/{path}": source for path, source in _sources().items()},
+        SPEC_FILE: text,
+        **{path: dump(one, header=HEADER) for path, one in compiled.items()},
+    }
+
+
+def _document(chosen: Sequence[Place], toolkit: str) -> dict[str, Node]:
+    """The spec of the canary's package; all its stages run on the one machine that is chosen."""
+    isas: dict[str, Node] = {system: [ISAS[system]] for system in dict.fromkeys(one.system for one in chosen)}
+    machines: dict[str, Node] = {
+        _LABELS[system]: {"runs-on": ["self-hosted", _LABELS[system]], "system": system, "cpu": [ISAS[system]]}
+        for system in isas
+    }
+    command: dict[str, Node] = {
+        "build": f"{FOLDER}/build.sh",
+        "files": ["canary-dist/*.whl"],
+        "sources": [FOLDER],
+        "install": "pip install ci-compile-canary==@version@",
+        "publish": "true",
+    }
+    package: dict[str, Node] = {"disk": 1, "memory": 1, "jobs": 1, "command": command}
+    return {
+        "version": 1,
+        "owner": "canary",
+        "backend": "command",
+        **({"toolkit": toolkit} if toolkit else {}),
+        "branches": {"main": {"cuda": "12.8", "publish": False, "versions": {PACKAGE: "1.0.0"}}},
+        "packages": {PACKAGE: package},
+        "matrix": {"python": [PYTHON], "isas": isas, "gpus": {"cpu": {}}},
+        "runners": machines,
+        # Nothing is published, so the machines may share what they like.
+        "publish": {"environment": ENVIRONMENT, "on-shared-machines": True},
+    }
+
+
+@cache
+def _sources() -> dict[str, str]:
+    paths = sorted(path for path in SOURCES.rglob("*") if path.is_file())
+    return {path.relative_to(SOURCES).as_posix(): path.read_text("utf-8") for path in paths}

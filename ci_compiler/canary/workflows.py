@@ -1,0 +1,286 @@
+"""The workflows of the canary: a probe for each assumption of the register, in jobs that write facts.
+
+A job runs a script of the canary's folder, which prints `NAME=VALUE` lines, and keeps them as an artifact of this
+attempt. The last job reads them all, with the results of the jobs, and writes the table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ci_compiler.canary.called import CELL, OUTER
+from ci_compiler.canary.parts import ATTEMPT, ENVIRONMENT, SECRET, SETUP, TOKEN, facts, keep, passed, probe
+from ci_compiler.canary.places import FOLDER
+from ci_compiler.spec.model import Spec
+from ci_compiler.workflows.common import expression, local
+from ci_compiler.workflows.model import (
+    READ,
+    CallJob,
+    Job,
+    RunStep,
+    Step,
+    Workflow,
+    action_step,
+    input_node,
+)
+from ci_compiler.workflows.steps import checkout, hosted_job
+from ci_compiler.workflows.writer import Node, Remarked
+
+CANARY = "canary.yml"
+ADMIN = "CANARY_ADMIN_TOKEN"
+FLOX = "FLOX_FLOXHUB_TOKEN"
+OLD_RUNNER = "2.328.0"
+"""The last release of actions/runner before 2.329.0, the oldest that GitHub serves."""
+
+_FILE = "canary.txt"
+"""What is uploaded; actions/upload-artifact leaves hidden files and folders out."""
+
+
+def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> Workflow:
+    """`canary.yml`; `rows` are the choices of machines, and `cache` is the URL of the binary cache ('': none)."""
+    jobs: dict[str, Job | CallJob] = {
+        "start": _start(spec, rows),
+        "direct": _direct(spec),
+        **_skipped(spec),
+        "legs": _legs(spec),
+        **_concurrent(spec),
+        "quiet": _quiet(spec),
+        "rerun": _rerun(spec),
+        "jit": _jit(spec),
+        "outer": _outer(),
+        "cell": _cell(),
+        **_on_machine(cache),
+        **_labels(spec),
+    }
+    names = list(jobs)
+    machine = input_node("Where the cell is built.", "choice", default=next(iter(rows)), options=list(rows))
+    publish = input_node(
+        "Whether a tiny package is published to your personal catalog.",
+        "choice",
+        default="rehearse",
+        options=["rehearse", "publish"],
+    )
+    return Workflow(
+        name="canary",
+        on={
+            "workflow_dispatch": {"inputs": {"machine": machine, "flox-publish": publish}},
+            "push": {"paths": [f"{FOLDER}/touch"]},
+        },
+        jobs={**jobs, "report": _report(spec, names)},
+    )
+
+
+def _start(spec: Spec, rows: Mapping[str, Mapping[str, object]]) -> Job:
+    chosen = f"fromJSON('{json.dumps(rows)}')[inputs.machine || '{next(iter(rows))}']"
+    env = {
+        **passed(SECRET),
+        "BEFORE": expression("github.event.before"),
+        "ADDRESSED": expression(f"{chosen}.addressed"),
+    }
+    return hosted_job(
+        spec,
+        "start",
+        outputs={"machine": expression(f"toJSON({chosen})"), "matrix": '[{"leg": "a"}, {"leg": "b"}]'},
+        steps=[checkout(expression("github.ref"), history=True), facts("start", env), keep("start")],
+    )
+
+
+def _of_machine(key: str) -> str:
+    """What the choice of a machine says of `key`."""
+    return f"fromJSON(needs.start.outputs.machine).{key}"
+
+
+def _direct(spec: Spec) -> Job:
+    run = 'mkdir -p facts\nif [ -n "$CANARY_SECRET" ]; then found=set; else found=empty; fi\n'
+    run += 'echo "secret=$found" > facts/direct.facts\n'
+    step = RunStep(name="Find the facts", env=passed(SECRET), run=run)
+    return hosted_job(spec, "direct", environment=ENVIRONMENT, steps=[step, keep("direct")])
+
+
+def _skipped(spec: Spec) -> dict[str, Job]:
+    """A job that never runs, one that runs after it, and one that GitHub skips with it."""
+    nothing = [RunStep(name="Nothing", run="true")]
+    after = expression("!cancelled() && needs.never.result == 'skipped'")
+    return {
+        "never": hosted_job(spec, "never", if_=expression("github.run_id == 0"), steps=nothing),
+        "after-skipped": hosted_job(spec, "after-skipped", needs=["never"], if_=after, steps=nothing),
+        "implicit": hosted_job(spec, "implicit", needs=["never"], steps=nothing),
+    }
+
+
+def _legs(spec: Spec) -> Job:
+    leg = expression("matrix.leg")
+    run = 'mkdir -p facts\necho "ran=yes" > "facts/leg-$LEG.facts"\n'
+    return hosted_job(
+        spec,
+        f"legs {leg}",
+        needs=["start"],
+        strategy={"fail-fast": False, "matrix": {"include": expression("fromJSON(needs.start.outputs.matrix)")}},
+        steps=[RunStep(name="Find the facts", env={"LEG": leg}, run=run), keep(f"leg-{leg}")],
+    )
+
+
+def _concurrent(spec: Spec) -> dict[str, Job]:
+    """Three legs at once in a group in which the newest pending one wins, and three in a group that keeps all."""
+    options: dict[str, dict[str, Node]] = {"pending": {}, "queued": {"queue": "max"}}
+    return {
+        name: hosted_job(
+            spec,
+            f"{name} {expression('matrix.leg')}",
+            strategy={"fail-fast": False, "matrix": {"leg": ["a", "b", "c"]}},
+            concurrency={
+                "group": f"canary-{name}-{expression('github.run_id')}",
+                "cancel-in-progress": False,
+                **option,
+            },
+            steps=[RunStep(name="Wait", run="sleep ${CANARY_SECONDS:-30}")],
+        )
+        for name, option in options.items()
+    }
+
+
+def _quiet(spec: Spec) -> Job:
+    environment: Node = {"name": f"{ENVIRONMENT}-quiet", "deployment": False}
+    return hosted_job(spec, "quiet", environment=environment, steps=[RunStep(name="Nothing", run="true")])
+
+
+def _rerun(spec: Spec) -> Job:
+    """Uploads one name in the first attempt, one in each attempt, and one with the characters of compiled names."""
+    once = "canary-once"
+    first: dict[str, Node] = {"name": once, "path": "earlier"}
+    env = {
+        "ODD_NAME": expression("steps.odd.outcome"),
+        "FIRST": expression("steps.first.outcome"),
+        "SAME_NAME": expression("steps.same.outcome"),
+    }
+    steps = [
+        checkout(),
+        RunStep(name="Make a file", run=f"echo canary > {_FILE}"),
+        _upload("once", once, if_=expression("github.run_attempt == 1")),
+        _upload("same", "canary-same"),
+        _upload("odd", f"canary-odd-{ATTEMPT}@a~2fb"),
+        action_step(
+            "Download what the first attempt left",
+            "actions/download-artifact",
+            first,
+            id="first",
+            if_=expression("github.run_attempt != 1"),
+            continue_on_error=True,
+        ),
+        facts("rerun", env),
+        keep("rerun"),
+    ]
+    return hosted_job(spec, "rerun", steps=steps)
+
+
+def _upload(id_: str, name: str, **more: Any) -> Step:
+    """The step `id_`, which uploads `_FILE` as the artifact `name`; a failure is a fact."""
+    file: dict[str, Node] = {"name": name, "path": _FILE}
+    return action_step(f"Upload {id_}", "actions/upload-artifact", file, id=id_, continue_on_error=True, **more)
+
+
+def _jit(spec: Spec) -> Job:
+    return probe(spec, "jit", env=passed(ADMIN) | {"OLD_RUNNER": OLD_RUNNER}, environment=ENVIRONMENT, minutes=15)
+
+
+def _outer() -> CallJob:
+    return CallJob(
+        name="outer",
+        needs=["start", "never"],
+        if_=expression("!cancelled() && needs.start.result == 'success'"),
+        uses=local(OUTER),
+        permissions=READ,
+        secrets=passed(SECRET),
+    )
+
+
+def _cell() -> CallJob:
+    names = "format('[\"canary-{0}\"]', " + _of_machine("cell") + ")"
+    where = expression(f"toJSON({_of_machine('on')})")
+    return CallJob(
+        name="cell",
+        needs=["start", "never"],
+        if_=expression("!cancelled() && needs.start.result == 'success'"),
+        uses=local(CELL),
+        permissions=READ,
+        with_={
+            "cell": expression(_of_machine("cell")),
+            "chosen": expression(names),
+            "branch": "main",
+            "commit": expression("github.sha"),
+            **{f"{stage}-on": where for stage in ("build", "cpu-test")},
+        },
+    )
+
+
+def _on_machine(cache: str) -> dict[str, Job]:
+    """Two jobs on the chosen machine, the second after the first."""
+    env = {
+        **passed(FLOX),
+        "KIND": expression(_of_machine("kind")),
+        "CACHE": cache,
+        "FLOX_PUBLISH": expression("inputs.flox-publish"),
+    }
+    shared: dict[str, Any] = {
+        "runs_on": expression(_of_machine("on")),
+        "permissions": READ,
+        "timeout_minutes": 60,
+        "environment": ENVIRONMENT,
+    }
+    fetch: dict[str, Node] = {"name": f"canary-{ATTEMPT}-machine", "path": "earlier"}
+    tip = checkout(expression("github.ref_name"), history=True, credentials=True)  # `flox publish` needs an upstream
+    machine = [tip, facts("machine", env, "facts"), keep("machine")]
+    again = [
+        checkout(),
+        action_step("Fetch what the first job left", "actions/download-artifact", fetch),
+        facts("again", {"CACHE": cache}, "earlier"),
+        keep("again"),
+    ]
+    return {
+        "machine": Job(name="machine", needs=["start"], steps=machine, **shared),
+        "again": Job(name="again", needs=["start", "machine"], steps=again, **shared),
+    }
+
+
+def _labels(spec: Spec) -> dict[str, Job]:
+    """A job that no machine may take, and one of its concurrency group that cancels it at the end."""
+    group: dict[str, Node] = {"group": f"canary-labels-{expression('github.run_id')}", "cancel-in-progress": True}
+    nothing = [RunStep(name="Nothing", run="true")]
+    unserved = Job(
+        name="labels",
+        needs=["start"],
+        if_=expression(f"{_of_machine('addressed')} != 'scale-set'"),
+        runs_on=expression(_of_machine("unserved")),
+        timeout_minutes=10,
+        permissions={},
+        concurrency=group,
+        steps=nothing,
+    )
+    waits = ["again", "cell", "pending", "queued"]
+    end = hosted_job(
+        spec, "end of labels", needs=waits, if_=expression("always()"), concurrency=group, steps=nothing, permissions={}
+    )
+    return {"labels": unserved, "labels-end": end}
+
+
+def _report(spec: Spec, needs: Sequence[str]) -> Job:
+    found = 'ci-compile canary --judge results --needs "$NEEDS" --results "$RESULTS"'
+    download: dict[str, Node] = {"pattern": f"canary-{ATTEMPT}-*", "path": "results"}
+    steps: list[Step] = [
+        checkout(),
+        SETUP,
+        action_step("Fetch the facts", "actions/download-artifact", download, continue_on_error=True),
+        RunStep(name="Ask GitHub for the run", env=TOKEN, run=f"bash {FOLDER}/report.sh results"),
+        RunStep(
+            name="Write the table",
+            env={"NEEDS": expression("toJSON(needs)"), "RESULTS": expression("join(needs.*.result, ' ')")},
+            run=found,
+        ),
+    ]
+    permissions = READ | {
+        "actions": Remarked("read", "lists the jobs of this run"),
+        "deployments": Remarked("read", "counts the deployments of `canary-quiet`"),
+    }
+    return hosted_job(spec, "report", needs=needs, if_=expression("always()"), permissions=permissions, steps=steps)

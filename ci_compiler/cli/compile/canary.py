@@ -1,0 +1,128 @@
+"""`ci-compile canary`: writes workflows that try what the compiled files assume, or reads the table of a run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ci_compiler import __version__
+from ci_compiler.canary import evidence
+from ci_compiler.canary import table as tables
+from ci_compiler.canary.assumptions import FEATURES, Verdict, assumptions
+from ci_compiler.canary.places import MARK
+from ci_compiler.canary.repository import files
+from ci_compiler.cli.console import append_to, note, table
+from ci_compiler.cli.where import SPEC, root_of, spec_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, InputError, Place, wrong
+from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.files.drift import obstacle
+from ci_compiler.spec.model import Spec
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the canary's files, or judges facts, or reads a table. Raises InputError."""
+    if arguments.read is not None:
+        return _read(arguments.read)
+    if arguments.judge is not None:
+        return _judge(arguments)
+    return _write(arguments)
+
+
+def _write(arguments: argparse.Namespace) -> int:
+    root = root_of(arguments)
+    made = files(_own(arguments, root))
+    found = [
+        Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=problem)
+        for path in made
+        if (problem := _problem(root, path))
+    ]
+    if found:
+        raise InputError(found)
+    try:
+        for path, text in made.items():
+            target = root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_file(target, text)
+            if text.startswith("#!"):
+                target.chmod(target.stat().st_mode | 0o111)
+    except OSError as error:
+        raise cannot_write(error.filename or root, error) from error
+    print(f"wrote {len(made)} files; commit and push them, then start the workflow `canary` on GitHub")
+    return 0
+
+
+def _own(arguments: argparse.Namespace, root: Path) -> Spec | None:
+    """The repository's spec; None if it has none, in place of the bundled one."""
+    given = getattr(arguments, "spec", None) is not None
+    return spec_of(arguments) if given or (root / SPEC).exists() else None
+
+
+def _problem(root: Path, path: str) -> str:
+    """Why the file at `path` cannot be written; '' if it can. What is in the canary's own folder is replaced."""
+    if problem := obstacle(root, path):
+        return problem
+    target = root / path
+    if path.startswith(".github/canary/") or not target.exists():
+        return ""
+    with target.open(encoding="utf-8", errors="replace") as file:
+        ours = MARK in file.readline(200)
+    return "" if ours else "was not written by `ci-compile canary`; move it away first"
+
+
+def _judge(arguments: argparse.Namespace) -> int:
+    """Appends the table of the facts in a folder to $GITHUB_STEP_SUMMARY, and prints it. Returns 0: it is a report."""
+    facts = evidence.written(arguments.judge) | evidence.of_needs(_needs(arguments.needs), arguments.results)
+    listed = arguments.judge / "jobs.json"
+    if listed.is_file():
+        facts |= evidence.of_jobs(_loaded(listed.read_text("utf-8"), listed)["jobs"])
+    text = tables.written_table(facts)
+    append_to("GITHUB_STEP_SUMMARY", text)
+    print(text, end="")
+    return 0
+
+
+def _needs(text: str) -> Mapping[str, Any]:
+    return _loaded(text or "{}", "--needs")
+
+
+def _loaded(text: str, place: str | Path) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise wrong(place, Code.WRONG_VALUE, f"is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise wrong(place, Code.WRONG_VALUE, "is not a JSON object")
+    return value
+
+
+def _read(path: Path) -> int:
+    """Prints what the tables in a file mean for this version. Returns 1 if an assumption is broken."""
+    found = tables.read_tables(_text(path))
+    if not any(one.names for one in found):
+        message = "there is no table of a canary here; paste the summary of its run, from the line `ci-compiler …` on"
+        raise wrong(path, Code.WRONG_VALUE, message)
+    for version in sorted({one.version for one in found} - {__version__}):
+        note(f"written by ci-compiler {version}; the register of this version, {__version__}, decides")
+    if strange := tables.unknown(found):
+        note(f"this version does not have these assumptions: {', '.join(strange)}")
+    verdicts = tables.verdicts(found)
+    table(("feature", "result"), [(FEATURES[one.name], str(one)) for one in tables.features(verdicts)])
+    for entry in assumptions().values():
+        if verdicts[entry.name] is Verdict.BROKEN:
+            print(f"\nbroken: {entry.name}\n  assumed: {entry.says}\n  source: {entry.source}")
+    for entry in assumptions().values():
+        if verdicts[entry.name] is Verdict.NOT_TRIED:
+            print(f"\nnot tried: {entry.name}\n  to try it: {entry.when}")
+    return 1 if Verdict.BROKEN in verdicts.values() else 0
+
+
+def _text(path: Path) -> str:
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise wrong(path, Code.WRONG_VALUE, f"cannot be read as UTF-8 text: {error}") from error

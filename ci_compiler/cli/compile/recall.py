@@ -1,0 +1,85 @@
+"""`ci-compile recall NAME…`: marks published variants as wrong in the spec, and says what else there is to do."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ci_compiler.cli.console import note, table
+from ci_compiler.cli.where import SPEC, root_of, spec_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import InputError, wrong
+from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.github.dispatch import Terms, orders, start
+from ci_compiler.plan.lookup import explain
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.reports.recalls import built_with, recalled_variants, with_recalls
+from ci_compiler.spec.build import parse_spec
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Edits the spec; with `--rebuild`, also starts builds that publish again. Raises InputError."""
+    spec, root = spec_of(arguments), root_of(arguments)
+    file = getattr(arguments, "spec", None) or root / SPEC
+    if not file.exists():
+        raise wrong(SPEC, Code.SPEC_MISSING, "no such file; the bundled spec cannot be edited")
+    decided = plan(spec)
+    chosen = [
+        (one.shard, name) for one in orders(decided, arguments.names, branch=arguments.branch) for name in one.chosen
+    ]
+    wanted = [one for shard, name in chosen for one in explain(decided, name).built if one.shard is shard]
+    names = list(dict.fromkeys(name for _, name in chosen))
+    text = with_recalls(file.read_text("utf-8"), spec, wanted, arguments.because, arguments.branch)
+    try:
+        write_file(file, text)
+    except OSError as error:
+        raise cannot_write(file, error) from error
+    _print_recalls(plan(parse_spec(text.encode(), shown=spec.document.file)), set(names))
+    derived = built_with(spec, wanted)
+    _print_derived(decided, root, derived)
+    print(f"\nto take them back: {spec.backend.withdrawal}")
+    print(f"{spec.document.file} is changed: compile, commit it, and run `ci-compile sync`")
+    _rebuild(arguments, decided, list(dict.fromkeys([*names, *(name for name, _ in derived)])))
+    return 0
+
+
+def _print_recalls(decided: Plan, names: set[str]) -> None:
+    rows = [
+        [one.name, one.branch, one.version, f"{one.instead.name} ({one.instead.branch})" if one.instead else "nothing"]
+        for one in recalled_variants(decided.spec, decided.judged.cells)
+        if one.name in names
+    ]
+    table(["recalled", "branch", "version", "use instead"], rows)
+
+
+def _print_derived(decided: Plan, root: Path, derived: dict[tuple[str, str], str]) -> None:
+    """Prints the variants that contain a recalled one, which have the same fault, and whether they are published."""
+    if derived:
+        print()
+        rows = [[name, branch, of, _published(decided, root, branch, name)] for (name, branch), of in derived.items()]
+        table(["built with it", "branch", "contains", "published"], rows)
+        print("\nrecall those that have the fault too; --rebuild builds all of them again")
+
+
+def _published(decided: Plan, root: Path, branch: str, name: str) -> str:
+    from ci_compiler.errors import StageError
+    from ci_compiler.runner.jobs.publish import is_published
+
+    try:
+        return "yes" if is_published(decided.spec, root, branch, name) else "no"
+    except (InputError, StageError):
+        return "unknown"
+
+
+def _rebuild(arguments: argparse.Namespace, decided: Plan, names: list[str]) -> None:
+    """Starts the builds of `names` with `--rebuild`, else prints the command that does."""
+    branch = f" --branch {arguments.branch}" if arguments.branch else ""
+    if not arguments.rebuild:
+        print(f"once the fault is fixed: ci-compile dispatch --publish --again{branch} {' '.join(names)}")
+        return
+    from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
+
+    client = client_of(arguments, root_of(arguments))
+    for one in start(client, orders(decided, names, branch=arguments.branch), Terms(publish=True, again=True)):
+        print(one.order.label, one.order.shard.branch, one.url, flush=True)
+    note("the entry in `recalls` must be removed once these runs have published")

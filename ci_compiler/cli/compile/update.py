@@ -1,0 +1,141 @@
+"""`ci-compile update`: finds newer releases, and edits the spec."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ci_compiler.cli.compile.sync import REMOTE
+from ci_compiler.cli.console import note, print_findings, print_markdown, table
+from ci_compiler.cli.where import SPEC, carried_of, check_branches, nixpkgs_of, root_of, spec_of, templates_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import wrong
+from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.git import Git
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.reports.diff import diff
+from ci_compiler.reports.diff_markdown import markdown
+from ci_compiler.spec.carried import default_branch
+from ci_compiler.spec.model import Spec
+from ci_compiler.units import markdown_table
+from ci_compiler.update.changes import Nixpkgs
+from ci_compiler.update.choice import Asked, Move
+from ci_compiler.update.judging import TrueNixpkgs, judged, needless
+from ci_compiler.update.pins import StalePin
+from ci_compiler.update.remote import Remote
+from ci_compiler.update.updating import Checked, Updated, checked, updated
+
+HEAD = "ci-compile-update"
+"""The branch that the pull request comes from: there is one at a time, whatever it updates."""
+
+_HEADERS = ["branch", "package", "before", "after"]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Edits the spec, and prints what changes. Raises InputError, and writes nothing then."""
+    root, spec = root_of(arguments), spec_of(arguments)
+    file: Path = getattr(arguments, "spec", None) or root / SPEC
+    if not file.exists():
+        raise wrong(SPEC, Code.SPEC_MISSING, "no such file; `ci-compile init` writes a first one")
+    asked = _asked(arguments, spec)
+    with Remote(os.environ) as remote:
+        if arguments.check:
+            return _check(spec, asked, remote)
+        text = file.read_bytes().decode("utf-8")
+        done = updated(text, spec, asked, remote, new_branch=arguments.new_branch)
+        print_findings(done.findings)
+        if not done.moves and not done.pins:
+            print("every branch has the newest release of its line")
+            return 0
+        meaning = _meaning(arguments, root, spec, done, remote)
+    table(_HEADERS, _rows(done.moves, done.pins))
+    print_markdown(f"\n{meaning}\n")
+    if arguments.dry_run:
+        return 0
+    if arguments.pull_request:
+        return _open(arguments, root, done, meaning)
+    _write(file, done.text)
+    note(f"{spec.document.file} is edited; `ci-compile` and `ci-compile recipes` write what it compiles to")
+    return 0
+
+
+def _check(spec: Spec, asked: Asked, remote: Remote) -> int:
+    """Prints what is stale and why; returns 1 if anything is."""
+    from ci_compiler.runner.deployment.release_pins import pins
+
+    known = pins()
+    programs = {"chart": known.chart_version, **{name: one.version for name, one in known.archives.items()}}
+    found = checked(spec, asked, remote, programs)
+    print_findings(found.findings)
+    rows = _rows(found.moves, found.pins)
+    if rows:
+        table([*_HEADERS, "why"], [(*row, why) for row, why in zip(rows, _reasons(found), strict=True)])
+    elif not found.findings:
+        print("nothing is stale")
+    return 1 if rows or found.findings else 0
+
+
+def _reasons(found: Checked) -> list[str]:
+    return ["a newer release" for _ in found.moves] + [one.why for one in found.pins]
+
+
+def _asked(arguments: argparse.Namespace, spec: Spec) -> Asked:
+    """What the options ask for. Raises InputError for options that contradict each other."""
+    check_branches(spec, branch=arguments.branch)
+    if arguments.new_branch and len(arguments.branch) != 1:
+        raise wrong("--new-branch", Code.WRONG_OPTION, "name the one branch to copy with --branch")
+    return Asked(tuple(arguments.packages), arguments.to.removeprefix("v"), tuple(arguments.branch))
+
+
+def _rows(moves: Iterable[Move], pins: Iterable[StalePin]) -> list[tuple[str, str, str, str]]:
+    return [
+        *((one.branch, one.package, one.before, one.release.version) for one in moves),
+        *((one.branch or "-", one.what, one.now[:12], one.right[:12]) for one in pins),
+    ]
+
+
+def _meaning(arguments: argparse.Namespace, root: Path, spec: Spec, done: Updated, remote: Remote) -> str:
+    """What the change means, as Markdown. Raises InputError if the edited spec does not compile."""
+    true = TrueNixpkgs(nixpkgs_of(arguments)) if arguments.nixpkgs is not None else None
+    before, after = plan(spec), plan(done.spec)
+    judgement = judged(after, done, templates_of(root, done.spec), true)
+    return "\n\n".join([markdown(diff(before, after)), *judgement, *needless(after, done, Nixpkgs(remote))])
+
+
+def _open(arguments: argparse.Namespace, root: Path, done: Updated, meaning: str) -> int:
+    """Opens the pull request, or updates the one that is open, and prints its URL."""
+    from ci_compiler.cli.remote import client_of
+    from ci_compiler.sync.branches import WRITTEN
+    from ci_compiler.sync.landing import branch_plans
+    from ci_compiler.sync.pull_requests import open_pull_requests
+
+    git, decided = Git(root), plan(done.spec)
+    default = default_branch(done.spec)
+    texts = {**carried_of(root, done.spec), done.spec.document.file: done.text}
+    plans = branch_plans(git, decided, texts, {default: git.resolve("HEAD")}, adopt=False)
+    title = f"Update {', '.join(_names(done))}"
+    client = client_of(arguments, root)
+    messages = {default: f"{title}\n\n{WRITTEN}"}
+    bodies = {default: f"{_list(done)}\n\n{meaning}\n"}
+    for _, address in open_pull_requests(client, git, REMOTE, plans, messages, bodies, head=HEAD):
+        print(address)
+    return 0
+
+
+def _names(done: Updated) -> Iterable[str]:
+    """The packages with their new versions, and the pins, each once."""
+    moved = (f"{one.package} to {one.release.version}" for one in done.moves)
+    return dict.fromkeys([*moved, *(one.what for one in done.pins)])
+
+
+def _list(done: Updated) -> str:
+    return markdown_table(_HEADERS, _rows(done.moves, done.pins))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        write_file(file, text)
+    except OSError as error:
+        raise cannot_write(file, error) from error

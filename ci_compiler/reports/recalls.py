@@ -1,0 +1,110 @@
+"""Recalled variants: what to use instead of each, and what was built with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import InputError, wrong
+from ci_compiler.hardware import CPU
+from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.record import record
+from ci_compiler.reports.offers import Offer, Profile, Wishes, recalled
+from ci_compiler.reports.select import Finder
+from ci_compiler.spec.build import parse_spec
+from ci_compiler.spec.model import Spec
+
+
+@record
+class Recalled:
+    """A recalled variant on a branch: why, and what a machine that runs it uses instead (None: nothing runs there)."""
+
+    name: str
+    package: str
+    branch: str
+    version: str
+    because: str
+    instead: Offer | None
+
+
+def recalled_variants(spec: Spec, cells: Sequence[Cell]) -> Iterator[Recalled]:
+    """The recalled variants among `cells`."""
+    if not spec.recalls:
+        return
+    finders: dict[str, Finder] = {}
+    for cell in cells:
+        for variant in cell.variants:
+            if because := recalled(spec, cell.branch, variant):
+                finder = finders.setdefault(variant.package, Finder(spec, cells, variant.package))
+                yield Recalled(
+                    name=variant.name,
+                    package=variant.package,
+                    branch=cell.branch,
+                    version=spec.branches[cell.branch].versions.get(variant.package, ""),
+                    because=because,
+                    instead=_instead(finder, cell),
+                )
+
+
+def _instead(finder: Finder, cell: Cell) -> Offer | None:
+    """What is chosen for a machine that has exactly what `cell` needs."""
+    if cell.listed:
+        return None
+    hardware = finder.hardware
+    gpu = None if cell.gpu == CPU else hardware.gpus.get(cell.gpu)
+    isas = tuple(isa for isa in hardware.isas if isa in hardware.runs([cell.isa], cell.system))
+    profile = Profile(system=cell.system, isas=isas, gpu=gpu, has_gpu=gpu is not None)
+    return finder.answer(profile, Wishes(package=finder.package)).unknown.best
+
+
+def built_with(spec: Spec, variants: Iterable[BuiltVariant]) -> dict[tuple[str, str], str]:
+    """The variants that contain one of `variants`, each with the one that it contains, by name and branch."""
+    own = list(variants)
+    names = {(one.variant.name, one.cell.branch) for one in own}
+    return {
+        (other.name, one.cell.branch): one.variant.name
+        for one in own
+        for other in one.cell.variants
+        if one.variant.package in needs_of(spec, other.package) and (other.name, one.cell.branch) not in names
+    }
+
+
+def with_recalls(text: str, spec: Spec, variants: Sequence[BuiltVariant], because: str, branch: str | None) -> str:
+    """The text of `spec` with a recall of `variants` in their present versions, on `branch` (None: on every branch).
+
+    Raises InputError if one of them is recalled already, or if the text cannot be edited.
+    """
+    names = dict.fromkeys(one.variant.name for one in variants)
+    if twice := [name for name in names if name in spec.recalls]:
+        raise wrong("NAME", Code.WRONG_VALUE, f"{twice[0]} is recalled already; edit `recalls` in the spec")
+    lines: list[str] = []
+    for name in names:
+        versions = dict.fromkeys(one.version for one in variants if one.variant.name == name and one.version)
+        lines += [f"  {name}:\n", f"    because: {json.dumps(because, ensure_ascii=False)}\n"]
+        lines += [f"    branches: [{branch}]\n"] if branch else []
+        lines += [f"    versions: {json.dumps(list(versions))}\n"] if versions else []
+    made = _inserted(text, spec, lines)
+    if not set(names) <= _recalls_in(made, spec):
+        raise wrong(
+            spec.document.file, Code.WRONG_VALUE, "cannot be edited here; write `recalls:` with " + "".join(lines)
+        )
+    return made
+
+
+def _inserted(text: str, spec: Spec, lines: Sequence[str]) -> str:
+    """The text with `lines` at the beginning of its `recalls`, or in new ones at its end."""
+    if "recalls" not in spec.document.value:
+        return f"{text.rstrip()}\n\nrecalls:\n{''.join(lines)}"
+    before = text.splitlines(keepends=True)
+    at = spec.place("recalls", key=True).line
+    return "".join([*before[:at], *lines, *before[at:]])
+
+
+def _recalls_in(text: str, spec: Spec) -> set[str]:
+    try:
+        return set(parse_spec(text.encode(), shown=spec.document.file).recalls)
+    except InputError:
+        return set()

@@ -1,0 +1,31 @@
+"""The logs of lost runners: those that failed, hung or disappeared. Their containers are removed, and the logs stay."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+KEPT, LINES = 50, 10_000
+"""The logs that are kept on a machine (older ones are removed), and the most lines of one."""
+
+
+def folder() -> Path:
+    """The folder of the logs: below that of the service (systemd.exec(5)) or of the user (XDG base directories)."""
+    state = os.environ.get("STATE_DIRECTORY") or os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    return Path(state) / "ci-runner-lost"
+
+
+def keep(name: str, log: str) -> None:
+    """Writes the log of the runner `name`, readable by its owner only, and removes the oldest. Raises OSError."""
+    logs = folder()
+    logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    opened = os.open(logs / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(opened, "w", encoding="utf-8") as file:
+        file.write(log)
+    for old in sorted(logs.glob("*.log"), key=lambda path: path.stat().st_mtime)[:-KEPT]:
+        old.unlink(missing_ok=True)
+
+
+def count() -> int:
+    """The logs that are kept."""
+    return len(list(folder().glob("*.log")))

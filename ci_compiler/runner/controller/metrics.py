@@ -1,0 +1,36 @@
+"""What is on a machine and on GitHub, in Prometheus' text format.
+
+https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ci_compiler.runner.controller.prune import Leftover
+
+
+def metrics(items: Iterable[Leftover], *, lost: int) -> str:
+    """The number of items by kind, pool and state, and of lost runners whose logs are kept."""
+    counts = Counter((item.kind.value, item.pool, item.state, str(bool(item.left_over)).lower()) for item in items)
+    lines = [
+        "# HELP ci_runner_items What `ci-runner start` made: registrations, containers, stores, roots.",
+        "# TYPE ci_runner_items gauge",
+    ]
+    for values, count in sorted(counts.items()):
+        labels = ",".join(
+            f'{name}="{_escaped(value)}"'
+            for name, value in zip(("kind", "pool", "state", "left_over"), values, strict=True)
+        )
+        lines.append(f"ci_runner_items{{{labels}}} {count}")
+    lines += [
+        "# HELP ci_runner_lost_logs Logs that are kept of lost runners.",
+        "# TYPE ci_runner_lost_logs gauge",
+        f"ci_runner_lost_logs {lost}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

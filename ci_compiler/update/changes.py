@@ -1,0 +1,180 @@
+"""The edits of the spec that moves to other releases need: versions, nixpkgs commits, sources with their hashes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, InputError
+from ci_compiler.plan.pins import COMMIT, HASH
+from ci_compiler.recipes.compiled import NIXPKGS
+from ci_compiler.spec.load import Path_
+from ci_compiler.spec.model import Branch, Package, RecipeKind, Source, Spec
+from ci_compiler.spec.releases import facts, series, version_in
+from ci_compiler.update.choice import Move
+from ci_compiler.update.editing import Edit
+from ci_compiler.update.remote import Remote, nixpkgs_heads, upstream_facts
+
+_VERSION = re.compile(r'^\s*version = "([^"]+)";', re.MULTILINE)
+
+
+class Nixpkgs:
+    """What the commits of nixpkgs have: the heads of its branches, and the known commits (`spec/releases.json`)."""
+
+    def __init__(self, remote: Remote) -> None:
+        self._remote = remote
+        self._facts = upstream_facts()["nixpkgs"]
+        self._versions: dict[tuple[str, str], str] = {}
+
+    def heads(self) -> list[str]:
+        """The commits of its branches, those of the unstable branches first. Raises InputError."""
+        return nixpkgs_heads(self._remote.heads(NIXPKGS, *self._facts["branches"]), self._facts["stable"])
+
+    def commits(self) -> list[str]:
+        """The heads, then the known commits, the newest of which is the last."""
+        return list(dict.fromkeys([*self.heads(), *reversed(facts()["pins"])]))
+
+    def version(self, commit: str, attribute: str) -> str:
+        """The version of `attribute` in `commit`; '' if its file does not state one."""
+        key = (commit, attribute)
+        if key not in self._versions:
+            self._versions[key] = version_in(commit, attribute) or self._read(commit, attribute)
+        return self._versions[key]
+
+    def text(self, commit: str, attribute: str) -> str:
+        """The first file of the package in `commit` that states a version, or else the last; '' for none.
+
+        Only heads of branches are read: a mirror need not serve any other commit.
+        """
+        last = ""
+        for form in self._facts["files"] if commit in self.heads() else ():
+            path = form.format(attribute=attribute, start=attribute[:2].lower())
+            last = self._remote.file(NIXPKGS, commit, path) or last
+            if _VERSION.search(last):
+                break
+        return last
+
+    def _read(self, commit: str, attribute: str) -> str:
+        found = _VERSION.search(self.text(commit, attribute))
+        return found[1] if found else ""
+
+
+class Place(NamedTuple):
+    """A place of the spec that may state a nixpkgs commit: a branch, or one of its toolkits. `row` is its value."""
+
+    path: Path_
+    row: Mapping[str, Any]
+
+
+def places(spec: Spec, branch: str) -> Iterator[Place]:
+    """The branch's own place first."""
+    row = spec.document.value["branches"][branch]
+    yield Place(("branches", branch), row)
+    toolkits = row.get("cuda")
+    for cuda, entry in toolkits.items() if isinstance(toolkits, dict) else ():
+        if entry:
+            yield Place(("branches", branch, "cuda", cuda), entry)
+
+
+def moved_tags(spec: Spec, remote: Remote) -> Iterator[Finding]:
+    """An error for each source whose tag no longer names the commit that its hash was taken from. Raises InputError."""
+    for branch in spec.branches:
+        for place in places(spec, branch):
+            for name, source in (place.row.get("sources") or {}).items():
+                if not source.get("commit"):
+                    continue
+                now = remote.tags(source["repository"]).get(source["tag"], "")
+                if now != source["commit"]:
+                    where = f"names {now[:12]} now" if now else "is gone"
+                    message = (
+                        f"the tag {source['tag']} of {source['repository']} {where}, and its hash is of "
+                        f"{source['commit'][:12]}; find out why before you write another commit and hash"
+                    )
+                    yield spec.finding((*place.path, "sources", name, "tag"), Code.TAG_MOVED, message)
+
+
+def edits(spec: Spec, moves: Iterable[Move], remote: Remote, nixpkgs: Nixpkgs) -> list[Edit]:
+    """The edits that `moves` need, in the order of the spec. Raises InputError."""
+    by_branch: dict[str, list[Move]] = {}
+    for move in moves:
+        by_branch.setdefault(move.branch, []).append(move)
+    found: list[Edit] = []
+    for name, of_branch in by_branch.items():
+        found += [Edit(("branches", name, "versions", one.package), one.release.version) for one in of_branch]
+        nix = [one for one in of_branch if spec.packages[one.package].command is None]
+        if nix:
+            commit = _commit_for(spec, spec.branches[name], nix, nixpkgs)
+            for place in places(spec, name):
+                found += _at(spec, place, nix, commit, remote, nixpkgs)
+    return found
+
+
+def _commit_for(spec: Spec, branch: Branch, moves: list[Move], nixpkgs: Nixpkgs) -> str:
+    """The commit that has the first of `moves` and the most others, and every version that stays; '' for none."""
+    new = {one.package: one.release.version for one in moves}
+    staying = [
+        package
+        for package in spec.packages.values()
+        if package.on(branch.name) and package.name in branch.versions and _of_nixpkgs(package, branch, new)
+    ]
+    best, most = "", 0
+    for commit in nixpkgs.commits():
+        has = [nixpkgs.version(commit, spec.packages[one].attribute) == version for one, version in new.items()]
+        stay = all(nixpkgs.version(commit, one.attribute) == branch.versions[one.name] for one in staying)
+        if has[0] and stay and sum(has) > most:
+            best, most = commit, sum(has)
+    return best
+
+
+def _of_nixpkgs(package: Package, branch: Branch, new: Mapping[str, str]) -> bool:
+    """Whether the package's version on the branch comes from nixpkgs, and stays."""
+    return package.name not in {*new, *branch.sources} and package.may_be(RecipeKind.COMPILED)
+
+
+def _at(spec: Spec, place: Place, moves: list[Move], commit: str, remote: Remote, nixpkgs: Nixpkgs) -> Iterator[Edit]:
+    """The edits at one place. A toolkit's place that states neither a commit nor a source needs none."""
+    own = place.path[-2] == "branches"
+    stated: str = place.row.get(COMMIT, "")
+    if stated and commit and stated != commit:
+        yield Edit((*place.path, COMMIT), commit)
+        if place.row.get(HASH):
+            yield Edit((*place.path, HASH), remote.hash(NIXPKGS, commit, submodules=False))
+    used = (commit or stated) if stated else (commit or spec.document.value["branches"][place.path[1]].get(COMMIT, ""))
+    for move in moves:
+        package, sources = spec.packages[move.package], place.row.get("sources") or {}
+        if used and nixpkgs.version(used, package.attribute) == move.release.version:
+            if move.package in sources:
+                yield Edit((*place.path, "sources", move.package), None)
+        elif own or stated or move.package in sources:
+            yield Edit((*place.path, "sources", move.package), source(spec, move, remote))
+        pname = (place.row.get("pnames") or {}).get(move.package, "")
+        old, new = (series(one).replace(".", "") for one in (move.before, move.release.version))
+        if pname.endswith(old) and old != new:
+            yield Edit((*place.path, "pnames", move.package), pname.removesuffix(old) + new)
+
+
+def source(spec: Spec, move: Move, remote: Remote) -> dict[str, Any]:
+    """The `sources` entry of the release. Raises InputError without a repository, or where its hash is not the one."""
+    upstream, release = move.upstream, move.release
+    path = ("branches", move.branch, "versions", move.package)
+    if not release.commit:
+        message = (
+            f"no nixpkgs has {move.package} {release.version}, and its `upstream` names no repository for a source"
+        )
+        raise InputError([spec.finding(path, Code.UNKNOWN_RELEASE, message)])
+    found = remote.hash(upstream.repository, release.commit, submodules=upstream.submodules)
+    for other_path, other in _same_tag(spec, upstream.repository, release.tag):
+        if other.hash != found and other.submodules == upstream.submodules:
+            message = f"the tag {release.tag} of {upstream.repository} has the hash {found} when it is fetched now"
+            raise InputError([spec.finding((*other_path, "hash"), Code.HASH_DIFFERS, message)])
+    made: dict[str, Any] = {"repository": upstream.repository, "tag": release.tag, "hash": found}
+    return made | ({"submodules": True} if upstream.submodules else {}) | {"commit": release.commit}
+
+
+def _same_tag(spec: Spec, repository: str, tag: str) -> Iterator[tuple[Path_, Source]]:
+    for branch, row in spec.branches.items():
+        for name, one in row.sources.items():
+            if (one.repository, one.tag) == (repository, tag):
+                yield ("branches", branch, "sources", name), one

@@ -1,0 +1,44 @@
+"""The listing of an archive that Nix wrote, and the summary of what differs between two."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.backends.nar import DamagedArchiveError, difference, listing
+from tests.checkers import require
+
+
+def archive(folder: Path) -> bytes:
+    require("nix-store")
+    return subprocess.run(["nix-store", "--dump", str(folder)], capture_output=True, check=True).stdout
+
+
+def test_every_kind_of_entry_is_listed_and_compared(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        below = tmp_path / name / "lib" / "empty"
+        below.mkdir(parents=True)
+        (below.parent / "same").write_text("same" * 1000, "utf-8")
+        (below.parent / "nothing").touch()
+        (below.parent / "program").write_text("#!/bin/sh\n", "utf-8")
+        (below.parent / "link").symlink_to("same" if name == "one" else "program")
+    (tmp_path / "one/lib/program").chmod(0o755)
+    (tmp_path / "other/lib/extra").touch()
+    one, other = (listing(io.BytesIO(archive(tmp_path / name))) for name in ("one", "other"))
+    assert list(one) == ["lib/link", "lib/nothing", "lib/program", "lib/same"]
+    assert difference(one, other) == "3 of 5 files: lib/extra, lib/link, lib/program"
+    assert difference(one, one) == ""
+
+
+def test_a_summary_names_the_first_files() -> None:
+    assert difference({str(number): "a" for number in range(8)}, {}) == "8 of 8 files: 0, 1, 2, 3, 4 and 3 more"
+
+
+@pytest.mark.parametrize("size", [0, 8, 30, 100])
+def test_an_incomplete_archive_is_refused(tmp_path: Path, size: int) -> None:
+    (tmp_path / "file").write_text("text" * 100, "utf-8")
+    with pytest.raises(DamagedArchiveError):
+        listing(io.BytesIO(archive(tmp_path / "file")[:size]))

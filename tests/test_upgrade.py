@@ -1,0 +1,138 @@
+"""Versions that meet: a tree, a spec, a compiler and a machine of different ones."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ci_compiler import __version__
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.cli.runner import main as runner
+from ci_compiler.files.compiled_by import FILES, compiled_by, is_older
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.sync.compiled import compile_files
+from tests.specs import SMALL, small, spec_of
+from tests.test_examples import EXAMPLES, tree
+
+OLD = Path(__file__).parent / "data/compiled-0.1.0/tree"
+"""What 0.1.0 compiled from its smallest example, with the spec."""
+
+SPEC = EXAMPLES / "good/smallest/ci-matrix.yaml"
+
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository that 0.1.0 compiled, with what its spec has to state since then."""
+    made = shutil.copytree(OLD, tmp_path / "repository")
+    shutil.copy(SPEC, made / ".github")
+    return made
+
+
+def ci(root: Path, *words: str) -> int:
+    return run(PROGRAM, [*words, "--root", str(root)])
+
+
+def test_a_check_of_an_older_tree_names_the_command(root: Path, capsys: Out) -> None:
+    assert compiled_by(root) == "0.1.0"
+    assert ci(root, "--check") == 1
+    said = f"0.1.0 compiled these files, and this is {__version__}: `ci-compile upgrade` shows what changes"
+    assert said in capsys.readouterr().err.splitlines()
+
+
+def test_an_upgrade_shows_the_difference_before_it_writes(root: Path, capsys: Out) -> None:
+    before = tree(root)
+    assert ci(root, "upgrade") == 1
+    out, err = capsys.readouterr()
+    assert tree(root) == before
+    assert f'+  COMPILED_BY: "{__version__}"' in out.splitlines()
+    assert f"drifted; run `ci-compile upgrade --write --root {root}`" in err
+    assert err.splitlines()[-1].startswith(f"compiled by 0.1.0, this is {__version__}: https://")
+    assert ci(root, "upgrade", "--write") == 0
+    assert "run `ci-compile sync`, and update ci-runner" in capsys.readouterr().err
+    assert compiled_by(root) == __version__
+    assert ci(root, "--check") == 0
+    capsys.readouterr()
+    assert ci(root, "upgrade") == 0
+    assert "drift" not in "".join(capsys.readouterr())
+
+
+def test_an_upgrade_names_what_the_spec_of_the_older_version_has_to_state(tmp_path: Path, capsys: Out) -> None:
+    root = shutil.copytree(OLD, tmp_path / "repository")
+    before = tree(root)
+    assert ci(root, "upgrade", "--write") == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("warning: ")]
+    assert errors
+    assert all(line.startswith(".github/ci-matrix.yaml:") for line in errors)
+    assert tree(root) == before
+
+
+def test_an_upgrade_asks_for_a_newer_toolkit_in_hosted_jobs(root: Path, capsys: Out) -> None:
+    spec = root / ".github/ci-matrix.yaml"
+    spec.write_text(spec.read_text("utf-8") + "\ntoolkit: ci-compiler==0.1.0\n", "utf-8")
+    assert ci(root, "upgrade", "--write") == 2
+    err = capsys.readouterr().err
+    assert err.startswith(".github/ci-matrix.yaml:")
+    assert (
+        f"older-toolkit hosted jobs would install ci-compiler==0.1.0, which is older; write ci-compiler=={__version__}"
+        in err
+    )
+
+
+def test_a_tree_of_a_newer_version_is_not_compiled_over(root: Path, capsys: Out) -> None:
+    assert ci(root) == 0
+    cell = root / ".github/workflows/cell.yml"
+    cell.write_text(cell.read_text("utf-8").replace(__version__, "9.10.0"), "utf-8")
+    before = tree(root)
+    for words in ([], ["--check"], ["upgrade", "--write"]):
+        capsys.readouterr()
+        assert ci(root, *words) == 2
+        assert capsys.readouterr().err.splitlines()[-1] == (
+            f".github: older-compiler 9.10.0 compiled these files, and this is {__version__}; "
+            "install ci-compiler==9.10.0"
+        )
+    assert tree(root) == before
+
+
+def test_every_job_on_a_self_hosted_machine_states_the_version() -> None:
+    packages = SMALL["packages"] | {"wheelhouse": {"variants": {"wheelhouse-linux": {"system": "x86_64-linux"}}}}
+    document = small(packages=packages)
+    document["branches"]["main"]["versions"]["wheelhouse"] = "1.0"
+    files = compile_files(plan(spec_of(document)))
+    for path in FILES:
+        assert yaml.safe_load(files[path])["env"] == {"COMPILED_BY": __version__}
+
+
+@pytest.mark.parametrize("words", [["doctor", "--for", "build", "x"], ["build", "x"], ["publish"], ["smoke", "x"]])
+def test_an_older_machine_refuses_before_it_works(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    monkeypatch.setenv("COMPILED_BY", "9.10.0")
+    monkeypatch.setattr("sys.argv", ["ci-runner", *words])
+    assert runner() == 2
+    assert capsys.readouterr().err == (
+        f"this machine: older-runner ci-runner {__version__} is older than ci-compile 9.10.0, which compiled this "
+        "workflow; to fix it: install ci-compiler==9.10.0 on the machine, or start its runners from the images of "
+        "9.10.0\n"
+    )
+
+
+@pytest.mark.parametrize("compiler", ["", "0.1.0", __version__])
+def test_a_machine_of_the_same_or_a_newer_version_works(
+    compiler: str, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    monkeypatch.setenv("COMPILED_BY", compiler)
+    monkeypatch.setattr("sys.argv", ["ci-runner", "detect", "--json"])
+    assert runner() == 0
+    assert capsys.readouterr().out.startswith("{")
+
+
+def test_versions_are_compared_by_their_numbers() -> None:
+    assert is_older("0.2.0", "0.10.0")
+    assert not is_older("0.10.0", "0.10.0")
+    assert not is_older("1.0.0", "0.10.0")

@@ -1,0 +1,77 @@
+"""Local upstreams, and a repository whose spec follows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checkers import require
+from tests.recipes.test_affected import Repository
+from tests.specs import PIN
+from tests.update.upstreams import NIXPKGS, Upstreams
+
+SPEC = f"""\
+# Our fleet. Edit it here, then run ci-compile.
+version: 1
+owner: my-org
+
+branches:
+  main:  # what most users have
+    cuda: "12.8"
+    nixpkgs: {PIN}   # torch 2.8.0
+    versions: {{pytorch: 2.8.0, torchvision: '0.23.0'}}
+  next:
+    {{cuda: "12.9", publish: false, nixpkgs: {PIN}, versions: {{pytorch: "2.8.0", torchvision: 0.23.0}}}}
+  # the newest
+  edge:
+    cuda:
+      "13.0": {{allow-broken: true}}
+    publish: false
+    nixpkgs: {PIN}
+    versions:
+      pytorch: 2.8.0
+      torchvision: 0.23.0   # goes with it
+    pnames: {{pytorch: pytorch28}}
+
+packages:
+  pytorch: {{attribute: torch}}
+  torchvision: {{needs: [pytorch]}}
+
+matrix:
+  python: ["3.13"]
+  isas: {{x86_64-linux: [avx2]}}
+  gpus:
+    cpu:
+    sm90: {{branches: [main, next, edge]}}
+
+runners:
+  builder: {{runs-on: [self-hosted, linux, x64, b], cpu: [avx2], count: 2}}
+  h100: {{runs-on: [self-hosted, linux, x64, gpu-sm90], gpu: sm90, cpu: [avx512]}}
+publish: {{on-shared-machines: true}}
+"""
+FILE = ".github/ci-matrix.yaml"
+
+
+@pytest.fixture
+def upstreams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Upstreams:
+    """The upstreams with torch 2.8.0, and nixpkgs with branches that have nothing."""
+    require("git")
+    require("nix-hash")
+    made = Upstreams(tmp_path / "upstreams")
+    made.release("2.8.0", "0.23.0", "2.8.0")
+    made.nixpkgs("nixos-unstable", torch="2.7.0", torchvision="0.22.0", torchaudio="2.7.0")
+    made.git(NIXPKGS, "branch", "nixos-25.05")
+    monkeypatch.setenv("CI_COMPILE_UPSTREAMS", made.address)
+    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+    return made
+
+
+@pytest.fixture
+def fleet(upstreams: Upstreams) -> Repository:
+    """A repository with three branches in its spec, all of them at torch 2.8.0."""
+    (upstreams.folder.parent / "fleet").mkdir()
+    made = Repository(upstreams.folder.parent / "fleet")
+    made.write(FILE, SPEC)
+    made.commit()
+    return made

@@ -1,0 +1,102 @@
+"""Pins that are not releases: nixpkgs commits and actions, what `--check` lists, and the spec's own pins."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from ci_compiler.workflows.pins import action_pins
+from tests.recipes.test_affected import Repository
+from tests.update.conftest import FILE, SPEC
+from tests.update.upstreams import Upstreams
+
+CHECKOUT = "actions/checkout"
+
+
+@pytest.fixture
+def actions(upstreams: Upstreams, monkeypatch: pytest.MonkeyPatch) -> Upstreams:
+    """The upstreams with every action at its bundled pin, and the programs of the runner images."""
+    monkeypatch.setitem(action_pins()[CHECKOUT], "commit", upstreams.tag(CHECKOUT, action_pins()[CHECKOUT]["tag"]))
+    for action in set(action_pins()) - {CHECKOUT}:
+        monkeypatch.delitem(action_pins(), action)
+    for program, tag in {
+        "actions/runner": "v2.0.0",
+        "flox/flox": "v9999.0.0",
+        "actions/actions-runner-controller": "gha-runner-scale-set-0.0.1",
+    }.items():
+        upstreams.tag(program, tag)
+    return upstreams
+
+
+def listed(fleet: Repository, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    """The rows of `--check`, which writes nothing."""
+    before = (fleet.root / FILE).read_bytes()
+    capsys.readouterr()
+    assert fleet.ci("update", "--check") == 1
+    assert (fleet.root / FILE).read_bytes() == before
+    return [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()[1:]]
+
+
+def test_a_check_lists_what_is_stale_and_why(
+    fleet: Repository, actions: Upstreams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flox = ["-", "flox", "1.16.0", "9999.0.0", "a newer release; it comes with a newer ci-compiler"]
+    assert listed(fleet, capsys) == [flox]
+    actions.release("2.8.1", "0.23.1", "")
+    actions.tag(CHECKOUT, "v99.0.0")
+    assert listed(fleet, capsys) == [
+        *(
+            [branch, package, *versions, "a newer release"]
+            for branch in ("main", "next", "edge")
+            for package, *versions in (["pytorch", "2.8.0", "2.8.1"], ["torchvision", "0.23.0", "0.23.1"])
+        ),
+        ["-", CHECKOUT, action_pins()[CHECKOUT]["tag"], "v99.0.0", "a newer release"],
+        flox,
+    ]
+
+
+def test_a_moved_tag_of_an_action_is_listed_and_never_taken(
+    fleet: Repository, actions: Upstreams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = actions.tag(CHECKOUT, action_pins()[CHECKOUT]["tag"], text="other code")
+    row = listed(fleet, capsys)[0]
+    assert row[1:4] == [CHECKOUT, action_pins()[CHECKOUT]["commit"][:12], now[:12]]
+    assert "names another commit now" in row[4]
+    assert fleet.ci("update", "actions") == 0
+    assert (fleet.root / FILE).read_text("utf-8") == SPEC
+
+
+def test_a_newer_release_of_an_action_is_pinned_in_the_spec(fleet: Repository, actions: Upstreams) -> None:
+    commit = actions.tag(CHECKOUT, "v99.0.0")
+    assert fleet.ci("update", "actions") == 0
+    text = (fleet.root / FILE).read_text("utf-8")
+    assert text == f"{SPEC}pins:\n  {CHECKOUT}: {{tag: v99.0.0, commit: {commit}}}\n"
+
+
+def test_the_pins_of_a_spec_overrule_those_of_the_compiler(fleet: Repository) -> None:
+    commit = "a" * 40
+    fleet.write(FILE, f"{SPEC}pins: {{{CHECKOUT}: {{tag: v99.0.0, commit: {commit}}}}}\n")
+    assert fleet.ci() == 0
+    cell = (fleet.root / ".github/workflows/cell.yml").read_text("utf-8")
+    assert f"uses: {CHECKOUT}@{commit} # v99.0.0" in cell
+    assert cell.count(f"{CHECKOUT}@") == cell.count(f"{CHECKOUT}@{commit}")
+
+
+def test_a_pin_of_an_action_that_no_workflow_uses_is_an_error(
+    fleet: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.write(FILE, f"{SPEC}pins: {{actions/checkuot: {{tag: v1, commit: {'a' * 40}}}}}\n")
+    assert fleet.ci() == 2
+    expected = "unknown-key no compiled workflow uses 'actions/checkuot'; did you mean actions/checkout"
+    assert expected in capsys.readouterr().err
+
+
+def test_nixpkgs_goes_to_the_newest_commit_with_the_same_versions(fleet: Repository, upstreams: Upstreams) -> None:
+    wanted = upstreams.nixpkgs("nixos-25.11", torch="2.8.0", torchvision="0.23.0")
+    upstreams.nixpkgs("nixos-unstable", torch="2.9.1", torchvision="0.24.1")
+    assert fleet.ci("update", "nixpkgs", "--branch", "edge") == 0
+    rows = yaml.safe_load((fleet.root / FILE).read_text("utf-8"))["branches"]
+    assert [name for name, row in rows.items() if row["nixpkgs"] == wanted] == ["edge"]
+    before = (fleet.root / FILE).read_bytes()
+    assert fleet.ci("update", "nixpkgs", "--branch", "edge") == 0
+    assert (fleet.root / FILE).read_bytes() == before

@@ -1,0 +1,82 @@
+"""Compiled jobs check the manifest against the build's own report, and hosted jobs install the toolkit with hashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.sync.compiled import compile_files
+from tests.specs import SMALL, small, spec_of
+
+CACHE = {"url": "s3://my-cache", "public-key": f"my-cache-1:{'A' * 43}="}
+HASHED = (
+    "python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: "
+    '--requirement "$REQUIREMENT"'
+)
+
+
+def compiled(path: str, **changes: Any) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(compile_files(plan(spec_of(small(**changes))))[f".github/{path}"])
+    return document
+
+
+@pytest.mark.parametrize("backend", ["flox", "nix"])
+def test_every_job_that_downloads_a_manifest_compares_it_with_the_digest_of_its_build(backend: str) -> None:
+    jobs = compiled("workflows/cell.yml", backend=backend, cache=CACHE)["jobs"]
+    seen = 0
+    for name, job in jobs.items():
+        if not any("download-artifact" in step.get("uses", "") for step in job["steps"]):
+            continue
+        build = f"{name.partition('_')[0]}_build"
+        digest = {"DIGEST": f"${{{{ needs.{build}.outputs.manifest }}}}"}
+        (step,) = (step for step in job["steps"] if "--digest" in step.get("run", ""))
+        assert digest.items() <= step["env"].items()
+        assert build in job["needs"]
+        assert jobs[build]["outputs"]["manifest"] == "${{ steps.build.outputs.manifest }}"
+        seen += 1
+    assert seen == 4  # two packages with two tests each
+
+
+@pytest.mark.parametrize("backend", ["flox", "nix"])
+def test_the_digests_of_the_builds_reach_the_job_that_publishes_as_outputs(backend: str) -> None:
+    cell = compiled("workflows/cell.yml", backend=backend, cache=CACHE)
+    reported = {name: one["value"] for name, one in cell[True]["workflow_call"]["outputs"].items()}
+    assert reported == {
+        build: f"${{{{ jobs.{build}.outputs.manifest }}}}" for build in ("pytorch_build", "torchvision_build")
+    }
+    jobs = compiled("workflows/build-main-sm90.yml", backend=backend, cache=CACHE)["jobs"]
+    publications = [job for name, job in jobs.items() if name.startswith("publish-")]
+    assert publications
+    for job in publications:
+        (step,) = (step for step in job["steps"] if "publish-run" in step.get("run", ""))
+        assert step["env"]["NEEDS"] == "${{ toJSON(needs) }}"
+        assert '--needs "$NEEDS"' in step["run"]
+        assert any("uses" in jobs[need] for need in job["needs"])
+
+
+def test_a_listed_variant_reports_its_digest() -> None:
+    wheels = {"wheelhouse": {"variants": {"wheelhouse-linux": {"system": "x86_64-linux"}}}}
+    branch = SMALL["branches"]["main"]
+    versions = branch["versions"] | {"wheelhouse": "1.0"}
+    changes = {"packages": SMALL["packages"] | wheels, "branches": {"main": branch | {"versions": versions}}}
+    called = compiled("workflows/variant.yml", backend="nix", cache=CACHE, **changes)[True]["workflow_call"]
+    assert called["outputs"]["build"]["value"] == "${{ jobs.build.outputs.manifest }}"
+
+
+def test_a_build_gets_the_staged_builds_of_what_it_needs() -> None:
+    jobs = compiled("workflows/cell.yml", backend="nix", cache=CACHE)["jobs"]
+    (step,) = (step for step in jobs["torchvision_build"]["steps"] if step.get("id") == "build")
+    staged = "needs.pytorch_build.result == 'success' && needs.pytorch_build.outputs.staged || ''"
+    assert step["env"] == {"STAGED": f"${{{{ {staged} }}}}"}
+    assert '--staged "$STAGED"' in step["run"]
+    assert jobs["pytorch_build"]["outputs"]["staged"] == "${{ steps.build.outputs.staged }}"
+
+
+@pytest.mark.parametrize(("toolkit", "hashed"), [(".github/ci-compiler.txt", True), ("ci-compiler==0.1.0", False)])
+def test_hosted_jobs_install_the_toolkit_with_the_hashes_of_a_file(toolkit: str, hashed: bool) -> None:
+    step = compiled("actions/setup-ci-compiler/action.yml", toolkit=toolkit)["runs"]["steps"][1]
+    assert step["env"] == {"REQUIREMENT": toolkit}
+    assert (step["run"] == HASHED) is hashed
