@@ -24,8 +24,8 @@ GRACE = 30.0
 SWEEP = 24 * 3600.0
 """Seconds between two sweeps of a controller. Each lists every runner, 100 per request."""
 
-SPREAD = 90.0
-"""Seconds per machine of the fleet over which their sweeps are spread, also if all machines start at once."""
+SPREAD = 160.0
+"""Seconds per machine of the fleet over which sweeps are spread, also if all machines start at once."""
 
 
 class StillBusyError(EngineError):
