@@ -116,11 +116,16 @@ def audit(
         failed=dict(zip(lacking, failed, strict=True)),
         wanted=_wanted(root, spec, recipes(compiled, judged, branch, templates), timeout),
     )
-    all_ = [*_missing(this), *_of_opaque(this, timeout), *_of_names(this)]
-    all_ += [] if own else wrong_counts(root, judged)
+    counts = [] if own else wrong_counts(root, judged)
+    return Audited(defects=causes_of([*_defects(this, timeout), *counts]), differences=_differences(this))
+
+
+def _defects(this: _Audit, timeout: float) -> Iterator[Finding]:
+    yield from _missing(this)
+    yield from _of_opaque(this, timeout)
+    yield from _of_names(this)
     for name, one in this.found.items():
-        all_ += _of_evaluated(this, name, one)
-    return Audited(defects=causes_of(all_), differences=_differences(this))
+        yield from _of_evaluated(this, name, one)
 
 
 def _is_own(spec: Spec, cell: Cell, name: str) -> bool:

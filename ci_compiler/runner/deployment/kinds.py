@@ -145,7 +145,7 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
     title = _title(spec, pool)
     gpu = spec.hardware.gpu(pool.gpu).capability if pool.gpu else ("", "")
     builds = builds_in(spec, pool)
-    return {
+    return _sizes(spec, pool, builds=builds) | {
         "pool": pool.name,
         "nix-pool": string(pool.name),
         "title": title,
@@ -168,6 +168,12 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "count": str(pool.count),
         "architecture": ARCHITECTURES[pool.system],
         "image": quoted(pool.image),
+    }
+
+
+def _sizes(spec: Spec, pool: Pool, *, builds: bool) -> dict[str, str]:
+    """The facts about what a pod of `pool` gets, and where it may run."""
+    return {
         "cores": str(pool.cores),
         "daemon": DAEMON,
         "capabilities": ", ".join(CAPABILITIES),
