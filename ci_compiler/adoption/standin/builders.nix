@@ -52,7 +52,7 @@ rec {
     url = "https://sources.debian.org/patches/${args.pname}/${args.patch}";
   } // args);
   fetchPypi = args: fetcher "fetchPypi" true ({
-    url = "https://files.pythonhosted.org/packages/source/${args.pname}/${args.pname}-${args.version}.tar.gz";
+    url = "mirror://pypi/${builtins.substring 0 1 args.pname}/${args.pname}/${args.pname}-${args.version}.tar.gz";
   } // args);
   requireFile = args: fetcher "requireFile" true ({ url = args.name or "file"; } // args);
 
