@@ -90,7 +90,9 @@ def test_the_workflows_run_it_after_what_it_follows_on_its_own_pool_and_with_its
     assert job["runs-on"] == "${{ fromJSON(inputs.benchmark-on) }}"
     fetch, test = job["steps"][-3:-1]
     assert fetch["run"].endswith('--beside "$BESIDE"')
-    assert test["env"] == fetch["env"] == {"BESIDE": "pytorch-${{ inputs.benchmark-beside }}"}
+    beside = {"BESIDE": "pytorch-${{ inputs.benchmark-beside }}"}
+    assert test["env"] == beside
+    assert fetch["env"] == beside | {"DIGEST": "${{ needs.pytorch_build.outputs.manifest }}"}
     cells = {name: one["with"] for name, one in workflow(fleet, "build-main-sm90.yml")["jobs"].items() if "with" in one}
     assert json.loads(cells["python313-avx512"]["benchmark-on"]) == BENCH["runs-on"]
     assert cells["python313-avx512"]["benchmark-beside"] == "python313-cuda12_8-sm90-avx2"

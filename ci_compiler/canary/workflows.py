@@ -14,6 +14,7 @@ from ci_compiler.canary.called import CELL, OUTER
 from ci_compiler.canary.parts import ATTEMPT, ENVIRONMENT, SECRET, SETUP, TOKEN, facts, keep, passed, probe
 from ci_compiler.canary.places import FOLDER
 from ci_compiler.spec.model import Spec
+from ci_compiler.workflows import called
 from ci_compiler.workflows.common import expression, local
 from ci_compiler.workflows.model import (
     READ,
@@ -211,6 +212,7 @@ def _cell() -> CallJob:
             "branch": "main",
             "commit": expression("github.sha"),
             **{f"{stage}-on": where for stage in ("build", "cpu-test")},
+            called.POOLS: "{}",
         },
     )
 

@@ -27,6 +27,9 @@ ALLOWED = {
         "spec/recipe_keys.py recipes/render.py"
     ),
     "a pull request's recipes are evaluated by Nix, whatever builds them": "workflows/pull_request.py",
+    "an App or a job of the repository evaluates with Nix": "workflows/update.py",
+    "the canary builds with the backend that is chosen": ("canary/assumptions.py canary/table.py canary/workflows.py"),
+    "tokens of every backend are kept from tests": "runner/jobs/isolation.py",
     "an owner is an organisation on FloxHub": ("spec/model.py adoption/spec_text.py"),
     "a machine shows what is installed on it": (
         "hardware/machine.py runner/detect/recorded.py runner/detect/this_machine.py cli/runner/detect.py"
