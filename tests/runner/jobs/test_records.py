@@ -72,7 +72,7 @@ def test_a_smoke_test_that_passed_is_left_out_and_publishing_accepts_it(cached: 
     shutil.copytree("build-output", results / "build")
     shutil.copytree("test-output", results / "test")
     manifest = cached.manifest
-    digests = {TORCH: hashlib.sha256((results / "build/manifest.json").read_bytes()).hexdigest()}
+    digests = {TORCH: f"sha256:{hashlib.sha256((results / 'build/manifest.json').read_bytes()).hexdigest()}"}
     assert read_results(results, "main", manifest["commit"], digests).passed(TORCH, CPU_TEST) == {0}
 
 
