@@ -125,8 +125,7 @@ EVALUATES: dict[str, tuple[str, str, str]] = {
 }
 
 
-@BACKENDS
-@pytest.mark.parametrize("case", EVALUATES)
+@pytest.mark.parametrize(("backend", "case"), [("flox", "another version"), *(("nix", case) for case in EVALUATES)])
 def test_a_recipe_that_evaluates_to_another_variant_is_refused_before_the_build(
     world: World, backend: str, case: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
