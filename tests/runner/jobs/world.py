@@ -122,6 +122,17 @@ class World:
             make()
             shutil.copytree(self.folder, kept, symlinks=True, ignore=shutil.ignore_patterns("gc-socket"))
 
+    def built(self, backend: str = "nix", *, cached: bool = False, signed: bool = False) -> None:
+        """A build of TORCH, copied to the cache if it is `cached` or `signed`; the key is then set."""
+        if signed:
+            self.key()
+
+        def make() -> None:
+            self.spec(backend=backend, **({"cache": self.cache()} if cached or signed else {}))
+            assert self.build() == 0
+
+        self.once(f"torch-{backend}{'-cached' * cached}{'-signed' * signed}", make)
+
     def clear(self) -> None:
         """Moves the files of an earlier test away; some are read-only, so that only pytest deletes them."""
         if self.folder.exists():
