@@ -117,6 +117,7 @@ EVENTS = (
     Event(name="push"),
     Event(name="workflow_dispatch"),
     Event(name="schedule"),
+    Event(name="merge_group"),
     Event(name="pull_request", head={"full_name": OWN}),
     Event(name="pull_request", foreign=True, head={"full_name": "a-stranger/build-pytorch"}),
     Event(name="pull_request", foreign=True, head={"full_name": "my-org/build-pytorch-fork"}),
