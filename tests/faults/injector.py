@@ -7,8 +7,10 @@ halves, with a step before each, and folders are exchanged by a call of the C li
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
+import pkgutil
 import shutil
 import sys
 import warnings
@@ -16,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import ci_compiler
 from ci_compiler.cli import compile as compiling
 from ci_compiler.cli import runner
 from ci_compiler.cli.app import Program, run
@@ -29,6 +32,10 @@ CHANGES = frozenset(
     | {"subprocess.Popen", "os.posix_spawn"}
 )
 """The audit events of calls that change the disk, and of program starts, which may."""
+
+for module in pkgutil.walk_packages(ci_compiler.__path__, "ci_compiler."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)  # here once, instead of in each child
 
 PROGRAMS: dict[str, Program] = {"ci-compile": compiling.PROGRAM, "ci-runner": runner.PROGRAM}
 
