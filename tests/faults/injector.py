@@ -15,6 +15,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,6 @@ CHANGES = frozenset(
 )
 """The audit events of calls that change the disk, and of program starts, which may."""
 
-for module in pkgutil.walk_packages(ci_compiler.__path__, "ci_compiler."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)  # here once, instead of in each child
-
 PROGRAMS: dict[str, Program] = {"ci-compile": compiling.PROGRAM, "ci-runner": runner.PROGRAM}
 
 
@@ -45,8 +42,17 @@ def command(*words: str) -> int:
     return run(PROGRAMS[words[0]], words[1:])
 
 
+@cache
+def import_all() -> None:
+    """Imports all modules of the package, so that no child that is forked later spends its time on that."""
+    for module in pkgutil.walk_packages(ci_compiler.__path__, "ci_compiler."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
 def child(work: Callable[[], int]) -> int:
     """The exit status of a child process that runs `work`. Its output is discarded."""
+    import_all()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # forking with pytest-xdist's thread running
         pid = os.fork()
