@@ -5,6 +5,7 @@ Releases of torch take those of torchvision and torchaudio with them, as the rel
 
 from __future__ import annotations
 
+from dataclasses import replace
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -95,7 +96,9 @@ def choose(spec: Spec, asked: Asked, offer: Offer) -> Choice:
                 if version not in {"", branch.versions[lead.name]}:
                     moves += [_move(branch, lead, version, offer), *_followers(spec, branch, lead, version, offer)]
             except InputError as error:
-                if asked.to or any(not one.tolerated for one in error.findings):
+                if asked.to:
+                    raise InputError([replace(one, tolerated=False) for one in error.findings]) from None
+                if any(not one.tolerated for one in error.findings):
                     raise
                 findings += error.findings
     if asked.to and not fits:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from ci_compiler.plan.pins import COMMIT, HASH
 from ci_compiler.recipes.compiled import NIXPKGS
-from ci_compiler.spec.model import RecipeKind, Spec
+from ci_compiler.spec.model import Branch, Package, RecipeKind, Spec
 from ci_compiler.spec.upstream import Upstream
-from ci_compiler.update.changes import Nixpkgs, places
+from ci_compiler.update.changes import Nixpkgs, Place, places
 from ci_compiler.update.editing import Edit
 from ci_compiler.update.remote import Remote, upstream_facts
 from ci_compiler.update.versions import newest, order, releases
@@ -28,28 +28,53 @@ class StalePin(NamedTuple):
 
 
 def stale_nixpkgs(spec: Spec, remote: Remote, nixpkgs: Nixpkgs) -> Iterator[StalePin]:
-    """The nixpkgs commits for which a branch of nixpkgs has a newer one with the same versions."""
+    """The nixpkgs commits for which a branch of nixpkgs has a newer one with the same versions.
+
+    A commit that has the release of a source by itself comes first, and the source is removed.
+    """
     for branch in spec.branches.values():
-        wanted = {
-            one.attribute: branch.versions[one.name]
-            for one in spec.packages.values()
-            if one.name in branch.versions and one.on(branch.name) and one.may_be(RecipeKind.COMPILED)
-        }
         for place in places(spec, branch.name):
-            now = place.row.get(COMMIT, "")
-            own = {spec.packages[name].attribute for name in {**branch.sources, **(place.row.get("sources") or {})}}
-            heads = nixpkgs.heads() if now else []
-            if not now or now in heads:
-                continue
-            right = next((one for one in heads if _has(nixpkgs, one, wanted, own)), "")
-            if right:
-                hash_ = [Edit((*place.path, HASH), remote.hash(NIXPKGS, right, submodules=False))]
-                edits = (Edit((*place.path, COMMIT), right), *(hash_ if place.row.get(HASH) else ()))
-                yield StalePin("nixpkgs", branch.name, now, right, "newer, with the same versions", edits)
+            if now := place.row.get(COMMIT, ""):
+                yield from _newer_nixpkgs(spec, branch, place, now, remote, nixpkgs)
 
 
-def _has(nixpkgs: Nixpkgs, commit: str, wanted: Mapping[str, str], own: set[str]) -> bool:
-    return all(name in own or nixpkgs.version(commit, name) == version for name, version in wanted.items())
+def _newer_nixpkgs(
+    spec: Spec, branch: Branch, place: Place, now: str, remote: Remote, nixpkgs: Nixpkgs
+) -> Iterator[StalePin]:
+    packages = [one for one in spec.packages.values() if one.name in branch.versions and one.on(branch.name)]
+    own = {*branch.sources, *(place.row.get("sources") or {})}
+    from_nixpkgs = [one for one in packages if one.may_be(RecipeKind.COMPILED) and one.name not in own]
+
+    def is_right(commit: str) -> bool:
+        return all(nixpkgs.version(commit, one.attribute) == branch.versions[one.name] for one in from_nixpkgs)
+
+    def without_source(commit: str) -> list[Package]:
+        stated = [one for one in packages if _is_removable(spec, branch, place, one.name)]
+        return [one for one in stated if nixpkgs.version(commit, one.attribute) == branch.versions[one.name]]
+
+    heads = [one for one in nixpkgs.heads() if is_right(one)]
+    right = max(
+        [now, *heads] if now in nixpkgs.heads() else heads, key=lambda one: len(without_source(one)), default=""
+    )
+    needless = without_source(right) if right else []
+    if not right or (right == now and not needless):
+        return
+    edits = [Edit((*place.path, "sources", one.name), None) for one in needless]
+    if right != now:
+        edits += [Edit((*place.path, COMMIT), right)]
+        if place.row.get(HASH):
+            edits += [Edit((*place.path, HASH), remote.hash(NIXPKGS, right, submodules=False))]
+    has = ", ".join(f"{one.name} {branch.versions[one.name]}" for one in needless)
+    why = f"has {has}, which needs no source then" if has else "newer, with the same versions"
+    what = "nixpkgs" if place.path[-2] == "branches" else f"nixpkgs for CUDA {place.path[-1]}"
+    yield StalePin(what, branch.name, now, right, why, tuple(edits))
+
+
+def _is_removable(spec: Spec, branch: Branch, place: Place, name: str) -> bool:
+    """Whether the source of `name` is stated at `place`, and is that of no toolkit with another nixpkgs commit."""
+    others = [one for one in places(spec, branch.name) if one.path != place.path and one.row.get(COMMIT)]
+    is_own = place.path[-2] != "branches" or all(name in (one.row.get("sources") or {}) for one in others)
+    return name in (place.row.get("sources") or {}) and is_own
 
 
 def stale_actions(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:

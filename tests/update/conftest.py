@@ -26,7 +26,7 @@ branches:
   # the newest
   edge:
     cuda:
-      "13.0": {{allow-broken: true}}
+      "12.9": {{allow-broken: true}}
     publish: false
     nixpkgs: {PIN}
     versions:

@@ -17,6 +17,48 @@ WHO = {f"GIT_{role}_{what}": "a@b.c" for role in ("AUTHOR", "COMMITTER") for wha
 TORCH, VISION, AUDIO, NIXPKGS = "pytorch/pytorch", "pytorch/vision", "pytorch/audio", "NixOS/nixpkgs"
 PYTHON_MODULES = "pkgs/development/python-modules"
 
+FILES = {
+    "torch": """\
+{ writeShellScript, git-unroll }:
+let
+  unroll-src = writeShellScript "unroll-src" ''
+    echo "{
+      version,
+    }:
+    assert version == $1;"
+  '';
+in
+buildPythonPackage.override { stdenv = stdenv'; } (finalAttrs: {
+  pname = "torch";
+  # Don't forget to update torch-bin to the same version.
+  version = "@";
+})
+""",
+    "torchvision": """\
+let
+  pname = "torchvision";
+  version = "@";
+in
+buildPythonPackage {
+  inherit pname version;
+}
+""",
+    "vllm": """\
+let
+  flashmla = stdenv.mkDerivation {
+    pname = "flashmla";
+    # https://github.com/vllm-project/FlashMLA/blob/${src.rev}/setup.py
+    version = "1.0.0";
+  };
+in
+buildPythonPackage.override { stdenv = torch.stdenv; } (finalAttrs: {
+  pname = "vllm";
+  version = "@";
+})
+""",
+}
+"""The lines about versions in the files of nixpkgs, in their order there; `@` is the version."""
+
 
 class Upstreams:
     """Repositories under one folder, by OWNER/NAME."""
@@ -46,22 +88,24 @@ class Upstreams:
         return self.git(repository, "rev-parse", "HEAD")
 
     def tag(self, repository: str, *tags: str, text: str = "") -> str:
-        """Commits a file for the tags, and (re)moves them there; returns the commit."""
-        commit = self.commit(repository, {"version.txt": f"{tags[0]} {text}\n"})
+        """Commits a file for the tags, and (re)moves them there; returns the commit. The first is an annotated tag."""
+        commit = self.commit(repository, {"version.txt": f"{repository} {tags[0]} {text}\n"})
         for tag in tags:
-            self.git(repository, "tag", "-f", "-a", "-m", tag, tag)
+            self.git(repository, "tag", "-f", *(("-a", "-m", tag) if tag == tags[0] else ()), tag)
         return commit
 
     def release(self, torch: str, vision: str, audio: str) -> None:
         """Releases the three packages; '' for one that is not released."""
         for repository, version in ((TORCH, torch), (VISION, vision), (AUDIO, audio)):
             if version:
-                self.tag(repository, f"v{version}")
+                self.tag(repository, f"v{version}-rc1", f"v{version}")
 
     def nixpkgs(self, branch: str, **versions: str) -> str:
         """Commits `versions` by attribute to nixpkgs, and moves `branch` there; returns the commit."""
         files = {
-            f"{PYTHON_MODULES}/{name}/{'source/' * (name == 'torch')}default.nix": f'{{\n  version = "{version}";\n}}\n'
+            f"{PYTHON_MODULES}/{name}/{'source/' * (name == 'torch')}default.nix": FILES.get(
+                name, f'buildPythonPackage rec {{\n  pname = "{name}";\n  version = "@";\n}}\n'
+            ).replace("@", version)
             for name, version in versions.items()
         }
         commit = self.commit(NIXPKGS, files)

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         done = updated(text, spec, asked, remote, new_branch=arguments.new_branch)
         print_findings(done.findings)
         if not done.moves and not done.pins:
-            print("every branch has the newest release of its line")
+            print("nothing is stale" if asked.packages else "every branch has the newest release of its line")
             return 0
         meaning = _meaning(arguments, root, spec, done, remote)
     table(_HEADERS, _rows(done.moves, done.pins))
