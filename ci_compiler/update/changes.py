@@ -93,7 +93,7 @@ def places(spec: Spec, branch: str) -> Iterator[Place]:
 
 
 def moved_tags(spec: Spec, remote: Remote) -> Iterator[Finding]:
-    """An error for each tag of a source that no longer names the commit that its hash was taken from. Raises InputError.
+    """An error for each tag of a source that names another commit than its hash was taken from. Raises InputError.
 
     A tag that several sources have is reported once, at the first of them.
     """

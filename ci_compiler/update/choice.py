@@ -5,8 +5,8 @@ Releases of torch take those of torchvision and torchaudio with them, as the rel
 
 from __future__ import annotations
 
-from dataclasses import replace
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ci_compiler.codes import Code

@@ -11,13 +11,17 @@ from ci_compiler.spec.model import Branch, Package, RecipeKind, Spec
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.update.changes import Nixpkgs, Place, places
 from ci_compiler.update.editing import Edit
+from ci_compiler.update.registry import image
 from ci_compiler.update.remote import Remote, upstream_facts
 from ci_compiler.update.versions import newest, order, releases
 from ci_compiler.workflows.pins import action_pins
 
 
 class StalePin(NamedTuple):
-    """A pin, the branch that it is of ('': of none), its value now and the right one, and the edits of the spec."""
+    """A pin, the branch that it is of ('': of none), its value now and the right one, and the edits of the spec.
+
+    `file`: the file of the repository that the edits belong to; '' for the spec.
+    """
 
     what: str
     branch: str
@@ -25,6 +29,7 @@ class StalePin(NamedTuple):
     right: str
     why: str
     edits: tuple[Edit, ...] = ()
+    file: str = ""
 
 
 def stale_nixpkgs(spec: Spec, remote: Remote, nixpkgs: Nixpkgs) -> Iterator[StalePin]:
@@ -93,6 +98,15 @@ def stale_actions(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:
             yield StalePin(action, "", commit, tags[tag], why)
 
 
+def stale_images(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:
+    """The images of pools, given by tag and digest, whose tag names another digest now."""
+    for pool in spec.pools:
+        named, _at, pinned = pool.image.partition("@")
+        if pinned and image(pool.image).tag and (digest := remote.digest(named)) != pinned:
+            edit = Edit(("runners", pool.name, "image"), f"{named}@{digest}")
+            yield StalePin(f"{pool.name}: {named}", "", pinned, digest, "the tag names another digest", (edit,))
+
+
 def stale_programs(remote: Remote, programs: Mapping[str, str]) -> Iterator[StalePin]:
     """The programs with a newer release, of those whose upstream is known; they come with the compiler."""
     for name, version in programs.items():
@@ -107,5 +121,6 @@ def stale_programs(remote: Remote, programs: Mapping[str, str]) -> Iterator[Stal
 KINDS: Mapping[str, Callable[[Spec, Remote, Nixpkgs], Iterator[StalePin]]] = {
     "nixpkgs": stale_nixpkgs,
     "actions": stale_actions,
+    "images": stale_images,
 }
 """The pins that a spec can state, by the word that `ci-compile update` knows them by."""

@@ -7,25 +7,8 @@ import yaml
 
 from ci_compiler.workflows.pins import action_pins
 from tests.recipes.test_affected import Repository
-from tests.update.conftest import FILE, SPEC
+from tests.update.conftest import CHECKOUT, FILE, SPEC
 from tests.update.upstreams import Upstreams
-
-CHECKOUT = "actions/checkout"
-
-
-@pytest.fixture
-def actions(upstreams: Upstreams, monkeypatch: pytest.MonkeyPatch) -> Upstreams:
-    """The upstreams with every action at its bundled pin, and the programs of the runner images."""
-    monkeypatch.setitem(action_pins()[CHECKOUT], "commit", upstreams.tag(CHECKOUT, action_pins()[CHECKOUT]["tag"]))
-    for action in set(action_pins()) - {CHECKOUT}:
-        monkeypatch.delitem(action_pins(), action)
-    for program, tag in {
-        "actions/runner": "v2.0.0",
-        "flox/flox": "v9999.0.0",
-        "actions/actions-runner-controller": "gha-runner-scale-set-0.0.1",
-    }.items():
-        upstreams.tag(program, tag)
-    return upstreams
 
 
 def listed(fleet: Repository, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:

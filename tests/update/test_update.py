@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from tests.recipes.test_affected import Repository
-from tests.specs import PIN
 from tests.update.conftest import FILE, SPEC
 from tests.update.upstreams import TORCH, Upstreams
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -113,22 +113,41 @@ class Upstreams:
         return commit
 
 
+Answer = tuple[int, Mapping[str, str], bytes]
+
+
 @contextmanager
 def package_index(pages: Mapping[str, Any]) -> Iterator[str]:
     """Serves `pages` by project: the versions, with whether each was yanked, or (status, headers, body)."""
 
+    def answer(path: str, _: Mapping[str, str]) -> Answer:
+        page = pages.get(path.strip("/").split("/")[-1], (404, {}, b""))
+        if isinstance(page, dict):
+            files = [{"filename": f"torch-{one}-cp313-none-any.whl", "yanked": gone} for one, gone in page.items()]
+            page = (200, {"Content-Type": "application/json"}, json.dumps({"files": files}).encode())
+        found: Answer = page
+        return found
+
+    with served(answer) as address:
+        yield f"{address}/simple"
+
+
+@contextmanager
+def served(answer: Callable[[str, Mapping[str, str]], Answer]) -> Iterator[str]:
+    """Serves on the loopback what `answer` returns for a path and the headers of its request; yields the address."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            page = pages.get(self.path.strip("/").split("/")[-1], (404, {}, b""))
-            if isinstance(page, dict):
-                files = [{"filename": f"torch-{one}-cp313-none-any.whl", "yanked": gone} for one, gone in page.items()]
-                page = (200, {"Content-Type": "application/json"}, json.dumps({"files": files}).encode())
-            status, headers, body = page
+            status, headers, body = answer(self.path, self.headers)
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             """Nothing is printed."""
@@ -137,7 +156,7 @@ def package_index(pages: Mapping[str, Any]) -> Iterator[str]:
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/simple"
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()
