@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, nearest, wrong
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Spec
-from ci_compiler.spec.releases import TORCH, companions, companions_of_torch, series
+from ci_compiler.spec.releases import TORCH, companions, companions_of_torch, series, toolkit_refusal, toolkits
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.update.remote import Remote, upstream_facts
 from ci_compiler.update.versions import Release, in_line, is_final, line_of, newest, order, releases
@@ -91,7 +91,8 @@ def choose(spec: Spec, asked: Asked, offer: Offer) -> Choice:
     for branch in spec.branches.values():
         for lead in leads(spec, branch, asked.packages) if asked.covers(branch.name) else ():
             try:
-                version = _target(spec, branch, lead, offer, asked)
+                version, kept = _target(spec, branch, lead, offer, asked)
+                findings += kept
                 fits = fits or bool(version)
                 if version not in {"", branch.versions[lead.name]}:
                     moves += [_move(branch, lead, version, offer), *_followers(spec, branch, lead, version, offer)]
@@ -140,16 +141,20 @@ def _follows(package: Package) -> bool:
     return package.attribute in companions_of_torch()
 
 
-def _target(spec: Spec, branch: Branch, package: Package, offering: Offer, asked: Asked) -> str:
-    """The version that the branch goes to; '' if it stays."""
+def _target(
+    spec: Spec, branch: Branch, package: Package, offering: Offer, asked: Asked
+) -> tuple[str, tuple[Finding, ...]]:
+    """The version that the branch goes to, '' if it stays, and a warning about its toolkits. Raises InputError."""
     now, upstream = branch.versions[package.name], _known_upstream(package)
     offer = offering(upstream)
     if not asked.to:
         line = "" if asked.leaves_line else line_of(now, upstream.line)
-        best = newest(one for one in offer.releases if in_line(one, line) and order(one) > order(now))
-        return best or _warned(spec, branch, package, offer)
+        newer = [one for one in offer.releases if in_line(one, line) and order(one) > order(now)]
+        best = newest(one for one in newer if not _refusals(branch, package, one))
+        refused = newest(newer) if newest(newer) != best else ""
+        return best or _warned(spec, branch, package, offer), _about_toolkits(spec, branch, package, refused or best)
     if not asked.branches and line_of(now, upstream.line) != line_of(asked.to, upstream.line):
-        return ""
+        return "", ()
     if asked.to in offer.yanked:
         raise wrong(package.name, Code.RELEASE_YANKED, f"{asked.to} was yanked from the index; take another release")
     best = asked.to if asked.to in offer.releases else newest(one for one in offer.releases if in_line(one, asked.to))
@@ -157,7 +162,30 @@ def _target(spec: Spec, branch: Branch, package: Package, offering: Offer, asked
         latest = newest(offer.releases)
         message = f"has no release {asked.to}; its newest release is {latest}"
         raise wrong(package.name, Code.UNKNOWN_RELEASE, message)
-    return best
+    found = _about_toolkits(spec, branch, package, best)
+    if _refusals(branch, package, best):
+        raise InputError(found)
+    return best, found
+
+
+def _refusals(branch: Branch, package: Package, version: str) -> list[str]:
+    """Why `version` of torch cannot be built with the branch's toolkits; none for other packages."""
+    found = (toolkit_refusal(version, cuda) for cuda in branch.toolkits) if package.attribute == TORCH else ()
+    return [one for one in found if one]
+
+
+def _about_toolkits(spec: Spec, branch: Branch, package: Package, version: str) -> tuple[Finding, ...]:
+    """Warnings about toolkits of the branch: those that `version` of torch refuses, or that PyTorch dropped."""
+    if package.attribute != TORCH or not version:
+        return ()
+    said, now = _refusals(branch, package, version), branch.versions[package.name]
+    own = toolkits(version)
+    for cuda in branch.toolkits if own and not said else ():
+        if cuda in toolkits(now) and cuda not in own:
+            said.append(f"is no longer built with CUDA {cuda} by PyTorch, but with {', '.join(own)}")
+    path = ("branches", branch.name, "versions", package.name)
+    messages = (f"{package.name} {version} {one}" for one in said)
+    return tuple(spec.finding(path, Code.TOOLKIT_NOT_OF_TORCH, one, tolerated=True) for one in messages)
 
 
 def _known_upstream(package: Package) -> Upstream:

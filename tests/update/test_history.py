@@ -127,7 +127,8 @@ def test_three_branches_follow_the_releases_without_an_edit_by_hand(
 
     upstreams.tag(TORCH, "v2.12.0")
     upstreams.tag(VISION, "v0.27.0")
-    made.update("pytorch", "--to", "2.12", "--branch", "edge")
+    said = made.update("pytorch", "--to", "2.12", "--branch", "edge")
+    assert "pytorch 2.12.0 is no longer built with CUDA 12.8 by PyTorch, but with 12.6, 13.0, 13.2" in said
     assert made.rows["edge"]["versions"] == {"pytorch": "2.12.0", "torchvision": "0.27.0", "torchaudio": "2.11.0"}
     assert not [tag for tag in upstreams.git(AUDIO, "tag").splitlines() if "2.12" in tag]
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ci_compiler.spec.releases import facts
 from tests.recipes.test_affected import Repository
 from tests.update.conftest import FILE, SPEC
 from tests.update.upstreams import TORCH, Upstreams
@@ -44,6 +45,21 @@ def test_a_release_whose_torchvision_is_missing_waits(
     assert "every branch has the newest release of its line" in said.out
     assert said.err.count("release-incomplete pytorch 2.8.1 goes with torchvision 0.23.1, which is not released") == 3
     assert text(fleet) == SPEC
+
+
+def test_a_release_that_does_not_support_the_toolkit_is_named_and_not_taken(
+    fleet: Repository, upstreams: Upstreams, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(facts()["toolkits"], "2.9", ["13.0", "13.2"])
+    upstreams.release("2.9.0", "0.24.0", "")
+    refused = "pytorch 2.9.0 does not support CUDA 12.8: PyTorch builds it with 13.0, 13.2"
+    assert fleet.ci("update", "pytorch", "--to", "2.9", "--branch", "main") == 2
+    assert f"{FILE}:9:25: toolkit-not-of-torch {refused}" in capsys.readouterr().err
+    assert text(fleet) == SPEC
+    upstreams.release("2.8.1", "0.23.1", "")
+    assert fleet.ci("update", "--branch", "main", "--new-branch", "newest") == 0
+    assert f"toolkit-not-of-torch {refused}" in capsys.readouterr().err
+    assert branch(fleet, "newest")["versions"] == {"pytorch": "2.8.1", "torchvision": "0.23.1"}
 
 
 def test_prereleases_and_other_tags_are_ignored(fleet: Repository, upstreams: Upstreams) -> None:
