@@ -115,6 +115,9 @@ def _check(spec: Spec, asked: Asked) -> None:
         if upstream_of(spec.packages[name]) is None:
             message = "nothing says where its releases are; declare `upstream`"
             raise InputError([spec.finding(("packages", name), Code.UNKNOWN_RELEASE, message, key=True)])
+        if not is_written(spec.packages[name]):
+            message = f"the recipes of {name} are the repository's own and state their version; edit them"
+            raise InputError([spec.finding(("packages", name), Code.WRONG_OPTION, message, key=True)])
     if asked.to and not asked.packages:
         raise wrong("--to", Code.WRONG_OPTION, "name the package that goes to this version")
 
@@ -122,7 +125,7 @@ def _check(spec: Spec, asked: Asked) -> None:
 def leads(spec: Spec, branch: Branch, names: Collection[str]) -> Iterator[Package]:
     """The packages on `branch` whose releases are looked up, of `names` (none: all); torch's companions follow it."""
     here = [one for one in spec.packages.values() if one.name in branch.versions and one.on(branch.name)]
-    mine = [one for one in here if one.repository is None and upstream_of(one) and _is_written(one)]
+    mine = [one for one in here if one.repository is None and upstream_of(one) and is_written(one)]
     torch = next((one for one in mine if one.attribute == TORCH), None)
     for package in mine:
         follows = package.attribute in companions_of_torch() and torch is not None
@@ -131,10 +134,15 @@ def leads(spec: Spec, branch: Branch, names: Collection[str]) -> Iterator[Packag
             yield package
 
 
-def _is_written(package: Package) -> bool:
+def is_written(package: Package) -> bool:
     """Whether the version in the spec decides what is built; the repository's own recipes state their own."""
     compiled = package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE)
     return compiled or (package.command is not None and package.upstream is not None)
+
+
+def own_recipes(spec: Spec) -> tuple[Package, ...]:
+    """The packages with known releases that are not looked up, since the repository's own recipes state the version."""
+    return tuple(one for one in spec.packages.values() if upstream_of(one) and not is_written(one))
 
 
 def _follows(package: Package) -> bool:
@@ -214,7 +222,7 @@ def _followers(spec: Spec, branch: Branch, torch: Package, version: str, offer: 
     """The moves of the packages whose releases belong to `version` of torch. Raises InputError if one is missing."""
     table = companions(version, spec.releases)
     for package in spec.packages.values() if torch.attribute == TORCH else ():
-        if not _follows(package) or package.name not in branch.versions or not _is_written(package):
+        if not _follows(package) or package.name not in branch.versions or not is_written(package):
             continue
         upstream, right = upstream_of(package), table.get(package.attribute, "")
         path = ("branches", branch.name, "versions", package.name)

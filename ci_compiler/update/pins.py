@@ -10,10 +10,11 @@ from ci_compiler.recipes.compiled import NIXPKGS
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Spec
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.update.changes import Nixpkgs, Place, places
+from ci_compiler.update.choice import Offer, own_recipes, upstream_of
 from ci_compiler.update.editing import Edit
 from ci_compiler.update.registry import image
 from ci_compiler.update.remote import Remote, upstream_facts
-from ci_compiler.update.versions import newest, order, releases
+from ci_compiler.update.versions import in_line, line_of, newest, order, releases
 from ci_compiler.workflows.pins import action_pins
 
 
@@ -46,9 +47,12 @@ def stale_nixpkgs(spec: Spec, remote: Remote, nixpkgs: Nixpkgs) -> Iterator[Stal
 def _newer_nixpkgs(
     spec: Spec, branch: Branch, place: Place, now: str, remote: Remote, nixpkgs: Nixpkgs
 ) -> Iterator[StalePin]:
-    packages = [one for one in spec.packages.values() if one.name in branch.versions and one.on(branch.name)]
+    packages = [one for one in spec.packages.values() if one.on(branch.name)]
+    if not any(one.may_be(RecipeKind.COMPILED) or one.may_be(RecipeKind.TEMPLATE) for one in packages):
+        return  # the repository's own recipes state the commit
+    packages = [one for one in packages if one.name in branch.versions and one.command is None]
     own = {*branch.sources, *(place.row.get("sources") or {})}
-    from_nixpkgs = [one for one in packages if one.may_be(RecipeKind.COMPILED) and one.name not in own]
+    from_nixpkgs = [one for one in packages if one.name not in own]
 
     def is_right(commit: str) -> bool:
         return all(nixpkgs.version(commit, one.attribute) == branch.versions[one.name] for one in from_nixpkgs)
@@ -80,6 +84,18 @@ def _is_removable(spec: Spec, branch: Branch, place: Place, name: str) -> bool:
     others = [one for one in places(spec, branch.name) if one.path != place.path and one.row.get(COMMIT)]
     is_own = place.path[-2] != "branches" or all(name in (one.row.get("sources") or {}) for one in others)
     return name in (place.row.get("sources") or {}) and is_own
+
+
+def stale_own(spec: Spec, offer: Offer) -> Iterator[StalePin]:
+    """The versions of the repository's own recipes for which their line has a newer release."""
+    for package in own_recipes(spec):
+        upstream = upstream_of(package)
+        for branch in spec.branches.values() if upstream else ():
+            if upstream and package.on(branch.name) and (now := branch.versions.get(package.name, "")):
+                line = line_of(now, upstream.line)
+                latest = newest(one for one in offer(upstream).releases if in_line(one, line))
+                if latest and order(latest) > order(now):
+                    yield StalePin(package.name, branch.name, now, latest, "a newer release; its recipes are your own")
 
 
 def stale_actions(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:

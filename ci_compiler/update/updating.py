@@ -19,7 +19,7 @@ from ci_compiler.update.changes import Nixpkgs, edits, moved_tags
 from ci_compiler.update.choice import Asked, Choice, Move, Offered, choose, leads, offered
 from ci_compiler.update.editing import edited
 from ci_compiler.update.new_branch import with_branch
-from ci_compiler.update.pins import KINDS, StalePin, stale_programs
+from ci_compiler.update.pins import KINDS, StalePin, stale_own, stale_programs
 from ci_compiler.update.release_pins import FILE, json_edited, of_table, stale_release_pins
 from ci_compiler.update.remote import Remote
 
@@ -93,8 +93,10 @@ class Checked(NamedTuple):
 def checked(spec: Spec, asked: Asked, remote: Remote, tables: Tables, programs: Mapping[str, str]) -> Checked:
     """What of the spec is stale, and of `tables` or else the versions of `programs` by name. Raises InputError."""
     named = tuple(name for name in asked.packages if name in spec.packages or name not in KINDS)
-    choice, nixpkgs = choose(spec, asked._replace(packages=named), _Offers(remote).of), Nixpkgs(remote)
-    pins = [pin for find in KINDS.values() for pin in find(spec, remote, nixpkgs) if asked.covers(pin.branch)]
+    offers = _Offers(remote)
+    choice, nixpkgs = choose(spec, asked._replace(packages=named), offers.of), Nixpkgs(remote)
+    pins = [pin for pin in stale_own(spec, offers.of) if asked.covers(pin.branch)]
+    pins += [pin for find in KINDS.values() for pin in find(spec, remote, nixpkgs) if asked.covers(pin.branch)]
     found = (*moved_tags(spec, remote), *choice.findings)
     if FILE in tables:
         own = stale_release_pins(tables[FILE], remote, 0, fetch=False)

@@ -83,3 +83,22 @@ def test_nixpkgs_goes_to_the_newest_commit_with_the_same_versions(fleet: Reposit
     before = (fleet.root / FILE).read_bytes()
     assert fleet.ci("update", "nixpkgs", "--branch", "edge") == 0
     assert (fleet.root / FILE).read_bytes() == before
+
+
+def test_own_recipes_are_listed_and_their_pins_stay(
+    fleet: Repository, actions: Upstreams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A spec as `adopt` writes it: the recipes state the version and the nixpkgs commit, not the spec."""
+    text = SPEC.replace("{attribute: torch}", "{attribute: torch, recipes: own}")
+    fleet.write(FILE, text.replace("{needs: [pytorch]}", "{needs: [pytorch], recipes: own}"))
+    actions.release("2.8.1", "0.23.1", "")
+    actions.nixpkgs("nixos-unstable", torch="2.8.0", torchvision="0.23.0")
+    rows = listed(fleet, capsys)
+    assert rows[0] == ["main", "pytorch", "2.8.0", "2.8.1", "a newer release; its recipes are your own"]
+    assert not [row for row in rows if "nixpkgs" in row]
+    assert fleet.ci("update") == 0
+    assert (
+        "not looked up, since their recipes are the repository's own: pytorch, torchvision" in capsys.readouterr().err
+    )
+    assert fleet.ci("update", "pytorch", "--to", "2.8.1", "--branch", "main") == 2
+    assert "the recipes of pytorch are the repository's own and state their version" in capsys.readouterr().err

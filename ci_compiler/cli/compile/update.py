@@ -23,7 +23,7 @@ from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import markdown_table
 from ci_compiler.update.changes import Nixpkgs
-from ci_compiler.update.choice import Asked, Move
+from ci_compiler.update.choice import Asked, Move, own_recipes
 from ci_compiler.update.judging import TrueNixpkgs, judged, needless
 from ci_compiler.update.pins import StalePin
 from ci_compiler.update.release_pins import ACTIONS, FILE
@@ -53,8 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         done = updated(text, spec, asked, remote, new_branch=arguments.new_branch, tables=_tables(root), now=now)
         print_findings(done.findings)
         if not done.moves and not done.pins:
-            print("nothing is stale" if asked.packages else "every branch has the newest release of its line")
-            return 0
+            return _nothing(spec, asked)
         meaning = _meaning(arguments, root, spec, done, remote)
     table(_HEADERS, _rows(done.moves, done.pins))
     print_markdown(f"\n{meaning}\n")
@@ -72,6 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
     if done.text != text:
         _write(file, done.text)
         note(f"{spec.document.file} is edited; `ci-compile` and `ci-compile recipes` write what it compiles to")
+    return 0
+
+
+def _nothing(spec: Spec, asked: Asked) -> int:
+    """Says that there is nothing to update, and what was not looked up."""
+    print("nothing is stale" if asked.packages else "every branch has the newest release of its line")
+    if own := [] if asked.packages else [one.name for one in own_recipes(spec)]:
+        note(f"not looked up, since their recipes are the repository's own: {', '.join(own)}")
     return 0
 
 
