@@ -74,7 +74,7 @@ def test_suites_report_how_all_of_their_jobs_ended() -> None:
     packages = SMALL["packages"] | {"pytorch": {"attribute": "torch", "suites": suites}}
     outputs = compiled("workflows/cell.yml", backend="nix", packages=packages)[True]["workflow_call"]["outputs"]
     (value,) = (one["value"] for name, one in outputs.items() if "suites" in name)
-    assert expression_value(value, {"jobs": {"pytorch_gpu-test-suites": {"result": "failure"}}}) == "failure"
+    assert expression_value(value, {"jobs": {"pytorch_cpu-test-suites": {"result": "failure"}}}) == "failure"
 
 
 def test_a_build_gets_the_staged_builds_of_what_it_needs() -> None:
