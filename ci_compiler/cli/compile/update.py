@@ -145,7 +145,9 @@ def _open(arguments: argparse.Namespace, root: Path, done: Updated, meaning: str
     client = client_of(arguments, root)
     messages = {default: f"{title}\n\n{WRITTEN}"}
     bodies = {default: f"{_list(done)}\n\n{meaning}\n"}
-    for _, address in open_pull_requests(client, git, REMOTE, plans, messages, bodies, head=HEAD):
+    for _, address in open_pull_requests(
+        client, git, REMOTE, plans, messages, bodies, head="-".join([HEAD, *arguments.packages])
+    ):
         print(address)
     return 0
 
