@@ -170,18 +170,36 @@ def test_a_choice_that_is_not_built_says_what_is(asked: str, message: str, tmp_p
     assert message in failed.value.stderr
 
 
-def test_a_recalled_variant_is_not_chosen_and_unpublished_branches_are_left_out(tmp_path: Path) -> None:
+def test_what_is_recalled_is_not_chosen_and_what_is_not_published_is_left_out(tmp_path: Path) -> None:
     main = small()["branches"]["main"]
+    newer = {"cuda": "12.9", "versions": {"pytorch": "2.9.1", "torchvision": "0.24.1"}}
     overlay = written(
         tmp_path,
-        branches={"main": main, "consumer": main | {"publish": False}},
-        recalls={"pytorch-python313-cuda12_8-sm90-avx2": {"because": "its convolutions return NaN"}},
+        branches={"main": main, "newer": main | newer, "consumer": main | {"publish": False}},
+        recalls={"pytorch-python313-cuda12_9-sm90-avx2": {"because": "its convolutions return NaN"}},
     )
-    names = f"let fleet = import {overlay}; in {{ branches = builtins.attrNames fleet.variants; "
-    asked = 'chosen = builtins.attrNames (fleet.choose { gpu = "sm90"; isa = "avx2"; }); }'
-    found = nix_eval(names + asked, tmp_path)
-    assert found["branches"] == ["main"]
-    assert "torch" not in found["chosen"]
+    # Evaluated without any nixpkgs: a recipe is not more than its path here.
+    for recipe in overlay.glob("recipes/*/*.nix"):
+        recipe.write_text(f'{{ ... }}: "{recipe.parent.name}"', "utf-8")
+    only = "builtins.intersectAttrs { torch = null; torchvision = null; }"
+    found = nix_eval(
+        f"""
+        let
+          fleet = import {overlay};
+          choose = wanted: {only} (fleet.choose ({{ gpu = "sm90"; }} // wanted));
+        in {{
+          branches = fleet.variants;
+          sound = choose {{ isa = "avx512"; }};
+          recalled = choose {{ isa = "avx2"; }};
+          asked = choose {{ isa = "avx2"; cuda = "12.9"; }};
+        }}
+        """,
+        tmp_path,
+    )
+    assert sorted(found["branches"]) == ["main", "newer"]
+    assert found["sound"] == {"torch": "newer", "torchvision": "newer"}
+    assert found["recalled"] == {"torch": "main", "torchvision": "main"}
+    assert found["asked"] == {"torchvision": "newer"}
 
 
 def test_the_command_writes_checks_and_repairs_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

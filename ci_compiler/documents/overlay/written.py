@@ -174,8 +174,8 @@ def _notes(spec: Spec, cache: Cache | None) -> Iterator[str]:
         yield "There is none: Nix builds what you use, which takes hours."
         return
     yield (
-        f"The cache is `{cache.url}`, and its paths are signed with `{cache.public_key}`. The flake names both, and Nix "
-        "asks before it uses them. The NixOS module sets them. Otherwise, add them to `substituters` and "
+        f"The cache is `{cache.url}`, and its paths are signed with `{cache.public_key}`. The flake names both, and "
+        "Nix asks before it uses them. The NixOS module sets them. Otherwise, add them to `substituters` and "
         "`trusted-public-keys` in nix.conf."
     )
     if cache.push is CachePush.OWN:

@@ -28,9 +28,12 @@ let
     let
       asked = removeAttrs wanted (filter (axis: wanted.${axis} == null) (attrNames wanted));
       fits = axes: variant: all (axis: variant.${axis} == asked.${axis}) axes;
-      found = filter (variant: variant.recalled == "" && fits (attrNames asked) variant) fleet.variants;
-      best = head found;
-      cell = filter (variant: all (axis: variant.${axis} == best.${axis}) fleet.axes) found;
+      fitting = filter (fits (attrNames asked)) fleet.variants;
+      cellOf = one: filter (variant: all (axis: variant.${axis} == one.${axis}) fleet.axes) fitting;
+      sound = filter (variant: variant.recalled == "");
+      # A cell of which nothing is recalled, if there is one.
+      found = filter (one: sound (cellOf one) == cellOf one) fitting ++ sound fitting;
+      cell = sound (cellOf (head found));
       isas = unique (map (variant: variant.isa) (filter (fits [ "gpu" ]) fleet.variants));
       gpus = unique (map (variant: variant.gpu) fleet.variants);
       show = axis: "${axis} ${asked.${axis}}";
