@@ -172,13 +172,13 @@ def test_a_choice_that_is_not_built_says_what_is(asked: str, message: str, tmp_p
 
 def test_what_is_recalled_is_not_chosen_and_what_is_not_published_is_left_out(tmp_path: Path) -> None:
     main = small()["branches"]["main"]
-    newer = {"cuda": "12.9", "versions": {"pytorch": "2.9.1", "torchvision": "0.24.1"}}
+    newer = {"cuda": "12.9", "nixpkgs": UNKNOWN_PIN, "versions": {"pytorch": "2.9.1", "torchvision": "0.24.1"}}
     overlay = written(
         tmp_path,
         branches={"main": main, "newer": main | newer, "consumer": main | {"publish": False}},
         recalls={"pytorch-python313-cuda12_9-sm90-avx2": {"because": "its convolutions return NaN"}},
     )
-    # Evaluated without any nixpkgs: a recipe is not more than its path here.
+    # Without a nixpkgs, a recipe can only tell its branch.
     for recipe in overlay.glob("recipes/*/*.nix"):
         recipe.write_text(f'{{ ... }}: "{recipe.parent.name}"', "utf-8")
     only = "builtins.intersectAttrs { torch = null; torchvision = null; }"
