@@ -52,7 +52,7 @@ PAGES = {
 IMAGES = DOCS / "images"
 PROGRAMS: Mapping[str, Program] = {"ci-compile": COMPILE, "ci-runner": RUNNER}
 KINDS = {
-    *("sh", "sh session", "sh session nix", "sh session github", "text", "python"),
+    *("sh", "sh session", "sh session nix", "sh session github", "text", "python", "python nix", "mermaid", "nix"),
     *("diff session", "yaml spec", "yaml part", "yaml other"),
 }
 every_page = pytest.mark.parametrize("page", PAGES)
@@ -204,7 +204,7 @@ def test_every_variant_that_is_named_is_built(page: str) -> None:
     first = plan(parse_spec(FIRST.read_bytes(), shown="first.yaml"))
     known = names_of(bundled()) | names_of(first)
     known = known.union(*(names_of(compiled(block.text)) for block in blocks_of(page, "yaml spec")))
-    texts = [read(page)[1], *(block.text for block in blocks_of(page, "sh", "python"))]
+    texts = [read(page)[1], *(block.text for block in blocks_of(page, "sh", "python", "python nix"))]
     named = re.findall(r"\b[a-z]+-python3\d+-[a-z0-9_-]+(?![\w*{?\[-])", "\n".join(texts))
     assert [name for name in named if name not in known] == []
 
@@ -325,7 +325,7 @@ class Session:
             self.github()
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-            if block.kind == "python":
+            if block.kind.startswith("python"):
                 exec(compile(block.text, f"line {block.line}", "exec"), {})  # noqa: S102  (the page's own example)
             else:
                 for line in lines_of(block):
@@ -366,7 +366,7 @@ class Session:
 def steps_of(page: str) -> Iterator[tuple[Block, str]]:
     """The blocks that a page runs, each with the output that the page shows for it."""
     for block, following in pairwise([*read(page)[0], Block("", "", 0)]):
-        if block.kind == "python" or "session" in block.kind:
+        if block.kind.startswith("python") or "session" in block.kind:
             yield block, following.text if following.kind == "text" else ""
 
 
