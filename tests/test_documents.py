@@ -190,6 +190,13 @@ def test_every_link_leads_to_a_file_in_the_repository(page: str) -> None:
     assert broken == []
 
 
+def test_every_page_takes_less_than_three_minutes_to_read() -> None:
+    """At 200 words per minute, without code. A reader of the changelog reads the newest version only."""
+    paths = [path for path in PAGES if path.startswith(".github/docs/") and path != ".github/docs/changelog.md"]
+    words = {path: len(re.sub(r"\]\([^)]*\)", "]", read(path)[1]).split()) for path in paths}
+    assert {path: count for path, count in words.items() if count > 600} == {}
+
+
 def test_every_page_is_in_the_list_of_pages() -> None:
     listed = re.findall(r"\]\(([\w-]+\.md)\)", read(".github/docs/README.md")[1])
     assert sorted(listed) == sorted(path.name for path in DOCS.glob("*.md") if path.name != "README.md")
