@@ -63,7 +63,8 @@ def picture() -> str:
 
 def test_the_picture_is_up_to_date() -> None:
     found = BLOCK.search(PAGE.read_text("utf-8"))
-    assert found and found[0] == picture(), "`python -m tests.test_architecture` writes it"
+    assert found
+    assert found[0] == picture(), "`python -m tests.test_architecture` writes it"
 
 
 def test_the_table_has_every_part() -> None:

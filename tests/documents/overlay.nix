@@ -31,10 +31,10 @@ let
   one = (users first.system [ (load (folder + "/overlay.nix") { inherit (first) gpu isa; }) ]).fleetPackages;
 
   # The three packages of a cell, chosen together.
-  key = row: "${row.branch} ${row.gpu} ${row.isa}";
+  key = row: "${row.branch} ${row.python} ${row.cuda} ${row.gpu} ${row.isa}";
   chosen = builtins.listToAttrs (map (row: {
     name = key row;
-    value = all.${row.system}.choose { inherit (row) branch gpu isa system; };
+    value = all.${row.system}.choose { inherit (row) branch cuda gpu isa python system; };
   }) cells);
   paths = row: {
     inherit (row) name branch;

@@ -42,7 +42,7 @@ def users_get(
     """What the overlay in `folder` gives, by the driver; `recipe_folders` are the recipes by branch."""
     samples = [
         *folder.glob("*.nix"),
-        *(one for place in recipe_folders.values() for one in sorted(place.iterdir())[::8]),
+        *(one for place in recipe_folders.values() for one in sorted(place.glob("*.nix"))[::8]),
     ]
     together = Mentions.together(mentions(path.read_text("utf-8")) for path in samples)
     (scratch / "functions.nix").write_text(known_pins.functions(), "utf-8")
@@ -200,6 +200,14 @@ def test_what_is_recalled_is_not_chosen_and_what_is_not_published_is_left_out(tm
     assert found["sound"] == {"torch": "newer", "torchvision": "newer"}
     assert found["recalled"] == {"torch": "main", "torchvision": "main"}
     assert found["asked"] == {"torchvision": "newer"}
+
+
+def test_a_spec_that_publishes_nothing_has_no_overlay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main = small()["branches"]["main"] | {"publish": False}
+    (tmp_path / "spec.json").write_text(json.dumps(small(branches={"main": main})), "utf-8")
+    words = ["overlay", str(tmp_path / "nix"), "--root", str(tmp_path), "--spec", str(tmp_path / "spec.json")]
+    assert run(PROGRAM, words) == 2
+    assert "no branch is published, so there is nothing to serve" in capsys.readouterr().err
 
 
 def test_the_command_writes_checks_and_repairs_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,9 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from ci_compiler.backends.protocol import CachePush
+from ci_compiler.codes import Code
+from ci_compiler.errors import wrong
 from ci_compiler.files.drift import MARK, Territory
 from ci_compiler.hardware import ALL, CPU
 from ci_compiler.plan.matrix import Cell, Variant
@@ -22,7 +25,7 @@ from ci_compiler.reports.offers import branch_order, python_order, recalled
 from ci_compiler.reports.reasons import listed
 from ci_compiler.spec.model import RecipeKind, Spec, in_build_order
 from ci_compiler.spec.placeholders import fill
-from ci_compiler.spec.pools import Cache, CachePush
+from ci_compiler.spec.pools import Cache
 from ci_compiler.variant import RECIPES
 
 _FILES = Path(__file__).with_name("files")
@@ -62,6 +65,8 @@ def cache_of(spec: Spec) -> Cache | None:
 def overlay(plan: Plan, templates: Mapping[str, str], fetched: Mapping[str, Fetched]) -> dict[str, str]:
     """The files by path. `fetched` says where the recipes of each branch of `own_branches` are. Raises InputError."""
     spec = plan.spec
+    if not any(_published(plan)):
+        raise wrong(spec.document.file, Code.EMPTY_MATRIX, "no branch is published, so there is nothing to serve")
     files = {"fleet.nix": f"# {_heading(spec)}\n{_fleet(plan, fetched)}"}
     for branch in dict.fromkeys(cell.branch for cell, _ in _published(plan)):
         if branch not in fetched:
@@ -158,16 +163,20 @@ def _words(plan: Plan) -> dict[str, str]:
         "gpu": cell.gpu,
         "isa": cell.isa,
         "cached": f"nix run .#cached-{variant.name} # does the cache have it?\n" if cache else "",
-        "notes": "\n".join(f"\n{_wrapped(note)}" for note in _notes(spec, cache)),
+        "notes": "\n".join(f"\n{_wrapped(note)}" for note in _notes(spec, cache, own=bool(own_branches(plan)))),
     }
 
 
-def _notes(spec: Spec, cache: Cache | None) -> Iterator[str]:
+def _notes(spec: Spec, cache: Cache | None, *, own: bool) -> Iterator[str]:
     """The paragraphs of README.md that depend on the spec."""
     if not all(one.hash for one in named_commits(spec)):
         yield (
             "Some recipes name their nixpkgs without its hash. Flakes then need `--impure`. In the fleet's repository, "
             "`ci-compile hash` adds the hashes."
+        )
+    if own:
+        yield (
+            "Recipes that take the system from the machine, or fetch without a hash, need `--impure` in flakes as well."
         )
     yield "## The binary cache"
     if cache is None:
