@@ -249,6 +249,17 @@ def test_every_part_of_a_spec_fits_into_the_bundled_one(page: str) -> None:
             pytest.fail(f"{page}:{block.line}: {error}")
 
 
+def test_every_piece_of_nix_parses() -> None:
+    require("nix-instantiate")
+    pieces = [block.text for page in PAGES for block in blocks_of(page, "nix")]
+    together = "[\n" + "\n".join(f"({piece}\n)" for piece in pieces) + "]"
+    done = subprocess.run(
+        ["nix-instantiate", "--parse", "-E", together], capture_output=True, encoding="utf-8", check=False
+    )
+    assert pieces
+    assert done.returncode == 0, done.stderr
+
+
 # Numbers.
 
 

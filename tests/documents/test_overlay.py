@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,17 @@ def test_a_spec_that_publishes_nothing_has_no_overlay(tmp_path: Path, capsys: py
     words = ["overlay", str(tmp_path / "nix"), "--root", str(tmp_path), "--spec", str(tmp_path / "spec.json")]
     assert run(PROGRAM, words) == 2
     assert "no branch is published, so there is nothing to serve" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.2.0", 0), ("1.3.0", 1)])
+def test_the_check_compares_the_version(folder: Path, tmp_path: Path, version: str, status: int) -> None:
+    (tmp_path / "flash_attn.py").write_text('__version__ = "1.2.0+cu130"', "utf-8")
+    wanted = json.dumps({"package": "flash-attn", "version": version, "capability": "9.0", "cuda": "13.0"})
+    command = [sys.executable, str(folder / "check.py"), wanted]
+    done = subprocess.run(
+        command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, encoding="utf-8", check=False
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (status, "failed" if status else "ok")
 
 
 def test_the_command_writes_checks_and_repairs_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

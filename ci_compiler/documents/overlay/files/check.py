@@ -36,12 +36,12 @@ def check_torch(torch: Any, cuda: str, capability: str) -> Iterator[str]:
         return
     if torch.version.cuda != cuda:
         yield f"torch is built with CUDA {torch.version.cuda}, not {cuda}"
+    if not torch.cuda.is_available():  # torch lists no architectures then
+        print("CUDA finds no GPU: only the CPU is checked")
+        return
     target = f"sm_{capability.replace('.', '')}"
     if capability and target not in torch.cuda.get_arch_list():
         yield f"torch is built for {torch.cuda.get_arch_list()}, not for {target}"
-    if not torch.cuda.is_available():
-        print("CUDA finds no GPU: only the CPU is checked")
-        return
     print(f"GPU: {torch.cuda.get_device_name()}, compute capability {torch.cuda.get_device_capability()}")
     torch.backends.cuda.matmul.allow_tf32 = False
     on_gpu = matrix.cuda()
