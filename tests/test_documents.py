@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -393,6 +394,9 @@ def test_the_first_command_prints_what_the_readme_says(tmp_path: Path, capsys: p
     assert first.text.endswith(" && .venv/bin/ci-compile")
     assert second.text.endswith(" && .venv/bin/python -m pytest")
     printed = next(block for block in blocks_of("README.md", "text") if block.line > first.line)
+    (tmp_path / ".github").mkdir()
+    shutil.copy(ROOT / SPEC, tmp_path / SPEC)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     assert run(COMPILE, ["--root", str(tmp_path)]) == 0
     captured = capsys.readouterr()
     said = (captured.err + captured.out).replace(f"{tmp_path}/", "")

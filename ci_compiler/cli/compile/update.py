@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci_compiler.cli.compile.sync import REMOTE
 from ci_compiler.cli.console import note, print_findings, print_markdown, table
-from ci_compiler.cli.where import SPEC, carried_of, check_branches, nixpkgs_of, root_of, spec_of, templates_of
+from ci_compiler.cli.where import carried_of, check_branches, editable_spec, nixpkgs_of, root_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.files.atomic import cannot_write, write_file
@@ -36,9 +36,7 @@ _HEADERS = ["branch", "package", "before", "after"]
 def run(arguments: argparse.Namespace) -> int:
     """Edits the spec, and prints what changes. Raises InputError, and writes nothing then."""
     root, spec = root_of(arguments), spec_of(arguments)
-    file: Path = getattr(arguments, "spec", None) or root / SPEC
-    if not file.exists():
-        raise wrong(SPEC, Code.SPEC_MISSING, "no such file; `ci-compile init` writes a first one")
+    file = editable_spec(arguments, spec)
     asked = _asked(arguments, spec)
     with Remote(os.environ) as remote:
         if arguments.check:
