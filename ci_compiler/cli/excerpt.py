@@ -23,9 +23,10 @@ def excerpt(place: Place, root: Path | None = None) -> list[str]:
         return []
     margin = f"{place.line:>5} | "
     width = max(get_terminal_size().columns - len(margin), 20)
-    shown, at = _around("".join(char if char.isprintable() else " " for char in line), place.column - 1, width)
-    if (safe := hide_secrets(shown)) != shown:
-        return [margin + safe]
+    plain = "".join(char if char.isprintable() else " " for char in line)
+    if (safe := hide_secrets(plain)) != plain:
+        return [margin + _around(safe, 0, width)[0]]
+    shown, at = _around(plain, place.column - 1, width)
     return [margin + shown, f"{'|':>{len(margin) - 1}} {' ' * at}^"]
 
 

@@ -153,7 +153,7 @@ def test_every_command_refuses_a_spec_with_an_unknown_name(
 @pytest.mark.parametrize("name", ["a.lock/b", "a.lock", "HEAD", "refs/heads/main", "a/.b", "a..b", "-a", "0" * 40])
 def test_a_branch_that_git_or_github_refuses_is_an_error(name: str) -> None:
     with pytest.raises(
-        InputError, match="is not a branch name that git and GitHub accept|is more than the name of a branch"
+        InputError, match=r"is not a branch name that git and GitHub accept|is more than the name of a branch"
     ):
         spec_of(small(branches={name: MAIN}))
 

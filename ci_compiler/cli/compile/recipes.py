@@ -57,8 +57,8 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
     """
     from ci_compiler.adoption.taking import differing, edited, matching  # only `--adopt` needs it
 
-    found = matching(spec, judged, arguments.adopt)
     file = editable_spec(arguments, spec)
+    found = matching(spec, judged, arguments.adopt)
     packages = {package for names in found.values() for package in names.values()}
     text = edited(file.read_text("utf-8"), spec, sorted(packages), arguments.adopt)
     after = parse_spec(text.encode(), shown=spec.document.file)
