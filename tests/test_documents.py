@@ -1,7 +1,8 @@
 """The documents match the code: commands parse, links resolve, specs compile, counts are right, sessions run.
 
 The info string of a fenced block says what the block is. `sh session` is run, page by page, in an empty folder; a
-`text` block directly after it is its output. In the output, `…` stands for any text, and alone on a line for any lines.
+`text` block directly after it is its output. A word after `session` says what it needs: `nix`, `jq` or `github`. In the
+output, `…` stands for any text, and alone on a line for any lines.
 `diff session` edits the spec in that folder. `yaml spec` is a complete spec, `yaml part` is merged into the bundled
 spec, and `yaml other` is not a spec.
 
@@ -16,6 +17,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -52,9 +54,17 @@ PAGES = {
 IMAGES = DOCS / "images"
 PROGRAMS: Mapping[str, Program] = {"ci-compile": COMPILE, "ci-runner": RUNNER}
 KINDS = {
-    *("sh", "sh session", "sh session nix", "sh session github", "text", "python", "python nix", "mermaid", "nix"),
+    *("sh", "sh session", "sh session nix", "sh session jq", "sh session github", "text"),
+    *("python", "python nix", "mermaid", "nix"),
     *("diff session", "yaml spec", "yaml part", "yaml other"),
 }
+FUNCTIONS = "\n".join(
+    f'{name}() {{ {shlex.quote(sys.executable)} -c "import {program.package} as p; raise SystemExit(p.main())" "$@"; }}'
+    for name, program in PROGRAMS.items()
+)
+FUNCTIONS += "\n"
+"""The commands in a shell, for lines with a pipe or a redirection."""
+
 every_page = pytest.mark.parametrize("page", PAGES)
 
 
@@ -337,8 +347,9 @@ class Session:
         if block.kind == "diff session":
             self.edit(block)
             return ""
-        if "nix" in block.kind:
-            require("nix-instantiate")
+        for word, program in (("nix", "nix-instantiate"), ("jq", "jq")):
+            if word in block.kind.split():
+                require(program)
         if "github" in block.kind:
             self.github()
         printed = io.StringIO()
@@ -353,14 +364,14 @@ class Session:
     @staticmethod
     def line(line: str) -> None:
         ours = list(calls(line))
-        if ours:
+        if ours and not re.search(r"[<>|&]", line):
             program, *words = ours[0]
             wanted = int(line.rpartition("# exits with ")[2]) if "# exits with " in line else 0
             assert run(PROGRAMS[program], words) == wanted, line
         elif line.startswith("cd "):
             os.chdir(line.removeprefix("cd "))
         else:
-            done = subprocess.run(["bash", "-c", line], capture_output=True, encoding="utf-8", check=False)
+            done = subprocess.run(["bash", "-c", FUNCTIONS + line], capture_output=True, encoding="utf-8", check=False)
             print(done.stdout + done.stderr, end="")
             assert done.returncode == 0, line
 
@@ -411,6 +422,9 @@ def test_the_first_command_prints_what_the_readme_says(tmp_path: Path, capsys: p
     assert first.text.endswith(" && .venv/bin/ci-compile")
     assert second.text.endswith(" && .venv/bin/python -m pytest")
     printed = next(block for block in blocks_of("README.md", "text") if block.line > first.line)
+    (tmp_path / ".github").mkdir()
+    shutil.copy(ROOT / SPEC, tmp_path / SPEC)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     assert run(COMPILE, ["--root", str(tmp_path)]) == 0
     captured = capsys.readouterr()
     said = (captured.err + captured.out).replace(f"{tmp_path}/", "")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci_compiler.cli.compile.sync import REMOTE
 from ci_compiler.cli.console import note, print_findings, print_markdown, table
-from ci_compiler.cli.where import SPEC, carried_of, check_branches, nixpkgs_of, root_of, spec_of, templates_of
+from ci_compiler.cli.where import carried_of, check_branches, editable_spec, nixpkgs_of, root_of, spec_of, templates_of
 from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -39,11 +39,10 @@ _HEADERS = ["branch", "package", "before", "after"]
 def run(arguments: argparse.Namespace) -> int:
     """Edits the spec, and prints what changes. Raises InputError, and writes nothing then."""
     root, spec = root_of(arguments), spec_of(arguments)
-    file: Path = getattr(arguments, "spec", None) or root / SPEC
-    if not file.exists() and (root / FILE).exists():
-        file = root / "ci_compiler/spec" / BUNDLED.name  # the compiler compiles the bundled spec for itself
-    if not file.exists():
-        raise wrong(SPEC, Code.SPEC_MISSING, "no such file; `ci-compile init` writes a first one")
+    if spec.bundled and (root / FILE).exists():
+        file = root / "ci_compiler/spec" / BUNDLED.name  # the compiler's own repository
+    else:
+        file = editable_spec(arguments, spec)
     asked = _asked(arguments, spec)
     with Remote(os.environ) as remote:
         if arguments.check:
