@@ -31,7 +31,7 @@ from ci_compiler.update.remote import Remote
 from ci_compiler.update.updating import Checked, Updated, checked, updated
 
 HEAD = "ci-compile-update"
-"""The branch that the pull request comes from: there is one at a time, whatever it updates."""
+"""The branch of the pull request. At most one such pull request is open, whatever it updates."""
 
 _HEADERS = ["branch", "package", "before", "after"]
 
@@ -145,7 +145,9 @@ def _open(arguments: argparse.Namespace, root: Path, done: Updated, meaning: str
     client = client_of(arguments, root)
     messages = {default: f"{title}\n\n{WRITTEN}"}
     bodies = {default: f"{_list(done)}\n\n{meaning}\n"}
-    for _, address in open_pull_requests(client, git, REMOTE, plans, messages, bodies, head=HEAD):
+    for _, address in open_pull_requests(
+        client, git, REMOTE, plans, messages, bodies, head="-".join([HEAD, *arguments.packages])
+    ):
         print(address)
     return 0
 
