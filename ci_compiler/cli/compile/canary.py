@@ -111,7 +111,9 @@ def _read(path: Path) -> int:
     if strange := tables.unknown(found):
         note(f"this version does not have these assumptions: {', '.join(strange)}")
     verdicts = tables.verdicts(found)
-    table(("feature", "result"), [(FEATURES[one.name], str(one)) for one in tables.features(verdicts)])
+    table(
+        ("feature", "result"), [(FEATURES[one.name], str(one)) for one in tables.features(verdicts)], states=["result"]
+    )
     for entry in assumptions().values():
         if verdicts[entry.name] is Verdict.BROKEN:
             print(f"\nbroken: {entry.name}\n  assumed: {entry.says}\n  source: {entry.source}")

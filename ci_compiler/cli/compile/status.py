@@ -54,7 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
             ]
         )
         return 0
-    table(*grid(decided, lasts))
+    headers, rows = grid(decided, lasts)
+    table(headers, rows, states=headers[2:])
     for line in (*disabled(client, decided), *waves_progress(client, decided)):
         note(str(line))
     counts = Counter(last.result for last in lasts)

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _left_out(spec, judged, arguments)
     rows = [variant_row(spec, cell, variant) for cell, variant in _chosen(judged, arguments)]
     columns = {"name": "variant", "branch": "branch", "version": "version", "system": "system"}
-    print_rows(rows, columns, as_json=arguments.json)
+    print_rows(rows, columns, as_json=arguments.json, spare=["system"])
     if not rows:
         note("no variant matches")
     return 0 if rows else 1

@@ -23,7 +23,8 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Prints every check; one that failed is also a finding on standard error. Returns 1 if any failed."""
     with TemporaryDirectory(prefix="ci-runner-test-") as scratch:
         results = smoke(_subject(arguments, Path(scratch)), arguments.out, again=wants_again(arguments))
-    table(["check", "result", "found"], ([one.check, one.verdict.value, one.message] for one in results))
+    rows = ([one.check, one.verdict.value, one.message] for one in results)
+    table(["check", "result", "found"], rows, states=["result"])
     failed = [one for one in results if one.verdict is CheckVerdict.FAILED]
     place = Place(file=arguments.name)
     print_findings(Finding(place=place, code=Code.TEST_FAILED, message=f"{one.check}: {one.message}") for one in failed)
