@@ -27,7 +27,6 @@ python3Packages.buildPythonApplication {
     pyyaml
     rich
     ruamel-yaml
-    shtab
   ];
   # Only the commands that compare revisions need git. Nix and Flox stay those of the machine.
   makeWrapperArgs = [

@@ -33,6 +33,7 @@ import yaml
 
 from ci_compiler.cli.app import Program, run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
+from ci_compiler.cli.completion import SHELLS
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.cli.where import SPEC
 from ci_compiler.errors import InputError
@@ -124,6 +125,8 @@ def calls(line: str) -> Iterator[list[str]]:
 def refusal(call: list[str]) -> str:
     """The command's error message for a call; '' if it accepts the call."""
     program, words = PROGRAMS[call[0]], call[1:]
+    if words[:1] == ["--print-completion"]:
+        return "" if words[1:] in [[shell] for shell in SHELLS] else f"{call[0]} knows no shell {words[1:]}"
     command = words.pop(0) if words and words[0] in program.commands else program.default
     if not command:
         return f"{' '.join(call)} names no command of {call[0]}"

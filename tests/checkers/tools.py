@@ -23,6 +23,7 @@ HOW_TO_INSTALL = {
     "chromium": "apt-get install chromium",
     "curl": "apt-get install curl",
     "debootstrap": "apt-get install debootstrap",
+    "fish": "apt-get install fish",
     "git": "apt-get install git",
     "hadolint": TEST_EXTRA,
     "jq": "apt-get install jq",
@@ -37,6 +38,7 @@ HOW_TO_INSTALL = {
     "strace": "apt-get install strace",
     "systemd-analyze": "apt-get install systemd",
     "zizmor": TEST_EXTRA,
+    "zsh": "apt-get install zsh",
 }
 
 
