@@ -36,6 +36,7 @@ is a key of `CHOICES`.
 TYPES: Mapping[str, type] = {"path": Path, "int": int, "float": float}
 
 CHOICES: Mapping[str, Callable[[], list[str]]] = {
+    "results": lambda: [one.value for one in import_module("ci_compiler.github.status").BuildResult],
     "stages": lambda: [stage.name for stage in import_module("ci_compiler.stages").stages()],
     "starters": lambda: import_module("ci_compiler.spec.build").starters(),
     "test-stages": lambda: [stage.name for stage in import_module("ci_compiler.stages").stages_that_test()],

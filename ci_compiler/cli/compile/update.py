@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ci_compiler.cli.compile.sync import REMOTE
-from ci_compiler.cli.console import note, print_findings, print_markdown, table
+from ci_compiler.cli.console import note, print_findings, print_json, print_markdown, table
 from ci_compiler.cli.where import SPEC, carried_of, check_branches, nixpkgs_of, root_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -42,16 +42,19 @@ def run(arguments: argparse.Namespace) -> int:
     asked = _asked(arguments, spec)
     with Remote(os.environ) as remote:
         if arguments.check:
-            return _check(spec, asked, remote)
+            return _check(spec, asked, remote, as_json=arguments.json)
         text = file.read_bytes().decode("utf-8")
         done = updated(text, spec, asked, remote, new_branch=arguments.new_branch)
         print_findings(done.findings)
         if not done.moves and not done.pins:
-            print("every branch has the newest release of its line")
+            _print_nothing("every branch has the newest release of its line", as_json=arguments.json)
             return 0
         meaning = _meaning(arguments, root, spec, done, remote)
-    table(_HEADERS, _rows(done.moves, done.pins))
-    print_markdown(f"\n{meaning}\n")
+    if arguments.json:
+        print_json({"changes": _as_json(_rows(done.moves, done.pins)), "meaning": meaning})
+    else:
+        table(_HEADERS, _rows(done.moves, done.pins))
+        print_markdown(f"\n{meaning}\n")
     if arguments.dry_run:
         return 0
     if arguments.pull_request:
@@ -61,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check(spec: Spec, asked: Asked, remote: Remote) -> int:
+def _check(spec: Spec, asked: Asked, remote: Remote, *, as_json: bool) -> int:
     """Prints what is stale and why; returns 1 if anything is."""
     from ci_compiler.runner.deployment.release_pins import pins
 
@@ -70,11 +73,25 @@ def _check(spec: Spec, asked: Asked, remote: Remote) -> int:
     found = checked(spec, asked, remote, programs)
     print_findings(found.findings)
     rows = _rows(found.moves, found.pins)
-    if rows:
+    if rows and as_json:
+        changes = zip(_as_json(rows), _reasons(found), strict=True)
+        print_json({"changes": [{**row, "why": why} for row, why in changes], "meaning": ""})
+    elif rows:
         table([*_HEADERS, "why"], [(*row, why) for row, why in zip(rows, _reasons(found), strict=True)])
     elif not found.findings:
-        print("nothing is stale")
+        _print_nothing("nothing is stale", as_json=as_json)
     return 1 if rows or found.findings else 0
+
+
+def _print_nothing(message: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"changes": [], "meaning": ""})
+    else:
+        print(message)
+
+
+def _as_json(rows: Iterable[Sequence[str]]) -> list[dict[str, str]]:
+    return [dict(zip(_HEADERS, row, strict=True)) for row in rows]
 
 
 def _reasons(found: Checked) -> list[str]:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ci_compiler.cli.console import print_findings, table
+from ci_compiler.cli.console import print_findings, print_rows
 from ci_compiler.cli.runner.stage import reported, wants_again
 from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
@@ -23,8 +23,9 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Prints every check; one that failed is also a finding on standard error. Returns 1 if any failed."""
     with TemporaryDirectory(prefix="ci-runner-test-") as scratch:
         results = smoke(_subject(arguments, Path(scratch)), arguments.out, again=wants_again(arguments))
-    rows = ([one.check, one.verdict.value, one.message] for one in results)
-    table(["check", "result", "found"], rows, states=["result"])
+    rows = [{"check": one.check, "result": one.verdict.value, "found": one.message} for one in results]
+    columns = ("check", "result", "found")
+    print_rows(rows, dict(zip(columns, columns, strict=True)), as_json=arguments.json, states=["result"])
     failed = [one for one in results if one.verdict is CheckVerdict.FAILED]
     place = Place(file=arguments.name)
     print_findings(Finding(place=place, code=Code.TEST_FAILED, message=f"{one.check}: {one.message}") for one in failed)
