@@ -81,6 +81,8 @@ def record(*, trial: bool = True, software: bool = True) -> Recorded:
     )
     if software:
         recorded = _with_software(recorded, trial=trial)
+    if uname.sysname == "Darwin":
+        recorded = replace(recorded, **_of_macos())
     works = recorded.nvidia_smi is not None and recorded.nvidia_smi.status == 0
     return _with_folders(replace(recorded, gpu_state=_gpu_state()) if works else recorded)
 
@@ -96,6 +98,14 @@ def _with_software(recorded: Recorded, *, trial: bool) -> Recorded:
         flox=answer("flox", "--version"),
         engines={name: found for name, command in _ENGINES.items() if (found := answer(*command)) is not None},
     )
+
+
+def _of_macos() -> dict[str, str]:
+    """The processor and the memory of a Mac (sysctl(3)), as Linux writes them."""
+    named = {key: _output(answer("sysctl", "-n", key)).strip() for key in ("machdep.cpu.brand_string", "hw.memsize")}
+    model, memory = named.values()
+    size = f"MemTotal: {int(memory) // 1024} kB\n" if memory.isdigit() else ""
+    return {"cpuinfo": f"model name : {model}\n", "meminfo": size}
 
 
 _NEW_COMMANDS = "extra-experimental-features = nix-command"
