@@ -58,9 +58,7 @@ class Flox(Backend):
 
     def install(self, request: InstallRequest) -> tuple[str, ...]:
         """One `flox install` of the variants and of what they need."""
-        packages = (
-            f"{request.owner}/{name}" + (f"@{version}" if version else "") for name, version in request.wanted
-        )
+        packages = (f"{request.owner}/{name}" + (f"@{version}" if version else "") for name, version in request.wanted)
         return (" ".join(["flox install", *packages]),)
 
     def verify(self, script: str) -> tuple[str, ...]:

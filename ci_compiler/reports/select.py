@@ -233,14 +233,21 @@ class Finder:
             for system in self.hardware.systems
             if profile.gpu is None or system in profile.gpu.systems
             for runs in sorted(
-                (self.hardware.runs([name], system) for name, isa in self.hardware.isas.items() if isa.system == system),
+                (
+                    self.hardware.runs([name], system)
+                    for name, isa in self.hardware.isas.items()
+                    if isa.system == system
+                ),
                 key=len,
             )
         ]
-        found = [(one, self.answer(one, wishes).unknown.best) for one in weakest_first]
-        served = [one for one, best in found if best]
-        on_gpu = [one for one, best in found if best and best.gpu != CPU]
-        return (on_gpu or served or weakest_first)[0]
+        served = []
+        for one in weakest_first:
+            best = next(filter(wishes.allow, self.fitting(one, wishes.workload)), None)
+            if best and best.gpu != CPU:
+                return one
+            served += [one] if best else []
+        return (served or weakest_first)[0]
 
     def answer(self, profile: Profile, wishes: Wishes) -> Answer:
         """The best offer for the machine, for each driver that it may have."""
