@@ -155,7 +155,8 @@ def read_inventory(hardware: Hardware, data: bytes, shown: str) -> tuple[Entry, 
     except UnicodeDecodeError as error:
         raise wrong(shown, Code.WRONG_VALUE, f"is not UTF-8: {error.reason} at byte {error.start}") from None
     rows = list(_json_rows(text, shown) if text.lstrip()[:1] in {"[", "{"} else _csv_rows(text, shown))
-    entries, findings = [], []
+    entries: list[Entry] = []
+    findings: list[Finding] = []
     for place, row in rows:
         try:
             entries.append(_entry(hardware, row, len(entries) + 1))
