@@ -28,7 +28,7 @@ from ci_compiler.update.remote import Remote
 from ci_compiler.update.updating import Checked, Updated, checked, updated
 
 HEAD = "ci-compile-update"
-"""The branch that the pull request comes from: there is one at a time, whatever it updates."""
+"""The branch of the pull request. At most one such pull request is open, whatever it updates."""
 
 _HEADERS = ["branch", "package", "before", "after"]
 
