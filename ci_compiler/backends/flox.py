@@ -33,7 +33,7 @@ class Flox(Backend):
     builds_to_publish = True
     reads_loader_cache = True
     forms = FORMS
-    about = ("Flox is a package manager for Linux and macOS", "https://flox.dev/docs/install-flox/install/")
+    about = ("Flox is a package manager for Linux and macOS", "https://flox.dev/docs/install-flox")
 
     def check_tools(self, machine: Machine, _: Collection[str], *, testing: bool) -> Judgement:
         """Needs `flox`; for a test, `nix` is enough."""
