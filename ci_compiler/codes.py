@@ -174,6 +174,7 @@ class Code(StrEnum):
     TEST_FAILED = "test-failed"
     TEST_NEVER_RUNS = "test-never-runs"
     TEXT_NAMES_ANOTHER_GPU = "text-names-another-gpu"
+    TOOLKIT_NOT_OF_TORCH = "toolkit-not-of-torch"
     TOO_MANY_FILES = "too-many-files"
     TOO_MANY_JOBS = "too-many-jobs"
     TORCH_NOT_PROPAGATED = "torch-not-propagated"

@@ -30,7 +30,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepared(tmp_path_factory.mktemp("before") / "root")
 
 
-Traced = Callable[[str], "tuple[Sequence[Call], dict[str, bytes]]"]
+Traced = Callable[[str], tuple[Sequence[Call], dict[str, bytes]]]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import yaml
 
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.sync.compiled import compile_files
+from tests.checkers.expressions import expression_value
 from tests.specs import SMALL, small, spec_of
 
 CACHE = {"url": "s3://my-cache", "public-key": f"my-cache-1:{'A' * 43}="}
@@ -41,12 +42,14 @@ def test_every_job_that_downloads_a_manifest_compares_it_with_the_digest_of_its_
 
 
 @pytest.mark.parametrize("backend", ["flox", "nix"])
-def test_the_digests_of_the_builds_reach_the_job_that_publishes_as_outputs(backend: str) -> None:
+def test_the_digests_of_builds_and_tests_reach_the_job_that_publishes_as_outputs(backend: str) -> None:
     cell = compiled("workflows/cell.yml", backend=backend, cache=CACHE)
     reported = {name: one["value"] for name, one in cell[True]["workflow_call"]["outputs"].items()}
-    assert reported == {
-        build: f"${{{{ jobs.{build}.outputs.manifest }}}}" for build in ("pytorch_build", "torchvision_build")
-    }
+    files = {"build": "manifest", "cpu-test": "result", "gpu-test": "result"}
+    names = [(f"{package}_{stage}", file) for package in ("pytorch", "torchvision") for stage, file in files.items()]
+    assert reported == {name: f"${{{{ jobs.{name}.outputs.{file} }}}}" for name, file in names}
+    for name, file in names:
+        assert cell["jobs"][name]["outputs"][file].startswith("${{ steps.")
     jobs = compiled("workflows/build-main-sm90.yml", backend=backend, cache=CACHE)["jobs"]
     publications = [job for name, job in jobs.items() if name.startswith("publish-")]
     assert publications
@@ -64,6 +67,14 @@ def test_a_listed_variant_reports_its_digest() -> None:
     changes = {"packages": SMALL["packages"] | wheels, "branches": {"main": branch | {"versions": versions}}}
     called = compiled("workflows/variant.yml", backend="nix", cache=CACHE, **changes)[True]["workflow_call"]
     assert called["outputs"]["build"]["value"] == "${{ jobs.build.outputs.manifest }}"
+
+
+def test_suites_report_how_all_of_their_jobs_ended() -> None:
+    suites = {"ops": {"command": "ci/ops.sh", "minutes": 9, "shards": 2}}
+    packages = SMALL["packages"] | {"pytorch": {"attribute": "torch", "suites": suites}}
+    outputs = compiled("workflows/cell.yml", backend="nix", packages=packages)[True]["workflow_call"]["outputs"]
+    (value,) = (one["value"] for name, one in outputs.items() if "suites" in name)
+    assert expression_value(value, {"jobs": {"pytorch_cpu-test-suites": {"result": "failure"}}}) == "failure"
 
 
 def test_a_build_gets_the_staged_builds_of_what_it_needs() -> None:
