@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci_compiler.cli.compile import main
-from ci_compiler.hardware import products, tables
+from ci_compiler.errors import InputError
+from ci_compiler.hardware import pasted, products, tables
 from ci_compiler.hardware.machine import GpuDevice, Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import judge
+from ci_compiler.reports.inventory import read_inventory
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import Recommendation, rarest, select
 from ci_compiler.spec.build import bundled_spec
@@ -348,26 +350,35 @@ def standard_input(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "best"),
+    ("text", "best"),
     [
-        (LSCPU + "GPU 0: NVIDIA H100 PCIe (UUID: GPU-1)", (), "cuda13_0-sm90-avx512"),
-        (LSCPU + "NVIDIA L40S, 8.9, 535.183.01", (), "cuda12_9-sm89-avx512"),
-        (LSCPU, (), "cpu-avx512"),
-        (LSCPU, ("--gpu", "RTX 4090", "--driver", "570"), "cuda12_9-sm89-avx512"),
-        (LSCPU + "NVIDIA-SMI has failed", ("--gpu", "none"), "cpu-avx512"),
-        (LSCPU + "GPU 0: NVIDIA H100 PCIe (UUID: GPU-1)", ("--cpu", "Haswell"), "cuda13_0-sm90-avx2"),
-        ("NVIDIA GB10", (), "cuda13_0-sm121-armv9"),
-        ("NVIDIA A30", (), "cuda13_0-sm80-avx2"),
+        (LSCPU + "GPU 0: NVIDIA H100 PCIe (UUID: GPU-1)", "cuda13_0-sm90-avx512"),
+        (LSCPU + "NVIDIA L40S, 8.9, 535.183.01", "cuda12_9-sm89-avx512"),
+        (LSCPU, "cpu-avx512"),
+        ("NVIDIA GB10", "cuda13_0-sm121-armv9"),
+        ("NVIDIA A30", "cuda13_0-sm80-avx2"),
+        ("model name : Intel(R) Xeon(R) Platinum 8480+", "cpu-avx512"),
     ],
 )
-def test_what_another_machine_printed(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    text: str,
-    words: tuple[str, ...],
-    best: str,
+def test_what_another_machine_printed(bundled: Plan, text: str, best: str) -> None:
+    machine = pasted.machine(tables(), pasted.read(text))
+    choice = select(bundled.spec, bundled.judged.cells, machine, Wishes(package="pytorch"))
+    assert choice.best is not None
+    assert choice.best.name == f"pytorch-python313-{best}"
+
+
+@pytest.mark.parametrize(
+    ("words", "best"),
+    [
+        ((), "cuda13_0-sm90-avx512"),
+        (("--cpu", "Haswell"), "cuda13_0-sm90-avx2"),
+        (("--gpu", "RTX 4090", "--driver", "570"), "cuda12_9-sm89-avx512"),
+    ],
+)
+def test_options_replace_what_another_machine_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], best: str
 ) -> None:
-    standard_input(monkeypatch, text)
+    standard_input(monkeypatch, LSCPU + "GPU 0: NVIDIA H100 PCIe (UUID: GPU-1)")
     code, out, err = command(capsys, monkeypatch, "--machine", "-", *words)
     assert (code, err) == (0, "")
     assert out.startswith(f"pytorch-python313-{best}\n")
@@ -457,13 +468,9 @@ def test_an_inventory_in_json_and_its_answer_by_the_schema(
         ("{", ["standard input: is not JSON"]),
     ],
 )
-def test_a_wrong_inventory(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, said: list[str]
-) -> None:
-    standard_input(monkeypatch, text)
-    code, out, err = command(capsys, monkeypatch, "--inventory", "-")
-    assert (code, out) == (2, "")
-    for wanted, line in zip(said, err.splitlines(), strict=True):
-        place, _, message = wanted.rpartition(": ")
-        assert f"{place}: " in line
-        assert message in line
+def test_a_wrong_inventory(text: str, said: list[str]) -> None:
+    with pytest.raises(InputError) as error:
+        read_inventory(tables(), text.encode(), "standard input")
+    assert [
+        f"{one.place}: {one.message}"[: len(start)] for one, start in zip(error.value.findings, said, strict=True)
+    ] == said
