@@ -19,7 +19,7 @@ class Severity(StrEnum):
 
 
 class Code(StrEnum):
-    """What a finding reports: the word after its place, and the name of its page in the reference."""
+    """What a finding reports: the word in brackets after its message, and the name of its page in the reference."""
 
     severity: Severity
 
@@ -176,6 +176,7 @@ class Code(StrEnum):
     TEXT_NAMES_ANOTHER_GPU = "text-names-another-gpu"
     TOO_MANY_FILES = "too-many-files"
     TOO_MANY_JOBS = "too-many-jobs"
+    TOOLKIT_MISSING = "toolkit-missing", Severity.WARNING
     TOOLKIT_NOT_OF_TORCH = "toolkit-not-of-torch"
     TORCH_NOT_PROPAGATED = "torch-not-propagated"
     TREE_CHANGED = "tree-changed"

@@ -219,6 +219,10 @@ class Git:
         steps = "".join(f"update refs/heads/{name}\0{new}\0{old}\0" for name, (new, old) in moves.items())
         self._run("update-ref", "-z", "--stdin", stdin=f"start\0{steps}prepare\0commit\0")
 
+    def address(self, remote: str) -> str:
+        """The URL of a remote. Raises InputError if there is no such remote."""
+        return self._run("config", "--get", f"remote.{remote}.url").strip()
+
     def list_remote(self, remote: str, environment: Mapping[str, str]) -> dict[str, str]:
         """The commit of each branch that `remote` has now.
 

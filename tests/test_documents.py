@@ -1,7 +1,8 @@
 """The documents match the code: commands parse, links resolve, specs compile, counts are right, sessions run.
 
 The info string of a fenced block says what the block is. `sh session` is run, page by page, in an empty folder; a
-`text` block directly after it is its output. In the output, `…` stands for any text, and alone on a line for any lines.
+`text` block directly after it is its output. A word after `session` says what it needs: `nix`, `jq` or `github`. In the
+output, `…` stands for any text, and alone on a line for any lines.
 `diff session` edits the spec in that folder. `yaml spec` is a complete spec, `yaml part` is merged into the bundled
 spec, and `yaml other` is not a spec.
 
@@ -16,6 +17,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +35,7 @@ import yaml
 
 from ci_compiler.cli.app import Program, run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
+from ci_compiler.cli.completion import SHELLS
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.cli.where import SPEC
 from ci_compiler.errors import InputError
@@ -52,9 +55,17 @@ PAGES = {
 IMAGES = DOCS / "images"
 PROGRAMS: Mapping[str, Program] = {"ci-compile": COMPILE, "ci-runner": RUNNER}
 KINDS = {
-    *("sh", "sh session", "sh session nix", "sh session github", "text", "python", "python nix", "mermaid", "nix"),
+    *("sh", "sh session", "sh session nix", "sh session jq", "sh session github", "text"),
+    *("python", "python nix", "mermaid", "nix"),
     *("diff session", "yaml spec", "yaml part", "yaml other"),
 }
+FUNCTIONS = "\n".join(
+    f'{name}() {{ {shlex.quote(sys.executable)} -c "import {program.package} as p; raise SystemExit(p.main())" "$@"; }}'
+    for name, program in PROGRAMS.items()
+)
+FUNCTIONS += "\n"
+"""The commands in a shell, for lines with a pipe or a redirection."""
+
 every_page = pytest.mark.parametrize("page", PAGES)
 
 
@@ -124,6 +135,8 @@ def calls(line: str) -> Iterator[list[str]]:
 def refusal(call: list[str]) -> str:
     """The command's error message for a call; '' if it accepts the call."""
     program, words = PROGRAMS[call[0]], call[1:]
+    if words[:1] == ["--print-completion"]:
+        return "" if words[1:] in [[shell] for shell in SHELLS] else f"{call[0]} knows no shell {words[1:]}"
     command = words.pop(0) if words and words[0] in program.commands else program.default
     if not command:
         return f"{' '.join(call)} names no command of {call[0]}"
@@ -326,6 +339,31 @@ def test_an_ellipsis_stands_for_any_text(printed: str) -> None:
     }[printed]
 
 
+class Terminal(io.StringIO):
+    """A terminal without colours, whose tables have headers, in front of the text that is `printed`."""
+
+    def __init__(self, printed: io.StringIO) -> None:
+        super().__init__()
+        self.printed = printed
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        return self.printed.write(text)
+
+
+@contextlib.contextmanager
+def printing() -> Iterator[io.StringIO]:
+    """Collects what is printed; standard output is a terminal, and standard error is a pipe."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_COLOR", "1")
+        patch.setenv("COLUMNS", "400")  # nothing wraps
+        with contextlib.redirect_stdout(Terminal(printed)), contextlib.redirect_stderr(printed):
+            yield printed
+
+
 class Session:
     """A page's session in a folder of its own; ci-compile and ci-runner run in this process, the rest in a shell."""
 
@@ -337,12 +375,12 @@ class Session:
         if block.kind == "diff session":
             self.edit(block)
             return ""
-        if "nix" in block.kind:
-            require("nix-instantiate")
+        for word, program in (("nix", "nix-instantiate"), ("jq", "jq")):
+            if word in block.kind.split():
+                require(program)
         if "github" in block.kind:
             self.github()
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        with printing() as printed:
             if block.kind.startswith("python"):
                 exec(compile(block.text, f"line {block.line}", "exec"), {})  # noqa: S102  (the page's own example)
             else:
@@ -353,14 +391,14 @@ class Session:
     @staticmethod
     def line(line: str) -> None:
         ours = list(calls(line))
-        if ours:
+        if ours and not re.search(r"[<>|&]", line):
             program, *words = ours[0]
             wanted = int(line.rpartition("# exits with ")[2]) if "# exits with " in line else 0
             assert run(PROGRAMS[program], words) == wanted, line
         elif line.startswith("cd "):
             os.chdir(line.removeprefix("cd "))
         else:
-            done = subprocess.run(["bash", "-c", line], capture_output=True, encoding="utf-8", check=False)
+            done = subprocess.run(["bash", "-c", FUNCTIONS + line], capture_output=True, encoding="utf-8", check=False)
             print(done.stdout + done.stderr, end="")
             assert done.returncode == 0, line
 
@@ -406,14 +444,17 @@ def test_what_a_page_runs_prints_what_it_says(page: str, tmp_path: Path, monkeyp
                 assert shows(expected, printed), f"{page}:{block.line} prints\n{printed}\nand not\n{expected}"
 
 
-def test_the_first_command_prints_what_the_readme_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_command_prints_what_the_readme_says(tmp_path: Path) -> None:
     [first, second] = blocks_of("README.md", "sh")[:2]
     assert first.text.endswith(" && .venv/bin/ci-compile")
     assert second.text.endswith(" && .venv/bin/python -m pytest")
     printed = next(block for block in blocks_of("README.md", "text") if block.line > first.line)
-    assert run(COMPILE, ["--root", str(tmp_path)]) == 0
-    captured = capsys.readouterr()
-    said = (captured.err + captured.out).replace(f"{tmp_path}/", "")
+    (tmp_path / ".github").mkdir()
+    shutil.copy(ROOT / SPEC, tmp_path / SPEC)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with printing() as captured:
+        assert run(COMPILE, ["--root", str(tmp_path)]) == 0
+    said = captured.getvalue().replace(f"{tmp_path}/", "")
     assert shows(printed.text, said), said
 
 

@@ -248,5 +248,8 @@ def _row(line: str) -> dict[str, Any]:
 
 def _workers() -> int:
     """How many evaluations the machine has cores and memory for."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):  # the system does not say
+        return 1
     return max(1, min(os.cpu_count() or 1, memory // MEMORY))

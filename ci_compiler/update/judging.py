@@ -75,7 +75,7 @@ def _evaluated(root: Path, decided: Plan, branch: str, true: TrueNixpkgs) -> Ite
         wanted, found = decided.spec.branches[branch].versions.get(package, ""), done.derivations.get(name)
         finding: Finding | None = done.findings.get(name)
         if finding:
-            yield f"{name}: {finding.code} {finding.message}"
+            yield f"{name}: {finding.message} [{finding.code}]"
         elif found is None:
             yield f"{name}: not evaluated in time"
         elif found.version == wanted:

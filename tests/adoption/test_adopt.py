@@ -467,7 +467,7 @@ def test_recipes_are_compiled_in_one_step_with_the_spec(
     with monkeypatch.context() as patch:
         patch.setattr("os.access", lambda path, mode: Path(path).name != ".github" and allowed(path, mode))
         assert run(PROGRAM, adopt) == 2
-    assert "cannot-write cannot be written: Permission denied" in capsys.readouterr().err
+    assert "cannot be written: Permission denied" in capsys.readouterr().err
     assert not git(folder, "status", "--porcelain")
     handle = os.open(folder / ".flox", os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)

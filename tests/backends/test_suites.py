@@ -66,7 +66,7 @@ def test_the_shards_of_a_suite_run_with_the_built_wheel(built: Project) -> None:
     assert built.job(*shard, "1/2").stdout.splitlines()[-1] == f"{NAME}: unit 1/2: 2 passed"
     second = built.job(*shard, "2/2", status=1)
     assert second.stdout.splitlines()[-1] == f"{NAME}: unit 2/2: 1 failed"
-    assert f"{NAME}: test-failed unit: tests.Tests.test_half: 2 != 1" in second.stderr
+    assert f"{NAME}: unit: tests.Tests.test_half: 2 != 1" in second.stderr
     report = json.loads((built.root / "test-output/suite.json").read_text("utf-8"))
     assert (report["stage"], report["shard"], report["passed"]) == ("cpu-test", 2, False)
     declare(built, **{"expected-failures": EXPECTED})

@@ -15,12 +15,14 @@ from ci_compiler.adoption import known_pins
 from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.documents.overlay.written import fetched_branches
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.identifiers import Mentions, mentions
 from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers import require
-from tests.specs import CACHE, UNKNOWN_PIN, small
+from tests.specs import CACHE, UNKNOWN_PIN, small, spec_of
 
 DRIVER = Path(__file__).with_name("overlay.nix")
 STANDIN = Path(nix.__file__).with_name("standin")
@@ -125,6 +127,24 @@ def test_own_recipes_are_fetched_at_the_commit_of_their_branch(tmp_path: Path) -
     found = users_get(overlay, {"main": tree}, tmp_path, {"https://github.com/my-org/build-pytorch": tmp_path})
     assert [one["name"] for one in found["variants"]] != []
     assert different(found) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "branches"),
+    [
+        ({}, ()),
+        ({"recipes": "own"}, ("main",)),
+        ({"recipes": {"*-cpu-*": "own"}}, ("main",)),
+        ({"recipes": "template", "template": "nix/torch.nix"}, ("main",)),
+        ({"overlays": ["nix/overlay.nix"]}, ("main",)),
+        ({"shared": [".flox/pkgs/lib"]}, ("main",)),
+    ],
+)
+def test_a_branch_whose_recipes_read_the_repository_is_fetched_whole(
+    keys: dict[str, Any], branches: tuple[str, ...]
+) -> None:
+    packages = {"pytorch": {"attribute": "torch"}, "torchvision": {"needs": ["pytorch"]} | keys}
+    assert fetched_branches(plan(spec_of(small(packages=packages)))) == branches
 
 
 def test_the_flake_and_the_module_name_the_cache_and_its_key(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ def test_a_release_whose_torchvision_is_missing_waits(
     assert fleet.ci("update") == 0
     said = capsys.readouterr()
     assert "every branch has the newest release of its line" in said.out
-    assert said.err.count("release-incomplete pytorch 2.8.1 goes with torchvision 0.23.1, which is not released") == 3
+    assert said.err.count("pytorch 2.8.1 goes with torchvision 0.23.1, which is not released") == 3
+    assert said.err.count("[release-incomplete]") == 3
     assert text(fleet) == SPEC
 
 
@@ -54,11 +55,11 @@ def test_a_release_that_does_not_support_the_toolkit_is_named_and_not_taken(
     upstreams.release("2.9.0", "0.24.0", "")
     refused = "pytorch 2.9.0 does not support CUDA 12.8: PyTorch builds it with 13.0, 13.2"
     assert fleet.ci("update", "pytorch", "--to", "2.9", "--branch", "main") == 2
-    assert f"{FILE}:9:25: toolkit-not-of-torch {refused}" in capsys.readouterr().err
+    assert f"error: {FILE}:9:25: {refused} [toolkit-not-of-torch]" in capsys.readouterr().err
     assert text(fleet) == SPEC
     upstreams.release("2.8.1", "0.23.1", "")
     assert fleet.ci("update", "--branch", "main", "--new-branch", "newest") == 0
-    assert f"toolkit-not-of-torch {refused}" in capsys.readouterr().err
+    assert f"{refused} [toolkit-not-of-torch]" in capsys.readouterr().err
     assert branch(fleet, "newest")["versions"] == {"pytorch": "2.8.1", "torchvision": "0.23.1"}
 
 
@@ -79,7 +80,8 @@ def test_a_tag_that_was_moved_by_force_stops_the_next_step(
     capsys.readouterr()
     assert fleet.ci("update") == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"tag-moved the tag v2.8.1 of {TORCH} names {now[:12]} now" in line
+    assert f"the tag v2.8.1 of {TORCH} names {now[:12]} now" in line
+    assert "[tag-moved]" in line
     assert text(fleet) == before
     upstreams.git(TORCH, "tag", "-d", "v2.8.1")
     assert fleet.ci("update") == 2
@@ -103,5 +105,5 @@ def test_a_dry_run_writes_nothing(fleet: Repository, upstreams: Upstreams, capsy
     assert fleet.ci("update", "--dry-run") == 0
     assert text(fleet) == SPEC
     out = capsys.readouterr().out
-    assert "main    pytorch      2.8.0   2.8.1" in out
+    assert "main  pytorch      2.8.0   2.8.1" in out
     assert "rebuilt" in out

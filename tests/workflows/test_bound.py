@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,8 +89,27 @@ def test_a_build_gets_the_staged_builds_of_what_it_needs() -> None:
     assert jobs["pytorch_build"]["outputs"]["staged"] == "${{ steps.build.outputs.staged }}"
 
 
-@pytest.mark.parametrize(("toolkit", "hashed"), [(".github/ci-compiler.txt", True), ("ci-compiler==0.1.0", False)])
-def test_hosted_jobs_install_the_toolkit_with_the_hashes_of_a_file(toolkit: str, hashed: bool) -> None:
+def test_hosted_jobs_install_the_toolkit_with_the_hashes_of_a_file() -> None:
+    toolkit = ".github/ci-compiler.txt"
     step = compiled("actions/setup-ci-compiler/action.yml", toolkit=toolkit)["runs"]["steps"][1]
-    assert step["env"] == {"REQUIREMENT": toolkit}
-    assert (step["run"] == HASHED) is hashed
+    assert (step["env"], step["run"]) == ({"REQUIREMENT": toolkit}, HASHED)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_release_is_installed_only_if_this_project_built_it(ours: bool, tmp_path: Path) -> None:
+    """The script of the action, with a pip that downloads and installs, and a gh that verifies."""
+    step = compiled("actions/setup-ci-compiler/action.yml", toolkit="ci-compiler==0.1.0")["runs"]["steps"][1]
+    programs = {
+        "python": 'case $3 in download) touch "$(echo "$*" | sed "s/.*--dest //;s/ .*//")/x.whl" ;; esac',
+        "gh": "true" if ours else "false",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/told\n{text}\n', "utf-8")
+        (tmp_path / name).chmod(0o755)
+    env = step["env"] | {"PATH": f"{tmp_path}:{os.defpath}"}
+    done = subprocess.run(["bash", "-e", "-c", step["run"]], env=env, capture_output=True, check=False)
+    assert (done.returncode == 0) is ours
+    told = [line.split()[:4] for line in (tmp_path / "told").read_text("utf-8").splitlines()]
+    assert told[0] == ["python", "-m", "pip", "download"]
+    assert told[1][:3] == ["gh", "attestation", "verify"]
+    assert told[2:] == [["python", "-m", "pip", "install"]] * ours

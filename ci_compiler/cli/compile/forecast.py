@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.html.write_text(gantt(found), "utf-8", newline="\n")
         except OSError as error:
             raise cannot_write(arguments.html, error) from error
+        note(f"wrote {arguments.html}")
     if arguments.json:
         print_json(_as_json(found) | ({"without": _without_json(arguments.without, less, instead)} if less else {}))
     else:
@@ -51,7 +52,7 @@ def _print(found: Forecast, manifests: int) -> None:
     if manifests:
         source = f"{manifests:,} manifests for {found.measured:,} variants, the spec's minutes for the others"
     hours = f"{machine_hours(found.seconds)} machine-hours"
-    print(f"{found.variants:,} variants in {len(found.jobs):,} jobs, {hours}, by {source}")
+    print(f"{found.variants:,} variants in {len(found.jobs):,} jobs on your machines, {hours}, by {source}")
     print()
     table(*pool_table(found))
     print()

@@ -10,7 +10,7 @@ from ci_compiler.cli.console import print_findings
 from ci_compiler.cli.drift import write_or_check
 from ci_compiler.cli.where import plan_of, root_of, templates_of
 from ci_compiler.codes import Code
-from ci_compiler.documents.overlay.written import Fetched, cache_of, overlay, own_branches, territory
+from ci_compiler.documents.overlay.written import Fetched, cache_of, fetched_branches, overlay, territory
 from ci_compiler.errors import wrong
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.model import Spec
@@ -30,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     folder = arguments.folder.resolve()
     if not folder.name:
         raise wrong("DIR", Code.WRONG_VALUE, f"{folder} cannot be replaced in one step; name a folder below it")
-    own = own_branches(decided)
-    fetched = _fetched(arguments, root, decided, own) if own else {}
+    branches = fetched_branches(decided)
+    fetched = _fetched(arguments, root, decided, branches) if branches else {}
     made = overlay(decided, templates_of(root, spec), fetched)
     _warn(spec)
     files = {f"{folder.name}/{path}": text for path, text in made.items()}
@@ -55,7 +55,7 @@ def _warn(spec: Spec) -> None:
 
 def _fetched(arguments: argparse.Namespace, root: Path, decided: Plan, branches: tuple[str, ...]) -> dict[str, Fetched]:
     """Where the recipes of `branches` are on GitHub: the commits that were fetched last. Raises InputError."""
-    from ci_compiler.git import Git  # only recipes of the repository's own need it
+    from ci_compiler.git import Git  # recipes that are compiled need no repository
     from ci_compiler.github.access import address_of
     from ci_compiler.sync.branches import found_heads
 

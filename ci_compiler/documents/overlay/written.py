@@ -48,13 +48,17 @@ def territory(folder: str) -> Territory:
     return Territory(folder=folder, patterns=("*.nix", "*.md", "*.py", *branches))
 
 
-def own_branches(plan: Plan) -> tuple[str, ...]:
-    """The published branches with recipes of the repository's own, which are fetched from there."""
+def fetched_branches(plan: Plan) -> tuple[str, ...]:
+    """The published branches whose recipes are fetched from the repository: its own, or such as read its files."""
     return tuple(dict.fromkeys(
-        cell.branch
-        for cell, variant in _published(plan)
-        if plan.spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN
+        cell.branch for cell, variant in _published(plan) if not _stands_alone(plan.spec, variant)
     ))  # fmt: skip
+
+
+def _stands_alone(spec: Spec, variant: Variant) -> bool:
+    """Whether the recipe is made from the spec, and reads no file of the repository but other recipes."""
+    package = spec.packages[variant.package]
+    return package.kind_of(variant.name) is RecipeKind.COMPILED and not (package.shared or package.overlays)
 
 
 def cache_of(spec: Spec) -> Cache | None:
@@ -63,7 +67,7 @@ def cache_of(spec: Spec) -> Cache | None:
 
 
 def overlay(plan: Plan, templates: Mapping[str, str], fetched: Mapping[str, Fetched]) -> dict[str, str]:
-    """The files by path. `fetched` says where the recipes of each branch of `own_branches` are. Raises InputError."""
+    """The files by path. `fetched` says where each of `fetched_branches` is. Raises InputError."""
     spec = plan.spec
     if not any(_published(plan)):
         raise wrong(spec.document.file, Code.EMPTY_MATRIX, "no branch is published, so there is nothing to serve")
@@ -163,18 +167,18 @@ def _words(plan: Plan) -> dict[str, str]:
         "gpu": cell.gpu,
         "isa": cell.isa,
         "cached": f"nix run .#cached-{variant.name} # does the cache have it?\n" if cache else "",
-        "notes": "\n".join(f"\n{_wrapped(note)}" for note in _notes(spec, cache, own=bool(own_branches(plan)))),
+        "notes": "\n".join(f"\n{_wrapped(note)}" for note in _notes(spec, cache, fetched=bool(fetched_branches(plan)))),
     }
 
 
-def _notes(spec: Spec, cache: Cache | None, *, own: bool) -> Iterator[str]:
+def _notes(spec: Spec, cache: Cache | None, *, fetched: bool) -> Iterator[str]:
     """The paragraphs of README.md that depend on the spec."""
     if not all(one.hash for one in named_commits(spec)):
         yield (
             "Some recipes name their nixpkgs without its hash. Flakes then need `--impure`. In the fleet's repository, "
             "`ci-compile hash` adds the hashes."
         )
-    if own:
+    if fetched:
         yield (
             "Recipes that take the system from the machine, or fetch without a hash, need `--impure` in flakes as well."
         )

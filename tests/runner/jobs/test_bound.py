@@ -58,7 +58,7 @@ def test_a_manifest_that_names_a_foreign_path_is_refused(
     capsys.readouterr()
     assert world.publish() == 1
     message = f"{foreign['store_path']} is not an output of .flox/pkgs/{TORCH}.nix at {world.head[:12]}, "
-    assert f"{TORCH}: foreign-output {message}" in capsys.readouterr().err
+    assert f"{TORCH}: {message}" in capsys.readouterr().err
     assert not world.signed(foreign["store_path"])
     assert world.catalog == {}
 
@@ -69,7 +69,7 @@ def test_a_foreign_path_beside_the_own_ones_is_refused(world: World, capsys: pyt
     outputs = [*own["outputs"], *foreign["outputs"]]
     swap(world, outputs=outputs, closure=own["closure"] | foreign["closure"])
     assert world.publish() == 1
-    assert f"foreign-output {foreign['store_path']} is not an output of " in capsys.readouterr().err
+    assert f"{foreign['store_path']} is not an output of " in capsys.readouterr().err
     assert not world.signed(foreign["store_path"])
     assert not world.signed(own["store_path"])
 
@@ -80,7 +80,9 @@ def test_a_manifest_that_omits_an_output_is_refused(world: World, capsys: pytest
     dev = next(path for path in own["outputs"] if path.endswith("-dev"))
     swap(world, outputs=[path for path in own["outputs"] if path != dev])
     assert world.publish() == 1
-    assert f"foreign-output {dev} is an output of " in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert f"{dev} is an output of " in err
+    assert "[foreign-output]" in err
 
 
 def test_the_recipe_of_the_commit_counts_whatever_the_checkout_has(world: World) -> None:
@@ -111,7 +113,7 @@ def test_a_manifest_that_was_exchanged_after_the_build_is_refused(
 
     swap(world, seconds=1.0)
     assert run() == 2
-    assert "broken-manifest is not the file that the build wrote: its digest is sha256:" in capsys.readouterr().err
+    assert "is not the file that the build wrote: its digest is sha256:" in capsys.readouterr().err
     digest = ""
     assert run() == 2
     assert not world.signed(world.manifest["store_path"])
@@ -136,7 +138,7 @@ def test_a_store_that_does_not_hold_what_the_manifest_states_is_not_published(
     else:
         swap(world, closure=own["closure"] | evil(world)["closure"])
     assert world.publish() == 1
-    assert f"{TORCH}: content-differs " in capsys.readouterr().err
+    assert "[content-differs]" in capsys.readouterr().err
     assert not world.signed(own["store_path"])
 
 

@@ -60,7 +60,8 @@ def test_a_build_that_fails_leaves_the_end_of_its_log_and_no_manifest(
     capsys.readouterr()
     assert world.build() == 1
     err = capsys.readouterr().err.splitlines()
-    assert err[0].startswith(f"{TORCH}: build-failed the build ended with status 1")
+    assert err[0].startswith(f"error: {TORCH}: the build ended with status 1")
+    assert err[0].endswith(" [build-failed]")
     assert "    THE COMPILER HAS" in err
     assert len(err) <= 41
     assert [path.name for path in Path("build-output").iterdir()] == ["build.log"]
@@ -134,7 +135,8 @@ def test_a_recipe_that_evaluates_to_another_variant_is_refused_before_the_build(
     world.commit()
     assert world.build(name) == 1
     said = capsys.readouterr().err
-    assert said.startswith(f".flox/pkgs/{name}.nix: evaluation-differs ")
+    assert said.startswith(f"error: .flox/pkgs/{name}.nix: ")
+    assert "[evaluation-differs]" in said
     assert message.replace("NAME", name) in said
     assert world.builds == 0
 
@@ -158,11 +160,11 @@ def test_a_dependency_that_is_nowhere_is_not_built(
     world.spec(backend=backend)
     assert world.build(VISION) == 1
     message = f"needs {TORCH}, which is neither in this machine's store nor in a cache, because the spec names none"
-    assert capsys.readouterr().err == f"{VISION}: needs-missing {message}; build it first\n"
+    assert capsys.readouterr().err == f"error: {VISION}: {message}; build it first [needs-missing]\n"
     world.spec(backend=backend, cache=world.cache())
     assert world.build(VISION) == 1
     message = f"needs {TORCH}, which is neither in this machine's store nor in file://{world.folder}/cache"
-    assert capsys.readouterr().err == f"{VISION}: needs-missing {message}; build it first\n"
+    assert capsys.readouterr().err == f"error: {VISION}: {message}; build it first [needs-missing]\n"
     assert world.builds == 0
     assert f"| {VISION} | build | failed |" in world.summary
 
@@ -202,7 +204,7 @@ def test_a_recipe_that_is_built_with_something_else_is_refused(
     world.commit()
     assert world.build() == 0
     assert world.build(VISION) == 1
-    assert f"{VISION}: needs-other needs {TORCH}, but its recipe uses another" in capsys.readouterr().err
+    assert f"{VISION}: needs {TORCH}, but its recipe uses another" in capsys.readouterr().err
 
 
 # The cache.
@@ -223,7 +225,7 @@ def test_a_cache_that_cannot_be_written_fails_the_build(world: World, capsys: py
     world.spec(cache=world.cache())
     assert world.build() == 1
     path = Path(f"result-{TORCH}").readlink()
-    assert f"{TORCH}: push-failed {path} cannot be copied to file://" in capsys.readouterr().err
+    assert f"{TORCH}: {path} cannot be copied to file://" in capsys.readouterr().err
     assert not Path("build-output/manifest.json").exists()
 
 
@@ -255,7 +257,9 @@ def test_a_recipe_that_differs_from_the_commit_is_wrong_input(
     assert world.build(GPU_TORCH if state == "untracked" else TORCH) == 2
     code = "recipe-missing" if state == "missing" else "recipe-changed"
     name = GPU_TORCH if state == "untracked" else TORCH
-    assert capsys.readouterr().err.startswith(f".flox/pkgs/{name}.nix: {code} ")
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: .flox/pkgs/{name}.nix: ")
+    assert f" [{code}]" in err
     assert world.builds == 0
 
 
@@ -263,7 +267,7 @@ def test_a_recipe_that_cannot_be_evaluated_says_why(world: World, capsys: pytest
     world.write(TORCH, "{ ... }: derivation { name = nowhere; }")
     world.commit()
     assert world.build() == 1
-    assert capsys.readouterr().err == f"{TORCH}.nix: recipe-evaluation undefined variable 'nowhere'\n"
+    assert capsys.readouterr().err == f"error: {TORCH}.nix: undefined variable 'nowhere' [recipe-evaluation]\n"
 
 
 def test_settings_of_the_user_do_not_reach_the_recipe(world: World) -> None:
@@ -289,4 +293,4 @@ def test_a_program_that_is_missing_is_named(
         (bare / name).symlink_to(found)
     world.patch.setenv("PATH", str(bare))
     assert world.build() == 2
-    assert capsys.readouterr().err.startswith(f"{program}: program-missing {program} is not on PATH; ")
+    assert capsys.readouterr().err.startswith(f"error: {program}: {program} is not on PATH; ")

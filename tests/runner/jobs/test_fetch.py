@@ -80,7 +80,7 @@ def test_a_closure_that_cannot_be_fetched_is_reported_on_one_line(
     out, err = capsys.readouterr()
     assert out == ""
     assert len(err.splitlines()) == 1
-    assert f"closure-missing {path} is not in this machine's store" in err
+    assert f"{path} is not in this machine's store" in err
     assert told in err
     assert not Path(path).exists()
 
@@ -88,4 +88,4 @@ def test_a_closure_that_cannot_be_fetched_is_reported_on_one_line(
 def test_a_file_that_is_not_a_manifest_is_wrong_input(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     (world.root / "odd.json").write_text("{}", "utf-8")
     assert ci_runner("fetch", "odd.json") == 2
-    assert "odd.json: broken-manifest has no 'store_path'" in capsys.readouterr().err.splitlines()
+    assert "odd.json: has no 'store_path'" in capsys.readouterr().err.splitlines()

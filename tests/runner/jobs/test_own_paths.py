@@ -146,7 +146,7 @@ def test_to_s3_the_aws_cli_copies_outputs_last(world: World, capsys: pytest.Capt
     with world.patch.context() as patch:
         patch.setenv("PATH", str(some))
         assert world.build() == 2
-    assert "aws: program-missing" in capsys.readouterr().err
+    assert "[program-missing]" in capsys.readouterr().err
     assert world.builds == 0
     log = world.folder / "aws"
     program = world.folder / "bin" / "aws"
