@@ -38,7 +38,7 @@ def embedded(text: str) -> Any:
 
 
 @given(documents())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_page_contains_the_plan(document: dict[str, Any]) -> None:
     decided = plan(spec_of(document))
     data = embedded(page(decided))
@@ -128,12 +128,12 @@ def test_foreign_files_are_kept(
     (tmp_path / "index.html").write_text("<p>mine</p>", "utf-8")
     code, _, err = run(capsys, monkeypatch, str(tmp_path))
     assert code == 2
-    assert "index.html: in-the-way was not written by ci-compile" in err
+    assert "index.html: was not written by ci-compile" in err
     assert (tmp_path / "index.html").read_text("utf-8") == "<p>mine</p>"
     (tmp_path / "file").write_text("", "utf-8")
     code, _, err = run(capsys, monkeypatch, str(tmp_path / "file"))
     assert code == 2
-    assert "cannot-write cannot be written" in err
+    assert "cannot be written" in err
 
 
 def test_the_workflow_is_sound(tmp_path: Path) -> None:

@@ -127,7 +127,10 @@ def test_a_second_recall_joins_the_first_one(spec: Path, capsys: pytest.CaptureF
     assert spec.read_text("utf-8").count("recalls:") == 1
     capsys.readouterr()
     assert recall(spec, NAME, "--because", WHY) == 2
-    assert capsys.readouterr().err == f"NAME: wrong-value {NAME} is recalled already; edit `recalls` in the spec\n"
+    assert (
+        capsys.readouterr().err
+        == f"error: NAME: {NAME} is recalled already; edit `recalls` in the spec [wrong-value]\n"
+    )
 
 
 def test_what_cannot_be_recalled_changes_no_byte(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

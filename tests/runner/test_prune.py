@@ -197,7 +197,7 @@ def test_the_command_continues_if_something_cannot_be_removed(
     assert run(PROGRAM, ["prune", "--everywhere", *command]) == 1
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 2
-    assert "github-forbidden remove the runner" in err
+    assert "remove the runner" in err
     assert len(github.of()) == 2
 
 

@@ -56,7 +56,7 @@ def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[tup
         left_out = (TestResult(check="record", verdict=CheckVerdict.SKIPPED, message=NOT_RUN),)
         claim = Claim(reach=records[record], because=NOT_RUN)
         return left_out, _report(subject, left_out, claim, out, time.monotonic() - start, recorded=True)
-    machine = this_machine(subject.spec.hardware, trial=False)
+    machine = this_machine(subject.spec.hardware, software=False)
     results, found = hardware(subject, machine)
     claim = Claim(reach=Reach.LARGER, because="the test failed")
     if _any_failed(results):
