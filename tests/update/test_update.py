@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.output import checked
 from tests.recipes.test_affected import Repository
 from tests.specs import PIN
 from tests.update.conftest import FILE, SPEC
@@ -123,4 +124,8 @@ def test_a_dry_run_writes_nothing(fleet: Repository, upstreams: Upstreams, capsy
     assert text(fleet) == SPEC
     out = capsys.readouterr().out
     assert "main  pytorch      2.8.0   2.8.1" in out
+    assert fleet.ci("update", "--dry-run", "--json") == 0
+    found = checked("ci-compile update", capsys.readouterr().out)
+    assert found["changes"][0] == {"branch": "main", "package": "pytorch", "before": "2.8.0", "after": "2.8.1"}
+    assert "rebuilt" in found["meaning"]
     assert "rebuilt" in out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -17,7 +18,8 @@ def run(arguments: argparse.Namespace) -> int:
     file = getattr(arguments, "spec", None) or root_of(arguments) / SPEC
     if not file.exists():
         raise wrong(SPEC, Code.SPEC_MISSING, "no such file; `ci-compile init` writes a first one")
-    text, changes = with_hashes(file.read_text("utf-8"), spec, fetched_hash)
+    with progress("fetching nixpkgs"):
+        text, changes = with_hashes(file.read_text("utf-8"), spec, fetched_hash)
     if changes:
         try:
             write_file(file, text)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ci_compiler.cli.compile.sync import REMOTE
 from ci_compiler.cli.console import note, print_findings, print_json, print_markdown, table
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import SPEC, carried_of, check_branches, nixpkgs_of, root_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -44,12 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.check:
             return _check(spec, asked, remote, as_json=arguments.json)
         text = file.read_bytes().decode("utf-8")
-        done = updated(text, spec, asked, remote, new_branch=arguments.new_branch)
+        with progress("looking for releases"):
+            done = updated(text, spec, asked, remote, new_branch=arguments.new_branch)
         print_findings(done.findings)
         if not done.moves and not done.pins:
             _print_nothing("every branch has the newest release of its line", as_json=arguments.json)
             return 0
-        meaning = _meaning(arguments, root, spec, done, remote)
+        with progress("judging the change"):
+            meaning = _meaning(arguments, root, spec, done, remote)
     if arguments.json:
         print_json({"changes": _as_json(_rows(done.moves, done.pins)), "meaning": meaning})
     else:
@@ -70,7 +73,8 @@ def _check(spec: Spec, asked: Asked, remote: Remote, *, as_json: bool) -> int:
 
     known = pins()
     programs = {"chart": known.chart_version, **{name: one.version for name, one in known.archives.items()}}
-    found = checked(spec, asked, remote, programs)
+    with progress("looking for releases"):
+        found = checked(spec, asked, remote, programs)
     print_findings(found.findings)
     rows = _rows(found.moves, found.pins)
     if rows and as_json:
