@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 
 from ci_compiler.codes import Code, Severity
 from ci_compiler.record import record
+from ci_compiler.secret import hide_secrets
 
 
 class ExitCode(IntEnum):
@@ -65,8 +66,11 @@ class Finding:
         return Severity.WARNING if self.tolerated else self.code.severity
 
     def __str__(self) -> str:
-        """The line for standard error: `file:line:column: code message`, with control characters escaped."""
-        text = f"{self.place}: {self.code} {self.message}"
+        """The line for standard error without the severity: `file:line:column: message [code]`.
+
+        Control characters are escaped, and secrets are hidden.
+        """
+        text = hide_secrets(f"{self.place}: {self.message} [{self.code}]")
         if text.isprintable():
             return text
         return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
@@ -107,10 +111,16 @@ def nearest(name: str, known: Iterable[str], *, label: str = "did you mean", onl
     from difflib import get_close_matches  # only messages need it
 
     names = sorted(set(known))
-    near = get_close_matches(name, names, n=3, cutoff=0.6)
+    alike = [one for one in names if _plain(one) == _plain(name)]
+    near = alike or get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return f"; {label} {' or '.join(near)}?"
     if not names or only_near:
         return ""
     shown = ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
     return f"; known are {shown}"
+
+
+def _plain(name: str) -> str:
+    """`name` without case and separators, which people write in other ways."""
+    return "".join(filter(str.isalnum, name.casefold()))

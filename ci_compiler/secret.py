@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from hmac import compare_digest
+import re
 from typing import Never
 
 HIDDEN = "***"
 """What replaces a secret wherever it would be shown."""
+
+_SECRETS = re.compile(
+    r"(?<![A-Za-z0-9_])(?:gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|eyJ[\w-]{8,}\.[\w.-]+|A[KS]IA[0-9A-Z]{16})"
+    r"|[A-Za-z0-9+/]{86}==|(?<=://)[^/@\s]+(?=@)|^ *[A-Za-z0-9+/]{64}$"
+)
+"""Tokens of GitHub (ghp_…), signed tokens (FloxHub's), key identifiers of AWS, secret keys of Nix (64 bytes in Base64),
+the user and password in a URL, and the lines of a private key in PEM."""
+
+
+def hide_secrets(text: str) -> str:
+    """`text`, such as a line of a file, with everything hidden that looks like a secret."""
+    return _SECRETS.sub(HIDDEN, text)
 
 
 class Secret:
@@ -26,6 +38,8 @@ class Secret:
         return text.replace(self._text, HIDDEN) if self._text else text
 
     def __eq__(self, other: object) -> bool:
+        from hmac import compare_digest  # `errors` imports this module, and few commands compare secrets
+
         return isinstance(other, Secret) and compare_digest(self._text.encode(), other._text.encode())
 
     def __hash__(self) -> int:

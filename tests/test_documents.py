@@ -1,7 +1,8 @@
 """The documents match the code: commands parse, links resolve, specs compile, counts are right, sessions run.
 
 The info string of a fenced block says what the block is. `sh session` is run, page by page, in an empty folder; a
-`text` block directly after it is its output. In the output, `…` stands for any text, and alone on a line for any lines.
+`text` block directly after it is its output. A word after `session` says what it needs: `nix`, `jq` or `github`. In the
+output, `…` stands for any text, and alone on a line for any lines.
 `diff session` edits the spec in that folder. `yaml spec` is a complete spec, `yaml part` is merged into the bundled
 spec, and `yaml other` is not a spec.
 
@@ -16,6 +17,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -53,9 +55,17 @@ PAGES = {
 IMAGES = DOCS / "images"
 PROGRAMS: Mapping[str, Program] = {"ci-compile": COMPILE, "ci-runner": RUNNER}
 KINDS = {
-    *("sh", "sh session", "sh session nix", "sh session github", "text", "python"),
+    *("sh", "sh session", "sh session nix", "sh session jq", "sh session github", "text"),
+    *("python", "python nix", "mermaid", "nix"),
     *("diff session", "yaml spec", "yaml part", "yaml other"),
 }
+FUNCTIONS = "\n".join(
+    f'{name}() {{ {shlex.quote(sys.executable)} -c "import {program.package} as p; raise SystemExit(p.main())" "$@"; }}'
+    for name, program in PROGRAMS.items()
+)
+FUNCTIONS += "\n"
+"""The commands in a shell, for lines with a pipe or a redirection."""
+
 every_page = pytest.mark.parametrize("page", PAGES)
 
 
@@ -193,6 +203,13 @@ def test_every_link_leads_to_a_file_in_the_repository(page: str) -> None:
     assert broken == []
 
 
+def test_every_page_takes_less_than_three_minutes_to_read() -> None:
+    """At 200 words per minute, without code. A reader of the changelog reads the newest version only."""
+    paths = [path for path in PAGES if path.startswith(".github/docs/") and path != ".github/docs/changelog.md"]
+    words = {path: len(re.sub(r"\]\([^)]*\)", "]", read(path)[1]).split()) for path in paths}
+    assert {path: count for path, count in words.items() if count > 600} == {}
+
+
 def test_every_page_is_in_the_list_of_pages() -> None:
     listed = re.findall(r"\]\(([\w-]+\.md)\)", read(".github/docs/README.md")[1])
     assert sorted(listed) == sorted(path.name for path in DOCS.glob("*.md") if path.name != "README.md")
@@ -207,7 +224,7 @@ def test_every_variant_that_is_named_is_built(page: str) -> None:
     first = plan(parse_spec(FIRST.read_bytes(), shown="first.yaml"))
     known = names_of(bundled()) | names_of(first)
     known = known.union(*(names_of(compiled(block.text)) for block in blocks_of(page, "yaml spec")))
-    texts = [read(page)[1], *(block.text for block in blocks_of(page, "sh", "python"))]
+    texts = [read(page)[1], *(block.text for block in blocks_of(page, "sh", "python", "python nix"))]
     named = re.findall(r"\b[a-z]+-python3\d+-[a-z0-9_-]+(?![\w*{?\[-])", "\n".join(texts))
     assert [name for name in named if name not in known] == []
 
@@ -243,6 +260,17 @@ def test_every_part_of_a_spec_fits_into_the_bundled_one(page: str) -> None:
             compiled(json.dumps(merged(base, yaml.safe_load(block.text))))  # JSON is YAML
         except InputError as error:
             pytest.fail(f"{page}:{block.line}: {error}")
+
+
+def test_every_piece_of_nix_parses() -> None:
+    require("nix-instantiate")
+    pieces = [block.text for page in PAGES for block in blocks_of(page, "nix")]
+    together = "[\n" + "\n".join(f"({piece}\n)" for piece in pieces) + "]"
+    done = subprocess.run(
+        ["nix-instantiate", "--parse", "-E", together], capture_output=True, encoding="utf-8", check=False
+    )
+    assert pieces
+    assert done.returncode == 0, done.stderr
 
 
 # Numbers.
@@ -347,12 +375,13 @@ class Session:
         if block.kind == "diff session":
             self.edit(block)
             return ""
-        if "nix" in block.kind:
-            require("nix-instantiate")
+        for word, program in (("nix", "nix-instantiate"), ("jq", "jq")):
+            if word in block.kind.split():
+                require(program)
         if "github" in block.kind:
             self.github()
         with printing() as printed:
-            if block.kind == "python":
+            if block.kind.startswith("python"):
                 exec(compile(block.text, f"line {block.line}", "exec"), {})  # noqa: S102  (the page's own example)
             else:
                 for line in lines_of(block):
@@ -362,14 +391,14 @@ class Session:
     @staticmethod
     def line(line: str) -> None:
         ours = list(calls(line))
-        if ours:
+        if ours and not re.search(r"[<>|&]", line):
             program, *words = ours[0]
             wanted = int(line.rpartition("# exits with ")[2]) if "# exits with " in line else 0
             assert run(PROGRAMS[program], words) == wanted, line
         elif line.startswith("cd "):
             os.chdir(line.removeprefix("cd "))
         else:
-            done = subprocess.run(["bash", "-c", line], capture_output=True, encoding="utf-8", check=False)
+            done = subprocess.run(["bash", "-c", FUNCTIONS + line], capture_output=True, encoding="utf-8", check=False)
             print(done.stdout + done.stderr, end="")
             assert done.returncode == 0, line
 
@@ -393,7 +422,7 @@ class Session:
 def steps_of(page: str) -> Iterator[tuple[Block, str]]:
     """The blocks that a page runs, each with the output that the page shows for it."""
     for block, following in pairwise([*read(page)[0], Block("", "", 0)]):
-        if block.kind == "python" or "session" in block.kind:
+        if block.kind.startswith("python") or "session" in block.kind:
             yield block, following.text if following.kind == "text" else ""
 
 
@@ -420,6 +449,9 @@ def test_the_first_command_prints_what_the_readme_says(tmp_path: Path) -> None:
     assert first.text.endswith(" && .venv/bin/ci-compile")
     assert second.text.endswith(" && .venv/bin/python -m pytest")
     printed = next(block for block in blocks_of("README.md", "text") if block.line > first.line)
+    (tmp_path / ".github").mkdir()
+    shutil.copy(ROOT / SPEC, tmp_path / SPEC)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     with printing() as captured:
         assert run(COMPILE, ["--root", str(tmp_path)]) == 0
     said = captured.getvalue().replace(f"{tmp_path}/", "")

@@ -81,7 +81,7 @@ def provoked() -> frozenset[str]:
     """The codes that the folders in `tests/examples/wrong` show."""
     words: set[str] = set()
     for path in WRONG.glob("*/stderr.txt"):
-        words |= set(re.findall(r": ([a-z0-9-]+) ", path.read_text("utf-8")))
+        words |= set(re.findall(r" \[([a-z0-9-]+)\]$", path.read_text("utf-8"), re.MULTILINE))
     return frozenset(words)
 
 

@@ -68,7 +68,7 @@ def test_an_upgrade_names_what_the_spec_of_the_older_version_has_to_state(tmp_pa
     assert ci(root, "upgrade", "--write") == 2
     errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("warning: ")]
     assert errors
-    assert all(line.startswith(".github/ci-matrix.yaml:") for line in errors)
+    assert all(line.startswith("error: .github/ci-matrix.yaml:") for line in errors)
     assert tree(root) == before
 
 
@@ -77,11 +77,9 @@ def test_an_upgrade_asks_for_a_newer_toolkit_in_hosted_jobs(root: Path, capsys: 
     spec.write_text(spec.read_text("utf-8") + "\ntoolkit: ci-compiler==0.1.0\n", "utf-8")
     assert ci(root, "upgrade", "--write") == 2
     err = capsys.readouterr().err
-    assert err.startswith(".github/ci-matrix.yaml:")
-    assert (
-        f"older-toolkit hosted jobs would install ci-compiler==0.1.0, which is older; write ci-compiler=={__version__}"
-        in err
-    )
+    assert err.startswith("error: .github/ci-matrix.yaml:")
+    said = f"hosted jobs would install ci-compiler==0.1.0, which is older; write ci-compiler=={__version__}"
+    assert f"{said} [older-toolkit]" in err
 
 
 def test_a_tree_of_a_newer_version_is_not_compiled_over(root: Path, capsys: Out) -> None:
@@ -93,8 +91,8 @@ def test_a_tree_of_a_newer_version_is_not_compiled_over(root: Path, capsys: Out)
         capsys.readouterr()
         assert ci(root, *words) == 2
         assert capsys.readouterr().err.splitlines()[-1] == (
-            f".github: older-compiler 9.10.0 compiled these files, and this is {__version__}; "
-            "install ci-compiler==9.10.0"
+            f"error: .github: 9.10.0 compiled these files, and this is {__version__}; install ci-compiler==9.10.0 "
+            "[older-compiler]"
         )
     assert tree(root) == before
 
@@ -116,9 +114,9 @@ def test_an_older_machine_refuses_before_it_works(
     monkeypatch.setattr("sys.argv", ["ci-runner", *words])
     assert runner() == 2
     assert capsys.readouterr().err == (
-        f"this machine: older-runner ci-runner {__version__} is older than ci-compile 9.10.0, which compiled this "
+        f"error: this machine: ci-runner {__version__} is older than ci-compile 9.10.0, which compiled this "
         "workflow; to fix it: install ci-compiler==9.10.0 on the machine, or start its runners from the images of "
-        "9.10.0\n"
+        "9.10.0 [older-runner]\n"
     )
 
 

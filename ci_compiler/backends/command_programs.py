@@ -142,7 +142,9 @@ class CommandPrograms:
     def _set_up(self, name: str, command: list[str], env: Mapping[str, str]) -> None:
         ended = self._run(command, env)
         if ended.status != 0:
-            message = f"its files cannot be installed for the test (status {ended.status}); the end of the output:"
+            message = (
+                f"its files cannot be installed for the test (status {ended.status}); the end of its output follows"
+            )
             raise failure(name, Code.SETUP_FAILED, message, tail=ended.out.splitlines())
 
     def _run(self, command: list[str], env: Mapping[str, str], secret: Secret | None = None) -> Ended:

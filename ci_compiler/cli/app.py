@@ -12,7 +12,7 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -109,11 +109,38 @@ def _keywords(option: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line that points to the help."""
+    """A parser whose errors are one finding that points to the help; `program` is what it is a parser of."""
+
+    program: Program | None = None
+    words: Sequence[str] = ()
 
     def error(self, message: str) -> Never:
-        print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
+        from ci_compiler.cli.usage import explained
+
+        commands = self.program.commands if self.program else {}
+        named = next((word for word in self.words if word in commands), "")
+        prog = f"{self.prog} {named}".strip()
+        said = explained(message, commands, _options(self.program, named) if self.program else {})
+        more = "" if said.endswith("?") else f"; see `{prog} --help`"
+        print_findings(wrong(prog, Code.WRONG_OPTION, f"{said}{more}").findings)
         raise SystemExit(2)
+
+
+def _options(program: Program, named: str) -> Mapping[str, Collection[str]]:
+    """The options of each subcommand; '' stands for the one that is `named`, or else for the default one."""
+    found = {
+        name: {flag for option in _each(command["options"]) for flag in option["flags"].split() if flag[0] == "-"}
+        for name, command in program.commands.items()
+    }
+    own = {flag for option in _each(program.options) for flag in option["flags"].split()}
+    return {**found, "": (found[named] if named else own) | {"--help", "--version", "--print-completion"}}
+
+
+def _each(options: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    """The declared `options`, each alone."""
+    for word in options:
+        option = _declared()["shared"][word] if isinstance(word, str) else word
+        yield from option.get("one_of", [option])
 
 
 class _Completion(argparse.Action):
@@ -144,6 +171,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:  # noqa: PL
         print(*candidates(program, words[1:]), sep="\n")
         return ExitCode.DONE
     parser = _parser(program, words)
+    parser.program, parser.words = program, words
     arguments = parser.parse_args(words)
     command = arguments.command or program.default
     if not command:
@@ -154,7 +182,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:  # noqa: PL
         code: int = module.run(arguments)
         sys.stdout.flush()
     except InputError as error:
-        print_findings(error.findings)
+        print_findings(error.findings, root=getattr(arguments, "root", None))
         return 2
     except BrokenPipeError:
         _close_output()
@@ -174,7 +202,7 @@ def _close_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser(program: Program, words: Iterable[str]) -> argparse.ArgumentParser:
+def _parser(program: Program, words: Iterable[str]) -> _Parser:
     """The parser, with the options of the subcommand that `words` name."""
     named = set(words)
     parser = _Parser(prog=program.name, description=program.purpose)

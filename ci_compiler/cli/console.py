@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.codes import Severity
 from ci_compiler.errors import Finding
 
 
@@ -70,11 +69,18 @@ def print_markdown(text: str) -> None:
         print(text, end="")
 
 
-def print_findings(findings: Iterable[Finding]) -> None:
-    """Prints one line per finding on standard error, with the severity before one that is not an error."""
+def print_findings(findings: Iterable[Finding], *, root: Path | None = None) -> None:
+    """Prints one line per finding on standard error; on a terminal, also the line of the file, with a caret.
+
+    `root` is the repository that the files of the findings are in, if it is not the one around this folder.
+    """
     for finding in findings:
-        severity = "" if finding.severity is Severity.ERROR else f"{finding.severity}: "
-        print(f"{severity}{finding}", file=sys.stderr)
+        print(f"{finding.severity}: {finding}", file=sys.stderr)
+        if finding.place.line and sys.stderr.isatty():
+            from ci_compiler.cli.excerpt import excerpt  # a pipe does not need it
+
+            for line in excerpt(finding.place, root):
+                print(line, file=sys.stderr)
 
 
 def note(text: str) -> None:

@@ -48,12 +48,13 @@ def write_or_check(
 
 def _report(changes: Sequence[FileChange], arguments: argparse.Namespace, command: Sequence[str]) -> int:
     for change in changes:
-        note(f"{change.path}: drift {DRIFT[change.kind]}")
+        note(f"error: {change.path}: {DRIFT[change.kind]} [drift]")
     if not changes:
         return 0
     words = [*command]
     for option in ("branch", "output", "root", "spec"):
         if (value := getattr(arguments, option, None)) is not None:
             words += [f"--{option}", str(value)]
+    words += ["--bundled"] if getattr(arguments, "bundled", False) else []
     note(f"{counted(len(changes), 'file')} drifted; run `{shlex.join(words)}`")
     return 1

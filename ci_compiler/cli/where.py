@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.checkout import head_branch
 from ci_compiler.codes import Code
-from ci_compiler.errors import nearest, wrong
+from ci_compiler.errors import InputError, nearest, wrong
 from ci_compiler.spec.build import bundled_spec, load_spec, parse_spec
 from ci_compiler.spec.model import Spec
 
@@ -98,23 +98,47 @@ def checkout_around(folder: Path) -> Path:
     return next((one for one in (whole, *whole.parents) if (one / ".git").exists()), folder)
 
 
-def spec_of(arguments: argparse.Namespace) -> Spec:
-    """The spec: `--spec` (`-`: standard input), else the repository's, else the bundled one. Raises InputError."""
+def spec_of(arguments: argparse.Namespace, *, compiles: bool = False) -> Spec:
+    """The spec: `--spec` (`-`: standard input) or `--bundled`, else the repository's, else the bundled one.
+
+    A command that `compiles` into the repository does not take the bundled one unless it is asked for. Raises
+    InputError.
+    """
     root = root_of(arguments)
     given: Path | None = getattr(arguments, "spec", None)
     if given == STANDARD_INPUT:
         return parse_spec(sys.stdin.buffer.read(), shown="standard input")
     if given is not None:
         return load_spec(given, shown=_shown(given, root))
-    own = root / SPEC
-    if own.exists() or own.is_symlink():
+    own, bundled = root / SPEC, getattr(arguments, "bundled", False)
+    there = own.exists() or own.is_symlink()
+    if there and bundled and compiles:
+        message = f"{SPEC} is the spec here, and its compiled files would be replaced; leave the option out"
+        raise wrong("--bundled", Code.WRONG_OPTION, message)
+    if bundled:
+        return bundled_spec()
+    if there:
         return load_spec(own, shown=SPEC.as_posix())
     other = SPEC.with_suffix(".yml")
     if (root / other).exists():
         raise wrong(other, Code.SPEC_MISSING, f"the spec must be called {SPEC.name}; rename the file, or give --spec")
     if _compiled_from_own(root):
         raise wrong(SPEC, Code.SPEC_MISSING, "the files here are compiled from it; restore it, or give --spec")
+    if compiles:
+        message = "no such file; `ci-compile init` writes a first one, and --bundled compiles the bundled torch stack"
+        raise wrong(SPEC, Code.SPEC_MISSING, message)
     return bundled_spec()
+
+
+def editable_spec(arguments: argparse.Namespace, spec: Spec) -> Path:
+    """The file of `spec`, for a command that edits it. Raises InputError if there is none, or it is a bundled one."""
+    file: Path = getattr(arguments, "spec", None) or root_of(arguments) / SPEC
+    if not file.exists() or getattr(arguments, "bundled", False):
+        raise wrong(SPEC, Code.SPEC_MISSING, "no such file; `ci-compile init` writes a first one")
+    if spec.bundled:
+        message = "the bundled stack cannot be edited here; `ci-compile init` writes a spec of your own"
+        raise InputError([spec.finding(("bundled",), Code.SPEC_MISSING, message, key=True)])
+    return file
 
 
 def nixpkgs_of(arguments: argparse.Namespace) -> Path | None:
@@ -163,11 +187,11 @@ def carried_of(root: Path, spec: Spec) -> dict[str, str]:
     return schema_text(root, spec) | texts_of(root, carried_paths(spec, SPEC.as_posix()))
 
 
-def plan_of(arguments: argparse.Namespace) -> Plan:
+def plan_of(arguments: argparse.Namespace, *, compiles: bool = False) -> Plan:
     """The plan of the spec (`spec_of`). Raises InputError."""
     from ci_compiler.plan.pipeline import plan
 
-    return plan(spec_of(arguments))
+    return plan(spec_of(arguments, compiles=compiles))
 
 
 def _compiled_from_own(root: Path) -> bool:

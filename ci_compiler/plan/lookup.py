@@ -106,7 +106,8 @@ def explain(plan: Plan, name: str) -> Explanation:
     wanted = VariantName.parse(name)
     if wanted is None:
         names = {variant.name for cell in plan.judged.cells for variant in cell.variants}
-        problem = f"{name!r} is not a variant's name ({EXAMPLE}){nearest(name, names)}"
+        near = nearest(name, names, only_near=True) or "; `ci-compile variants` lists them"
+        problem = f"{name!r} is not a variant's name ({EXAMPLE}){near}"
         return Explanation(name=name, unknown=problem)
     if problem := _unknown(plan.spec, wanted):
         return Explanation(name=name, unknown=problem)

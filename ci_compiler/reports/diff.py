@@ -68,9 +68,9 @@ class Cost:
 class PlanDifference:
     """All changes from one plan to another.
 
-    `resharded`: variants by the shard before and after. `warnings_new`, `warnings_gone`: as `code message`. `settings`:
-    every value of the spec that differs, with its dotted path. Times are in seconds: `end` for building the added and
-    rebuilt variants, `full_before` and `full_after` for a full build.
+    `resharded`: variants by the shard before and after. `warnings_new`, `warnings_gone`: as `message [code]`.
+    `settings`: every value of the spec that differs, with its dotted path. Times are in seconds: `end` for
+    building the added and rebuilt variants, `full_before` and `full_after` for a full build.
     """
 
     variants: int
@@ -194,7 +194,7 @@ def diff(before: Plan, after: Plan, branch: str = "") -> PlanDifference:
 
 
 def _warnings(plan: Plan) -> list[str]:
-    return list(dict.fromkeys(f"{finding.code} {finding.message}" for finding in plan.warnings))
+    return list(dict.fromkeys(f"{finding.message} [{finding.code}]" for finding in plan.warnings))
 
 
 # Rebuilt and rerouted.

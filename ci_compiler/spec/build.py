@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler import __version__
-from ci_compiler.errors import InputError
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, InputError
 from ci_compiler.hardware import tables
 from ci_compiler.spec.declare import keys_of
 from ci_compiler.spec.hardware import HardwareRows, merged
-from ci_compiler.spec.load import Document, parse_document, read_document
+from ci_compiler.spec.load import Document, Path_, parse_document, read_document
 from ci_compiler.spec.model import Branch, Package, Pool, Spec
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.presets import BUILDS, override_of, preset_of, presets
 from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
+from ci_compiler.spec.shorthand import spelled_out
 from ci_compiler.spec.validate import schema_findings
 from ci_compiler.stages import PUBLISH, Stage, default_stages
 
@@ -57,6 +59,7 @@ def bundled_spec() -> Spec:
 
 def build_spec(document: Document) -> Spec:
     """The spec in `document`. Raises InputError with all schema errors, or else with all errors in references."""
+    document = spelled_out(_over_bundled(document))
     if findings := schema_findings(document):
         raise InputError(findings)
     spec: Spec = _with_hardware(read(Spec, document.value, document=document, hardware=tables()))
@@ -69,6 +72,30 @@ def build_spec(document: Document) -> Spec:
     if findings := reference_findings(spec):
         raise InputError(findings)
     return spec
+
+
+def _over_bundled(document: Document) -> Document:
+    """`document` over the bundled spec that it names, if it names one. Raises InputError for an unknown name."""
+    own = document.value
+    if not isinstance(own, dict) or "bundled" not in own:
+        return document
+    if (name := own["bundled"]) != BUNDLED.stem:
+        also = f"; `ci-compile init --template {name}` writes a first spec" if name in starters() else ""
+        message = f"{BUNDLED.stem} is the only bundled spec{also}"
+        raise InputError([Finding(place=document.place(("bundled",)), code=Code.WRONG_VALUE, message=message)])
+    base = read_document(BUNDLED, shown=BUNDLED_SHOWN)
+
+    def over(of_base: Mapping[Path_, Any], of_own: Mapping[Path_, Any]) -> dict[Path_, Any]:
+        return {path: one for path, one in of_base.items() if not path or path[0] not in own} | dict(of_own)
+
+    return Document(
+        file=BUNDLED_SHOWN if len(own) == 1 else document.file,
+        value={**base.value, **own},
+        values=over(base.values, document.values),
+        keys=over(base.keys, document.keys),
+        typed=over(base.typed, document.typed),
+        guessed=document.guessed,
+    )
 
 
 def _with_hardware(spec: Spec) -> Spec:

@@ -57,7 +57,7 @@ CacheUrl = Annotated[
     form(
         "cache-url",
         title="a store URL (s3://, https://, ssh-ng:// or file://)",
-        pattern="^(s3|https|ssh-ng|file)://[A-Za-z0-9._~:/?=&%+@-]+$",
+        pattern="^(?!https://[^/]*@)(s3|https|ssh-ng|file)://[A-Za-z0-9._~:/?=&%+@-]+$",
     ),
 ]
 
@@ -216,9 +216,17 @@ RecipeAttributes = Annotated[
     ),
 ]
 
+TOOLKIT = (
+    r"^(\.(/(?!\.\.?(/|$))[A-Za-z0-9._+-]+)*|\.github/[A-Za-z0-9][A-Za-z0-9._-]*\.txt"
+    r"|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!]+"
+    r"|git\+https://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9._~-]+)+@[0-9a-f]{40}"
+    r"|https://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9._~%+-]+)+\.whl#sha256=[0-9a-f]{64})$"
+)
+"""The pattern of what pip installs: each form names exact content, except for a release of an index."""
+
 LabelSet = Annotated[tuple[Label, ...], form(minItems=1, maxItems=20)]
 
 SCALE_SET = "^(?!(null|true|false|yes|no|on|off|y|n)$)[a-z]([a-z0-9.-]{0,43}[a-z0-9])?$"
 """The pattern of a scale set's name: an object of Kubernetes, and text in YAML, since the chart does not quote it."""
 
-ScaleSetName = Annotated[str, form(pattern=SCALE_SET)]
+ScaleSetName = Annotated[str, form(pattern=f"^(?!(ubuntu|windows|macos)-(latest|[0-9])){SCALE_SET}")]

@@ -53,11 +53,11 @@ class Document:
     guessed: tuple[int, ...] = ()
 
     def place(self, path: Path_, *, key: bool = False) -> Place:
-        """The place of the value (or the key) at `path`, or of the innermost value around it that the file has."""
-        table = self.keys if key else self.values
-        while path and path not in table:
-            path, table = path[:-1], self.values
-        return table.get(path, Place(file=self.file))
+        """The place of the value (or the key) at `path`, or of the key of the innermost value that the file has."""
+        first, second = (self.keys, self.values) if key else (self.values, self.keys)
+        while path and path not in first and path not in second:
+            path, first, second = path[:-1], self.keys, self.values
+        return first.get(path) or second.get(path) or Place(file=self.file)
 
 
 def read_document(path: Path, *, shown: str) -> Document:
@@ -122,12 +122,10 @@ def _compose(text: str, shown: str) -> Node | None:
             _refuse(Place(file=shown), Code.SPEC_SYNTAX, f"nested deeper than {DEEPEST} levels, the limit for a spec")
         node: Node | None = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = Place(file=shown, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=shown)
-        problem = (error.problem or error.context or "cannot be parsed").strip()
-        if "cannot start any token" in problem and "\t" in text.splitlines()[place.line - 1]:
-            problem = "a tab; indent with spaces"
-        _refuse(place, Code.SPEC_SYNTAX, f"not YAML: {problem}")
+        from ci_compiler.spec.yaml_errors import explained  # only a wrong spec needs it
+
+        line, column, message = explained(error, text)
+        _refuse(Place(file=shown, line=line, column=column), Code.SPEC_SYNTAX, message)
     except ReaderError as error:
         before = text.encode()[: error.position].decode(errors="replace")
         place = Place(file=shown, line=before.count("\n") + 1, column=len(before) - before.rfind("\n"))

@@ -16,6 +16,8 @@ from ci_compiler.hardware import Hardware
 from ci_compiler.spec.axes import Exclusion, GpuAxis, Matrix
 from ci_compiler.spec.declare import declared, entries, form, key
 from ci_compiler.spec.forms import (
+    TOOLKIT,
+    WORD,
     BranchName,
     Label,
     Minutes,
@@ -32,7 +34,7 @@ from ci_compiler.spec.pools import Cache, Pool, Publish, RunsOn
 from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.triggers import PullRequest, Schedule, Sync
-from ci_compiler.spec.upstream import ActionName, ActionPin, Update
+from ci_compiler.spec.upstream import ActionName, ActionPin, Images, Update
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stages, stages_that_test
 
 __all__ = [
@@ -81,6 +83,13 @@ class Spec:
     document: Document
     hardware: Hardware
     version: Literal[1] = key("The version of this format.", title="the version of this format, 1")
+    bundled: Literal["torch"] | None = key(
+        "The spec of this name that comes with ci-compiler, which gives every key that is left out here. `torch` is "
+        "PyTorch, TorchVision and TorchAudio. Alone in the file, it is the whole spec.",
+        title="the name of a bundled spec, torch",
+        default=None,
+        published=False,
+    )
     owner: Owner = key("FloxHub organisation (or user) that the variants are published to.", examples=["my-org"])
     backend: Backend = key(
         f"What builds and publishes: {' or '.join(f'`{one}` ({one.summary})' for one in backends())}.",
@@ -163,6 +172,7 @@ class Spec:
     schedule: Schedule | None = key(default=None, published=False)
     sync: Sync | None = key(default=None, published=False)
     update: Update | None = key(default=None, published=False)
+    images: Images | None = key(default=None, published=False)
     pins: Mapping[ActionName, ActionPin] = key(
         "Commits of actions in place of the compiler's own, by action.",
         default={},
@@ -177,13 +187,24 @@ class Spec:
         "Whether `pages.yml` publishes the finder page. Where GitHub Pages is off, it skips that with a notice.",
         default=True,
     )
-    hosted: Label = key("GitHub-hosted machine for the checks that run no code of a variant.", default="ubuntu-24.04")
+    hosted: Label = key(
+        "GitHub-hosted machine for the checks that run no code of a variant. Linux only.",
+        title="the label of a Linux machine (ubuntu-24.04)",
+        pattern=f"(?!.*([Ww]indows|[Mm]ac[Oo][Ss])){WORD}",
+        default="ubuntu-24.04",
+    )
     toolkit: str = key(
-        "What hosted jobs install to have `ci-compile`: a release, a file of requirements with hashes, or `.` for this "
-        "very checkout. The version that compiled, if not given.",
-        title="a pip requirement (NAME==VERSION), a file below .github with requirements and their hashes, or .",
-        pattern=r"^(\.|\.github/[A-Za-z0-9][A-Za-z0-9._-]*\.txt|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!]+)$",
-        examples=["ci-compiler==0.1.0", ".github/ci-compiler.txt"],
+        "What hosted jobs install to have `ci-compile`: a release, a commit of a git repository, a wheel by its URL "
+        "and hash, a file of requirements with hashes, or a path in the repository. The version that compiled, if not "
+        "given.",
+        title="NAME==VERSION, git+https://HOST/PATH@COMMIT, the URL of a wheel with #sha256=HEX, .github/FILE.txt with "
+        "requirements and their hashes, or a path (. or ./PATH)",
+        pattern=TOOLKIT,
+        examples=[
+            "ci-compiler==0.1.0",
+            "git+https://github.com/flox-cuda/ci-compiler@0123456789abcdef0123456789abcdef01234567",
+            ".github/ci-compiler.txt",
+        ],
         default=f"ci-compiler=={__version__}",
         published=False,
     )

@@ -265,10 +265,18 @@ class Package(RecipeKeys):
         title="{gpu: MINUTES, cpu: MINUTES}",
         default={"gpu": 60, "cpu": 30},
     )
-    disk: int = key("Disk that a build takes, in GB.", title="gigabytes", minimum=1, maximum=100000, default=10)
-    memory: int = key("Memory that a build takes, in GB.", title="gigabytes", minimum=1, maximum=100000, default=8)
+    disk: int = key(
+        "Disk that a build takes, in GB.", title="a number of gigabytes", minimum=1, maximum=100000, default=10
+    )
+    memory: int = key(
+        "Memory that a build takes, in GB.", title="a number of gigabytes", minimum=1, maximum=100000, default=8
+    )
     memory_per_job: int = key(
-        "Memory that one of its compilers takes, in GB.", title="gigabytes", minimum=1, maximum=1000, default=2
+        "Memory that one of its compilers takes, in GB.",
+        title="a number of gigabytes",
+        minimum=1,
+        maximum=1000,
+        default=2,
     )
     command: Command | None = key(default=None, published=False)
     smoke: Smoke | None = key(default=None, published=False)
@@ -311,7 +319,8 @@ def in_build_order(packages: Mapping[str, Package]) -> tuple[Package, ...]:
     while waiting:
         ready = [name for name, package in waiting.items() if all(need not in waiting for need in package.needs)]
         if not ready:
-            message = f"need one another in a circle: {', '.join(waiting)}"
+            inside = ", ".join(waiting)
+            message = f"{inside} needs itself" if len(waiting) == 1 else f"need one another in a circle: {inside}"
             raise ValueError(message)
         done |= {name: waiting.pop(name) for name in ready}
     return tuple(done.values())

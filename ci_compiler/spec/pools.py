@@ -82,16 +82,18 @@ class Pool:
     cpu: IsaNames = key("ISAs that its CPUs have; an ISA implies those that it includes.", default=())
     gpu: Word = key("GPU architecture of its GPUs.", examples=["sm90"], default="", published=False)
     gpus: int = key(
-        "Number of GPUs of a machine that has any.", title="a number of GPUs", minimum=1, maximum=64, default=1
+        "Number of GPUs of a machine that has any.", title="the number of GPUs", minimum=1, maximum=64, default=1
     )
     count: int = key(
-        "Number of machines in the pool.", title="a number of machines", minimum=1, maximum=10000, default=1
+        "Number of machines in the pool.", title="the number of machines", minimum=1, maximum=10000, default=1
     )
-    cores: int = key("Cores of a machine.", title="a number of cores", minimum=1, maximum=4096, default=32)
-    memory: int = key("Memory of a machine, in GB.", title="gigabytes", minimum=1, maximum=100000, default=64)
+    cores: int = key("Cores of a machine.", title="the number of cores", minimum=1, maximum=4096, default=32)
+    memory: int = key(
+        "Memory of a machine, in GB.", title="a number of gigabytes", minimum=1, maximum=100000, default=64
+    )
     disk: int = key(
         "Disk of a machine for builds and the store, in GB.",
-        title="gigabytes",
+        title="a number of gigabytes",
         minimum=1,
         maximum=1000000,
         default=200,

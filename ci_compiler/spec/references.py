@@ -56,14 +56,26 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
             if name not in known:
                 message = f"unknown work-around {name!r}{nearest(name, known)}"
                 yield spec.finding((*path, "work-arounds", index), Code.UNKNOWN_WORK_AROUND, message)
-        for package in spec.packages.values():
-            written = package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE)
-            if (written or package.command) and package.on(branch.name) and package.name not in branch.versions:
-                message = (
-                    f"branch {branch.name} gives no version of {package.name}; add `{package.name}: VERSION`, or name "
-                    "the branches that build it in the package's `branches`"
-                )
-                yield spec.finding((*path, "versions"), Code.MISSING_VERSION, message)
+        if lacking := _without_version(spec, branch):
+            message = (
+                f"branch {branch.name} gives no version of {' and '.join(lacking)}; add "
+                f"`versions: {{{', '.join(f'{name}: VERSION' for name in lacking)}}}`, or name the branches that build "
+                "it in the package's `branches`"
+            )
+            yield spec.finding((*path, "versions"), Code.MISSING_VERSION, message, key=True)
+
+
+def _without_version(spec: Spec, branch: Branch) -> list[str]:
+    """The packages that need a version on `branch` and have none, without those whose name is misspelled there."""
+    unknown = [name for name in branch.versions if name not in spec.packages]
+    return [
+        name
+        for name, package in spec.packages.items()
+        if (package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE) or package.command)
+        and package.on(branch.name)
+        and name not in branch.versions
+        and not any(nearest(one, [name], only_near=True) for one in unknown)
+    ]
 
 
 def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
@@ -107,8 +119,8 @@ def _compiles_on(package: Package, branch: Branch) -> bool:
 
 
 def _no_nixpkgs(spec: Spec, path: Path_, branch: Branch, package: Package) -> Finding:
-    message = f"{branch.name} names no nixpkgs commit, which the compiled recipes of {package.name} need"
-    return spec.finding(path, Code.MISSING_KEY, message)
+    message = f"{branch.name} names no nixpkgs commit, which the recipes of {package.name} need; add `nixpkgs: COMMIT`"
+    return spec.finding((*path, "nixpkgs"), Code.MISSING_KEY, message, key=True)
 
 
 def _check_packages(spec: Spec) -> Iterator[Finding]:
@@ -124,7 +136,7 @@ def _check_packages(spec: Spec) -> Iterator[Finding]:
         in_build_order(spec.packages)
     except ValueError as error:
         if all(need in spec.packages for package in spec.packages.values() for need in package.needs):
-            yield spec.finding(("packages",), Code.NEEDS_CIRCLE, str(error))
+            yield spec.finding(_circle(spec), Code.NEEDS_CIRCLE, str(error), key=True)
 
 
 def _check_commands(spec: Spec) -> Iterator[Finding]:
@@ -167,10 +179,14 @@ def _check_axes(spec: Spec) -> Iterator[Finding]:
             if not (branch.pythons or matrix.pythons) and any(one.on(branch.name) for one in packages):
                 message = f"no Python version for branch {branch.name}; add `python` here or to the branch"
                 yield spec.finding(path, Code.MISSING_PYTHON, message, key=True)
-    for package in spec.packages.values():
-        if spec.matrix is None and package.matrix is None and not package.system and not package.variants:
-            message = f"{package.name} has no matrix; add a general `matrix`, or its own, or its `system` or `variants`"
-            yield spec.finding(("packages", package.name), Code.MISSING_MATRIX, message, key=True)
+    alone = [
+        package.name
+        for package in spec.packages.values()
+        if spec.matrix is None and package.matrix is None and not package.system and not package.variants
+    ]
+    if alone:
+        message = f"no matrix for {' and '.join(alone)}; add a general `matrix`, or a `matrix`, `system` or `variants`"
+        yield spec.finding(("packages", alone[0]), Code.MISSING_MATRIX, f"{message} of its own", key=True)
 
 
 def _check_matrix(spec: Spec, at: Path_, matrix: Matrix) -> Iterator[Finding]:
@@ -178,9 +194,12 @@ def _check_matrix(spec: Spec, at: Path_, matrix: Matrix) -> Iterator[Finding]:
         path: Path_ = (*at, "isas", system)
         if system not in spec.hardware.systems:
             message = f"unknown system {system!r}{nearest(system, spec.hardware.systems)}"
-            yield spec.finding(path, Code.UNKNOWN_SYSTEM, message, key=True)
-        for index, isa in enumerate(isas):
-            yield from _check_isa_of_system(spec, (*path, index), isa, system)
+            why = _reason(path, system)
+            yield spec.finding(path, Code.UNKNOWN_SYSTEM, why or message, key=True)
+        others = [
+            one for index, isa in enumerate(isas) for one in _check_isa_of_system(spec, (*path, index), isa, system)
+        ]
+        yield from others if any(one.code is not Code.ISA_SYSTEM for one in others) else others[:1]
     for axis in matrix.gpus:
         yield from _check_gpu(spec, (*at, "gpus", axis.name), axis)
 
@@ -258,7 +277,7 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
             message = f"{pool.name} has {pool.gpus} GPUs but names no `gpu`"
             yield spec.finding((*path, "gpus"), Code.MISSING_GPU, message)
         if not pool.system:
-            message = f"{pool.name}: no label tells x64 or arm64; give its `system`"
+            message = f"no label of {pool.name} says x64 or arm64; add one, or give its `system: x86_64-linux`"
             yield spec.finding(path, Code.MISSING_SYSTEM, message, key=True)
         elif pool.system not in spec.hardware.systems:
             message = f"unknown system {pool.system!r}{nearest(pool.system, spec.hardware.systems)}"
@@ -268,7 +287,7 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
         if pool.gpu:
             unknown = list(_look_up(spec, (*path, "gpu"), spec.hardware.gpu, pool.gpu))
             yield from unknown
-            if not unknown and pool.system not in spec.hardware.gpu(pool.gpu).systems:
+            if pool.system and not unknown and pool.system not in spec.hardware.gpu(pool.gpu).systems:
                 message = f"{pool.gpu} does not come with {pool.system} hosts"
                 yield spec.finding((*path, "gpu"), Code.GPU_HOST, message)
         elif needy := next((stage for stage in pool.stages if stage.needs_gpu), None):
@@ -310,7 +329,26 @@ def _look_up(
         if error.code is Code.UNKNOWN_TOOLKIT and re.fullmatch(TOOLKIT, name):
             message += f"{'' if message.endswith('?') else '.'} To declare it: {declaration(name, ToolkitRow)}"
         hint = _of_product(spec, name) if error.code is Code.UNKNOWN_GPU else ""
-        yield spec.finding(path, error.code, hint or message, key=key)
+        why = _reason(path, name) if error.code is not Code.UNKNOWN_TOOLKIT else ""
+        yield spec.finding(path, error.code, hint or why or message, key=key)
+
+
+def _reason(path: Path_, name: str) -> str:
+    """Why a plausible name is wrong; '' if the table of reasons has none."""
+    from ci_compiler.spec.reasons import reason_for_name  # only a wrong spec needs it
+
+    return reason_for_name(path, name)
+
+
+def _circle(spec: Spec) -> Path_:
+    """The path of the first `needs` that is part of a circle."""
+    for package in spec.packages.values():
+        reached = {package.name: list(package.needs)}
+        while new := [one for needs in reached.values() for one in needs if one not in reached]:
+            reached |= {name: list(spec.packages[name].needs) for name in new}
+        if any(package.name in needs for needs in reached.values()):
+            return "packages", package.name, "needs"
+    return ("packages",)
 
 
 def _of_product(spec: Spec, name: str) -> str:
@@ -322,4 +360,9 @@ def _of_product(spec: Spec, name: str) -> str:
     except (UnknownHardwareError, ValueError):  # the latter for a product of another vendor
         return ""
     of = [gpu.name for gpu in spec.hardware.gpus.values() if known and gpu.capability == known.capability]
-    return f"{name!r} is a product; write its architecture, {of[0]}" if of else ""
+    if not of:
+        return ""
+    written = name.lower().removeprefix("sm").removeprefix("compute").lstrip("_").rstrip("abcdefghijklmnopqrstuvwxyz")
+    if written.replace(".", "").isdigit():
+        return f"{name!r} is called {of[0]} here"
+    return f"{name!r} is a product; write its architecture, {of[0]}"

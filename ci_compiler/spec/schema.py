@@ -25,8 +25,10 @@ Rule = dict[str, Any]
 
 @cache
 def schema() -> Mapping[str, Any]:
-    """The JSON Schema (draft 2020-12) of a spec."""
-    return schema_of(Spec, address=ADDRESS)
+    """The JSON Schema (draft 2020-12) of a spec, which has all required keys, or those of a bundled one."""
+    made = schema_of(Spec, address=ADDRESS)
+    alternatives = [{"required": ["bundled"]}, {"required": made.pop("required")}]
+    return {**made, "anyOf": alternatives}
 
 
 def schema_text() -> str:

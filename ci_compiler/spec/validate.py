@@ -7,11 +7,13 @@ is right, and the nearest valid names.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
+from ci_compiler.secret import hide_secrets
 from ci_compiler.spec.accept import accepts, are_unique
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.schema import schema
@@ -26,8 +28,9 @@ def schema_findings(document: Document, rule: Mapping[str, Any] | None = None) -
     from jsonschema.validators import extend
 
     judge = extend(Draft202012Validator, {"uniqueItems": _repeated})  # type: ignore[no-untyped-call]
-    errors = judge(rule).iter_errors(document.value)
-    findings = [finding for error in errors for finding in _findings(document, error)]
+    errors = list(judge(rule).iter_errors(document.value))
+    meant = {(tuple(one.absolute_path), right) for one in errors for right in _meant(one)}
+    findings = [finding for error in errors for finding in _findings(document, error, meant)]
     return sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message))
 
 
@@ -36,30 +39,51 @@ def _repeated(_validator: Any, _wanted: Any, value: Any, _rule: Any) -> Iterator
     from jsonschema import ValidationError
 
     if isinstance(value, list) and not are_unique(value):
-        yield ValidationError("an entry is repeated")
+        twice = next(one for at, one in enumerate(value) if not are_unique(value[: at + 1]))
+        yield ValidationError(f"{_shown(twice)} is listed twice")
 
 
-def _findings(document: Document, error: Any) -> Iterator[Finding]:
+def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
+    """The keys that the schema does not know, each with the clause that says what is meant."""
+    from ci_compiler.spec.reasons import key_hint
+
+    known = error.schema["properties"]
+    for key in error.instance:
+        if key not in known:
+            yield key, key_hint(key, known) or nearest(key, known)
+
+
+def _meant(error: Any) -> Iterator[str]:
+    """The required keys that are there in another spelling."""
+    if error.validator == "additionalProperties":
+        hints = [hint for _, hint in _unknown_keys(error) if "did you mean" in hint]
+        for key in error.schema.get("required", error.schema["properties"]):
+            if any(re.search(rf"[ ]{re.escape(key)}[ ?]", hint) for hint in hints):
+                yield key
+
+
+def _findings(document: Document, error: Any, meant: Collection[tuple[Path_, str]]) -> Iterator[Finding]:
+    """The findings of an error; a key of `meant` is not missing, because it is there in another spelling."""
     path: Path_ = tuple(error.absolute_path)
     match error.validator:
         case "additionalProperties":
-            known = error.schema["properties"]
-            for key in error.instance:
-                if key not in known:
-                    place = document.place((*path, key), key=True)
-                    message = f"{_where(path)} has no key {key!r}{nearest(key, known)}"
-                    yield Finding(place=place, code=Code.UNKNOWN_KEY, message=message)
+            for key, hint in _unknown_keys(error):
+                place = document.place((*path, key), key=True)
+                yield Finding(place=place, code=Code.UNKNOWN_KEY, message=f"{_where(path)} has no key {key!r}{hint}")
         case "required":
-            for key in error.validator_value:
-                if key not in error.instance:
-                    message = f"{_where(path)} lacks the required key {key!r}"
-                    yield Finding(place=document.place(path), code=Code.MISSING_KEY, message=message)
+            missing = [key for key in error.validator_value if key not in error.instance and (path, key) not in meant]
+            if missing:
+                what = f"key {missing[0]!r}" if len(missing) == 1 else f"keys {', '.join(missing)}"
+                place = document.place(path, key=True)
+                yield Finding(place=place, code=Code.MISSING_KEY, message=f"{_where(path)} lacks the required {what}")
+        case "anyOf" if {one.validator for one in error.context} == {"required"}:
+            yield from _findings(document, error.context[-1], meant)
         case "anyOf" if near := [one for one in error.context if len(one.absolute_path) > len(path)]:
-            yield from _findings(document, near[0])
+            yield from _findings(document, near[0], meant)
         case _:
             is_name = "propertyNames" in error.absolute_schema_path
             full = (*path, error.instance) if is_name else path
-            place = document.place(full, key=is_name)
+            place = document.place(full, key=is_name or error.instance is None)
             yield Finding(place=place, code=_code(error), message=_message(document, path, error))
 
 
@@ -68,28 +92,73 @@ def _code(error: Any) -> Code:
 
 
 def _message(document: Document, path: Path_, error: Any) -> str:
-    expected = error.schema.get("title")
+    """The message about a value that is wrong itself."""
+    from ci_compiler.spec.reasons import reason
+
     typed = document.typed.get(path)
     shown = typed if typed is not None else _shown(error.instance)
+    written = shown if typed is not None or not isinstance(error.instance, str) else json.dumps(error.instance)
+    if why := reason(path, written, error.schema.get("type", "")):
+        return f"{_where(path)}: {shown} {why}"
+    if error.instance is None:
+        return f"{_where(path)} has no value; write {_expected(error)}"
+    return f"{_where(path)}: {_wrong(error, shown, typed)}"
+
+
+def _wrong(error: Any, shown: str, typed: str | None) -> str:
+    """What is wrong with a value, which is `shown` so, and was `typed` so if it is a number."""
     match error.validator:
         case "enum":
             choices = [str(choice) for choice in error.validator_value]
-            return f"{_where(path)}: {shown} is not one of {', '.join(choices)}{_near(error.instance, choices)}"
-        case "type" if typed is not None and "string" in error.validator_value:
-            return f'{_where(path)}: {typed} without quotes is a number; write "{typed}"{_right(expected)}'
+            return f"{shown} is not one of {', '.join(choices)}{_near(error.instance, choices)}"
+        case "type":
+            return _wrong_type(error, shown, typed)
         case "uniqueItems":
-            return f"{_where(path)}: an entry is repeated; remove one of them"
-        case "type" if not expected:
-            kinds = {
-                "object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number",
-                "boolean": "true or false",
-            }  # fmt: skip
-            wanted = error.validator_value if isinstance(error.validator_value, str) else error.validator_value[0]
-            return f"{_where(path)}: {shown} is not {kinds.get(wanted, wanted)}"
+            return f"{error.message}; remove one of them"
+        case "minimum" | "maximum" as limit:
+            small = limit == "minimum"
+            what = f"too {'small' if small else 'large'} for {_expected(error)}"
+            return f"{shown} is {what}; the {'least' if small else 'most'} is {error.validator_value}"
         case "minProperties" | "minItems":
-            return f"{_where(path)}: empty; it needs at least one entry"
+            return "empty; it needs at least one entry"
         case _:
-            return f"{_where(path)}: {shown} is not {expected or 'a valid value'}"
+            return f"{shown} is not {_expected(error)}"
+
+
+def _wrong_type(error: Any, shown: str, typed: str | None) -> str:
+    """What is wrong with a value of another type."""
+    wanted, title = error.validator_value, error.schema.get("title")
+    if typed is not None and "string" in wanted:
+        return f'{typed} without quotes is a number; write "{typed}"{_right(title)}'
+    if wanted == "integer":
+        return f"{shown} is not a whole number{_right(title)}"
+    if wanted == "array" and not isinstance(error.instance, dict):
+        return f"{shown} is not {_expected(error)}; write [{typed or _text(error.instance)}]"
+    if wanted == "object" and isinstance(error.instance, list) and error.absolute_path:
+        return f"a list is not {_expected(error)}; write NAME: with its own keys for each entry"
+    return f"{shown} is not {_expected(error)}"
+
+
+def _expected(error: Any) -> str:
+    """What a value must be, in words."""
+    title: str | None = error.schema.get("title")
+    kind = error.schema.get("type", "")
+    wanted = kind if isinstance(kind, str) else kind[0]
+    if title or wanted not in _KINDS:
+        return title or "a valid value"
+    keys = list(error.schema.get("properties", ())) if wanted == "object" else []
+    return f"{_KINDS[wanted]} with keys such as {', '.join(keys[:4])}" if keys else _KINDS[wanted]
+
+
+_KINDS = {
+    "object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number",
+    "boolean": "true or false",
+}  # fmt: skip
+
+
+def _text(value: Any) -> str:
+    """A scalar as YAML has it, without quotes where it needs none."""
+    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w.-]*", value) else json.dumps(value)
 
 
 def _right(expected: str | None) -> str:
@@ -106,7 +175,7 @@ def _shown(value: Any) -> str:
         return "a mapping"
     if isinstance(value, list):
         return "a list"
-    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    text = "nothing" if value is None else hide_secrets(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 80 else text[:77] + "…"
 
 

@@ -45,8 +45,8 @@ matrix:
   gpus:
     cpu:
     sm61: {isas: [avx]}
-    sm90:
-    sm100:
+    sm90: {isas: [avx2]}
+    sm100: {isas: [avx2]}
     sm121: {branches: [cuda-13_0]}
 runners:
   x86: {runs-on: [self-hosted, linux, x64], cpu: [avx2]}
@@ -351,12 +351,12 @@ def test_only_defects_fail_and_differences_are_shown_on_demand(
     assert capsys.readouterr().err.startswith(f"{counted}; `--differences` shows ")
     assert run(PROGRAM, ["audit", str(tmp_path), *options, "--differences"]) == 0
     what = "1 recipe of torchvision differs in exports (MAX_JOBS): MAX_JOBS is 16; compiled, it is 32"
-    lines = [f"difference: {folder.path(V90)}: recipe-differs {what}", counted]
+    lines = [f"difference: {folder.path(V90)}: {what} [recipe-differs]", counted]
     assert capsys.readouterr().err.splitlines() == lines
     folder.edit(X90, '"9.0"', '"sm_90"')
     assert run(PROGRAM, ["audit", str(tmp_path), *options]) == 1
     out, err = capsys.readouterr()
-    line = f"{folder.path(X90)}:33:3: gpu-target-notation gpuTargets contains 'sm_90'; torch takes '9.0'"
+    line = f"error: {folder.path(X90)}:33:3: gpuTargets contains 'sm_90'; torch takes '9.0' [gpu-target-notation]"
     assert (out, err.splitlines()[0]) == ("", line)
     assert run(PROGRAM, ["audit", str(tmp_path), *options, "--json"]) == 1
     shown = checked("ci-compile audit", capsys.readouterr().out)

@@ -137,5 +137,5 @@ def test_a_failure_of_nix_itself_is_reported(tmp_path: Path, monkeypatch: pytest
     program.write_text("#!/bin/sh\necho 'error: cannot start' >&2\nexit 1\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-    with pytest.raises(InputError, match=r"nix-failed .*cannot start"):
+    with pytest.raises(InputError, match=r".*cannot start"):
         one(tmp_path, "1")

@@ -118,7 +118,7 @@ def test_audit_finds_a_version_that_only_nixpkgs_tells(compiler: Compile, nixpkg
     edit(nixpkgs / "torch.nix", "2.8.0", "2.9.1")
     status, _, err = compiler("audit", ".")
     assert status == 1
-    assert "evaluation-differs evaluates to version 2.9.1; main has pytorch 2.8.0" in err
+    assert "evaluates to version 2.9.1; main has pytorch 2.8.0" in err
     assert f"(also in .flox/pkgs/{TORCH}.nix)" in err
 
 
@@ -157,12 +157,12 @@ def test_audit_evaluates_what_changed_since_a_commit(compiler: Compile, reposito
 
 def test_a_folder_without_nixpkgs_is_refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(PROGRAM, ["audit", ".", "--nixpkgs", str(repository)]) == 2
-    assert "root-missing there is no nixpkgs here" in capsys.readouterr().err
+    assert "there is no nixpkgs here" in capsys.readouterr().err
 
 
 def test_since_alone_is_refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001
     assert run(PROGRAM, ["audit", ".", "--since", "HEAD"]) == 2
-    assert capsys.readouterr().err.startswith("--since: wrong-option ")
+    assert capsys.readouterr().err.startswith("error: --since: ")
 
 
 def evaluated(folder: Path, text: str, **more: object) -> Evaluated:

@@ -87,5 +87,5 @@ def test_torch_attribute_changed_to_another_package_is_refused(
     (tmp_path / ".github/ci-matrix.yaml").write_text(json.dumps(spec), "utf-8")
     monkeypatch.chdir(tmp_path)
     assert run(PROGRAM, ["recipes", "--branch", "main"]) == (0 if accepted else 2)
-    said = f"wrong-attribute pytorch is torch in nixpkgs, and the attribute says {attribute}: "
+    said = f"pytorch is torch in nixpkgs, and the attribute says {attribute}: "
     assert (said in capsys.readouterr().err) is not accepted

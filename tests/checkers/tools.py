@@ -22,7 +22,6 @@ HOW_TO_INSTALL = {
     "check-jsonschema": TEST_EXTRA,
     "chromium": "apt-get install chromium",
     "curl": "apt-get install curl",
-    "debootstrap": "apt-get install debootstrap",
     "fish": "apt-get install fish",
     "git": "apt-get install git",
     "hadolint": TEST_EXTRA,

@@ -25,7 +25,7 @@ def ci(*argv: str) -> int:
 
 
 def test_check_reports_drift_and_the_command_that_fixes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = ["--root", str(tmp_path)]
+    root = ["--bundled", "--root", str(tmp_path)]
     assert ci(*root) == 0
     assert ci(*root, "--check") == 0
     cell = tmp_path / ".github/workflows/cell.yml"
@@ -36,11 +36,11 @@ def test_check_reports_drift_and_the_command_that_fixes_it(tmp_path: Path, capsy
     capsys.readouterr()
     assert ci(*root, "--check", "--diff") == 1
     out, err = capsys.readouterr()
-    assert err.splitlines()[1:] == [  # after the warning of the bundled spec
-        ".github/workflows/cell.yml: drift is not as compiled",
-        ".github/workflows/old.yml: drift is no longer compiled",
-        ".github/workflows/pages.yml: drift is missing",
-        f"3 files drifted; run `ci-compile --root {tmp_path}`",
+    assert err.splitlines()[2:] == [  # after the warnings of the bundled spec
+        "error: .github/workflows/cell.yml: is not as compiled [drift]",
+        "error: .github/workflows/old.yml: is no longer compiled [drift]",
+        "error: .github/workflows/pages.yml: is missing [drift]",
+        f"3 files drifted; run `ci-compile --root {tmp_path} --bundled`",
     ]
     assert "-# edited" in out.splitlines()
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.yml")} == before
@@ -60,7 +60,8 @@ def test_an_unreadable_spec_is_reported_on_one_line(
     assert ci("--root", str(tmp_path), "--spec", str(spec)) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("spec.yaml: spec-")
+    assert err.startswith("error: spec.yaml: ")
+    assert " [spec-" in err
     assert len(err.splitlines()) == 1
     assert not (tmp_path / ".github").exists()
 
@@ -93,21 +94,21 @@ def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--check", "--branch", "mian"], "--branch: unknown-branch unknown branch 'mian'; did you mean main?"),
-        (["variants", "--branch", "mian"], "--branch: unknown-branch unknown branch 'mian'; did you mean main?"),
-        (["variants", "{a"], "PATTERN: wrong-pattern '{a' opens a brace that it never closes"),
+        (["--check", "--branch", "mian"], "--branch: unknown branch 'mian'; did you mean main?"),
+        (["variants", "--branch", "mian"], "--branch: unknown branch 'mian'; did you mean main?"),
+        (["variants", "{a"], "PATTERN: '{a' opens a brace that it never closes"),
         (["explain", "pytorch-python313-cpu-armv8.2"], "write pytorch-python313-cpu-armv8_2"),
         (["explain", "pytorch-python313-cuda12_8-sm91-avx2"], "unknown GPU 'sm91'; did you mean sm90"),
         (["explain", "x"], "is not a variant's name"),
-        (["audit", "/nowhere/at/all"], "/nowhere/at/all: recipes-missing the folder does not exist"),
-        (["summary", ".", "--chosen", "[1"], "--chosen: wrong-value is neither a JSON list of names nor a mapping"),
-        (["summary", ".", "--chosen", "5"], "--chosen: wrong-value is neither a JSON list of names nor a mapping"),
+        (["audit", "/nowhere/at/all"], "/nowhere/at/all: the folder does not exist"),
+        (["summary", ".", "--chosen", "[1"], "--chosen: is neither a JSON list of names nor a mapping"),
+        (["summary", ".", "--chosen", "5"], "--chosen: is neither a JSON list of names nor a mapping"),
         (
             ["summary", ".", "--chosen", '{"main": 5}'],
-            "--chosen: wrong-value is neither a JSON list of names nor a mapping",
+            "--chosen: is neither a JSON list of names nor a mapping",
         ),
-        (["summary", ".", "--chosen", "[5]"], "--chosen: wrong-value is neither a JSON list of names nor a mapping"),
-        (["--root", "/nowhere/at/all"], "/nowhere/at/all: root-missing no such folder"),
+        (["summary", ".", "--chosen", "[5]"], "--chosen: is neither a JSON list of names nor a mapping"),
+        (["--root", "/nowhere/at/all"], "/nowhere/at/all: no such folder"),
     ],
 )
 def test_wrong_arguments_are_reported_on_one_line_with_the_right_ones(
@@ -130,12 +131,14 @@ def test_a_misnamed_spec_does_not_fall_back_to_the_bundled_one(
     capsys.readouterr()
     assert ci("--check", "--root", str(tmp_path)) == 2
     assert capsys.readouterr().err == (
-        ".github/ci-matrix.yml: spec-missing the spec must be called ci-matrix.yaml; rename the file, or give --spec\n"
+        "error: .github/ci-matrix.yml: the spec must be called ci-matrix.yaml; rename the file, or give --spec "
+        "[spec-missing]\n"
     )
     spec.with_suffix(".yml").unlink()
     assert ci("--check", "--root", str(tmp_path)) == 2
     assert capsys.readouterr().err == (
-        ".github/ci-matrix.yaml: spec-missing the files here are compiled from it; restore it, or give --spec\n"
+        "error: .github/ci-matrix.yaml: the files here are compiled from it; restore it, or give --spec "
+        "[spec-missing]\n"
     )
 
 
@@ -161,7 +164,7 @@ def test_a_full_output_device_is_reported_on_one_line() -> None:
     command = [sys.executable, "-c", script, "variants"]
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "ci-compile: system No space left on device\n")
+    assert (done.returncode, done.stderr) == (2, "error: ci-compile: No space left on device [system]\n")
     closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], capture_output=True, text=True, check=False)
     assert (closed.returncode, closed.stderr) == (0, "")
 
@@ -174,7 +177,7 @@ def test_errors_of_the_operating_system_are_reported_on_one_line(
 
     monkeypatch.setattr(Path, "exists", refuse)
     assert ci("--check", "--root", str(tmp_path)) == 2
-    assert capsys.readouterr().err == f"{tmp_path}/.github/ci-matrix.yaml: system Permission denied\n"
+    assert capsys.readouterr().err == f"error: {tmp_path}/.github/ci-matrix.yaml: Permission denied [system]\n"
 
 
 def test_explain_shows_where_a_variant_is_built_and_tested(capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,10 +302,10 @@ def test_version_and_help_import_nothing_heavy(argv: list[str]) -> None:
 
 
 def test_a_check_imports_only_what_it_uses(tmp_path: Path) -> None:
-    assert ci("--root", str(tmp_path)) == 0
+    assert ci("--bundled", "--root", str(tmp_path)) == 0
     script = (
         "import sys\nbefore = set(sys.modules)\nfrom ci_compiler.cli.compile import main\n"
-        f"sys.argv = ['ci-compile', '--check', '--root', {str(tmp_path)!r}]\nassert main() == 0\n"
+        f"sys.argv = ['ci-compile', '--check', '--bundled', '--root', {str(tmp_path)!r}]\nassert main() == 0\n"
         "print(*sorted({*sys.modules} - before), sep='\\n')\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

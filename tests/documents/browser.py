@@ -29,11 +29,11 @@ class Page:
     def open(
         self, url: str, *, width: int = 1280, height: int = 900, scheme: str = "light", touch: bool = False
     ) -> None:
-        """Opens `url` in a fresh profile."""
+        """Opens `url` with nothing kept of the page before, its storage included."""
         self._ask(do="open", url=url, width=width, height=height, scheme=scheme, touch=touch)
 
     def reload(self) -> None:
-        """Reloads the page in the same profile."""
+        """Reloads the page; its storage is kept."""
         self._call("reload")
 
     def fill(self, selector: str, text: str) -> None:
@@ -68,6 +68,12 @@ class Page:
     def run(self, script: str) -> Any:
         """The value of a JavaScript expression in the page."""
         return self._call("evaluate", script)
+
+    def violations(self) -> list[str]:
+        """What axe finds on the page as it is: each rule that is violated, with an element that violates it."""
+        self.run(f"{(PACKAGES / 'axe-core/axe.min.js').read_text('utf-8')};0")
+        found = "axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations"
+        return list(self.run(f"{found}.map(({{id, nodes}}) => `${{id}}: ${{nodes[0].html}}`))"))
 
     def screenshot(self, path: Path) -> None:
         """Writes a screenshot of the whole page."""

@@ -71,7 +71,7 @@ def test_foreign_files_keep_their_bytes_inode_and_mode(tmp_path: Path) -> None:
 def test_a_foreign_file_in_the_way_is_an_error_and_nothing_is_written(tmp_path: Path) -> None:
     write(tmp_path, B, "name: mine\n")
     before = snapshot(tmp_path)
-    with pytest.raises(InputError, match=r"b\.yml: in-the-way was not written by ci-compile"):
+    with pytest.raises(InputError, match=r"b\.yml: was not written by ci-compile"):
         compile_into(tmp_path, {A: OURS, B: OURS})
     assert snapshot(tmp_path) == before
 
@@ -117,7 +117,7 @@ def test_anything_else_in_the_way_is_an_error(tmp_path: Path, kind: str, said: s
     before = snapshot(outside)
     with pytest.raises(InputError) as raised:
         compile_into(root, {A: OURS, B: OURS})
-    assert str(raised.value.findings[0]) == f"{A}: in-the-way {said}"
+    assert str(raised.value.findings[0]) == f"{A}: {said} [in-the-way]"
     assert snapshot(outside) == before
 
 
@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Path, "read_bytes", unreadable)
     with pytest.raises(InputError) as raised:
         compare(tmp_path, {A: OURS}, [GITHUB])
-    assert list(map(str, raised.value.findings)) == [f"{A}: in-the-way cannot be read: Input/output error"]
+    assert list(map(str, raised.value.findings)) == [f"{A}: cannot be read: Input/output error [in-the-way]"]
 
 
 def test_a_comparison_of_a_tree_that_changed_meanwhile_writes_nothing(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_comparison_of_a_tree_that_changed_meanwhile_writes_nothing(tmp_path: 
     with pytest.raises(InputError) as raised:
         apply(tmp_path, mine, seen, [GITHUB])
     said = "was changed during this compile; run it again"
-    assert list(map(str, raised.value.findings)) == [f"{A}: in-the-way {said}"]
+    assert list(map(str, raised.value.findings)) == [f"{A}: {said} [in-the-way]"]
     assert snapshot(tmp_path) == {path: text.encode() for path, text in theirs.items()}
 
 
@@ -304,13 +304,13 @@ def test_a_write_error_has_the_systems_message(tmp_path: Path, monkeypatch: pyte
         return fail
 
     for fail, said in (
-        (failing(errno.ENOSPC), ".github: cannot-write cannot be written: No space left on device"),
-        (failing(errno.EROFS, "/a/b"), "/a/b: cannot-write cannot be written: Read-only file system"),
+        (failing(errno.ENOSPC), ".github: cannot be written: No space left on device"),
+        (failing(errno.EROFS, "/a/b"), "/a/b: cannot be written: Read-only file system"),
     ):
         monkeypatch.setattr("ci_compiler.files.atomic._put", fail)
         with pytest.raises(InputError) as raised:
             compile_into(tmp_path, {A: OURS, B: OURS})
-        assert list(map(str, raised.value.findings)) == [said]
+        assert list(map(str, raised.value.findings)) == [f"{said} [cannot-write]"]
 
 
 def test_of_many_files_that_cannot_be_copied_the_first_is_reported(
@@ -322,7 +322,7 @@ def test_of_many_files_that_cannot_be_copied_the_first_is_reported(
         raise OSError(errno.ENOSPC, f"no space for {Path(source).name}")
 
     monkeypatch.setattr("ci_compiler.files.atomic._link", full)
-    with pytest.raises(InputError, match=r"\.github: cannot-write cannot be written: .*no space for [ab]\.yml$"):
+    with pytest.raises(InputError, match=r"\.github: cannot be written: .*no space for [ab]\.yml \[cannot-write\]$"):
         compile_into(tmp_path, {A: OURS + "x: 1\n", B: OURS + "x: 1\n"})
 
 
@@ -386,7 +386,7 @@ def test_a_full_disk_leaves_the_old_tree(tmp_path: Path, files: dict[str, str]) 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # writes fail from here on, as on a full disk
     try:
-        with pytest.raises(InputError, match="cannot-write cannot be written: File too large"):
+        with pytest.raises(InputError, match="cannot be written: File too large"):
             compile_into(tmp_path, files)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

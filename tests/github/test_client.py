@@ -98,7 +98,8 @@ def test_each_kind_of_failure_is_one_line(github: GitHub, fault: Fault, trouble:
     github.faults.append(fault)
     error = trouble_of(lambda: list_runners(talking))
     assert (error.trouble, error.findings[0].code) == (trouble, trouble.value)
-    assert str(error).startswith(f"127.0.0.1: {trouble} list the runners of {REPOSITORY}: ")
+    assert str(error).startswith(f"127.0.0.1: list the runners of {REPOSITORY}: ")
+    assert str(error).endswith(f" [{trouble}]")
     assert says in str(error)
     assert not talking.clock.slept
 
@@ -241,7 +242,7 @@ def test_git_keeps_the_credentials_of_its_user_without_an_app(github: GitHub) ->
 
 
 def test_a_wrong_key_of_an_app_is_reported(github: GitHub) -> None:
-    with pytest.raises(InputError, match="GITHUB_APP_PRIVATE_KEY: no-token is not a private key"):
+    with pytest.raises(InputError, match="GITHUB_APP_PRIVATE_KEY: is not a private key"):
         _ = app_client(github, "no key").repository
 
 

@@ -71,7 +71,7 @@ def test_a_variant_that_is_not_built_is_not_started(stack: Plan, name: str, bran
 
 
 def test_missing_workflows_are_reported(github: GitHub, stack: Plan) -> None:
-    with pytest.raises(InputError, match=r"build-main-sm90\.yml: no-workflow my-org/stack has no such workflow; push"):
+    with pytest.raises(InputError, match=r"build-main-sm90\.yml: my-org/stack has no such workflow; push"):
         started(talk(github), stack, GPU)
 
 
@@ -233,9 +233,9 @@ def test_a_terminal_shows_progress_bars(served: GitHub, commands: list[str]) -> 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN: no-token neither GITHUB_TOKEN nor GH_TOKEN is set"),
-        ({"GITHUB_TOKEN": "wrong"}, "127.0.0.1: github-token read my-org/stack: GitHub refused the token"),
-        ({"GITHUB_REPOSITORY": "my-org/other"}, "127.0.0.1: github-not-found read my-org/other: it does not exist"),
+        ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN: neither GITHUB_TOKEN nor GH_TOKEN is set"),
+        ({"GITHUB_TOKEN": "wrong"}, "127.0.0.1: read my-org/stack: GitHub refused the token"),
+        ({"GITHUB_REPOSITORY": "my-org/other"}, "127.0.0.1: read my-org/other: it does not exist"),
     ],
 )
 def test_the_command_reports_failures_on_one_line(
@@ -254,7 +254,7 @@ def test_the_command_reports_failures_on_one_line(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert err.startswith(says)
+    assert err.startswith(f"error: {says}")
 
 
 # What is chosen.
@@ -292,14 +292,14 @@ def test_a_branch_that_does_not_publish_is_not_asked_to(stack: Plan) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "PATTERN: wrong-option nothing is chosen"),
-        (["*-sm91-*"], "NAME: unknown-variant '*-sm91-*' matches no variant"),
-        (["{a"], "PATTERN: wrong-pattern '{a' opens a brace"),
-        (["--shard", "build-main"], "--shard: unknown-shard unknown shard 'build-main'; did you mean build-main-"),
+        ([], "PATTERN: nothing is chosen"),
+        (["*-sm91-*"], "NAME: '*-sm91-*' matches no variant"),
+        (["{a"], "PATTERN: '{a' opens a brace"),
+        (["--shard", "build-main"], "--shard: unknown shard 'build-main'; did you mean build-main-"),
     ],
 )
 def test_a_choice_that_is_none_is_refused(
     commands: list[str], capsys: pytest.CaptureFixture[str], words: list[str], says: str
 ) -> None:
     assert run(PROGRAM, ["dispatch", *words, *commands]) == 2
-    assert capsys.readouterr().err.startswith(says)
+    assert capsys.readouterr().err.startswith(f"error: {says}")

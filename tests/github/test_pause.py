@@ -54,7 +54,7 @@ def test_pauses_add_up_and_resume_lifts_one_or_all(served: GitHub, commands: lis
 
 def test_an_unknown_pool_is_refused_before_github_is_asked(served: GitHub, commands: list[str], capsys: Out) -> None:
     assert run(PROGRAM, ["pause", "--pool", "h10", *commands]) == 2
-    assert capsys.readouterr().err.startswith("--pool: unknown-")
+    assert capsys.readouterr().err.startswith("error: --pool: unknown ")
     assert served.asked == []
 
 

@@ -250,9 +250,9 @@ def test_the_command_reports_unknown_branches_and_failures_of_github(
     served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(PROGRAM, ["status", "--branch", "mian", *commands]) == 2
-    assert capsys.readouterr().err == "--branch: unknown-branch unknown branch 'mian'; did you mean main?\n"
+    assert capsys.readouterr().err == "error: --branch: unknown branch 'mian'; did you mean main? [unknown-branch]\n"
     served.faults += [Fault(503, path="/runs")] * 4
     assert run(PROGRAM, ["status", *commands]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines()[-1].startswith("127.0.0.1: github-server list the runs of build-main-cpu.yml: ")
+    assert err.splitlines()[-1].startswith("error: 127.0.0.1: list the runs of build-main-cpu.yml: ")

@@ -182,7 +182,7 @@ def test_the_command_prints_the_document_and_its_schema(capsys: pytest.CaptureFi
     assert run(PROGRAM, ["plan", "--schema", "--spec", str(tmp_path / "none.yaml")]) == 0
     assert json.loads(capsys.readouterr().out) == plan_schema()
     assert run(PROGRAM, ["plan", "--branch", "mian", "--root", str(tmp_path)]) == 2
-    assert "--branch: unknown-branch unknown branch 'mian'; did you mean main?" in capsys.readouterr().err
+    assert "--branch: unknown branch 'mian'; did you mean main?" in capsys.readouterr().err
 
 
 def test_the_summary_counts_shard_by_shard(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_suite_for_which_no_pool_has_enough_gpus_is_skipped_with_the_reason() 
 
 
 def test_a_required_test_makes_that_an_error() -> None:
-    with pytest.raises(InputError, match="no-pool no pool for gpu-test on x86_64-linux has 4 GPUs"):
+    with pytest.raises(InputError, match="no pool for gpu-test on x86_64-linux has 4 GPUs"):
         planned({"wide": WIDE}, tests={"gpu-test": "required"})
 
 

@@ -177,7 +177,7 @@ def test_changes_are_counted_from_the_merge_base(repository: Repository, capsys:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--base", "nowhere"], "unknown-revision no commit is called 'nowhere' here"),
+        (["--base", "nowhere"], "no commit is called 'nowhere' here"),
         (["--base", "--help-all"], "usage"),
         (["--base", "HEAD", "--branch", "mian"], "unknown branch 'mian'; did you mean main?"),
     ],

@@ -79,7 +79,7 @@ def test_nothing_is_written_if_an_archive_cannot_be_fetched(root: Path, capsys: 
     file.write_text(BLOCK.replace(f"'{PIN}'", UNKNOWN_PIN), "utf-8")
     before = file.read_bytes()
     assert run(PROGRAM, ["hash", "--root", str(root)]) == 2
-    assert "nix-failed unable to download" in capsys.readouterr().err
+    assert "unable to download" in capsys.readouterr().err
     assert file.read_bytes() == before
 
 

@@ -122,7 +122,7 @@ def test_the_command_reads_the_template_of_the_repository(tmp_path: Path, capsys
     (tmp_path / ".github/ci-matrix.yaml").write_text(json.dumps(spec.document.value), "utf-8")
     options = ["--root", str(tmp_path), "--branch", "main"]
     assert run(PROGRAM, ["recipes", *options]) == 2
-    assert "template-missing no file nix/vision.nix here" in capsys.readouterr().err
+    assert "no file nix/vision.nix here" in capsys.readouterr().err
     (tmp_path / "nix").mkdir()
     (tmp_path / PATH).write_text(THIN, "utf-8")
     assert run(PROGRAM, ["recipes", *options]) == 0

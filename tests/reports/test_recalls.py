@@ -68,7 +68,7 @@ def test_a_recalled_variant_that_is_not_the_best_is_not_mentioned() -> None:
 def test_the_page_gives_the_same_answer_and_marks_the_variant() -> None:
     decided = recalling()
     questions = [as_question(H100, Wishes(package=package)) for package in ("pytorch", "torchvision")]
-    first, second = answers(decided, questions)
+    first, second = answers(data(decided), questions)
     assert looked_up(first) == shown(chosen(decided))
     assert looked_up(second) == shown(chosen(decided, "torchvision"))
     assert [cell["recalled"] for cell in data(decided)["cells"] if "recalled" in cell] == [{"pytorch": WHY}]
@@ -132,7 +132,10 @@ def test_a_second_recall_joins_the_first_one(spec: Path, capsys: pytest.CaptureF
     assert spec.read_text("utf-8").count("recalls:") == 1
     capsys.readouterr()
     assert recall(spec, NAME, "--because", WHY) == 2
-    assert capsys.readouterr().err == f"NAME: wrong-value {NAME} is recalled already; edit `recalls` in the spec\n"
+    assert (
+        capsys.readouterr().err
+        == f"error: NAME: {NAME} is recalled already; edit `recalls` in the spec [wrong-value]\n"
+    )
 
 
 def test_what_cannot_be_recalled_changes_no_byte(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

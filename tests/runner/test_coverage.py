@@ -257,7 +257,7 @@ def test_an_organisations_runners_serve_too(
     organisation.faults.append(Fault(403, path="/orgs/", message="Must have admin rights"))
     capsys.readouterr()
     assert run(PROGRAM, [*command, "--live"]) == 2
-    assert "github-forbidden list the runner groups of my-org: the token may not do this" in capsys.readouterr().err
+    assert "list the runner groups of my-org: the token may not do this" in capsys.readouterr().err
 
 
 def test_a_slot_in_quarantine_is_reported(

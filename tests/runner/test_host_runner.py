@@ -183,21 +183,21 @@ def test_a_folder_without_a_usable_runner_is_an_error(folder: Path, monkeypatch:
         ProcessEngine(folder).machines()
     (folder / "run.sh").chmod(0o644)
     monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("run.sh"))
-    with pytest.raises(InputError, match=r"no-runner holds no run\.sh; unpack the archive"):
+    with pytest.raises(InputError, match=r"holds no run\.sh; unpack the archive"):
         ProcessEngine(folder)
     monkeypatch.setattr(os, "access", lambda path, _: str(path).endswith("run.sh"))
-    with pytest.raises(InputError, match="cannot-write cannot be written"):
+    with pytest.raises(InputError, match="cannot be written"):
         ProcessEngine(folder)
 
 
 def test_a_runner_that_cannot_be_started_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "run.sh").write_text("#!/nowhere/sh\n", "utf-8")
     engine = ProcessEngine(folder)
-    with pytest.raises(EngineError, match=r"run\.sh: cannot-start cannot be started: No such file"):
+    with pytest.raises(EngineError, match=r"run\.sh: cannot be started: No such file"):
         engine.start(ORDER, Secret(SECRET))
     assert engine.machines() == ()
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(EngineError, match="nix-collect-garbage: cannot-start cannot be started: No such file"):
+    with pytest.raises(EngineError, match="nix-collect-garbage: cannot be started: No such file"):
         engine.collect_garbage(ORDER)
 
 

@@ -52,10 +52,18 @@ def test_metrics_count_what_is_there_in_prometheus_format() -> None:
         Leftover(kind=kind, name=name, pool='a "b"\n', state="running", left_over=why)
         for name, why in (("one", ""), ("two", ""), ("three", "it ended"))
     ]
+    sick = replace(RUNNER, labels=("quarantined",), online=False)
+    for pool, runner in (("h100", RUNNER), ("rtx", sick)):
+        name = str(replace(NAME, pool=pool))
+        items += registrations(REPOSITORY, [replace(runner, name=name)], [], host=NAME.host, now=NOW, everywhere=False)
     lines = metrics(items, lost=2).splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
         f'ci_runner_items{{kind="{kind}",pool="a \\"b\\"\\n",state="running",left_over="false"}} 2',
         f'ci_runner_items{{kind="{kind}",pool="a \\"b\\"\\n",state="running",left_over="true"}} 1',
+        'ci_runner_items{kind="registration",pool="h100",state="online",left_over="false"} 1',
+        'ci_runner_items{kind="registration",pool="rtx",state="quarantined",left_over="false"} 1',
+        'ci_runner_quarantined_slots{pool="h100"} 0',
+        'ci_runner_quarantined_slots{pool="rtx"} 1',
         "ci_runner_lost_logs 2",
     ]
 
@@ -193,7 +201,7 @@ def test_the_command_continues_if_something_cannot_be_removed(
     assert run(PROGRAM, ["prune", "--everywhere", *command]) == 1
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 2
-    assert "github-forbidden remove the runner" in err
+    assert "remove the runner" in err
     assert len(github.of()) == 2
 
 

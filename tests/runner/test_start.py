@@ -105,7 +105,7 @@ def test_an_outdated_runner_ends_it_with_the_runners_exit_code(
     sleep = time.sleep
     monkeypatch.setattr("time.sleep", lambda _: sleep(0.02))
     assert run(PROGRAM, ["start", "builder", *options]) == 7
-    assert "builder: runner-outdated GitHub no longer serves this version" in capfd.readouterr().err
+    assert "builder: GitHub no longer serves this version" in capfd.readouterr().err
     assert not github.of()
 
 
@@ -132,7 +132,7 @@ def test_a_public_repository_gets_a_machine_without_containers_only_on_request(
     github.public = True
     assert run(PROGRAM, ["start", "builder", *options]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"--host: public-repository a public repository may use the runners of {REPOSITORY}")
+    assert said.startswith(f"error: --host: a public repository may use the runners of {REPOSITORY}")
     assert not github.secrets
     monkeypatch.setattr("time.sleep", Day(github, folder, jobs=1))
     assert run(PROGRAM, ["start", "builder", "--public-repository", *options]) == 0
@@ -145,17 +145,17 @@ def test_a_group_that_public_repositories_may_use_counts_as_public(
     group = github.add_group("builders")
     github.groups[group]["allows_public_repositories"] = True
     assert run(PROGRAM, ["start", "grouped", *options]) == 2
-    assert "--host: public-repository" in capsys.readouterr().err
+    assert "[public-repository]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["biulder"], "POOL: unknown-pool unknown pool 'biulder'; did you mean builder?"),
-        (["arc"], "POOL: scale-set arc is a runner scale set; `ci-runner deploy arc` writes its files"),
-        (["builder", "--count", "0"], "--count: runner-count 0 runners: at least 1"),
-        (["builder", "--count", "2"], "--count: runner-count 2 runners: --host runs one runner per folder"),
-        (["grouped"], "my-org: unknown-group my-org has no runner group 'builders'"),
+        (["biulder"], "POOL: unknown pool 'biulder'; did you mean builder?"),
+        (["arc"], "POOL: arc is a runner scale set; `ci-runner deploy arc` writes its files"),
+        (["builder", "--count", "0"], "--count: 0 runners: at least 1"),
+        (["builder", "--count", "2"], "--count: 2 runners: --host runs one runner per folder"),
+        (["grouped"], "my-org: my-org has no runner group 'builders'"),
     ],
 )
 def test_a_pool_that_cannot_be_started_is_reported(
@@ -164,7 +164,7 @@ def test_a_pool_that_cannot_be_started_is_reported(
     if words == ["builder", "--count", "0"]:
         options = options[2:]
     assert run(PROGRAM, ["start", *words, *options]) == 2
-    assert capsys.readouterr().err.startswith(says)
+    assert capsys.readouterr().err.startswith(f"error: {says}")
 
 
 def test_a_refused_registration_is_reported_on_one_line(
@@ -181,7 +181,7 @@ def test_a_refused_registration_is_reported_on_one_line(
     )
     assert run(PROGRAM, ["start", "builder", *options]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("127.0.0.1: github-forbidden register ci-runner-")
+    assert line.startswith("error: 127.0.0.1: register ci-runner-")
     assert "the token may not do this; it needs administration: write" in line
 
 
@@ -190,4 +190,4 @@ def test_one_machine_has_one_controller_of_a_pool(options: list[str], capsys: py
 
     with only_one("builder"):
         assert run(PROGRAM, ["start", "builder", *options]) == 2
-    assert "POOL: runs-already a controller of builder is already running here" in capsys.readouterr().err
+    assert "a controller of builder is already running here; stop it first [runs-already]" in capsys.readouterr().err

@@ -162,7 +162,7 @@ def test_a_foreign_recipe_stops_everything_until_it_is_adopted(
     before = heads(repository)
     assert repository.ci("sync") == 2
     said = capsys.readouterr().err
-    assert f"cuda-13_0:{PKGS}/{CPU}.nix: in-the-way" in said
+    assert "[in-the-way]" in said
     assert "--adopt" in said
     assert heads(repository) == before
     assert repository.ci("sync", "--adopt") == 0
@@ -176,7 +176,7 @@ def test_a_foreign_workflow_is_never_taken_over(repository: Repository, capsys: 
     repository.commit()
     repository.git("checkout", "-q", "topic")
     assert repository.ci("sync", "--adopt") == 2
-    assert "main:.github/workflows/cell.yml: in-the-way" in capsys.readouterr().err
+    assert "main:.github/workflows/cell.yml: was not written by ci-compile" in capsys.readouterr().err
 
 
 def test_a_missing_branch_stops_everything(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,7 +184,7 @@ def test_a_missing_branch_stops_everything(repository: Repository, capsys: pytes
     before = heads(repository)
     assert repository.ci("sync") == 2
     said = capsys.readouterr().err
-    assert "missing-branch the repository has no branch 'cuda-13_0'; did you mean cuda-13-0?" in said
+    assert "the repository has no branch 'cuda-13_0'; did you mean cuda-13-0?" in said
     assert heads(repository) == before
 
 
@@ -234,7 +234,7 @@ def test_a_push_that_is_not_a_fast_forward_stops_everything(
     theirs.git("push", "-q", "origin", "main")
     before = heads(repository), Git(remote).heads()
     assert repository.ci("sync", "--push") == 2
-    assert "main: not-a-fast-forward" in capsys.readouterr().err
+    assert "[not-a-fast-forward]" in capsys.readouterr().err
     assert (heads(repository), Git(remote).heads()) == before
 
 
@@ -287,7 +287,7 @@ def test_another_commit_on_the_same_parent_is_not_taken_for_an_earlier_run(
     repository.git("checkout", "-qf", "topic")
     repository.git("update-ref", "refs/heads/main", before)
     assert repository.ci("sync", "--push") == 2
-    assert "main: not-a-fast-forward" in capsys.readouterr().err
+    assert "[not-a-fast-forward]" in capsys.readouterr().err
 
 
 def test_a_tag_with_the_name_of_a_branch_changes_nothing(repository: Repository, remote: Path) -> None:
@@ -351,6 +351,6 @@ def test_what_is_no_plain_file_or_folder_is_never_replaced(
     assert repository.ci("sync", "--adopt") == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if "in-the-way" in line]
     assert lines
-    assert all(line.startswith("cuda-13_0:") for line in lines)
+    assert all(line.startswith("error: cuda-13_0:") for line in lines)
     assert says in lines[0]
     assert heads(repository) == before

@@ -75,7 +75,7 @@ def test_commits_of_others_on_the_branch_of_a_pull_request_are_kept(
     pushed.git("push", "-q", "origin", f"{commit}:refs/heads/ci-compile/main")
     pushed.write(FILE, SPEC.replace("owner: my-org", "owner: our-org"))
     assert pushed.ci("sync", "--pull-request") == 2
-    assert "ci-compile/main: in-the-way its last commit is not one of sync" in capsys.readouterr().err
+    assert "ci-compile/main: its last commit is not one of sync" in capsys.readouterr().err
     assert Git(remote).heads()["ci-compile/main"] == commit
     assert len(github.pulls) == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from base64 import b64encode
@@ -36,7 +37,7 @@ def test_no_network(
     fleet: Repository, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI_COMPILE_UPSTREAMS", f"file://{tmp_path}/nothing")
-    assert f"{TORCH}: upstream-unreachable cannot be read: " in fails(fleet, capsys)
+    assert re.search(rf"{re.escape(TORCH)}: cannot be read: .*\[upstream-unreachable\]", fails(fleet, capsys))
 
 
 def test_a_repository_that_answers_with_too_much(
@@ -52,7 +53,7 @@ def test_a_source_that_is_too_large(
     upstreams.commit(TORCH, {"large": "".join(f"{number * 7919 % 104729}\n" for number in range(30_000))})
     upstreams.release("2.8.1", "0.23.1", "")
     monkeypatch.setattr(remote, "SOURCE", Bounds(60.0, 4096))
-    assert f"{TORCH}: upstream-unreachable cannot be read: " in fails(fleet, capsys)
+    assert f"{TORCH}: cannot be read: " in fails(fleet, capsys)
 
 
 def test_a_repository_that_does_not_answer_in_time(
@@ -80,7 +81,7 @@ def test_an_index_that_refuses(
 ) -> None:
     with package_index({"torch": page}) as address:
         monkeypatch.setenv("PIP_INDEX_URL", address)
-        assert f"torch: upstream-unreachable {said}" in fails(fleet, capsys)
+        assert f"torch: {said}" in fails(fleet, capsys)
 
 
 def test_a_yanked_release_is_not_taken(
@@ -93,7 +94,8 @@ def test_a_yanked_release_is_not_taken(
         assert fleet.ci("update") == 0
         assert (fleet.root / FILE).read_text("utf-8") == SPEC
         line = fails(fleet, capsys, "pytorch", "--to", "2.8.1")
-        assert "release-yanked 2.8.1 was yanked from the index" in line
+        assert "2.8.1 was yanked from the index" in line
+        assert "[release-yanked]" in line
 
 
 def test_a_hash_that_differs_on_refetch(
@@ -103,18 +105,19 @@ def test_a_hash_that_differs_on_refetch(
     source = f"sources: {{torchvision: {{repository: {VISION}, tag: v0.23.1, hash: {HASH}}}}}"
     fleet.write(FILE, SPEC.replace("publish: false, nixpkgs", f"publish: false, {source}, nixpkgs"))
     line = fails(fleet, capsys, "--branch", "main")
-    assert f"hash-differs the tag v0.23.1 of {VISION} has the hash sha256-" in line
+    assert f"the tag v0.23.1 of {VISION} has the hash sha256-" in line
+    assert "[hash-differs]" in line
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("pytorch", "--to", "2.8.7"), "pytorch: unknown-release has no release 2.8.7; its newest release is 2.8.0"),
-        (("pytorch", "--to", "2.7.1"), "--to: unknown-release no branch is of the line of 2.7.1"),
-        (("--to", "2.8.1"), "--to: wrong-option name the package"),
-        (("torch",), "torch: unknown-package is no package of the spec; did you mean pytorch"),
-        (("--new-branch", "new"), "--new-branch: wrong-option name the one branch to copy"),
-        (("--branch", "main", "--new-branch", "edge"), "--new-branch: duplicate-name the spec has the branch 'edge'"),
+        (("pytorch", "--to", "2.8.7"), "pytorch: has no release 2.8.7; its newest release is 2.8.0 [unknown-release]"),
+        (("pytorch", "--to", "2.7.1"), "--to: no branch is of the line of 2.7.1"),
+        (("--to", "2.8.1"), "--to: name the package"),
+        (("torch",), "torch: is no package of the spec; did you mean pytorch"),
+        (("--new-branch", "new"), "--new-branch: name the one branch to copy"),
+        (("--branch", "main", "--new-branch", "edge"), "--new-branch: the spec has the branch 'edge'"),
     ],
 )
 def test_a_request_that_cannot_be_met(

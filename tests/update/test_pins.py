@@ -8,32 +8,15 @@ import yaml
 from ci_compiler.workflows.pins import action_pins
 from tests.output import checked
 from tests.recipes.test_affected import Repository
-from tests.update.conftest import FILE, SPEC
+from tests.update.conftest import CHECKOUT, FILE, SPEC
 from tests.update.upstreams import Upstreams
 
-CHECKOUT = "actions/checkout"
 
-
-@pytest.fixture
-def actions(upstreams: Upstreams, monkeypatch: pytest.MonkeyPatch) -> Upstreams:
-    """The upstreams with every action at its bundled pin, and the programs of the runner images."""
-    monkeypatch.setitem(action_pins()[CHECKOUT], "commit", upstreams.tag(CHECKOUT, action_pins()[CHECKOUT]["tag"]))
-    for action in set(action_pins()) - {CHECKOUT}:
-        monkeypatch.delitem(action_pins(), action)
-    for program, tag in {
-        "actions/runner": "v2.0.0",
-        "flox/flox": "v9999.0.0",
-        "actions/actions-runner-controller": "gha-runner-scale-set-0.0.1",
-    }.items():
-        upstreams.tag(program, tag)
-    return upstreams
-
-
-def listed(fleet: Repository, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+def listed(fleet: Repository, capsys: pytest.CaptureFixture[str], *words: str) -> list[list[str]]:
     """The rows of `--check`, which writes nothing."""
     before = (fleet.root / FILE).read_bytes()
     capsys.readouterr()
-    assert fleet.ci("update", "--check") == 1
+    assert fleet.ci("update", "--check", *words) == 1
     assert (fleet.root / FILE).read_bytes() == before
     rows = [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()]
     assert fleet.ci("update", "--check", "--json") == 1
@@ -47,6 +30,8 @@ def test_a_check_lists_what_is_stale_and_why(
 ) -> None:
     flox = ["-", "flox", "1.16.0", "9999.0.0", "a newer release; it comes with a newer ci-compiler"]
     assert listed(fleet, capsys) == [flox]
+    assert listed(fleet, capsys, "images") == [flox]
+    assert fleet.ci("update", "actions", "nixpkgs", "--check") == 0
     actions.release("2.8.1", "0.23.1", "")
     actions.tag(CHECKOUT, "v99.0.0")
     assert listed(fleet, capsys) == [
@@ -58,6 +43,7 @@ def test_a_check_lists_what_is_stale_and_why(
         ["-", CHECKOUT, action_pins()[CHECKOUT]["tag"], "v99.0.0", "a newer release"],
         flox,
     ]
+    assert listed(fleet, capsys, "torchvision", "actions") == listed(fleet, capsys)[:-1]
 
 
 def test_a_moved_tag_of_an_action_is_listed_and_never_taken(
@@ -92,7 +78,7 @@ def test_a_pin_of_an_action_that_no_workflow_uses_is_an_error(
 ) -> None:
     fleet.write(FILE, f"{SPEC}pins: {{actions/checkuot: {{tag: v1, commit: {'a' * 40}}}}}\n")
     assert fleet.ci() == 2
-    expected = "unknown-key no compiled workflow uses 'actions/checkuot'; did you mean actions/checkout"
+    expected = "no compiled workflow uses 'actions/checkuot'; did you mean actions/checkout"
     assert expected in capsys.readouterr().err
 
 
@@ -105,3 +91,22 @@ def test_nixpkgs_goes_to_the_newest_commit_with_the_same_versions(fleet: Reposit
     before = (fleet.root / FILE).read_bytes()
     assert fleet.ci("update", "nixpkgs", "--branch", "edge") == 0
     assert (fleet.root / FILE).read_bytes() == before
+
+
+def test_own_recipes_are_listed_and_their_pins_stay(
+    fleet: Repository, actions: Upstreams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A spec as `adopt` writes it: the recipes state the version and the nixpkgs commit, not the spec."""
+    text = SPEC.replace("{attribute: torch}", "{attribute: torch, recipes: own}")
+    fleet.write(FILE, text.replace("{needs: [pytorch]}", "{needs: [pytorch], recipes: own}"))
+    actions.release("2.8.1", "0.23.1", "")
+    actions.nixpkgs("nixos-unstable", torch="2.8.0", torchvision="0.23.0")
+    rows = listed(fleet, capsys)
+    assert rows[0] == ["main", "pytorch", "2.8.0", "2.8.1", "a newer release; its recipes are your own"]
+    assert not [row for row in rows if "nixpkgs" in row]
+    assert fleet.ci("update") == 0
+    assert (
+        "not looked up, since their recipes are the repository's own: pytorch, torchvision" in capsys.readouterr().err
+    )
+    assert fleet.ci("update", "pytorch", "--to", "2.8.1", "--branch", "main") == 2
+    assert "the recipes of pytorch are the repository's own and state their version" in capsys.readouterr().err

@@ -58,11 +58,11 @@ def test_a_package_of_the_index_alone_needs_a_nixpkgs_that_has_it(
     with_package(fleet, "index: torch")
     before = (fleet.root / FILE).read_bytes()
     assert fleet.ci("update", "vllm") == 2
-    assert "PIP_INDEX_URL: upstream-unreachable torch is in a package index; set its address" in capsys.readouterr().err
+    assert "PIP_INDEX_URL: torch is in a package index; set its address" in capsys.readouterr().err
     with package_index({"torch": {"0.10.1": False, "0.10.2": False, "0.10.3rc1": False}}) as address:
         monkeypatch.setenv("PIP_INDEX_URL", address)
         assert fleet.ci("update", "vllm") == 2
-        assert "unknown-release no nixpkgs has vllm 0.10.2" in capsys.readouterr().err
+        assert "no nixpkgs has vllm 0.10.2" in capsys.readouterr().err
         assert (fleet.root / FILE).read_bytes() == before
         upstreams.nixpkgs("nixos-25.11", torch="2.8.0", torchvision="0.23.0", vllm="0.10.2")
         assert fleet.ci("update", "vllm") == 0

@@ -19,6 +19,7 @@ from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.carried import default_branch
+from ci_compiler.spec.model import Spec
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.units import size
 
@@ -30,8 +31,8 @@ def run(arguments: argparse.Namespace, command: Sequence[str] = ("ci-compile",))
     """
     root = root_of(arguments)
     before = _compiled_before(root)
-    decided = plan_of(arguments)
-    print_findings(decided.warnings)
+    decided = plan_of(arguments, compiles=True)
+    print_findings([*decided.warnings, *_toolkit(decided.spec, root)], root=root)
     files, (recipes, own) = dict(compile_files(decided)), _recipes(decided, root, arguments)
     territories = [GITHUB, *own]
 
@@ -50,6 +51,18 @@ def run(arguments: argparse.Namespace, command: Sequence[str] = ("ci-compile",))
     edited = _edited(decided, root, arguments) if arguments.check else ()
     print_findings(edited)
     return 1 if edited else code
+
+
+def _toolkit(spec: Spec, root: Path) -> Sequence[Finding]:
+    """A warning if hosted jobs would install ci-compiler from a path that the repository lacks."""
+    path = root / spec.toolkit
+    if not spec.toolkit.startswith(".") or path.is_file() or (path / "pyproject.toml").is_file():
+        return ()
+    message = (
+        f"hosted jobs install ci-compiler from {spec.toolkit}, which is no Python project here; write `toolkit: "
+        "git+https://HOST/PATH@COMMIT` or another source of it"
+    )
+    return (spec.finding(("toolkit",), Code.TOOLKIT_MISSING, message),)
 
 
 def _compiled_before(root: Path) -> str:

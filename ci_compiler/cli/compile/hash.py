@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler.cli.progress import progress
-from ci_compiler.cli.where import SPEC, root_of, spec_of
-from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.cli.where import editable_spec, spec_of
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.recipes.nixpkgs_hash import fetched_hash, with_hashes
 
@@ -15,9 +13,7 @@ from ci_compiler.recipes.nixpkgs_hash import fetched_hash, with_hashes
 def run(arguments: argparse.Namespace) -> int:
     """Edits the spec, and prints what changed. Raises InputError."""
     spec = spec_of(arguments)
-    file = getattr(arguments, "spec", None) or root_of(arguments) / SPEC
-    if not file.exists():
-        raise wrong(SPEC, Code.SPEC_MISSING, "no such file; `ci-compile init` writes a first one")
+    file = editable_spec(arguments, spec)
     with progress("fetching nixpkgs"):
         text, changes = with_hashes(file.read_text("utf-8"), spec, fetched_hash)
     if changes:

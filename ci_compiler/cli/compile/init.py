@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from ci_compiler.cli.console import note
+from ci_compiler.cli.toolkit import toolkit
 from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.files.drift import obstacle
 from ci_compiler.spec.build import STARTERS, parse_spec
-from ci_compiler.spec.model import RecipeKind
+from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.spec.schema import schema_text
+
+_TOOLKIT = """
+# Hosted jobs install ci-compiler from here. Remove it to install a release from the package index.
+toolkit: {where}
+"""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -22,7 +30,9 @@ def run(arguments: argparse.Namespace) -> int:
     files = _files(arguments.template)
     if arguments.owner is not None:
         files[SPEC] = files[SPEC].replace("owner: my-org", f"owner: {arguments.owner}")
-    spec = parse_spec(files[SPEC].encode(), shown="--owner")
+    if where := toolkit(root):
+        files[SPEC] += _TOOLKIT.format(where=where)
+    spec = _parsed(files[SPEC])
     if findings := [
         Finding(place=Place(file=path.as_posix()), code=Code.IN_THE_WAY, message=problem)
         for path, text in files.items()
@@ -34,7 +44,19 @@ def run(arguments: argparse.Namespace) -> int:
     compiled = spec.backend.has_recipes and not any(one.may_be(RecipeKind.OWN) for one in spec.packages.values())
     commands = "`ci-compile` and `ci-compile recipes`" if compiled else "`ci-compile`"
     print(f"wrote {', '.join(names)} and {last}; edit the spec, then run {commands}")
+    if where:
+        note(f"hosted jobs will install ci-compiler from {where} (`toolkit` in the spec)")
+    else:
+        note(f"hosted jobs will install {spec.toolkit} from the package index; set `toolkit` if it has no such release")
     return 0
+
+
+def _parsed(text: str) -> Spec:
+    """The spec whose text is `text`. Raises InputError about `--owner`, which is all that can be wrong in it."""
+    try:
+        return parse_spec(text.encode(), shown="--owner")
+    except InputError as error:
+        raise InputError(replace(one, place=Place(file="--owner")) for one in error.findings) from None
 
 
 def _files(template: str) -> dict[Path, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ci_compiler.cli.console import note
 from ci_compiler.cli.drift import write_or_check
-from ci_compiler.cli.where import SPEC, branch_of, root_of, spec_of, templates_of
+from ci_compiler.cli.where import branch_of, editable_spec, root_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.files.atomic import cannot_write, change_folders
@@ -23,7 +23,7 @@ from ci_compiler.variant import RECIPES, recipe_path
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the recipes; with `--check` returns 1 on drift."""
-    spec, root = spec_of(arguments), root_of(arguments)
+    spec, root = spec_of(arguments, compiles=True), root_of(arguments)
     branch = branch_of(arguments, spec, root)
     if not spec.backend.has_recipes:
         print(f"the backend {spec.backend} builds no recipes")
@@ -57,8 +57,8 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
     """
     from ci_compiler.adoption.taking import differing, edited, matching  # only `--adopt` needs it
 
+    file = editable_spec(arguments, spec)
     found = matching(spec, judged, arguments.adopt)
-    file = getattr(arguments, "spec", None) or root / SPEC
     packages = {package for names in found.values() for package in names.values()}
     text = edited(file.read_text("utf-8"), spec, sorted(packages), arguments.adopt)
     after = parse_spec(text.encode(), shown=spec.document.file)

@@ -32,7 +32,7 @@ SKIP = "[skip ci]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Brings every branch up to date, or opens pull requests that do."""
-    root, spec = root_of(arguments), spec_of(arguments)
+    root, spec = root_of(arguments), spec_of(arguments, compiles=True)
     if arguments.waves and not arguments.push:
         raise wrong("--waves", Code.WRONG_OPTION, "needs --push: without it, nothing is started")
     if arguments.json and not arguments.dry_run:

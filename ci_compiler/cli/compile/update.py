@@ -10,7 +10,8 @@ from pathlib import Path
 from ci_compiler.cli.compile.sync import REMOTE
 from ci_compiler.cli.console import note, print_findings, print_json, print_markdown, table
 from ci_compiler.cli.progress import progress
-from ci_compiler.cli.where import SPEC, carried_of, check_branches, nixpkgs_of, root_of, spec_of, templates_of
+from ci_compiler.cli.where import carried_of, check_branches, editable_spec, nixpkgs_of, root_of, spec_of, templates_of
+from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.files.atomic import cannot_write, write_file
@@ -18,18 +19,20 @@ from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.reports.diff import diff
 from ci_compiler.reports.diff_markdown import markdown
+from ci_compiler.spec.build import BUNDLED
 from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import markdown_table
 from ci_compiler.update.changes import Nixpkgs
-from ci_compiler.update.choice import Asked, Move
+from ci_compiler.update.choice import Asked, Move, own_recipes
 from ci_compiler.update.judging import TrueNixpkgs, judged, needless
 from ci_compiler.update.pins import StalePin
+from ci_compiler.update.release_pins import ACTIONS, FILE
 from ci_compiler.update.remote import Remote
 from ci_compiler.update.updating import Checked, Updated, checked, updated
 
 HEAD = "ci-compile-update"
-"""The branch that the pull request comes from: there is one at a time, whatever it updates."""
+"""The branch of the pull request. At most one such pull request is open, whatever it updates."""
 
 _HEADERS = ["branch", "package", "before", "after"]
 
@@ -37,20 +40,21 @@ _HEADERS = ["branch", "package", "before", "after"]
 def run(arguments: argparse.Namespace) -> int:
     """Edits the spec, and prints what changes. Raises InputError, and writes nothing then."""
     root, spec = root_of(arguments), spec_of(arguments)
-    file: Path = getattr(arguments, "spec", None) or root / SPEC
-    if not file.exists():
-        raise wrong(SPEC, Code.SPEC_MISSING, "no such file; `ci-compile init` writes a first one")
+    if spec.bundled and (root / FILE).exists():
+        file = root / "ci_compiler/spec" / BUNDLED.name  # the compiler's own repository
+    else:
+        file = editable_spec(arguments, spec)
     asked = _asked(arguments, spec)
     with Remote(os.environ) as remote:
         if arguments.check:
-            return _check(spec, asked, remote, as_json=arguments.json)
+            return _check(spec, asked, remote, _tables(root), as_json=arguments.json)
         text = file.read_bytes().decode("utf-8")
+        tables, now = _tables(root), Clock().now()
         with progress("looking for releases"):
-            done = updated(text, spec, asked, remote, new_branch=arguments.new_branch)
+            done = updated(text, spec, asked, remote, new_branch=arguments.new_branch, tables=tables, now=now)
         print_findings(done.findings)
         if not done.moves and not done.pins:
-            _print_nothing("every branch has the newest release of its line", as_json=arguments.json)
-            return 0
+            return _nothing(spec, asked, as_json=arguments.json)
         with progress("judging the change"):
             meaning = _meaning(arguments, root, spec, done, remote)
     if arguments.json:
@@ -61,20 +65,42 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return 0
     if arguments.pull_request:
+        if done.files:
+            raise wrong(
+                "--pull-request", Code.WRONG_OPTION, "edits the spec alone; edit the compiler's tables without it"
+            )
         return _open(arguments, root, done, meaning)
-    _write(file, done.text)
-    note(f"{spec.document.file} is edited; `ci-compile` and `ci-compile recipes` write what it compiles to")
+    for path, new in done.files.items():
+        _write(root / path, new)
+        note(f"{path} is edited{'; build the images again' if path == FILE else ''}")
+    if done.text != text:
+        _write(file, done.text)
+        note(f"{spec.document.file} is edited; `ci-compile` and `ci-compile recipes` write what it compiles to")
     return 0
 
 
-def _check(spec: Spec, asked: Asked, remote: Remote, *, as_json: bool) -> int:
+def _nothing(spec: Spec, asked: Asked, *, as_json: bool) -> int:
+    """Says that there is nothing to update, and what was not looked up."""
+    said = "nothing is stale" if asked.packages else "every branch has the newest release of its line"
+    _print_nothing(said, as_json=as_json)
+    if own := [] if asked.packages else [one.name for one in own_recipes(spec)]:
+        note(f"not looked up, since their recipes are the repository's own: {', '.join(own)}")
+    return 0
+
+
+def _tables(root: Path) -> dict[str, str]:
+    """The compiler's own tables of pins, if `root` is a checkout of it."""
+    return {path: (root / path).read_text("utf-8") for path in (FILE, ACTIONS) if (root / path).is_file()}
+
+
+def _check(spec: Spec, asked: Asked, remote: Remote, tables: dict[str, str], *, as_json: bool) -> int:
     """Prints what is stale and why; returns 1 if anything is."""
     from ci_compiler.runner.deployment.release_pins import pins
 
     known = pins()
     programs = {"chart": known.chart_version, **{name: one.version for name, one in known.archives.items()}}
     with progress("looking for releases"):
-        found = checked(spec, asked, remote, programs)
+        found = checked(spec, asked, remote, tables, programs)
     print_findings(found.findings)
     rows = _rows(found.moves, found.pins)
     if rows and as_json:
@@ -140,7 +166,9 @@ def _open(arguments: argparse.Namespace, root: Path, done: Updated, meaning: str
     client = client_of(arguments, root)
     messages = {default: f"{title}\n\n{WRITTEN}"}
     bodies = {default: f"{_list(done)}\n\n{meaning}\n"}
-    for _, address in open_pull_requests(client, git, REMOTE, plans, messages, bodies, head=HEAD):
+    for _, address in open_pull_requests(
+        client, git, REMOTE, plans, messages, bodies, head="-".join([HEAD, *arguments.packages])
+    ):
         print(address)
     return 0
 

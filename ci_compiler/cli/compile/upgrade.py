@@ -20,7 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises InputError if the spec makes hosted jobs install an older version.
     """
-    spec, before = spec_of(arguments), compiled_by(root_of(arguments))
+    spec, before = spec_of(arguments, compiles=True), compiled_by(root_of(arguments))
     name, _, pinned = spec.toolkit.partition("==")
     if pinned and is_older(pinned, __version__):
         message = f"hosted jobs would install {spec.toolkit}, which is older; write {name}=={__version__}"

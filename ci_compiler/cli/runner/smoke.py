@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ci_compiler.cli.console import print_findings, print_rows
+from ci_compiler.cli.console import append_to, print_findings, print_rows
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.runner.stage import reported, wants_again
 from ci_compiler.cli.where import spec_of
@@ -25,7 +25,8 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     with TemporaryDirectory(prefix="ci-runner-test-") as scratch:
         subject = _subject(arguments, Path(scratch))
         with progress(f"testing {arguments.name}"):
-            results = smoke(subject, arguments.out, again=wants_again(arguments))
+            results, digest = smoke(subject, arguments.out, again=wants_again(arguments))
+    append_to("GITHUB_OUTPUT", f"result={digest}\n")
     rows = [{"check": one.check, "result": one.verdict.value, "found": one.message} for one in results]
     columns = ("check", "result", "found")
     print_rows(rows, dict(zip(columns, columns, strict=True)), as_json=arguments.json, states=["result"])

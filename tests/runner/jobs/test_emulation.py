@@ -91,7 +91,7 @@ def test_an_instruction_beyond_the_instruction_set_fails_the_test(
         "illegal instruction under QEMU's SandyBridge; in <module>, "
     )
     assert "odd_one/__init__.py:4" in emulated["message"]
-    assert f"{AVX}: test-failed emulated-cpu: import executes an instruction" in capsys.readouterr().err
+    assert f"{AVX}: emulated-cpu: import executes an instruction" in capsys.readouterr().err
     assert f"| {AVX} | cpu-test | failed |" in world.summary
 
 

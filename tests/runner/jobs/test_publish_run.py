@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.suites import Bench
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
 from ci_compiler.runner.jobs.publish_run import RunResults, candidates
 from ci_compiler.stages import CPU_TEST, GPU_TEST, Stage
@@ -29,6 +30,7 @@ class Results:
         self.names = {variant.package: variant.name for variant in self.part[0].variants}
         self.records: list[dict[str, Any]] = []
         self.manifests: dict[str, tuple[Manifest, Path]] = {}
+        self.suites: dict[str, set[Bench]] = {}
         for name in self.names.values():
             self.manifests[name] = (manifest(name), Path())
             for stage in (CPU_TEST, GPU_TEST):
@@ -41,7 +43,7 @@ class Results:
 
     def held(self, *chosen: str) -> dict[str, str]:
         """Why each chosen package is not published."""
-        results = RunResults(manifests=self.manifests, records=self.records)
+        results = RunResults(manifests=self.manifests, records=self.records, suites=self.suites)
         names = [self.names[package] for package in chosen or self.names]
         found = candidates(self.plan.spec, [self.part], names, results)
         return {one.name.partition("-")[0]: one.because.replace(self.part[0].suffix, "*") for one in found}
@@ -66,7 +68,7 @@ def test_a_torchvision_whose_torch_failed_its_test_is_not_published() -> None:
     assert results.held("torchvision") == {"torchvision": ""}  # a torch that this run did not build does not count
 
 
-@pytest.mark.parametrize("change", [{"content": "sha256:other"}, {"branch": "next"}, {"passed": "yes"}, {"suite": "x"}])
+@pytest.mark.parametrize("change", [{"content": "sha256:other"}, {"branch": "next"}, {"passed": "yes"}])
 def test_only_a_record_of_the_very_content_that_passed_counts(change: dict[str, Any]) -> None:
     results = Results()
     for one in results.records:
@@ -87,14 +89,13 @@ def test_only_the_tests_that_the_spec_names_count() -> None:
     assert results.held() == {"pytorch": "", "torchvision": ""}
 
 
-def test_every_shard_of_a_suite_must_have_passed() -> None:
+def test_all_jobs_of_a_suite_must_have_passed() -> None:
     suites = {"ops": {"command": "ci/ops.sh", "minutes": 9, "shards": 2}}
     results = Results(packages={"pytorch": {"attribute": "torch", "suites": suites}, "torchvision": {}})
     package = results.plan.spec.packages["pytorch"]
     (suite,) = package.suites.values()
-    results.record(results.names["pytorch"], suite.stage, suite="ops", shard=1)
     assert results.held()["pytorch"] == "pytorch-* did not pass ops"
-    results.record(results.names["pytorch"], suite.stage, suite="ops", shard=2)
+    results.suites[results.names["pytorch"]] = {Bench(suite.stage, suite.gpus)}
     assert results.held() == {"pytorch": "", "torchvision": ""}
 
 
@@ -107,31 +108,37 @@ JOB = f"python{PYTHON.replace('.', '')}-avx2"
 @pytest.fixture
 def built(world: World) -> World:
     """A build of torch and of torchvision, with tests that passed, as the artifacts of a run."""
-    world.spec(backend="flox")
-    world.commit()
-    for name in (TORCH, VISION):
-        assert world.build(name) == 0
-        shutil.copytree(world.root / "build-output", world.root / f"results/build-{name}")
-        leave_result(world, name, passed=True)
-    world.git("checkout", "--quiet", "--detach")
+
+    def make() -> None:
+        world.spec(backend="flox")
+        world.commit()
+        for name in (TORCH, VISION):
+            assert world.build(name) == 0
+            shutil.copytree(world.root / "build-output", world.root / f"results/build-{name}")
+            leave_result(world, name, passed=True)
+        world.git("checkout", "--quiet", "--detach")
+
+    world.once("run", make)
     world.token()
     return world
 
 
-def leave_result(world: World, name: str, *, passed: bool) -> None:
+def leave_result(world: World, name: str, *, passed: bool, by: str = "") -> None:
+    """The result of a test of `name` in the artifact of its own job, or in another."""
     content = read_manifest(world.root / f"results/build-{name}/manifest.json").content
     record = {"name": name, "branch": "main", "stage": "cpu-test", "content": content, "passed": passed}
-    folder = world.root / f"results/cpu-test-{name}"
+    folder = world.root / f"results/{by or 'cpu-test-' + name}"
     folder.mkdir(exist_ok=True)
     (folder / "result.json").write_text(json.dumps(record), "utf-8")
 
 
 def reported(world: World, **changes: str) -> str:
-    """The context `needs` with the digests of the manifests that are there, as the builds would report them."""
+    """The context `needs` with the digests of the files that are there, as the jobs would report them."""
     digests = {}
     for package, name in (("pytorch", TORCH), ("torchvision", VISION)):
-        content = (world.root / f"results/build-{name}/manifest.json").read_bytes()
-        digests[f"{package}_build"] = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        for stage, file in (("build", "manifest.json"), ("cpu-test", "result.json")):
+            content = (world.root / f"results/{stage}-{name}/{file}").read_bytes()
+            digests[f"{package}_{stage}"] = f"sha256:{hashlib.sha256(content).hexdigest()}"
     return json.dumps({JOB: {"result": "success", "outputs": digests | changes}, "select": {"outputs": {}}})
 
 
@@ -163,7 +170,7 @@ def test_a_variant_that_cannot_be_published_stops_no_other(built: World, capsys:
     capsys.readouterr()
     assert publish_run(built) == 1
     said = capsys.readouterr()
-    assert said.err.startswith(f"{TORCH}: other-version was built as version 2.7.0")
+    assert said.err.startswith(f"error: {TORCH}: was built as version 2.7.0")
     assert f"\n{VISION}: 0.23.0 from main" in said.out
     assert list(built.catalog) == [f"my-org/{VISION}"]
     assert outcomes(built)[TORCH]["result"].startswith("failed: was built as version 2.7.0")
@@ -208,7 +215,7 @@ def test_a_manifest_that_its_build_did_not_report_is_refused(
     capsys.readouterr()
     assert publish_run(built, needs=needs) == 1
     said = capsys.readouterr()
-    assert said.err.startswith(f"{TORCH}: broken-manifest is not the file that the build wrote: its digest is sha256:")
+    assert said.err.startswith(f"error: {TORCH}: is not the file that the build wrote: its digest is sha256:")
     assert f", {message}\n" in said.err
     assert f"{VISION}: not published: {TORCH} has a manifest that its build did not report" in said.out
     assert outcomes(built)[TORCH]["result"].startswith("failed: is not the file that the build wrote")
@@ -224,6 +231,19 @@ def test_a_manifest_of_another_artifact_takes_no_manifests_place(built: World) -
     assert list(built.catalog) == [f"my-org/{TORCH}", f"my-org/{VISION}"]
 
 
+@pytest.mark.parametrize("forged", ["beside", "in place", "for a test that another job reported"])
+def test_a_result_that_its_test_did_not_report_proves_nothing(built: World, forged: str) -> None:
+    leave_result(built, TORCH, passed=False)
+    needs = reported(built)
+    leave_result(built, TORCH, passed=True, by={"in place": ""}.get(forged, "a-job"))
+    if forged.startswith("for"):
+        digest = hashlib.sha256((built.root / "results/a-job/result.json").read_bytes()).hexdigest()
+        needs = reported(built, **{"torchvision_cpu-test": f"sha256:{digest}"})
+    assert publish_run(built, needs=needs) == 0
+    assert outcomes(built)[TORCH]["result"] == f"no: {TORCH} did not pass cpu-test"
+    assert built.catalog == {}
+
+
 def test_a_manifest_that_names_a_foreign_path_stops_no_other_variant(
     built: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,7 +253,7 @@ def test_a_manifest_that_names_a_foreign_path_stops_no_other_variant(
     capsys.readouterr()
     assert publish_run(built) == 1
     said = capsys.readouterr().err
-    assert any(f"{VISION}: foreign-output {path} is not an output of " in said for path in torch["outputs"]), said
+    assert any(f"{VISION}: {path} is not an output of " in said for path in torch["outputs"]), said
     assert list(built.catalog) == [f"my-org/{TORCH}"]
     assert outcomes(built)[VISION]["result"].startswith("failed: ")
 
@@ -247,14 +267,14 @@ def test_the_content_in_the_store_must_be_that_of_the_manifest(
     leave_result(built, VISION, passed=True)
     capsys.readouterr()
     assert publish_run(built) == 1
-    assert f"{VISION}: content-differs " in capsys.readouterr().err
+    assert "[content-differs]" in capsys.readouterr().err
     assert list(built.catalog) == [f"my-org/{TORCH}"]
 
 
 @pytest.mark.parametrize("needs", ["[]", "{", '{"select": 1}', "[" * 100_000])
 def test_needs_of_another_form_is_wrong_input(built: World, needs: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert publish_run(built, needs=needs) == 2
-    assert "--needs: wrong-value is not the JSON of the context `needs`" in capsys.readouterr().err
+    assert "--needs: is not the JSON of the context `needs`" in capsys.readouterr().err
     assert built.catalog == {}
 
 
@@ -266,4 +286,4 @@ def test_a_build_that_reported_nothing_is_not_published(built: World, job: dict[
 
 def test_an_unknown_pool_is_refused(built: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert publish_run(built, "--pool", "bilder") == 2
-    assert "--pool: unknown-pool unknown pool 'bilder'; did you mean builder?" in capsys.readouterr().err
+    assert "--pool: unknown pool 'bilder'; did you mean builder?" in capsys.readouterr().err

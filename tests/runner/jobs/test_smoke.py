@@ -188,7 +188,9 @@ def test_each_failure_is_one_line(
     code, verdicts, messages = outcome(name, python, *(["--stage", "gpu-test"] if on_gpu else []))
     assert (code, verdicts[check]) == (1, "failed")
     assert messages[check].startswith(message)
-    assert f"{name}: test-failed {check}: {message}" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert f"error: {name}: {check}: {message}" in err
+    assert "[test-failed]" in err
     suite = ET.parse("test-output/junit.xml").getroot()[0]  # noqa: S314  (our own)
     failed = [case.get("name") for case in suite if case.find("failure") is not None]
     assert check in failed
@@ -426,14 +428,14 @@ def test_messages_are_safe_in_every_report(interpreter: Callable[..., Path]) -> 
 @pytest.mark.parametrize(
     ("options", "code", "told"),
     [
-        (["--python", "nowhere/python"], 1, "nowhere/python: no-python is not an executable program"),
+        (["--python", "nowhere/python"], 1, "nowhere/python: is not an executable program"),
         (["--python", sys.executable, "--branch", "next", "--stage", "gpu-test"], 2, "stage-missing"),
         (
             ["--python", sys.executable, "--out", "spec.json"],
             2,
-            "spec.json: cannot-write cannot be written to: File exists",
+            "spec.json: cannot be written to: File exists",
         ),
-        (["--manifest", "nowhere.json"], 2, "nowhere.json: broken-manifest cannot be read: No such file or directory"),
+        (["--manifest", "nowhere.json"], 2, "nowhere.json: cannot be read: No such file or directory"),
     ],
 )
 def test_wrong_input_is_one_line(
@@ -450,4 +452,4 @@ def test_a_variant_on_two_branches_needs_the_name_of_one(
     interpreter: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ci_runner("smoke", TORCH, "--spec", "spec.json", "--python", interpreter()) == 2
-    assert capsys.readouterr().err == f"--branch: which-branch {TORCH} is built on main and next; name one\n"
+    assert capsys.readouterr().err == f"error: --branch: {TORCH} is built on main and next; name one [which-branch]\n"

@@ -68,9 +68,9 @@ def test_a_manifest_of_something_else_or_of_nothing_here_is_refused(
     options = ("--manifest", "build-output/manifest.json")
     capsys.readouterr()
     assert ci_runner("smoke", VISION, *options) == 2
-    assert "broken-manifest is for the name" in capsys.readouterr().err
+    assert "is for the name" in capsys.readouterr().err
     assert ci_runner("smoke", TORCH, *options) == 1
-    assert "no-python-package has no lib/python3.X/site-packages" in capsys.readouterr().err
+    assert "has no lib/python3.X/site-packages" in capsys.readouterr().err
     world.use_store("second")
     assert ci_runner("smoke", TORCH, *options) == 1
     assert "closure-missing" in (err := capsys.readouterr().err)
@@ -84,7 +84,7 @@ def test_a_package_without_its_python_is_reported(
     monkeypatch.setattr(smoke, "this_machine", lambda *_, **__: known("h200"))
     assert world.build() == 0
     assert ci_runner("smoke", TORCH, "--manifest", "build-output/manifest.json") == 1
-    assert f"no-python propagates no python{PYTHON}" in capsys.readouterr().err
+    assert f"propagates no python{PYTHON}" in capsys.readouterr().err
 
 
 def test_the_driver_is_found_where_only_the_loaders_cache_has_it(

@@ -1,0 +1,94 @@
+"""What argparse says about a command line, in words for people, with the nearest names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from ci_compiler.errors import nearest
+
+Options = Mapping[str, Collection[str]]
+
+
+_INSTEAD = {
+    "build": "`ci-compile` alone compiles; `ci-runner build` builds a variant",
+    "check": "`ci-compile --check` compares and writes nothing",
+    "compile": "`ci-compile` alone compiles",
+    "generate": "`ci-compile` alone compiles",
+    "help": "`--help` shows the commands",
+    "version": "`--version` prints it",
+}
+"""What to write in place of commands that other tools have."""
+
+
+def explained(message: str, commands: Collection[str], options: Options) -> str:
+    """`message` of argparse about a call of a program with `commands`.
+
+    `options` are those of each subcommand, and at '' those of the call.
+    """
+    if found := re.match(r"argument COMMAND: invalid choice: '(?P<name>.*)' \(choose", message):
+        return _command(found["name"], commands)
+    if found := re.match(r"unrecognized arguments: (?P<words>.*)", message):
+        return _words(found["words"], options)
+    for pattern, text in _TEXTS:
+        if found := re.fullmatch(pattern, message, re.DOTALL):
+            return text(found)
+    return message
+
+
+def _command(name: str, commands: Collection[str]) -> str:
+    if Path(name).suffix in {".yaml", ".yml"} and Path(name).exists():
+        return f"{name} is a file; --spec {name} takes it as the spec"
+    hint = (
+        f"; {_INSTEAD[name]}" if name in _INSTEAD and name not in commands else nearest(name, commands, only_near=True)
+    )
+    return f"unknown command {name!r}{hint}"
+
+
+def _words(words: str, options: Options) -> str:
+    """About words that the call has no place for, of which the first counts."""
+    first = words.split(maxsplit=1)[0].partition("=")[0]
+    if not first.startswith("-"):
+        return f"{first!r} is one word too many"
+    others = sorted(name for name, known in options.items() if name and first in known)
+    if others:
+        return f"no option {first} here; {', '.join(others[:4])}{' and others' if len(others) > 4 else ''} have it"
+    return f"unknown option {first}{nearest(first, options.get('', ()), only_near=True)}"
+
+
+def _choice(found: re.Match[str]) -> str:
+    choices = re.findall(r"'([^']*)'", found["choices"])
+    near = nearest(found["value"], choices, only_near=True)
+    return f"{found['name']}: {found['value']!r} is not one of {', '.join(choices)}{near}"
+
+
+_KINDS = {"int": "a whole number", "float": "a number"}
+
+_TEXTS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
+    (r"argument (?P<name>\S+): invalid choice: '(?P<value>.*)' \(choose from (?P<choices>.*)\)", _choice),
+    (
+        r"argument (?P<name>\S+): invalid (?P<kind>\w+) value: '(?P<value>.*)'",
+        lambda found: f"{found['name']}: {found['value']!r} is not {_KINDS.get(found['kind'], found['kind'])}",
+    ),
+    (r"argument (?P<name>\S+): expected one argument", lambda found: f"{found['name']} needs a value"),
+    (r"argument (?P<name>\S+): expected at least one argument", lambda found: f"{found['name']} needs a value"),
+    (r"argument (?P<name>\S+): ignored explicit argument .*", lambda found: f"{found['name']} takes no value"),
+    (
+        r"argument (?P<one>\S+): not allowed with argument (?P<other>\S+)",
+        lambda found: f"{found['one']} and {found['other']} exclude each other; give one of them",
+    ),
+    (
+        r"the following arguments are required: (?P<names>.*)",
+        lambda found: f"{found['names'].replace(', ', ' and ')} {'are' if ', ' in found['names'] else 'is'} missing",
+    ),
+    (
+        r"one of the arguments (?P<names>.*) is required",
+        lambda found: f"give {' or '.join(found['names'].split())}",
+    ),
+    (
+        r"ambiguous option: (?P<name>\S+) could match (?P<names>.*)",
+        lambda found: f"{found['name']} may be {' or '.join(found['names'].split(', '))}; write it out",
+    ),
+)
+"""The messages of argparse (Python 3.11 to 3.14), and what is said in their place."""

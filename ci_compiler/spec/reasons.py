@@ -1,0 +1,53 @@
+"""Why plausible values and keys of a spec are wrong: the table `reasons.toml`, read only for a wrong spec."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ci_compiler.spec.load import Path_
+
+TABLE = Path(__file__).with_name("reasons.toml")
+
+
+@cache
+def _table() -> dict[str, list[dict[str, Any]]]:
+    return tomllib.loads(TABLE.read_text("utf-8"))
+
+
+def reason(path: Path_, value: str, kind: object = "") -> str:
+    """What is wrong with the value at `path`, which is JSON or `a list`, as the end of a sentence; '' if unknown.
+
+    `kind` is the type, or types, that the value must have in JSON Schema.
+    """
+    for row in _table()["value"]:
+        found = re.search(row["value"], value)
+        if found and _ends(path, row["at"].split(".")) and row.get("kind", kind) == kind:
+            text: str = row["text"]
+            return text.format(**found.groupdict())
+    return ""
+
+
+def reason_for_name(path: Path_, name: str) -> str:
+    """As `reason`, for a name that nothing declares, as a whole sentence."""
+    found = reason(path, json.dumps(name))
+    return f"{name!r} {found}" if found else ""
+
+
+def key_hint(key: str, known: Iterable[str]) -> str:
+    """The clause about a key that people expect and the spec calls otherwise; '' if there is none."""
+    for row in _table()["key"]:
+        if row["key"] == key.lower() and ("text" in row or row["right"] in known):
+            return f"; {row['text']}" if "text" in row else f"; did you mean {row['right']}?"
+    return ""
+
+
+def _ends(path: Path_, pattern: list[str]) -> bool:
+    """Whether the last steps of `path` match `pattern`, where `*` stands for any one."""
+    last = path[-len(pattern) :]
+    return len(last) == len(pattern) and all(word in {"*", str(step)} for word, step in zip(pattern, last, strict=True))
