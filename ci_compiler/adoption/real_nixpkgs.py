@@ -23,7 +23,8 @@ from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.adoption.evaluation_cache import EvaluationCache
 from ci_compiler.adoption.evaluator import recipe_folder
 from ci_compiler.adoption.nix_instantiate import Ending
-from ci_compiler.backends.nix_store import Store, evaluation
+from ci_compiler.backends.nix_environment import evaluation
+from ci_compiler.backends.nix_store import Store
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, StageError
 from ci_compiler.process import ask
