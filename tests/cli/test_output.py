@@ -37,6 +37,7 @@ def test_every_command_with_json_has_a_schema(program: Program) -> None:
         (COMPILE, "explain pytorch-python313-cuda12_8-sm100-avx2"),
         (COMPILE, "explain no-cache"),
         (COMPILE, "forecast"),
+        (COMPILE, "forecast --without avx2"),
         (RUNNER, "detect"),
         (RUNNER, "labels"),
         (RUNNER, "doctor --for build"),

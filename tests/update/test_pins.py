@@ -19,7 +19,7 @@ def listed(fleet: Repository, capsys: pytest.CaptureFixture[str], *words: str) -
     assert fleet.ci("update", "--check", *words) == 1
     assert (fleet.root / FILE).read_bytes() == before
     rows = [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()]
-    assert fleet.ci("update", "--check", "--json") == 1
+    assert fleet.ci("update", "--check", "--json", *words) == 1
     found = checked("ci-compile update", capsys.readouterr().out)
     assert [list(one.values()) for one in found["changes"]] == rows
     return rows
