@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from ci_compiler.spec.releases import facts
+from tests.output import checked
 from tests.recipes.test_affected import Repository
 from tests.update.conftest import FILE, SPEC
 from tests.update.upstreams import TORCH, Upstreams
@@ -106,4 +107,8 @@ def test_a_dry_run_writes_nothing(fleet: Repository, upstreams: Upstreams, capsy
     assert text(fleet) == SPEC
     out = capsys.readouterr().out
     assert "main  pytorch      2.8.0   2.8.1" in out
+    assert fleet.ci("update", "--dry-run", "--json") == 0
+    found = checked("ci-compile update", capsys.readouterr().out)
+    assert found["changes"][0] == {"branch": "main", "package": "pytorch", "before": "2.8.0", "after": "2.8.1"}
+    assert "rebuilt" in found["meaning"]
     assert "rebuilt" in out
