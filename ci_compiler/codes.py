@@ -177,6 +177,7 @@ class Code(StrEnum):
     TOO_MANY_FILES = "too-many-files"
     TOO_MANY_JOBS = "too-many-jobs"
     TOOLKIT_MISSING = "toolkit-missing", Severity.WARNING
+    TOOLKIT_NOT_OF_TORCH = "toolkit-not-of-torch"
     TORCH_NOT_PROPAGATED = "torch-not-propagated"
     TREE_CHANGED = "tree-changed"
     UNEXPECTED_ARGUMENT = "unexpected-argument"

@@ -183,12 +183,24 @@ class Git:
         with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
             environment = {"GIT_INDEX_FILE": os.fspath(Path(scratch, "index"))}
             self._run("read-tree", parent, **environment)
-            entries = ""
-            for path, text in changes.items():
-                written = "" if text is None else self._run("hash-object", "-w", "--stdin", stdin=text).strip()
-                entries += f"100644 {written}\t{path}\0" if written else f"0 {_UNBORN}\t{path}\0"
+            entries = "".join(
+                f"100644 {blob}\t{path}\0" if blob else f"0 {_UNBORN}\t{path}\0"
+                for path, blob in self._write_blobs(changes, Path(scratch)).items()
+            )
             self._run("update-index", "-z", "--index-info", stdin=entries, **environment)
             return self._run("write-tree", **environment).strip()
+
+    def _write_blobs(self, texts: Mapping[str, str | None], scratch: Path) -> dict[str, str]:
+        """The blobs of `texts` by path, written to the repository by one process through files in `scratch`.
+
+        None has the blob ''.
+        """
+        files = {path: scratch / str(number) for number, (path, text) in enumerate(texts.items()) if text is not None}
+        for path, file in files.items():
+            file.write_bytes((texts[path] or "").encode())
+        names = "".join(f"{file}\n" for file in files.values())
+        written = self._run("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=names).split() if names else []
+        return dict.fromkeys(texts, "") | dict(zip(files, written, strict=True))
 
     def commit_tree(self, tree: str, parent: str, message: str, identity: Mapping[str, str] | None = None) -> str:
         """Makes a commit of `tree` on `parent`; `identity` has variables for git, such as the author."""

@@ -72,7 +72,7 @@ _METHODS = {
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def record(cls: Class) -> Class:
-    """Makes a class a frozen dataclass with slots and keyword-only fields. Methods that the class has are kept."""
+    """Turns a class into a frozen dataclass with slots and keyword-only fields. Methods that the class has are kept."""
     for name, method in _METHODS.items():
         if name not in vars(cls):
             setattr(cls, name, method)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate
 
 from ci_compiler.hardware import BASELINE, CPU, Hardware
 from ci_compiler.record import record
@@ -66,12 +65,6 @@ class VariantName:
             gpu=found["gpu"] or CPU,
             isa=found["isa"] or BASELINE,
         )
-
-    @classmethod
-    def parse_start(cls, text: str) -> VariantName | None:
-        """The longest name that `text` starts with, up to a dash or its end (`NAME-patched`); None if there is none."""
-        starts = list(accumulate(text.split("-"), "{}-{}".format))
-        return next(filter(None, map(cls.parse, reversed(starts))), None)
 
     def spelled(self, hardware: Hardware) -> VariantName:
         """The same variant, with the ISA spelled as in the tables (`armv8_2` for `armv8.2`)."""

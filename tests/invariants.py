@@ -130,7 +130,8 @@ def _called(job: Mapping[str, Any]) -> str:
 
 
 def _cell_jobs(compiled: Compiled) -> Iterator[tuple[str, str, Any]]:
-    return ((name, job_id, job) for name, job_id, job in compiled.jobs() if name in compiled.shards and "uses" in job)
+    shards = compiled.shards
+    return ((name, job_id, job) for name, job_id, job in compiled.jobs() if name in shards and "uses" in job)
 
 
 @named("machines")

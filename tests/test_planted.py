@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -309,7 +310,7 @@ def test_without_a_defect_no_check_has_a_word_to_say(compiled: Compiled) -> None
 @pytest.mark.parametrize("defect", PLANTED)
 def test_a_planted_defect_is_refused_by_its_check(compiled: Compiled, defect: str) -> None:
     check, plant = PLANTED[defect]
-    workflows = copy.deepcopy(dict(compiled.workflows))
+    workflows = pickle.loads(pickle.dumps(dict(compiled.workflows)))  # noqa: S301  (faster than deepcopy)
     plant(workflows)
     said = problems(replace(compiled, workflows=workflows))
     assert said.keys() == {check}, said

@@ -116,7 +116,7 @@ def test_the_reason_names_the_program_that_took_too_long() -> None:
 
 def test_a_group_gets_sigterm_before_sigkill(tmp_path: Path) -> None:
     child = f"trap 'touch {tmp_path}/asked; exit' TERM; touch {tmp_path}/ready; while :; do sleep 0.01; done"
-    ended = ask(["sh", "-c", f'(sh -c "{child}") & sleep 0.2; wait'], seconds=3)
+    ended = ask(["sh", "-c", f'(sh -c "{child}") & sleep 0.2; wait'], seconds=1)
     assert ended.status == PAST_LIMIT
     assert (tmp_path / "ready").exists()
     until((tmp_path / "asked").exists)
@@ -133,16 +133,16 @@ def test_a_leftover_child_is_ended_and_not_waited_for(how: Callable[..., Ended],
 
 def test_a_program_without_progress_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "GRACE", 600.0)  # SIGTERM would not end it
-    begin = f"trap '' TERM; echo $$ >{tmp_path}/leader; sleep 1; echo progress >&2"
-    ended, lines = listen(f"{begin}; while :; do echo x >&2; sleep 0.1; done", progress="progress", patience=2)
+    begin = f"trap '' TERM; echo $$ >{tmp_path}/leader; sleep 0.3; echo progress >&2"
+    ended, lines = listen(f"{begin}; while :; do echo x >&2; sleep 0.1; done", progress="progress", patience=1)
     assert ended.status == PAST_LIMIT
-    assert 3 <= ended.seconds < 30
+    assert 1.3 <= ended.seconds < 30
     assert lines[:2] == ["progress", "x"]
     assert has_ended(number_in(tmp_path / "leader"))
 
 
 def test_progress_does_not_extend_the_time_limit() -> None:
-    ended, lines = listen("for n in $(seq 600); do echo x >&2; sleep 0.1; done", seconds=1, patience=30)
+    ended, lines = listen("for n in $(seq 600); do echo x >&2; sleep 0.1; done", seconds=0.5, patience=30)
     assert ended.status == PAST_LIMIT
     assert 0 < len(lines) < 300
 

@@ -150,7 +150,12 @@ def _compiled(fleet: Fleet, shown: str) -> tuple[str, Spec, Judged]:
     return _exact(fleet, candidates, shown)
 
 
-_OF_VERSIONS = {Code.VERSION_NOT_OF_PIN, Code.RELEASE_MISMATCH, Code.GPU_NEEDS_NEWER_TORCH}
+_OF_VERSIONS = {
+    Code.GPU_NEEDS_NEWER_TORCH,
+    Code.RELEASE_MISMATCH,
+    Code.TOOLKIT_NOT_OF_TORCH,
+    Code.VERSION_NOT_OF_PIN,
+}
 """The errors that guessed versions cause, which do not matter where recipes are only compared."""
 
 

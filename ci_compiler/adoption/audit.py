@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from ci_compiler.adoption.audit_names import unlike_their_names
 from ci_compiler.adoption.audit_text import wrong_counts, wrong_gpu_in_text
 from ci_compiler.adoption.comparison import Pair, as_compiled, causes
 from ci_compiler.adoption.evaluation import Evaluation
+from ci_compiler.adoption.evaluation_cache import reached
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, parse
 from ci_compiler.adoption.unknown import notes
 from ci_compiler.codes import Code
@@ -32,6 +33,7 @@ from ci_compiler.hardware import Gpu
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import RULES, Judged, judge
 from ci_compiler.recipes.affected import read_by_recipes
+from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.render import NO_TEMPLATES, recipes
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
@@ -112,9 +114,9 @@ def audit(
         branch=branch,
         paths=paths,
         cells=cells,
-        found={name_of(one.path): one for one in found},
+        found=(by_name := {name_of(one.path): one for one in found}),
         failed=dict(zip(lacking, failed, strict=True)),
-        wanted=_wanted(root, spec, recipes(compiled, judged, branch, templates), timeout),
+        wanted=_wanted(root, spec, recipes(compiled, judged, branch, templates), by_name, timeout),
     )
     counts = [] if own else wrong_counts(root, judged)
     return Audited(defects=causes_of([*_defects(this, timeout), *counts]), differences=_differences(this))
@@ -133,8 +135,13 @@ def _is_own(spec: Spec, cell: Cell, name: str) -> bool:
     return spec.packages[package].kind_of(name) is RecipeKind.OWN
 
 
-def _wanted(root: Path, spec: Spec, compiled: Mapping[str, str], timeout: float) -> dict[str, Evaluation]:
-    """The evaluations of the recipes that the spec compiles to, by name, with the files of `root` that they read."""
+def _wanted(
+    root: Path, spec: Spec, compiled: Mapping[str, str], found: Mapping[str, Evaluation], timeout: float
+) -> dict[str, Evaluation]:
+    """The evaluations of the recipes that the spec compiles to, by name, with the files of `root` that they read.
+
+    A recipe that is as compiled, and reads what the compiled one reads, has the evaluation that was `found`.
+    """
     with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
         scratch = Path(folder)
         for path in read_by_recipes(spec):
@@ -147,8 +154,31 @@ def _wanted(root: Path, spec: Spec, compiled: Mapping[str, str], timeout: float)
         for path in paths:
             (scratch / path).parent.mkdir(parents=True, exist_ok=True)
             (scratch / path).write_text(compiled[path], "utf-8")
-        found, _ = evaluate(scratch, [scratch / path for path in paths], timeout=timeout) if paths else ((), ())
-    return {name_of(one.path): one for one in found}
+        names = {path: name_of(scratch / path) for path in paths}
+        same = {
+            names[path]: found[names[path]]
+            for path in paths
+            if names[path] in found and _is_alike(path, root, scratch, {*names.values(), *found})
+        }
+        rest = [scratch / path for path in paths if names[path] not in same]
+        made, _ = evaluate(scratch, rest, timeout=timeout) if rest else ((), ())
+    return same | {name_of(one.path): one for one in made}
+
+
+def _is_alike(recipe: str, one: Path, other: Path, siblings: Collection[str]) -> bool:
+    """Whether the file `recipe` has the same text in both folders, and so has all that it reads.
+
+    False for a recipe that may ask for one of its `siblings` by name without reading its file.
+    """
+    first, second = (
+        {path.relative_to(root): path.read_bytes() for path in reached(root / recipe, root)}
+        for root in (one.resolve(), other.resolve())
+    )
+    if first != second:
+        return False
+    unread = set(siblings) - {name_of(path) for path in first}
+    texts = (data.decode(errors="replace") for path, data in first.items() if path.suffix == ".nix")
+    return all(mentions(text).names.isdisjoint(unread) for text in texts)
 
 
 def _differences(this: _Audit) -> tuple[AuditCause, ...]:

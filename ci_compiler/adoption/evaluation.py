@@ -121,7 +121,6 @@ class Evaluation:
     imports: tuple[Path, ...] = ()  # Nix files of the folder that the recipe imports, directly or not
     reads: tuple[Path, ...] = ()  # other paths in the folder that the recipe or its imports name
     fetched: tuple[Fetch, ...] = ()
-    foreign_imports: tuple[str, ...] = ()  # Nix files in fetched archives: the archive's address, "/", the path
     # Where things are written: "pname", "override.gpuTargets", "meta.platforms", "env.X", "config.cudaSupport",
     # "passthru.gpuArch", "nixpkgs.overlays".
     places: Mapping[str, Place] = field(default_factory=dict)

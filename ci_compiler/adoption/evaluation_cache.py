@@ -44,7 +44,7 @@ class EvaluationCache:
         if nixpkgs is not None and not nixpkgs.is_relative_to("/nix/store"):
             return ""
         hashed = hashlib.sha256(json.dumps([_FORMAT, str(nixpkgs or ""), recipe.name]).encode())
-        for path in sorted(_reached(recipe.resolve(), root.resolve())):
+        for path in sorted(reached(recipe.resolve(), root.resolve())):
             data = path.read_bytes()
             text = data.decode(errors="replace")
             mutable = [url for url in _ARCHIVE.findall(text) if not _PINNED.search(url)]
@@ -71,7 +71,7 @@ class EvaluationCache:
             return
 
 
-def _reached(recipe: Path, root: Path) -> Iterator[Path]:
+def reached(recipe: Path, root: Path) -> Iterator[Path]:
     """The files under `root` that `recipe` names, directly or not, with itself; a folder stands for all its files."""
     todo, seen = [recipe], set[Path]()
     while todo:

@@ -290,7 +290,6 @@ class _Evaluator:
             imports=self._named(path for path in local if path != recipe.resolve()),
             reads=self._named(self._read(local, events)),
             fetched=fetched,
-            foreign_imports=tuple(sorted(filter(None, (self._foreign(path, fetched) for path in imported)))),
         )
 
     def _named(self, files: Iterator[Path]) -> tuple[Path, ...]:
@@ -305,14 +304,6 @@ class _Evaluator:
                 known = path in imported or path / "default.nix" in imported
                 if literal.startswith(".") and not known and path.is_relative_to(self.root) and path.exists():
                     yield path
-
-    def _foreign(self, file: Path, fetched: tuple[Fetch, ...]) -> str | None:
-        """The address of a file in a fetched archive; None for a file of the recipes' folder."""
-        for prefix, folder in self.archives.items():
-            url = next((fetch.url for fetch in fetched if fetch.url.startswith(prefix)), None)
-            if url and file.is_relative_to(folder) and not file.is_relative_to(self.root):
-                return f"{url}/{file.relative_to(folder)}"
-        return None
 
 
 def _missing(folder: Path, message: str) -> InputError:

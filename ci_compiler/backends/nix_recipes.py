@@ -51,6 +51,7 @@ class RecipePrograms(ABC):
         self.job = job
         own = job.cache is not None and job.cache.push is CachePush.OWN
         self.store = (OwnStore if own else Store)(seconds=job.seconds)
+        self._derivations: dict[str, str] = {}
 
     @abstractmethod
     def _realise(self, program: str, order: BuildOrder) -> Ended:
@@ -79,9 +80,12 @@ class RecipePrograms(ABC):
         started = datetime.now(UTC)
         ended = self._run(program, order)
         path = self._result(order.name)
-        if path not in self.store.outputs(derivation):  # Flox evaluated the recipe to something else
+        outputs = self.store.outputs(derivation)
+        if path not in outputs:  # Flox evaluated the recipe to something else
             derivation = self.store.deriver(path) or derivation
-        outputs = self._outputs(derivation, path)
+            outputs = tuple(dict.fromkeys((*self.store.outputs(derivation), path)))
+        missing = self.store.lacks(outputs)
+        outputs = tuple(one for one in outputs if one not in missing)
         closure = self.store.contents(self.store.closure(*outputs))
         staged, remarks = self._share(order, path, outputs, closure)
         return BuildResult(
@@ -147,8 +151,10 @@ class RecipePrograms(ABC):
 
         A path comes from the cache if it is signed by the cache's key, or if the cache has what the manifest states.
         """
-        self._discard_others(build, paths)
         missing = self.store.lacks(paths)
+        if others := self._others(build, paths, missing):
+            self._discard(build, others)
+            missing = self.store.lacks(paths)
         if not missing:
             return False
         lacks, cache = f"{missing[0]} is not in this machine's store", self.job.cache
@@ -159,7 +165,7 @@ class RecipePrograms(ABC):
         if ended.status != 0 or self.store.lacks(missing):
             message = f"{lacks}, and cannot be fetched from {cache.url}: {ended.said}"
             raise failure(build.name, Code.CLOSURE_MISSING, message)
-        if others := self._others(build, paths):
+        if others := self._others(build, paths, ()):
             message = f"{cache.url} has another build of {others[0]} than the one that the manifest describes"
             raise failure(build.name, Code.CONTENT_DIFFERS, message)
         return True
@@ -174,17 +180,15 @@ class RecipePrograms(ABC):
         fetched = self.store.fetch(cache, missing, proved=proved, recipe=recipe)
         return ended if build.staged and fetched.status != 0 else fetched
 
-    def _discard_others(self, build: BuildRecord, paths: Sequence[str]) -> None:
-        """Deletes other builds of `paths` from the store, so that this one can be fetched."""
-        others = self._others(build, paths)
-        if others and (ended := self.store.delete(others)).status != 0:
+    def _discard(self, build: BuildRecord, others: Sequence[str]) -> None:
+        """Deletes other builds from the store, so that this one can be fetched."""
+        if (ended := self.store.delete(others)).status != 0:
             message = f"the store has another build of {others[0]}, which cannot be deleted: {ended.said}"
             raise failure(build.name, Code.CONTENT_DIFFERS, message)
 
-    def _others(self, build: BuildRecord, paths: Sequence[str]) -> list[str]:
-        """Those of `paths` that the store has with another content than the build states."""
-        lacking = self.store.lacks(paths)
-        found = self.store.contents([path for path in paths if path not in lacking])
+    def _others(self, build: BuildRecord, paths: Sequence[str], missing: Sequence[str]) -> list[str]:
+        """Those of `paths` that the store has, unlike `missing`, with another content than the build states."""
+        found = self.store.contents([path for path in paths if path not in missing])
         return [path for path, content in found.items() if build.closure[path] != content]
 
     def given(self, name: str) -> Secret:
@@ -217,7 +221,9 @@ class RecipePrograms(ABC):
 
     def _derivation(self, recipe: str) -> str:
         """What the recipe at a path in the repository evaluates to."""
-        return self.store.instantiate(self._file(recipe))
+        if recipe not in self._derivations:
+            self._derivations[recipe] = self.store.instantiate(self._file(recipe))
+        return self._derivations[recipe]
 
     def _file(self, recipe: str) -> Path:
         return (self.job.recipes or self.job.root) / recipe
@@ -271,12 +277,6 @@ class RecipePrograms(ABC):
             raise failure(name, Code.RESULT_MISSING, f"{link.name} leads to {path}, which is not valid in the store")
         return path
 
-    def _outputs(self, derivation: str, path: str) -> tuple[str, ...]:
-        """All outputs of `derivation` that the store holds, and `path`."""
-        known = tuple(dict.fromkeys((*self.store.outputs(derivation), path)))
-        missing = self.store.lacks(known)
-        return tuple(one for one in known if one not in missing)
-
     def _share(
         self, order: BuildOrder, path: str, outputs: Sequence[str], closure: Mapping[str, str]
     ) -> tuple[str, tuple[str, ...]]:
@@ -291,10 +291,10 @@ class RecipePrograms(ABC):
             if key := self.job.secrets.get(CACHE_KEY):
                 _check_copied(path, self.store.push(cache, outputs, key, recipe))
             absent = self.store.uncarried(cache, closure, recipe)
-            remarks = tuple(self._remarks(cache, [one for one in outputs if one in absent]))
+            remarks = tuple(self._remarks(cache, [one for one in outputs if absent.get(one)]))
             if not absent:
                 return "", remarks
-            staged, ended = stage(self.store, cache, order.name, closure, absent)
+            staged, ended = stage(self.store, cache, order.name, closure, list(absent))
             _check_copied(path, ended)
         except StageError as error:
             message = f"{path} cannot be copied to {staging(cache)}: {error.findings[0].message}"
@@ -302,13 +302,11 @@ class RecipePrograms(ABC):
         return staged, remarks
 
     def _remarks(self, cache: BinaryCache, outputs: Sequence[str]) -> Iterator[str]:
-        """How these outputs differ from other builds of them that the cache has."""
-        absent = self.store.lacks(outputs, cache.url)
+        """How these outputs differ from the builds of them that the cache has."""
         for path in outputs:
-            if path not in absent:
-                which = "published" if self.store.signed(cache, [path]) else "unsigned"
-                found = self.store.difference(cache, path)
-                yield f"{cache.url} has another build of {path} ({which}), which differs: {found}"
+            which = "published" if self.store.signed(cache, [path]) else "unsigned"
+            found = self.store.difference(cache, path)
+            yield f"{cache.url} has another build of {path} ({which}), which differs: {found}"
 
     def _link(self, name: str) -> Path:
         return self.job.root / LINK.format(name=name)

@@ -124,6 +124,10 @@ class Store:
         """Deletes `paths` and everything that refers to them, unless a root of the garbage collector leads there."""
         return self._ask("nix-store", "--delete", *self._query("--referrers-closure", *paths).split())
 
+    def discard(self, path: str) -> None:
+        """Deletes `path`, unless something refers to it or a root of the garbage collector leads there."""
+        self._ask("nix-store", "--delete", path)
+
     def text_path(self, name: str, text: str) -> str:
         """The path of a file called `name` with the content `text`, whether it exists or not."""
         digest = hashlib.sha256(text.encode()).hexdigest()
@@ -265,11 +269,14 @@ class Store:
                     return f"it cannot be read: {ended.said}"
         return difference(*found)
 
-    def uncarried(self, cache: BinaryCache, closure: Mapping[str, str], recipe: Path) -> list[str]:  # noqa: ARG002
-        """Those paths of `closure` that the cache does not have with the content that is stated there."""
+    def uncarried(self, cache: BinaryCache, closure: Mapping[str, str], recipe: Path) -> dict[str, str]:  # noqa: ARG002
+        """Those paths of `closure` that the cache does not have with the content that is stated there.
+
+        Each with the hash of the content that the cache has, or '' if it lacks the path.
+        """
         absent = self.lacks(list(closure), cache.url)
-        theirs = self.contents([path for path in closure if path not in absent], cache.url)
-        return [path for path, content in closure.items() if theirs.get(path) != content]
+        theirs = dict.fromkeys(closure, "") | self.contents([path for path in closure if path not in absent], cache.url)
+        return {path: theirs[path] for path, content in closure.items() if theirs[path] != content}
 
     def holds(self, cache: BinaryCache, closure: Mapping[str, str]) -> bool:
         """Whether the cache holds all paths of `closure` with the content whose hash it states."""

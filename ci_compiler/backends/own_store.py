@@ -78,8 +78,8 @@ class OwnStore(Store):
         held = {path: content for path, content in closure.items() if path not in absent}
         return self.contents(list(held), cache.url) == held
 
-    def uncarried(self, cache: BinaryCache, closure: Mapping[str, str], recipe: Path) -> list[str]:
-        """Those paths of the own part of `closure` that the cache does not have with the stated content."""
+    def uncarried(self, cache: BinaryCache, closure: Mapping[str, str], recipe: Path) -> dict[str, str]:
+        """As for any store, but of the own part of `closure` only."""
         own = self._own(cache, list(closure), recipe)
         return super().uncarried(cache, {path: closure[path] for path in own}, recipe)
 

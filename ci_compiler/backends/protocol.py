@@ -116,7 +116,7 @@ class SecretEvidence(NamedTuple):
 
 
 class InstallRequest(NamedTuple):
-    """What a user wants to install: a variant of `branch`, by its name and the path of its recipe.
+    """What a user wants to install: a variant of `branch`, by the path of its recipe.
 
     `wanted` are the names of the variants to install, each with a version or '', in build order: what the variant needs
     comes before the variant. `declared` is the command that the spec declares for it, '' if it declares none.
@@ -124,7 +124,6 @@ class InstallRequest(NamedTuple):
 
     owner: str
     branch: str
-    name: str
     recipe: str
     wanted: tuple[tuple[str, str], ...]
     cache: BinaryCache | None

@@ -52,7 +52,7 @@ def stage(
         path = store.add(folder) if ended.status == 0 else ""
     if path:
         ended = store.copy(paths=[path], to=staging(cache))
-        store.delete([path])
+        store.discard(path)
     sweep(staging(cache), cache.staging_days, _SUFFIX)
     return path, ended
 
@@ -73,7 +73,7 @@ def fetch_staged(
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Ended(status=1, err=f"error: {path} is not a staged build")
     finally:
-        store.delete([path])
+        store.discard(path)
 
 
 @contextmanager

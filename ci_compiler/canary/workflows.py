@@ -186,11 +186,15 @@ def _jit(spec: Spec) -> Job:
     return probe(spec, "jit", env=passed(ADMIN) | {"OLD_RUNNER": OLD_RUNNER}, environment=ENVIRONMENT, minutes=15)
 
 
+_STARTED = expression("!cancelled() && needs.start.result == 'success'")
+"""The condition of a call that also waits for a skipped job."""
+
+
 def _outer() -> CallJob:
     return CallJob(
         name="outer",
         needs=["start", "never"],
-        if_=expression("!cancelled() && needs.start.result == 'success'"),
+        if_=_STARTED,
         uses=local(OUTER),
         permissions=READ,
         secrets=passed(SECRET),
@@ -203,7 +207,7 @@ def _cell() -> CallJob:
     return CallJob(
         name="cell",
         needs=["start", "never"],
-        if_=expression("!cancelled() && needs.start.result == 'success'"),
+        if_=_STARTED,
         uses=local(CELL),
         permissions=READ,
         with_={

@@ -143,7 +143,7 @@ class Isa:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulator:
-    """A program that runs another one on a CPU that it emulates.
+    """A program that emulates a CPU and runs another program on it.
 
     `models` is the field of `Isa` with the name of the CPU, which takes the place of `{model}` in `options`. `lowest`
     is the first version that executes the ISAs ('': any). An instruction that the CPU lacks ends the program by SIGILL,

@@ -24,6 +24,7 @@ from ci_compiler.spec.releases import (
     is_of,
     pins_with,
     series,
+    toolkit_refusal,
     version_in,
 )
 
@@ -84,6 +85,7 @@ def _of_compiled(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
                 continue
             if package.attribute == TORCH:
                 yield from _check_gpu(spec, branch, package, cell.gpu)
+                yield from _check_toolkit(spec, branch, package, cell.cuda)
             pin = branch.pin(cell.cuda)
             yield from _check_pin(spec, branch, package, pin)
             yield from _check_arguments(spec, package, pin, "gpu" if cell.cuda else "cpu")
@@ -97,6 +99,13 @@ def _check_gpu(spec: Spec, branch: Branch, package: Package, gpu: str) -> Iterat
             f"architecture"
         )
         yield spec.finding(("branches", branch.name, "versions", package.name), Code.GPU_NEEDS_NEWER_TORCH, message)
+
+
+def _check_toolkit(spec: Spec, branch: Branch, package: Package, cuda: str) -> Iterator[Finding]:
+    version = branch.versions[package.name]
+    if cuda and (refusal := toolkit_refusal(version, cuda)):
+        path = ("branches", branch.name, "versions", package.name)
+        yield spec.finding(path, Code.TOOLKIT_NOT_OF_TORCH, f"{package.name} {version} {refusal}")
 
 
 def _check_pin(spec: Spec, branch: Branch, package: Package, pin: Pin) -> Iterator[Finding]:

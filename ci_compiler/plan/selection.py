@@ -1,7 +1,7 @@
-"""What an event builds: one mechanism for pushes, dispatches and pull requests.
+"""What an event builds: one mechanism for pushes, dispatches, pull requests and merge groups.
 
 The compiled `select` jobs run `ci-compile choose`, which reads GitHub's event and calls this module. From an event
-it reads the inputs and the ref of a dispatch, and the base commit of a push or a pull request.
+it reads the inputs and the ref of a dispatch, and the base commit of a push, a pull request or a merge group.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RunSelection(NamedTuple):
 
 
 class RequestSelection(NamedTuple):
-    """What a pull request builds, by branch. `ref` is the branch that the request comes from ('': a fork's)."""
+    """What a pull request or a merge group builds, by branch. `ref` is the branch that it comes from ('': a fork's)."""
 
     branches: tuple[RunSelection, ...] = ()
     ref: str = ""
@@ -105,17 +105,14 @@ def _asks_to_publish(event: GitHubEvent) -> bool:
 
 
 def of_pull_request(plan: Plan, event: GitHubEvent, landed: Landed) -> RequestSelection:
-    """What a pull request builds: the cells that it rebuilds on any branch, or representatives of all of them.
+    """What a pull request or a merge group builds: the cells that it rebuilds on any branch, or representatives.
 
     Raises InputError for an event of another kind.
     """
-    request = event.payload.get("pull_request")
-    if not isinstance(request, Mapping):
-        raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is not a pull request")
-    branch = str(request["base"]["ref"])
-    if branch not in plan.spec.branches:
+    request = _request(event)
+    if request.branch not in plan.spec.branches:
         return RequestSelection()
-    rebuilt = landed(str(request["base"]["sha"]), branch)
+    rebuilt = landed(request.base, request.branch)
     whole = {
         name: _choice(name, [part for shard in plan.shards if shard.branch == name for part in shard.cells], one)
         for name, one in rebuilt.items()
@@ -129,7 +126,29 @@ def of_pull_request(plan: Plan, event: GitHubEvent, landed: Landed) -> RequestSe
         for branch, one in chosen.items()
         if whole[branch].variants
     )
-    return RequestSelection(branches=parts, ref=_own_head(request))
+    return RequestSelection(branches=parts, ref=request.head)
+
+
+class _Request(NamedTuple):
+    """A change to be merged into `branch`, which is at the commit `base`.
+
+    `head` is the branch of this repository that it comes from; '' for a fork's request, which builds nothing.
+    """
+
+    branch: str
+    base: str
+    head: str
+
+
+def _request(event: GitHubEvent) -> _Request:
+    match event.payload:
+        case {"pull_request": Mapping() as request}:
+            return _Request(str(request["base"]["ref"]), str(request["base"]["sha"]), _own_head(request))
+        case {"merge_group": Mapping() as group}:
+            branch, head = (str(group[key]).removeprefix("refs/heads/") for key in ("base_ref", "head_ref"))
+            return _Request(branch, str(group["base_sha"]), head)
+        case _:
+            raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is neither a pull request nor a merge group")
 
 
 def _own_head(request: Mapping[str, Any]) -> str:

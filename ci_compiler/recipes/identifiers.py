@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Mentions:
         )
 
 
+@lru_cache(maxsize=1024)  # an audit reads most texts twice: as they are, and as compiled
 def mentions(text: str) -> Mentions:
     """What the text of a Nix file mentions; for text that is not Nix, what can be recognised."""
     names, members, paths = set(), set(), set()

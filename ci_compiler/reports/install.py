@@ -34,7 +34,6 @@ def install(spec: Spec, shared: Container[str], *, branch: str, name: str, packa
     request = InstallRequest(
         owner=spec.owner,
         branch=branch,
-        name=name,
         recipe=recipe_path(name),
         wanted=wanted,
         cache=spec.cache,

@@ -57,6 +57,22 @@ def first_series(version: str, gpu: str) -> str:
     return first if older else ""
 
 
+def toolkits(version: str) -> tuple[str, ...]:
+    """The CUDA toolkits that PyTorch builds `version` of torch with, oldest first; () if they are not known."""
+    return tuple(facts()["toolkits"].get(series(version), ()))
+
+
+def toolkit_refusal(version: str, cuda: str) -> str:
+    """Why `version` of torch cannot be built with `cuda`; '' if it can, or if that is not known.
+
+    Other minor versions than PyTorch's own build as well: 2.9 with 12.9, 2.10 with 13.1.
+    """
+    known = toolkits(version)
+    if not known or any(one.partition(".")[0] == cuda.partition(".")[0] for one in known):
+        return ""
+    return f"does not support CUDA {cuda}: PyTorch builds it with {', '.join(known)}"
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ci_compiler.codes import Code
@@ -17,7 +18,21 @@ from ci_compiler.update.choice import Move
 from ci_compiler.update.editing import Edit
 from ci_compiler.update.remote import Remote, nixpkgs_heads, upstream_facts
 
-_VERSION = re.compile(r'^\s*version = "([^"]+)";', re.MULTILINE)
+_STATED = re.compile(r'^\s*(pname|version) = "([^"]+)";', re.MULTILINE)
+
+
+def stated_version(text: str, attribute: str) -> str:
+    """The version that a package's file in nixpkgs states; '' for none, or for several of which none is its own.
+
+    The files of large packages define the packages that only they need first, with versions of their own.
+    """
+    stated = _STATED.findall(text)
+    versions: dict[str, str] = {}
+    for (before, name), (key, version) in pairwise([("", ""), *stated]):
+        if key == "version":
+            versions.setdefault(name if before == "pname" else "", version)
+    different = set(versions.values())
+    return versions.get(attribute) or (different.pop() if len(different) == 1 else "")
 
 
 class Nixpkgs:
@@ -52,13 +67,12 @@ class Nixpkgs:
         for form in self._facts["files"] if commit in self.heads() else ():
             path = form.format(attribute=attribute, start=attribute[:2].lower())
             last = self._remote.file(NIXPKGS, commit, path) or last
-            if _VERSION.search(last):
+            if stated_version(last, attribute):
                 break
         return last
 
     def _read(self, commit: str, attribute: str) -> str:
-        found = _VERSION.search(self.text(commit, attribute))
-        return found[1] if found else ""
+        return stated_version(self.text(commit, attribute), attribute)
 
 
 class Place(NamedTuple):
@@ -79,12 +93,18 @@ def places(spec: Spec, branch: str) -> Iterator[Place]:
 
 
 def moved_tags(spec: Spec, remote: Remote) -> Iterator[Finding]:
-    """An error for each source whose tag no longer names the commit that its hash was taken from. Raises InputError."""
+    """An error for each tag of a source that names another commit than its hash was taken from. Raises InputError.
+
+    A tag that several sources have is reported once, at the first of them.
+    """
+    seen: set[tuple[str, str, str]] = set()
     for branch in spec.branches:
         for place in places(spec, branch):
             for name, source in (place.row.get("sources") or {}).items():
-                if not source.get("commit"):
+                key = (source["repository"], source["tag"], source.get("commit", ""))
+                if not key[-1] or key in seen:
                     continue
+                seen.add(key)
                 now = remote.tags(source["repository"]).get(source["tag"], "")
                 if now != source["commit"]:
                     where = f"names {now[:12]} now" if now else "is gone"

@@ -6,12 +6,13 @@ Releases of torch take those of torchvision and torchaudio with them, as the rel
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, nearest, wrong
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Spec
-from ci_compiler.spec.releases import TORCH, companions, companions_of_torch, series
+from ci_compiler.spec.releases import TORCH, companions, companions_of_torch, series, toolkit_refusal, toolkits
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.update.remote import Remote, upstream_facts
 from ci_compiler.update.versions import Release, in_line, is_final, line_of, newest, order, releases
@@ -90,12 +91,15 @@ def choose(spec: Spec, asked: Asked, offer: Offer) -> Choice:
     for branch in spec.branches.values():
         for lead in leads(spec, branch, asked.packages) if asked.covers(branch.name) else ():
             try:
-                version = _target(spec, branch, lead, offer, asked)
+                version, kept = _target(spec, branch, lead, offer, asked)
+                findings += kept
                 fits = fits or bool(version)
                 if version not in {"", branch.versions[lead.name]}:
                     moves += [_move(branch, lead, version, offer), *_followers(spec, branch, lead, version, offer)]
             except InputError as error:
-                if asked.to or any(not one.tolerated for one in error.findings):
+                if asked.to:
+                    raise InputError([replace(one, tolerated=False) for one in error.findings]) from None
+                if any(not one.tolerated for one in error.findings):
                     raise
                 findings += error.findings
     if asked.to and not fits:
@@ -111,6 +115,9 @@ def _check(spec: Spec, asked: Asked) -> None:
         if upstream_of(spec.packages[name]) is None:
             message = "nothing says where its releases are; declare `upstream`"
             raise InputError([spec.finding(("packages", name), Code.UNKNOWN_RELEASE, message, key=True)])
+        if not is_written(spec.packages[name]):
+            message = f"the recipes of {name} are the repository's own and state their version; edit them"
+            raise InputError([spec.finding(("packages", name), Code.WRONG_OPTION, message, key=True)])
     if asked.to and not asked.packages:
         raise wrong("--to", Code.WRONG_OPTION, "name the package that goes to this version")
 
@@ -118,7 +125,7 @@ def _check(spec: Spec, asked: Asked) -> None:
 def leads(spec: Spec, branch: Branch, names: Collection[str]) -> Iterator[Package]:
     """The packages on `branch` whose releases are looked up, of `names` (none: all); torch's companions follow it."""
     here = [one for one in spec.packages.values() if one.name in branch.versions and one.on(branch.name)]
-    mine = [one for one in here if one.repository is None and upstream_of(one) and _is_written(one)]
+    mine = [one for one in here if one.repository is None and upstream_of(one) and is_written(one)]
     torch = next((one for one in mine if one.attribute == TORCH), None)
     for package in mine:
         follows = package.attribute in companions_of_torch() and torch is not None
@@ -127,26 +134,35 @@ def leads(spec: Spec, branch: Branch, names: Collection[str]) -> Iterator[Packag
             yield package
 
 
-def _is_written(package: Package) -> bool:
+def is_written(package: Package) -> bool:
     """Whether the version in the spec decides what is built; the repository's own recipes state their own."""
     compiled = package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE)
     return compiled or (package.command is not None and package.upstream is not None)
+
+
+def own_recipes(spec: Spec) -> tuple[Package, ...]:
+    """The packages with known releases that are not looked up, since the repository's own recipes state the version."""
+    return tuple(one for one in spec.packages.values() if upstream_of(one) and not is_written(one))
 
 
 def _follows(package: Package) -> bool:
     return package.attribute in companions_of_torch()
 
 
-def _target(spec: Spec, branch: Branch, package: Package, offering: Offer, asked: Asked) -> str:
-    """The version that the branch goes to; '' if it stays."""
+def _target(
+    spec: Spec, branch: Branch, package: Package, offering: Offer, asked: Asked
+) -> tuple[str, tuple[Finding, ...]]:
+    """The version that the branch goes to, '' if it stays, and a warning about its toolkits. Raises InputError."""
     now, upstream = branch.versions[package.name], _known_upstream(package)
     offer = offering(upstream)
     if not asked.to:
         line = "" if asked.leaves_line else line_of(now, upstream.line)
-        best = newest(one for one in offer.releases if in_line(one, line) and order(one) > order(now))
-        return best or _warned(spec, branch, package, offer)
+        newer = [one for one in offer.releases if in_line(one, line) and order(one) > order(now)]
+        best = newest(one for one in newer if not _refusals(branch, package, one))
+        refused = newest(newer) if newest(newer) != best else ""
+        return best or _warned(spec, branch, package, offer), _about_toolkits(spec, branch, package, refused or best)
     if not asked.branches and line_of(now, upstream.line) != line_of(asked.to, upstream.line):
-        return ""
+        return "", ()
     if asked.to in offer.yanked:
         raise wrong(package.name, Code.RELEASE_YANKED, f"{asked.to} was yanked from the index; take another release")
     best = asked.to if asked.to in offer.releases else newest(one for one in offer.releases if in_line(one, asked.to))
@@ -154,7 +170,30 @@ def _target(spec: Spec, branch: Branch, package: Package, offering: Offer, asked
         latest = newest(offer.releases)
         message = f"has no release {asked.to}; its newest release is {latest}"
         raise wrong(package.name, Code.UNKNOWN_RELEASE, message)
-    return best
+    found = _about_toolkits(spec, branch, package, best)
+    if _refusals(branch, package, best):
+        raise InputError(found)
+    return best, found
+
+
+def _refusals(branch: Branch, package: Package, version: str) -> list[str]:
+    """Why `version` of torch cannot be built with the branch's toolkits; none for other packages."""
+    found = (toolkit_refusal(version, cuda) for cuda in branch.toolkits) if package.attribute == TORCH else ()
+    return [one for one in found if one]
+
+
+def _about_toolkits(spec: Spec, branch: Branch, package: Package, version: str) -> tuple[Finding, ...]:
+    """Warnings about toolkits of the branch: those that `version` of torch refuses, or that PyTorch dropped."""
+    if package.attribute != TORCH or not version:
+        return ()
+    said, now = _refusals(branch, package, version), branch.versions[package.name]
+    own = toolkits(version)
+    for cuda in branch.toolkits if own and not said else ():
+        if cuda in toolkits(now) and cuda not in own:
+            said.append(f"is no longer built with CUDA {cuda} by PyTorch, but with {', '.join(own)}")
+    path = ("branches", branch.name, "versions", package.name)
+    messages = (f"{package.name} {version} {one}" for one in said)
+    return tuple(spec.finding(path, Code.TOOLKIT_NOT_OF_TORCH, one, tolerated=True) for one in messages)
 
 
 def _known_upstream(package: Package) -> Upstream:
@@ -183,7 +222,7 @@ def _followers(spec: Spec, branch: Branch, torch: Package, version: str, offer: 
     """The moves of the packages whose releases belong to `version` of torch. Raises InputError if one is missing."""
     table = companions(version, spec.releases)
     for package in spec.packages.values() if torch.attribute == TORCH else ():
-        if not _follows(package) or package.name not in branch.versions or not _is_written(package):
+        if not _follows(package) or package.name not in branch.versions or not is_written(package):
             continue
         upstream, right = upstream_of(package), table.get(package.attribute, "")
         path = ("branches", branch.name, "versions", package.name)

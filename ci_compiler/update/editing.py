@@ -71,7 +71,7 @@ def _value(text: str, shown: str) -> Any:
 
 
 def _put(text: str, path: Path_, value: Any) -> str:
-    node, rest = _find(text, path)
+    node, rest = found_node(text, path)
     if rest:
         for key in reversed(rest[1:]):
             value = {key: value}
@@ -125,7 +125,7 @@ def _is_block(value: Any) -> bool:
 
 def _removed(text: str, path: Path_) -> str:
     """`text` without the key at `path`, or without the outermost mapping that would be empty then."""
-    node, rest = _find(text, path[:-1])
+    node, rest = found_node(text, path[:-1])
     if rest or not isinstance(node, MappingNode):
         return text
     at = next((at for at, (key, _) in enumerate(node.value) if key.value == path[-1]), None)
@@ -149,7 +149,7 @@ def _removed(text: str, path: Path_) -> str:
 # The parser's marks.
 
 
-def _find(text: str, path: Path_) -> tuple[Node, Path_]:
+def found_node(text: str, path: Path_) -> tuple[Node, Path_]:
     """The innermost node on `path`, and the rest of the path, which the text lacks."""
     node: Node = yaml.compose(text, Loader=yaml.CBaseLoader)  # type: ignore[assignment]  # a spec is not empty
     for at, key in enumerate(path):
@@ -175,7 +175,7 @@ def _end(text: str, node: Node) -> int:
 
 def repeated(text: str, path: Path_, name: str) -> str:
     """`text` in which the entry at `path` of a mapping stands once more directly after itself, as `name`."""
-    node, _ = _find(text, path[:-1])
+    node, _ = found_node(text, path[:-1])
     assert isinstance(node, MappingNode)  # noqa: S101 - the caller knows the entry
     key, value = next(pair for pair in node.value if pair[0].value == path[-1])
     start, end = key.start_mark.index, _end(text, value)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ci_compiler.adoption.audit import audit
 from ci_compiler.adoption.audit_real import evaluate_branch
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.plan.lookup import built_variants
 from ci_compiler.plan.pipeline import Plan
@@ -33,7 +34,8 @@ class TrueNixpkgs(NamedTuple):
 def judged(decided: Plan, done: Updated, templates: Mapping[str, str], true: TrueNixpkgs | None) -> list[str]:
     """A paragraph of Markdown for each branch of `decided` that `done` changes, on its compiled recipes.
 
-    Without Nix, one says that nothing was evaluated. `true` also evaluates one variant per package and toolkit.
+    Without Nix, one says that nothing was evaluated. `true` also evaluates one variant per package and toolkit. Raises
+    InputError if one has another version than the spec says.
     """
     if not decided.spec.backend.has_recipes:
         return []
@@ -53,12 +55,17 @@ def _of_branch(decided: Plan, branch: str, templates: Mapping[str, str], true: T
             sample = list(_evaluated(root, decided, branch, true)) if true else []
         except InputError as error:
             return f"{code(branch)}: its {counted(count, 'recipe')} were not evaluated: {code(str(error.findings[0]))}"
+    if wrong := [one for one in sample if isinstance(one, Finding)]:
+        raise InputError(wrong)
     head = f"{code(branch)}: {counted(count, 'recipe')} compiled and audited, {counted(len(lines), 'defect')}"
-    return "\n".join([f"{head}.", "", *(f"- {code(line)}" for line in [*lines, *sample])]).rstrip()
+    return "\n".join([f"{head}.", "", *(f"- {code(str(line))}" for line in [*lines, *sample])]).rstrip()
 
 
-def _evaluated(root: Path, decided: Plan, branch: str, true: TrueNixpkgs) -> Iterator[str]:
-    """A line for each variant of the sample: its version with the true nixpkgs, or why it has none."""
+def _evaluated(root: Path, decided: Plan, branch: str, true: TrueNixpkgs) -> Iterator[str | Finding]:
+    """For each variant of the sample a line: its version with the true nixpkgs, or why it has none.
+
+    A version that is not the declared one is an error instead.
+    """
     first: dict[tuple[str, str], str] = {}
     for one in built_variants(decided):
         if one.cell.branch == branch:
@@ -74,7 +81,9 @@ def _evaluated(root: Path, decided: Plan, branch: str, true: TrueNixpkgs) -> Ite
         elif found.version == wanted:
             yield f"{name}: nixpkgs evaluates to version {wanted}"
         else:
-            yield f"{name}: nixpkgs evaluates to version {found.version}, not {wanted}"
+            path = ("branches", branch, "versions", package)
+            message = f"{name} evaluates to version {found.version}; {branch} has {package} {wanted}"
+            yield decided.spec.finding(path, Code.EVALUATION_DIFFERS, message)
 
 
 def needless(decided: Plan, done: Updated, nixpkgs: Nixpkgs) -> list[str]:

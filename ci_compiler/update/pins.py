@@ -7,17 +7,22 @@ from typing import NamedTuple
 
 from ci_compiler.plan.pins import COMMIT, HASH
 from ci_compiler.recipes.compiled import NIXPKGS
-from ci_compiler.spec.model import RecipeKind, Spec
+from ci_compiler.spec.model import Branch, Package, RecipeKind, Spec
 from ci_compiler.spec.upstream import Upstream
-from ci_compiler.update.changes import Nixpkgs, places
+from ci_compiler.update.changes import Nixpkgs, Place, places
+from ci_compiler.update.choice import Offer, own_recipes, upstream_of
 from ci_compiler.update.editing import Edit
+from ci_compiler.update.registry import image
 from ci_compiler.update.remote import Remote, upstream_facts
-from ci_compiler.update.versions import newest, order, releases
+from ci_compiler.update.versions import in_line, line_of, newest, order, releases
 from ci_compiler.workflows.pins import action_pins
 
 
 class StalePin(NamedTuple):
-    """A pin, the branch that it is of ('': of none), its value now and the right one, and the edits of the spec."""
+    """A pin, the branch that it is of ('': of none), its value now and the right one, and the edits of the spec.
+
+    `file`: the file of the repository that the edits belong to; '' for the spec.
+    """
 
     what: str
     branch: str
@@ -25,31 +30,72 @@ class StalePin(NamedTuple):
     right: str
     why: str
     edits: tuple[Edit, ...] = ()
+    file: str = ""
 
 
 def stale_nixpkgs(spec: Spec, remote: Remote, nixpkgs: Nixpkgs) -> Iterator[StalePin]:
-    """The nixpkgs commits for which a branch of nixpkgs has a newer one with the same versions."""
+    """The nixpkgs commits for which a branch of nixpkgs has a newer one with the same versions.
+
+    A commit that has the release of a source by itself comes first, and the source is removed.
+    """
     for branch in spec.branches.values():
-        wanted = {
-            one.attribute: branch.versions[one.name]
-            for one in spec.packages.values()
-            if one.name in branch.versions and one.on(branch.name) and one.may_be(RecipeKind.COMPILED)
-        }
         for place in places(spec, branch.name):
-            now = place.row.get(COMMIT, "")
-            own = {spec.packages[name].attribute for name in {**branch.sources, **(place.row.get("sources") or {})}}
-            heads = nixpkgs.heads() if now else []
-            if not now or now in heads:
-                continue
-            right = next((one for one in heads if _has(nixpkgs, one, wanted, own)), "")
-            if right:
-                hash_ = [Edit((*place.path, HASH), remote.hash(NIXPKGS, right, submodules=False))]
-                edits = (Edit((*place.path, COMMIT), right), *(hash_ if place.row.get(HASH) else ()))
-                yield StalePin("nixpkgs", branch.name, now, right, "newer, with the same versions", edits)
+            if now := place.row.get(COMMIT, ""):
+                yield from _newer_nixpkgs(spec, branch, place, now, remote, nixpkgs)
 
 
-def _has(nixpkgs: Nixpkgs, commit: str, wanted: Mapping[str, str], own: set[str]) -> bool:
-    return all(name in own or nixpkgs.version(commit, name) == version for name, version in wanted.items())
+def _newer_nixpkgs(
+    spec: Spec, branch: Branch, place: Place, now: str, remote: Remote, nixpkgs: Nixpkgs
+) -> Iterator[StalePin]:
+    packages = [one for one in spec.packages.values() if one.on(branch.name)]
+    if not any(one.may_be(RecipeKind.COMPILED) or one.may_be(RecipeKind.TEMPLATE) for one in packages):
+        return  # the repository's own recipes state the commit
+    packages = [one for one in packages if one.name in branch.versions and one.command is None]
+    own = {*branch.sources, *(place.row.get("sources") or {})}
+    from_nixpkgs = [one for one in packages if one.name not in own]
+
+    def is_right(commit: str) -> bool:
+        return all(nixpkgs.version(commit, one.attribute) == branch.versions[one.name] for one in from_nixpkgs)
+
+    def without_source(commit: str) -> list[Package]:
+        stated = [one for one in packages if _is_removable(spec, branch, place, one.name)]
+        return [one for one in stated if nixpkgs.version(commit, one.attribute) == branch.versions[one.name]]
+
+    heads = [one for one in nixpkgs.heads() if is_right(one)]
+    right = max(
+        [now, *heads] if now in nixpkgs.heads() else heads, key=lambda one: len(without_source(one)), default=""
+    )
+    needless = without_source(right) if right else []
+    if not right or (right == now and not needless):
+        return
+    edits = [Edit((*place.path, "sources", one.name), None) for one in needless]
+    if right != now:
+        edits += [Edit((*place.path, COMMIT), right)]
+        if place.row.get(HASH):
+            edits += [Edit((*place.path, HASH), remote.hash(NIXPKGS, right, submodules=False))]
+    has = ", ".join(f"{one.name} {branch.versions[one.name]}" for one in needless)
+    why = f"has {has}, which needs no source then" if has else "newer, with the same versions"
+    what = "nixpkgs" if place.path[-2] == "branches" else f"nixpkgs for CUDA {place.path[-1]}"
+    yield StalePin(what, branch.name, now, right, why, tuple(edits))
+
+
+def _is_removable(spec: Spec, branch: Branch, place: Place, name: str) -> bool:
+    """Whether the source of `name` is stated at `place`, and is that of no toolkit with another nixpkgs commit."""
+    others = [one for one in places(spec, branch.name) if one.path != place.path and one.row.get(COMMIT)]
+    is_own = place.path[-2] != "branches" or all(name in (one.row.get("sources") or {}) for one in others)
+    return name in (place.row.get("sources") or {}) and is_own
+
+
+def stale_own(spec: Spec, offer: Offer) -> Iterator[StalePin]:
+    """The versions of the repository's own recipes for which their line has a newer release."""
+    for package in own_recipes(spec):
+        upstream = upstream_of(package)
+        for branch in spec.branches.values() if upstream else ():
+            if upstream and package.on(branch.name) and (now := branch.versions.get(package.name, "")):
+                line = line_of(now, upstream.line)
+                latest = newest(one for one in offer(upstream).releases if in_line(one, line))
+                if latest and order(latest) > order(now):
+                    yield StalePin(package.name, branch.name, now, latest, "a newer release; its recipes are your own")
 
 
 def stale_actions(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:
@@ -68,6 +114,15 @@ def stale_actions(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:
             yield StalePin(action, "", commit, tags[tag], why)
 
 
+def stale_images(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:
+    """The images of pools, given by tag and digest, whose tag names another digest now."""
+    for pool in spec.pools:
+        named, _at, pinned = pool.image.partition("@")
+        if pinned and image(pool.image).tag and (digest := remote.digest(named)) != pinned:
+            edit = Edit(("runners", pool.name, "image"), f"{named}@{digest}")
+            yield StalePin(f"{pool.name}: {named}", "", pinned, digest, "the tag names another digest", (edit,))
+
+
 def stale_programs(remote: Remote, programs: Mapping[str, str]) -> Iterator[StalePin]:
     """The programs with a newer release, of those whose upstream is known; they come with the compiler."""
     for name, version in programs.items():
@@ -82,5 +137,6 @@ def stale_programs(remote: Remote, programs: Mapping[str, str]) -> Iterator[Stal
 KINDS: Mapping[str, Callable[[Spec, Remote, Nixpkgs], Iterator[StalePin]]] = {
     "nixpkgs": stale_nixpkgs,
     "actions": stale_actions,
+    "images": stale_images,
 }
 """The pins that a spec can state, by the word that `ci-compile update` knows them by."""

@@ -15,23 +15,26 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache
-from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from typing import Any, Self
+from urllib.request import Request
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import Ended, ask, find_program
+from ci_compiler.update import registry, web
+from ci_compiler.update.web import ARCHIVE, PAGE, Bounds
 
 SERVER, SERVER_VARIABLE = "https://github.com", "CI_COMPILE_UPSTREAMS"
 """The address in front of OWNER/NAME, and the environment variable that replaces it."""
 
 INDEX_VARIABLE = "PIP_INDEX_URL"
 """The environment variable with the address of a package index (Simple Repository API, PEP 503 and 691)."""
+
+API, API_VARIABLE = "https://api.github.com", "GITHUB_API_URL"
+"""The address of GitHub's API, and the environment variable that replaces it."""
 
 _SIMPLE = "application/vnd.pypi.simple.v1+json"
 
@@ -41,16 +44,8 @@ _INSTALL_GIT = "on Debian: `apt-get install git`"
 _INSTALL_NIX = "install Nix; see https://nixos.org/download"
 
 
-class Bounds(NamedTuple):
-    """The most seconds that a program or a request may take, and the most bytes of a file that it may write."""
-
-    seconds: float
-    bytes: int
-
-
 LISTING = Bounds(120.0, 32_000_000)
 SOURCE = Bounds(3600.0, 8_000_000_000)
-PAGE = Bounds(60.0, 32_000_000)
 
 
 @cache
@@ -72,6 +67,7 @@ class Remote:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._server = environment.get(SERVER_VARIABLE, "").rstrip("/") or SERVER
         self._index = environment.get(INDEX_VARIABLE, "").rstrip("/")
+        self.api = environment.get(API_VARIABLE, "").rstrip("/") or API
         own = {name: value for name, value in environment.items() if name not in CREDENTIALS}
         self._environment = {**own, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
         self._stack = ExitStack()
@@ -196,18 +192,42 @@ class Remote:
         if not url.startswith(("https://", "http://")):
             raise wrong(INDEX_VARIABLE, Code.UPSTREAM_UNREACHABLE, f"{self._index!r} is no address of a package index")
         try:
-            with urlopen(Request(url, headers={"Accept": _SIMPLE}), timeout=PAGE.seconds) as answer:  # noqa: S310
-                data = answer.read(PAGE.bytes + 1)
-            page = json.loads(data) if len(data) <= PAGE.bytes else None
-        except HTTPError as error:
-            again = f"; try again in {wait} s" if (wait := error.headers.get("Retry-After")) else ""
-            limit = f"the index limits requests{again}" if error.code in {403, 429} else f"the index said {error.code}"
-            raise wrong(project, Code.UPSTREAM_UNREACHABLE, limit) from None
-        except (OSError, HTTPException, ValueError) as error:
+            data, _ = web.page(project, "the index", Request(url, headers={"Accept": _SIMPLE}), PAGE)  # noqa: S310
+            page = json.loads(data)
+        except web.RefusedError as refused:
+            raise web.refusal(project, "the index", refused) from None
+        except ValueError as error:
             raise wrong(project, Code.UPSTREAM_UNREACHABLE, f"the index cannot be read: {error}") from None
         if not isinstance(page, dict):
-            raise wrong(project, Code.UPSTREAM_UNREACHABLE, f"the index sent no page of at most {PAGE.bytes:,} bytes")
+            raise wrong(project, Code.UPSTREAM_UNREACHABLE, "the index sent no page")
         return page
+
+    def digest(self, reference: str) -> str:
+        """The digest that the tag of a container image names now."""
+        key = ("digest", reference)
+        if key not in self._known:
+            self._known[key] = registry.digest(reference)
+        found: str = self._known[key]
+        return found
+
+    def page(self, url: str) -> str:
+        """The text at `url`; of a release on GitHub, its notes."""
+        try:
+            data, _ = web.page(url, "the server", Request(url), PAGE)  # noqa: S310 - `web` checks the scheme
+        except web.RefusedError as refused:
+            raise web.refusal(url, "the server", refused) from None
+        text = data.decode("utf-8", "replace")
+        try:
+            return str(json.loads(text)["body"]) if text.startswith("{") else text
+        except (ValueError, KeyError):
+            raise wrong(url, Code.UPSTREAM_UNREACHABLE, "the server sent no release") from None
+
+    def checksum(self, url: str) -> str:
+        """The SHA-256 of the file at `url`, which is downloaded and not kept."""
+        try:
+            return web.sha256(url, "the server", Request(url), ARCHIVE)  # noqa: S310 - `web` checks the scheme
+        except web.RefusedError as refused:
+            raise web.refusal(url, "the server", refused) from None
 
     def _address(self, repository: str) -> str:
         return f"{self._server}/{repository}"

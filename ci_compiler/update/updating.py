@@ -19,18 +19,26 @@ from ci_compiler.update.changes import Nixpkgs, edits, moved_tags
 from ci_compiler.update.choice import Asked, Choice, Move, Offered, choose, leads, offered
 from ci_compiler.update.editing import edited
 from ci_compiler.update.new_branch import with_branch
-from ci_compiler.update.pins import KINDS, StalePin, stale_programs
+from ci_compiler.update.pins import KINDS, StalePin, stale_own, stale_programs
+from ci_compiler.update.release_pins import FILE, json_edited, of_table, stale_release_pins
 from ci_compiler.update.remote import Remote
+
+Tables = Mapping[str, str]
+"""The texts of the compiler's own tables of pins by path, in a checkout of the compiler."""
 
 
 class Updated(NamedTuple):
-    """The new text and the spec in it, the moves and pins that lead there, what kept other branches where they are."""
+    """The new text and the spec in it, the moves and pins that lead there, what kept other branches where they are.
+
+    `files` are the new texts of other files of the repository, by path.
+    """
 
     text: str
     spec: Spec
     moves: tuple[Move, ...]
     pins: tuple[StalePin, ...]
     findings: tuple[Finding, ...]
+    files: Mapping[str, str]
 
     @property
     def branches(self) -> tuple[str, ...]:
@@ -39,10 +47,14 @@ class Updated(NamedTuple):
         return tuple(dict.fromkeys(filter(None, named)))
 
 
-def updated(text: str, spec: Spec, asked: Asked, remote: Remote, *, new_branch: str = "") -> Updated:
+def updated(
+    text: str, spec: Spec, asked: Asked, remote: Remote, *, new_branch: str = "", tables: Tables, now: float
+) -> Updated:
     """`text` of `spec` with the releases that `asked` leads to. Raises InputError.
 
-    The names `nixpkgs` and `actions` among the packages stand for these pins. With `new_branch`, the first branch of
+    The names of `KINDS` among the packages stand for these pins. `now` is the time in seconds since 1970.
+
+    With `new_branch`, the first branch of
     `asked` stays, and the new one, made from it, goes to the release; without a version in `asked`, to the newest.
     """
     shown = spec.document.file
@@ -61,8 +73,13 @@ def updated(text: str, spec: Spec, asked: Asked, remote: Remote, *, new_branch: 
     text = edited(text, edits(spec, choice.moves, remote, nixpkgs), shown=shown)
     after = parse_spec(text.encode(), shown=shown)
     pins = tuple(pin for kind in kinds for pin in KINDS[kind](after, remote, nixpkgs) if asked.covers(pin.branch))
-    text = edited(text, [edit for pin in pins for edit in pin.edits], shown=shown)
-    return Updated(text, parse_spec(text.encode(), shown=shown), choice.moves, pins, choice.findings)
+    if "images" in kinds and FILE in tables:
+        pins += tuple(stale_release_pins(tables[FILE], remote, now, fetch=True))
+    pins = tuple(of_table(pin, tables) for pin in pins)
+    text = edited(text, [edit for pin in pins if not pin.file for edit in pin.edits], shown=shown)
+    by_file = {path: [edit for pin in pins if pin.file == path for edit in pin.edits] for path in tables}
+    files = {path: json_edited(tables[path], edits_, shown=path) for path, edits_ in by_file.items() if edits_}
+    return Updated(text, parse_spec(text.encode(), shown=shown), choice.moves, pins, choice.findings, files)
 
 
 class Checked(NamedTuple):
@@ -73,13 +90,19 @@ class Checked(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def checked(spec: Spec, asked: Asked, remote: Remote, programs: Mapping[str, str]) -> Checked:
-    """What of the spec, and of the versions of `programs` by name, is stale. Raises InputError."""
+def checked(spec: Spec, asked: Asked, remote: Remote, tables: Tables, programs: Mapping[str, str]) -> Checked:
+    """What of the spec is stale, and of `tables` or else the versions of `programs` by name. Raises InputError."""
     named = tuple(name for name in asked.packages if name in spec.packages or name not in KINDS)
-    choice, nixpkgs = choose(spec, asked._replace(packages=named), _Offers(remote).of), Nixpkgs(remote)
-    pins = [pin for find in KINDS.values() for pin in find(spec, remote, nixpkgs) if asked.covers(pin.branch)]
+    offers = _Offers(remote)
+    choice, nixpkgs = choose(spec, asked._replace(packages=named), offers.of), Nixpkgs(remote)
+    pins = [pin for pin in stale_own(spec, offers.of) if asked.covers(pin.branch)]
+    pins += [pin for find in KINDS.values() for pin in find(spec, remote, nixpkgs) if asked.covers(pin.branch)]
     found = (*moved_tags(spec, remote), *choice.findings)
-    return Checked(choice.moves, (*pins, *stale_programs(remote, programs)), found)
+    if FILE in tables:
+        own = stale_release_pins(tables[FILE], remote, 0, fetch=False)
+    else:
+        own = stale_programs(remote, programs)
+    return Checked(choice.moves, (*pins, *own), found)
 
 
 class _Offers:

@@ -1,4 +1,4 @@
-"""`pull-request.yml`: the checks of every pull request, with one verdict to require.
+"""`pull-request.yml`: the checks of every pull request and of every merge group, with one verdict to require.
 
 Hosted machines check that the files are as compiled and that the recipes are sound, and show what the change means.
 The recipes that the change affects are also evaluated with the true nixpkgs, in limits of time and memory.
@@ -6,6 +6,9 @@ After these checks, the cells that the change affects are built from a matrix ma
 repository itself and never for forks. A change of the spec on the default branch affects other branches too: their
 cells are built from the tree that `sync` would commit there. There are no path filters, because a check that a filter
 skips cannot be required. A pull request into a branch that the spec does not have starts nothing.
+
+A merge queue tests a merge group, which is a branch of the repository itself: only who may write to the repository can
+add a pull request to the queue. What the request has built is in the cache by then.
 """
 
 from __future__ import annotations
@@ -28,8 +31,16 @@ if TYPE_CHECKING:
 CELLS, LISTED = "cells", "listed"
 """The jobs that build the affected cells, and the affected variants that fit no axis."""
 
-BASE = expression("github.base_ref")
-"""The branch that a pull request is to be merged into."""
+BASE = expression("github.event.pull_request.base.sha || github.event.merge_group.base_sha")
+"""The commit that a pull request, or a merge group, is to be merged into."""
+
+BASE_REF = expression("github.base_ref || github.event.merge_group.base_ref")
+"""The branch of that commit: its name, or its whole ref for a merge group
+(https://docs.github.com/webhooks/webhook-events-and-payloads#merge_group).
+"""
+
+BRANCH = '"${BASE_REF#refs/heads/}"'
+"""The branch's name, in a script."""
 
 CHECK = "Pull request verdict"
 """The check to require. Rulesets know a check by its job's name, so no other workflow has a job of this name."""
@@ -37,9 +48,9 @@ CHECK = "Pull request verdict"
 
 def workflow(spec: Spec) -> Workflow:
     """`pull-request.yml`."""
-    compare = RunStep(name="Compile and compare", run='ci-compile --check --diff --branch "$BRANCH"')
+    compare = RunStep(name="Compile and compare", run=f"ci-compile --check --diff --branch {BRANCH}")
     nix = action_step("Set up Nix", "cachix/install-nix-action")
-    audit = RunStep(name="Audit", run='ci-compile audit . --branch "$BRANCH" --nixpkgs real --since "$BASE"')
+    audit = RunStep(name="Audit", run=f'ci-compile audit . --branch {BRANCH} --nixpkgs real --since "$BASE"')
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
     )
@@ -57,9 +68,12 @@ def workflow(spec: Spec) -> Workflow:
     verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, publish="false")
     return Workflow(
         name="pull request",
-        on={"pull_request": {"branches": list(spec.branches)}},
+        on={
+            "pull_request": {"branches": list(spec.branches)},
+            "merge_group": {"types": ["checks_requested"], "branches": list(spec.branches)},
+        },
         concurrency={
-            "group": f"pull-request-{expression('github.event.pull_request.number')}",
+            "group": f"pull-request-{expression('github.event.pull_request.number || github.sha')}",
             "cancel-in-progress": True,
         },
         jobs={**jobs, VERDICT: verdict},
@@ -93,7 +107,7 @@ def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
         spec,
         name,
         minutes=30,
-        env={"BASE": expression("github.event.pull_request.base.sha"), "BRANCH": BASE},
+        env={"BASE": BASE, "BASE_REF": BASE_REF},
         steps=[checkout(history=True), SETUP, *steps],
     )
 

@@ -45,8 +45,8 @@ matrix:
   gpus:
     cpu:
     sm61: {isas: [avx]}
-    sm90:
-    sm100:
+    sm90: {isas: [avx2]}
+    sm100: {isas: [avx2]}
     sm121: {branches: [cuda-13_0]}
 runners:
   x86: {runs-on: [self-hosted, linux, x64], cpu: [avx2]}

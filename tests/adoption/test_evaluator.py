@@ -132,7 +132,6 @@ def test_vision_uses_the_torch_of_another_repository() -> None:
     assert vision.torch.drv_path == torch.drv_path
     assert vision.propagated_torch == (torch.drv_path,)
     assert vision.imports == ()
-    assert vision.foreign_imports == (f"{TORCH_ARCHIVE}/.flox/pkgs/{torch.path.name}",)
     assert set(vision.fetched) == {
         Fetch(url=NIXPKGS, hash="1" * 52, revision=PIN),
         Fetch(url=NIXPKGS, revision=PIN),

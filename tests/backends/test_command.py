@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,93 +18,10 @@ import pytest
 import yaml
 
 from tests.backends import wheel
+from tests.backends.project import MANIFEST, Project
 from tests.backends.wheel import NAME, TOKEN, VERSION
 
-SOURCE = Path(__file__).parents[2]
-MANIFEST = "build-output/manifest.json"
 FILE = f"files/fastpath-{VERSION}-py3-none-any.whl"
-
-
-class Project:
-    """The wheel project in a repository with a remote, without Nix and Flox on its PATH."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root, self.index = folder / "repository", folder / "index"
-        self.root.mkdir()
-        wheel.write(self.root)
-        wheel.interpreter(folder / "bin")
-        for tool in ("git", "bash", "sh", "rm", "mkdir", "cp", "test", "ln", "cat"):
-            if found := shutil.which(tool):
-                (folder / "bin" / tool).symlink_to(found)
-        self.environment = {
-            "PATH": str(folder / "bin"),
-            "HOME": str(folder),
-            "PYTHONPATH": str(SOURCE),
-            "INDEX": str(self.index),
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            **{f"GIT_{who}_{what}": "a@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-        }
-        self.run("git", "init", "--quiet", "--initial-branch=main")
-        self.run("git", "init", "--quiet", "--bare", str(folder / "origin.git"))
-        self.run("git", "remote", "add", "origin", str(folder / "origin.git"))
-        self.declare()
-
-    def declare(self, smoke: dict[str, Any] | None = None, **command: Any) -> None:
-        """Commits and pushes a spec with a smoke test, or keys of the package's commands changed."""
-        path = self.root / ".github/ci-matrix.yaml"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(wheel.spec(smoke, **command)), "utf-8")
-        self.commit()
-
-    def commit(self) -> str:
-        self.run("git", "add", "--all")
-        self.run("git", "commit", "--quiet", "--allow-empty", "--message=change")
-        self.run("git", "push", "--quiet", "--set-upstream", "origin", "main")
-        return self.run("git", "rev-parse", "HEAD").stdout.strip()
-
-    def write(self, name: str, text: str) -> None:
-        (self.root / name).write_text(text, "utf-8")
-        self.commit()
-
-    def run(self, *command: str, status: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-        env = self.environment | environment
-        done = subprocess.run(command, cwd=self.root, env=env, capture_output=True, encoding="utf-8", check=False)
-        assert status in {None, done.returncode}, done.stdout + done.stderr
-        return done
-
-    def compile(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, "-m", "ci_compiler", *arguments)
-
-    def job(self, *words: str, status: int | None = 0, **env: str) -> subprocess.CompletedProcess[str]:
-        """Runs `ci-runner`."""
-        start = "import sys; from ci_compiler.cli.runner import main; sys.exit(main())"
-        return self.run(sys.executable, "-c", start, *words, status=status, **env)
-
-    def build(self, status: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
-        return self.job("build", NAME, "--branch", "main", status=status, **env)
-
-    def test(self, status: int = 0) -> subprocess.CompletedProcess[str]:
-        return self.job("smoke", NAME, "--stage", "cpu-test", "--manifest", MANIFEST, status=status)
-
-    def publish(self, *options: str, status: int = 0, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
-        place = ("--branch", "main", "--commit", self.manifest["commit"], "--manifest", MANIFEST)
-        return self.job("publish", NAME, *place, *options, status=status, PUBLISH_TOKEN=token)
-
-    def checks(self) -> dict[str, tuple[str, str]]:
-        """The checks of the last test that are not about this machine: verdict and message by name."""
-        found = json.loads((self.root / "test-output/result.json").read_text("utf-8"))["checks"]
-        rows = {one["check"]: (one["verdict"], one["message"]) for one in found}
-        own = ("machine-", "emulated-cpu", "instructions-", "libraries-")
-        return {name: row for name, row in rows.items() if not name.startswith(own)}
-
-    @property
-    def manifest(self) -> Any:
-        return json.loads((self.root / MANIFEST).read_text("utf-8"))
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
 
 
 @contextmanager
@@ -167,20 +82,18 @@ def test_the_script_gets_the_variants_values_and_no_secret(project: Project) -> 
     assert TOKEN not in found.values()
 
 
-def test_a_file_that_changed_after_the_build_is_neither_tested_nor_published(project: Project) -> None:
-    project.build()
-    path = project.root / "build-output" / FILE
+def test_a_file_that_changed_after_the_build_is_neither_tested_nor_published(built: Project) -> None:
+    path = built.root / "build-output" / FILE
     path.write_bytes(path.read_bytes() + b"\0")
-    for done in (project.test(1), project.publish("--again", status=1), project.job("fetch", MANIFEST, status=1)):
+    for done in (built.test(1), built.publish("--again", status=1), built.job("fetch", MANIFEST, status=1)):
         assert "file-differs" in done.stderr
         assert "is another file than the one that was built" in done.stderr
-    assert not project.index.exists()
+    assert not built.index.exists()
 
 
-def test_a_file_that_the_build_did_not_make_is_refused(project: Project) -> None:
-    project.build()
-    (project.root / "build-output/files/extra.whl").write_text("", "utf-8")
-    assert "extra.whl is not in the manifest" in project.publish(status=1).stderr
+def test_a_file_that_the_build_did_not_make_is_refused(built: Project) -> None:
+    (built.root / "build-output/files/extra.whl").write_text("", "utf-8")
+    assert "extra.whl is not in the manifest" in built.publish(status=1).stderr
 
 
 def test_a_folder_that_leads_out_of_the_repository_is_refused(project: Project, tmp_path: Path) -> None:
@@ -197,19 +110,17 @@ def test_two_files_of_one_name_are_refused(project: Project) -> None:
     assert "dist/b/x.txt: another file is also called x.txt" in project.build(1).stderr
 
 
-def test_a_failed_command_is_a_failed_stage(project: Project) -> None:
-    project.declare(setup="echo error: no such package; exit 3")
-    project.build()
-    assert (
-        "its files cannot be installed for the test (status 3); the end of its output follows [setup-failed]"
-        in project.test(1).stderr
-    )
-    refused = project.publish(status=1, token="wrong battery")  # noqa: S106
+def test_a_failed_command_is_a_failed_stage(built: Project) -> None:
+    built.declare(setup="echo error: no such package; exit 3")
+    failed = built.test(1)
+    assert "its files cannot be installed for the test (status 3)" in failed.stderr
+    assert "[setup-failed]" in failed.stderr
+    refused = built.publish(status=1, token="wrong battery")  # noqa: S106
     assert "the publishing command ended with 22" in refused.stderr
     assert "the index refuses the token ***" in refused.stderr
     assert "wrong battery" not in refused.stdout + refused.stderr
-    project.write("ci/build.sh", "#!/bin/bash -e\necho error: no compiler\nexit 4\n")
-    failed = project.build(1)
+    built.write("ci/build.sh", "#!/bin/bash -e\necho error: no compiler\nexit 4\n")
+    failed = built.build(1)
     assert "the build ended with status 4" in failed.stderr
     assert "    error: no compiler" in failed.stderr
 
@@ -236,11 +147,10 @@ SETUP = """printf '#!/bin/sh\\necho fastpath %s on $VARIANT_ISA\\nexit $1\\n' $V
         ({"run": "bin/hide", "cpu": {"run": "bin/show 0"}}, ("ok", "bin/show 0: status 0")),
     ],
 )
-def test_a_program_proves_the_package(project: Project, smoke: dict[str, Any], result: tuple[str, str]) -> None:
-    project.declare(smoke, setup=SETUP)
-    project.build()
-    project.test(0 if result[0] == "ok" else 1)
-    assert project.checks() == {"smoke": result}
+def test_a_program_proves_the_package(built: Project, smoke: dict[str, Any], result: tuple[str, str]) -> None:
+    built.declare(smoke, setup=SETUP)
+    built.test(0 if result[0] == "ok" else 1)
+    assert built.checks() == {"smoke": result}
 
 
 @pytest.mark.parametrize(
@@ -256,27 +166,25 @@ def test_a_program_proves_the_package(project: Project, smoke: dict[str, Any], r
         ("import os\nos._exit(0)\n", ("failed", "the interpreter ended with status 0 during smoke")),
     ],
 )
-def test_a_python_file_proves_the_package(project: Project, text: str, result: tuple[str, str]) -> None:
-    project.write("ci/smoke.py", text)
-    project.declare({"python": "ci/smoke.py"})
-    project.build()
-    project.test(0 if result[0] == "ok" else 1)
-    verdict, message = project.checks()["smoke"]
+def test_a_python_file_proves_the_package(built: Project, text: str, result: tuple[str, str]) -> None:
+    (built.root / "ci/smoke.py").write_text(text, "utf-8")
+    built.declare({"python": "ci/smoke.py"})
+    built.test(0 if result[0] == "ok" else 1)
+    verdict, message = built.checks()["smoke"]
     assert verdict == result[0]
     assert message.startswith(result[1])
 
 
-def test_without_a_smoke_test_every_report_says_imported_only(project: Project, tmp_path: Path) -> None:
-    project.build()
-    tested = project.job("smoke", NAME, "--manifest", MANIFEST, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"))
+def test_without_a_smoke_test_every_report_says_imported_only(built: Project, tmp_path: Path) -> None:
+    tested = built.job("smoke", NAME, "--manifest", MANIFEST, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"))
     assert tested.returncode == 0
     shown = (tmp_path / "summary.md").read_text("utf-8")
     assert re.search(r"\| passed \(imported only(, on a larger CPU|, instruction set emulated)?\) \|", shown)
-    assert json.loads((project.root / "test-output/result.json").read_text("utf-8"))["proof"] == "imported only"
-    project.compile()
-    cell = yaml.safe_load((project.root / ".github/workflows/cell.yml").read_text("utf-8"))
+    assert json.loads((built.root / "test-output/result.json").read_text("utf-8"))["proof"] == "imported only"
+    built.compile()
+    cell = yaml.safe_load((built.root / ".github/workflows/cell.yml").read_text("utf-8"))
     assert cell["jobs"]["fastpath_cpu-test"]["name"] == "fastpath / cpu-test (imported only)"
-    document = (project.root / ".github/BUILD_MATRIX.md").read_text("utf-8")
+    document = (built.root / ".github/BUILD_MATRIX.md").read_text("utf-8")
     assert "`fastpath` is **imported only**" in document
     assert "Publishing `fastpath` waits for tests that prove no more than this." in document
 

@@ -152,7 +152,7 @@ def test_a_manifest_holds_only_what_its_own_backend_writes(checkout: Checkout) -
     manifest = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps(manifest | {"backend": "nix"}), "utf-8")
     refused = checkout.command("ci-runner", "fetch", "build-output/manifest.json", status=2).stderr
-    assert "the value of 'store_path' is not one that a build writes" in refused
+    assert "the value of 'store_path' is not what builds write" in refused
 
 
 def test_no_other_module_names_a_backend() -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from tests.backends import wheel
-from tests.backends.test_command import MANIFEST, Project, project  # noqa: F401  (a fixture)
+from tests.backends.project import MANIFEST, Project
 from tests.backends.wheel import NAME
 
 TESTS = """
@@ -52,7 +50,7 @@ sys.exit(not result.wasSuccessful())
 EXPECTED = [{"test": "tests.Tests.test_half", "because": "Halves are not done.", "until": "2999-01-01"}]
 
 
-def declare(project: Project, **keys: Any) -> None:  # noqa: F811
+def declare(project: Project, **keys: Any) -> None:
     """Writes the spec with a suite of these keys."""
     suite = {"command": "python ci/suite.py", "minutes": 5, "shards": 2, "junit": "build/reports/*.xml", **keys}
     spec = wheel.spec()
@@ -61,15 +59,9 @@ def declare(project: Project, **keys: Any) -> None:  # noqa: F811
     project.commit()
 
 
-@pytest.fixture
-def built(project: Project) -> Project:  # noqa: F811
-    (project.root / "ci/suite.py").write_text(TESTS, "utf-8")
-    declare(project)
-    project.build()
-    return project
-
-
 def test_the_shards_of_a_suite_run_with_the_built_wheel(built: Project) -> None:
+    (built.root / "ci/suite.py").write_text(TESTS, "utf-8")
+    declare(built)
     shard = ("suite", NAME, "--suite", "unit", "--manifest", MANIFEST, "--shard")
     assert built.job(*shard, "1/2").stdout.splitlines()[-1] == f"{NAME}: unit 1/2: 2 passed"
     second = built.job(*shard, "2/2", status=1)

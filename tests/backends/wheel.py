@@ -74,11 +74,25 @@ def write(root: Path) -> None:
         path.chmod(0o755 if text.startswith("#!") else 0o644)
 
 
-def interpreter(folder: Path, version: str = PYTHON) -> None:
-    """Puts this interpreter into `folder` under the name that the build script calls, which ends in `version`."""
+def interpreter(folder: Path, version: str = PYTHON, *, environment: Path | None = None) -> None:
+    """Puts this interpreter into `folder` under the name that the build script calls, which ends in `version`.
+
+    It keeps the first virtual environment that it makes in `environment`, and copies that one from then on, because
+    the module venv takes seconds to install pip.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    program = folder / f"python{version}"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', "utf-8")
+    program, copied = folder / f"python{version}", ""
+    if environment:
+        copied = f"""
+if [ "$1 $2" = '-m venv' ]; then
+  if [ ! -d "{environment}" ]; then
+    "{sys.executable}" -m venv "$3" && cp -a "$3" "{environment}"
+  else
+    cp -al "{environment}" "$3" || cp -a "{environment}" "$3"
+  fi
+  exit
+fi"""
+    program.write_text(f'#!/bin/sh{copied}\nexec "{sys.executable}" "$@"\n', "utf-8")
     program.chmod(0o755)
 
 

@@ -29,16 +29,27 @@ function inner(text) {
   return bare.trim();
 }
 
+const trees = new Map();
+
+/** The tree of an expression where the contexts `names` exist; each is parsed once. */
+function parsed(expression, condition, names, functions) {
+  const key = JSON.stringify([expression, condition, names]);
+  if (!trees.has(key)) {
+    let text = inner(expression);
+    if (condition) {
+      const allowedContext = [...names, ...functions.map(({ name }) => `${name}(0,0)`)];
+      text = text ? ensureStatusFunction(text, { allowedContext }) : "success()";
+    }
+    trees.set(key, new Parser(new Lexer(text).lex().tokens, names, functions).parse());
+  }
+  return trees.get(key);
+}
+
 function valueOf({ expression, contexts, condition }) {
   const { [STATUS]: _, ...named } = contexts;
   const names = Object.keys(named);
   const functions = statusFunctions(contexts);
-  let text = inner(expression);
-  if (condition) {
-    const allowedContext = [...names, ...functions.map(({ name }) => `${name}(0,0)`)];
-    text = text ? ensureStatusFunction(text, { allowedContext }) : "success()";
-  }
-  const tree = new Parser(new Lexer(text).lex().tokens, names, functions).parse();
+  const tree = parsed(expression, condition, names, functions);
   const values = JSON.parse(JSON.stringify(named), data.reviver);
   const result = new Evaluator(tree, values, new Map(functions.map((f) => [f.name, f]))).evaluate();
   const value = JSON.parse(JSON.stringify(result, data.replacer));

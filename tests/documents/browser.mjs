@@ -6,21 +6,32 @@ const { chromium } = createRequire(new URL("../checkers/package.json", import.me
 const [executablePath, ...args] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath, args });
 let page = null;
+let touched = null;
 let seen = { console: [], requests: [] };
 
+/** A page of a new context, which takes a process of its own and most of the time of a test. */
+async function newPage(viewport, touch) {
+  await page?.context().close();
+  const context = await browser.newContext({ viewport, hasTouch: touch, isMobile: touch });
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  page = await context.newPage();
+  page.setDefaultTimeout(10_000);
+  page.on("console", (message) => seen.console.push(`${message.type()}: ${message.text()}`));
+  page.on("pageerror", (error) => seen.console.push(`uncaught: ${error.message}`));
+  page.on("request", (request) => seen.requests.push(request.url()));
+  touched = touch;
+}
+
 const commands = {
-  /** A new page at `url`, alone in its context, with what it says and asks for on record. */
+  /** A fresh document at `url` in an empty storage, with what it says and asks for on record. */
   async open({ url, width, height, scheme, touch }) {
-    await page?.context().close();
+    if (touch === touched) {
+      await page.evaluate(() => location.protocol === "about:" || localStorage.clear());
+      await page.goto("about:blank");
+      await page.setViewportSize({ width, height });
+    } else await newPage({ width, height }, touch);
+    await page.emulateMedia({ colorScheme: scheme });
     seen = { console: [], requests: [] };
-    const viewport = { width, height };
-    const context = await browser.newContext({ viewport, colorScheme: scheme, hasTouch: touch, isMobile: touch });
-    await context.grantPermissions(["clipboard-read", "clipboard-write"]);
-    page = await context.newPage();
-    page.setDefaultTimeout(10_000);
-    page.on("console", (message) => seen.console.push(`${message.type()}: ${message.text()}`));
-    page.on("pageerror", (error) => seen.console.push(`uncaught: ${error.message}`));
-    page.on("request", (request) => seen.requests.push(request.url()));
     await page.goto(url);
   },
   call: ({ method, given }) => page[method](...given),

@@ -29,11 +29,11 @@ class Page:
     def open(
         self, url: str, *, width: int = 1280, height: int = 900, scheme: str = "light", touch: bool = False
     ) -> None:
-        """Opens `url` in a fresh profile."""
+        """Opens `url` with nothing kept of the page before, its storage included."""
         self._ask(do="open", url=url, width=width, height=height, scheme=scheme, touch=touch)
 
     def reload(self) -> None:
-        """Reloads the page in the same profile."""
+        """Reloads the page; its storage is kept."""
         self._call("reload")
 
     def fill(self, selector: str, text: str) -> None:

@@ -38,7 +38,7 @@ def embedded(text: str) -> Any:
 
 
 @given(documents())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_page_contains_the_plan(document: dict[str, Any]) -> None:
     decided = plan(spec_of(document))
     data = embedded(page(decided))

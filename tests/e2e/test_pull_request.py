@@ -36,6 +36,15 @@ def world(new_world: NewWorld) -> World:
 # Of this repository.
 
 
+def test_a_merge_group_is_built_and_tested_and_its_verdict_is_green(world: World) -> None:
+    run = world.merge_group("two-jobs", "main")
+    assert run.status == 0
+    assert {"pull request/Pull request verdict", "engine / build", "vision / cpu-test"} <= set(run.ended("success"))
+    assert {entry.variant for entry in run.journal} == set(CHOSEN)
+    assert not [entry for entry in run.journal if entry.secret]
+    assert "gh workflow run" not in run.log.summary  # the branch of the group is gone after the merge
+
+
 @pytest.fixture(scope="module")
 def own(world: World) -> Run:
     return world.pull_request("two-jobs", "main")

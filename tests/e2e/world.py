@@ -317,6 +317,16 @@ class World:
         }
         return self.act("pull_request", "pull-request.yml", payload, merge)
 
+    def merge_group(self, branch: str, base: str) -> Run:
+        """Runs the pull request workflow on the merge of the clone's `branch` into `base`, as a merge queue does."""
+        onto = self.git("rev-parse", f"origin/{base}")
+        self.git("checkout", "--quiet", "--detach", onto)
+        self.git("merge", "--quiet", "--no-ff", "--message", "Merge a group", branch)
+        head, queue = self.git("rev-parse", "HEAD"), f"refs/heads/gh-readonly-queue/{base}/pr-7-{onto}"
+        self.git("push", "--quiet", "--force", "origin", f"HEAD:{queue}")
+        group = {"head_sha": head, "head_ref": queue, "base_sha": onto, "base_ref": f"refs/heads/{base}"}
+        return self.act("merge_group", "pull-request.yml", {"action": "checks_requested", "merge_group": group}, head)
+
     def act(self, event: str, workflow: str, payload: Mapping[str, Any], commit: str, *options: str) -> Run:
         """Runs a workflow of the compiled files at `commit`, as they are, for an event."""
         folder = self._new_run(payload)

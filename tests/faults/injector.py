@@ -7,15 +7,19 @@ halves, with a step before each, and folders are exchanged by a call of the C li
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
+import pkgutil
 import shutil
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import ci_compiler
 from ci_compiler.cli import compile as compiling
 from ci_compiler.cli import runner
 from ci_compiler.cli.app import Program, run
@@ -38,8 +42,17 @@ def command(*words: str) -> int:
     return run(PROGRAMS[words[0]], words[1:])
 
 
+@cache
+def import_all() -> None:
+    """Imports all modules of the package, so that no child that is forked later spends its time on that."""
+    for module in pkgutil.walk_packages(ci_compiler.__path__, "ci_compiler."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
 def child(work: Callable[[], int]) -> int:
     """The exit status of a child process that runs `work`. Its output is discarded."""
+    import_all()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # forking with pytest-xdist's thread running
         pid = os.fork()

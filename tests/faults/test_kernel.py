@@ -6,7 +6,8 @@ A few calls of each command are struck, spread over all of them; every one with 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,23 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepared(tmp_path_factory.mktemp("before") / "root")
 
 
+Traced = Callable[[str], tuple[Sequence[Call], dict[str, bytes]]]
+
+
+@pytest.fixture(scope="module")
+def traced(before: Path, tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    """Runs a command once in the folder `root`: the calls that change it, and its files after them."""
+
+    @cache
+    def run(name: str) -> tuple[Sequence[Call], dict[str, bytes]]:
+        folder = tmp_path_factory.mktemp("traced")
+        root = folder / "root"
+        replaced(root, before)
+        return changing_calls(program(*COMMANDS[name](root)), root, folder / "log"), snapshot(root)
+
+    return run
+
+
 def some(calls: Sequence[Call]) -> Sequence[Call]:
     """All calls, or as many as an ordinary run tries, including the first and the last."""
     assert len(calls) > 3
@@ -39,13 +57,12 @@ def some(calls: Sequence[Call]) -> Sequence[Call]:
 @pytest.mark.parametrize("fault", [KILLED, FULL], ids=["killed", "full"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_fault_at_a_system_call_leaves_the_old_or_the_new(
-    before: Path, tmp_path: Path, name: str, fault: str
+    before: Path, traced: Traced, tmp_path: Path, name: str, fault: str
 ) -> None:
     root = tmp_path / "root"
     words = COMMANDS[name](root)
-    replaced(root, before)
-    calls = changing_calls(program(*words), root, tmp_path / "log")
-    old, new = snapshot(before), snapshot(root)
+    calls, new = traced(name)
+    old = snapshot(before)
     assert old != new
     for call in some(calls):
         replaced(root, before)

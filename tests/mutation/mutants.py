@@ -49,16 +49,20 @@ class Mutant:
 def mutants(source: str) -> list[Mutant]:
     """Every mutant of the module `source`, in the order of its lines, no two with the same text."""
     tree = ast.parse(source)
-    seen = {ast.unparse(tree)}
+    texts = [ast.unparse(statement) for statement in tree.body]
+    seen = {"\n".join(texts)}
     found = []
-    for node in list(_nodes(tree)):
-        for what, fresh in list(_edits(node)):
-            _replace(tree, node, fresh)
-            text = ast.unparse(ast.fix_missing_locations(tree))
-            _replace(tree, fresh, node)
-            if text not in seen:
-                seen.add(text)
-                found.append(Mutant(line=_line(node), what=f"{what}: {_shown(node)}", text=text))
+    for index, statement in enumerate(tree.body):
+        part = ast.Module(body=[statement], type_ignores=[])  # the other statements keep their texts
+        for node in list(_nodes(part)):
+            for what, fresh in list(_edits(node)):
+                _replace(part, node, fresh)
+                changed = ast.unparse(ast.fix_missing_locations(part))
+                _replace(part, fresh, node)
+                text = "\n".join([*texts[:index], changed, *texts[index + 1 :]])
+                if text not in seen:
+                    seen.add(text)
+                    found.append(Mutant(line=_line(node), what=f"{what}: {_shown(node)}", text=text))
     return sorted(found, key=lambda mutant: mutant.line)
 
 

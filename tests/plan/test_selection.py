@@ -112,7 +112,7 @@ def test_a_dispatch_takes_what_is_not_published_and_patterns(
     assert list(chosen(decided, "workflow_dispatch", {"inputs": inputs}, published=GPU[:1]).variants) == expected
 
 
-@pytest.mark.parametrize(("only", "says"), [("*-sm91-*", "'.*' matches no"), ("{a", "wrong-pattern")])
+@pytest.mark.parametrize(("only", "says"), [("*-sm91-*", "'.*' matches no"), ("{a", "'{a' opens a brace")])
 def test_a_pattern_that_chooses_nothing_is_an_error(decided: Plan, only: str, says: str) -> None:
     with pytest.raises(InputError, match=f"^event: {says}"):
         chosen(decided, "workflow_dispatch", {"inputs": {"variant": "all", "only": only}})
@@ -121,7 +121,7 @@ def test_a_pattern_that_chooses_nothing_is_an_error(decided: Plan, only: str, sa
 def test_other_events_start_no_shard(decided: Plan) -> None:
     with pytest.raises(InputError, match="no shard runs on 'pull_request'"):
         chosen(decided, "pull_request", {})
-    with pytest.raises(InputError, match="'push' is not a pull request"):
+    with pytest.raises(InputError, match="'push' is neither a pull request nor a merge group"):
         of_pull_request(decided, GitHubEvent(name="push", payload={"pull_request": None}), landed(GPU))
 
 
@@ -150,6 +150,20 @@ def test_a_pull_request_builds_affected_cells_on_the_pools_of_each_stage(decided
         }
     ]
     assert made.left == ()
+
+
+def test_a_merge_group_builds_what_its_pull_requests_build(decided: Plan) -> None:
+    refs = {"base_ref": "refs/heads/main", "head_ref": "refs/heads/gh-readonly-queue/main/pr-7-abc"}
+    event = GitHubEvent(name="merge_group", payload={"merge_group": {**refs, "base_sha": SHA, "head_sha": "1" * 40}})
+    asked: list[tuple[str, str]] = []
+
+    def land(base: str, branch: str) -> dict[str, Rebuilt]:
+        asked.append((base, branch))
+        return {branch: Rebuilt(GPU[:2])}
+
+    made = of_pull_request(decided, event, land)
+    assert made.branches == of_pull_request(decided, request(), landed(GPU[:2])).branches
+    assert (asked, made.ref) == ([(SHA, "main")], "gh-readonly-queue/main/pr-7-abc")
 
 
 def test_a_pull_request_into_another_branch_builds_nothing(decided: Plan) -> None:
@@ -297,7 +311,7 @@ def test_what_a_pull_request_leaves_is_listed_once_per_shard_with_its_own_branch
     ("words", "said"),
     [
         (["--shard", "build-main-sm9"], "unknown shard 'build-main-sm9'; did you mean build-main-sm90"),
-        (["--pull-request"], "'push' is not a pull request"),
+        (["--pull-request"], "'push' is neither a pull request nor a merge group"),
     ],
 )
 def test_the_command_refuses_wrong_input(

@@ -48,9 +48,13 @@ SWITCHED = spec_with({"mini": {"set": "top", "cmake-flags": ["-DMINI_SWITCH:BOOL
 Build = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def build(tmp_path: Path) -> Build:
-    """Builds a variant's recipe with nix-build, after texts of it or of nixpkgs were replaced."""
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Builds a variant's recipe with nix-build, after texts of it or of nixpkgs were replaced.
+
+    The store is the same for all tests, so that a torch that nobody changed is built once.
+    """
+    tmp_path = tmp_path_factory.mktemp("builds")
     nix, shell = require("nix-build"), require("bash")
     for tool in ("cmake", "ninja", "c++"):
         require(tool)

@@ -205,6 +205,19 @@ def test_control_groups_of_version_1_limit_as_well(tmp_path: Path, monkeypatch: 
     assert (found.memory, found.cores) == (8_000_000_000, 1)
 
 
+def test_without_software_no_program_of_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("nix", "nix-build", "flox", "podman", "docker"):
+        (tmp_path / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/started\necho 1.0\n", "utf-8")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found = this_machine(tables(), software=False)
+    assert (found.nix, found.flox, found.engines) == (None, "", ())
+    assert found.cores > 0
+    assert not (tmp_path / "started").exists()
+    assert this_machine(tables(), trial=False).flox == "1.0"
+    assert (tmp_path / "started").exists()
+
+
 # The doctor's probes.
 
 CUDA = r"""

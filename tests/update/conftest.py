@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_compiler.workflows import render
+from ci_compiler.workflows.pins import action_pins
 from tests.checkers import require
 from tests.recipes.test_affected import Repository
 from tests.specs import PIN
@@ -26,7 +28,7 @@ branches:
   # the newest
   edge:
     cuda:
-      "13.0": {{allow-broken: true}}
+      "12.9": {{allow-broken: true}}
     publish: false
     nixpkgs: {PIN}
     versions:
@@ -51,6 +53,7 @@ runners:
 publish: {{on-shared-machines: true}}
 """
 FILE = ".github/ci-matrix.yaml"
+CHECKOUT = "actions/checkout"
 
 
 @pytest.fixture
@@ -75,3 +78,20 @@ def fleet(upstreams: Upstreams) -> Repository:
     made.write(FILE, SPEC)
     made.commit()
     return made
+
+
+@pytest.fixture
+def actions(upstreams: Upstreams, monkeypatch: pytest.MonkeyPatch) -> Upstreams:
+    """The upstreams with every action at its bundled pin, and the programs of the runner images."""
+    assert render  # the workflows read the whole table when they are imported
+    monkeypatch.setitem(action_pins()[CHECKOUT], "commit", upstreams.tag(CHECKOUT, action_pins()[CHECKOUT]["tag"]))
+    for action in set(action_pins()) - {CHECKOUT}:
+        monkeypatch.delitem(action_pins(), action)
+    for program, tag in {
+        "actions/runner": "v2.0.0",
+        "flox/flox": "v9999.0.0",
+        "NixOS/nix": "2.0.0",
+        "actions/actions-runner-controller": "gha-runner-scale-set-0.0.1",
+    }.items():
+        upstreams.tag(program, tag)
+    return upstreams

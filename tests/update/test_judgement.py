@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkers import require
 from tests.recipes.test_affected import Repository
 from tests.specs import PIN, UNKNOWN_PIN
 from tests.update.conftest import FILE, SPEC
 from tests.update.upstreams import NIXPKGS, Upstreams
 
+NIXPKGS_FOLDER = Path(__file__).parents[1] / "adoption/nixpkgs"
 PATCH = "235aefb7b064954fce09d035c69907ba8a87cbcd"
 
 
@@ -59,3 +61,26 @@ def test_without_nix_the_text_says_that_nothing_was_evaluated(
     monkeypatch.setenv("PATH", str(programs))
     assert fleet.ci("update", "--branch", "main") == 0
     assert "`main`: its 4 recipes were not evaluated: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("has", ["2.8.1", "2.8.0"])
+def test_the_true_nixpkgs_confirms_the_version_or_nothing_is_written(
+    fleet: Repository, upstreams: Upstreams, capsys: pytest.CaptureFixture[str], tmp_path: Path, has: str
+) -> None:
+    """The file of torch in nixpkgs states 2.8.1; what nixpkgs evaluates to is another matter."""
+    require("nix-instantiate")
+    upstreams.release("2.8.1", "0.23.1", "")
+    upstreams.nixpkgs("nixos-unstable", torch="2.8.1", torchvision="0.23.1")
+    true = Path(shutil.copytree(NIXPKGS_FOLDER, tmp_path / "true"))
+    for name, before, version in (("torch", "2.8.0", has), ("torchvision", "0.23.0", "0.23.1")):
+        file = true / f"{name}.nix"
+        file.write_text(file.read_text("utf-8").replace(f'"{before}"', f'"{version}"'), "utf-8")
+    is_right = has == "2.8.1"
+    assert fleet.ci("update", "--branch", "main", "--nixpkgs", str(true)) == (0 if is_right else 2)
+    said = capsys.readouterr()
+    variant = "pytorch-python313-cuda12_8-sm90-avx2"
+    if is_right:
+        assert f"`{variant}: nixpkgs evaluates to version 2.8.1`" in said.out
+    else:
+        assert f"{variant} evaluates to version 2.8.0; main has pytorch 2.8.1" in said.err
+    assert ((fleet.root / FILE).read_text("utf-8") == SPEC) is not is_right

@@ -7,25 +7,8 @@ import yaml
 
 from ci_compiler.workflows.pins import action_pins
 from tests.recipes.test_affected import Repository
-from tests.update.conftest import FILE, SPEC
+from tests.update.conftest import CHECKOUT, FILE, SPEC
 from tests.update.upstreams import Upstreams
-
-CHECKOUT = "actions/checkout"
-
-
-@pytest.fixture
-def actions(upstreams: Upstreams, monkeypatch: pytest.MonkeyPatch) -> Upstreams:
-    """The upstreams with every action at its bundled pin, and the programs of the runner images."""
-    monkeypatch.setitem(action_pins()[CHECKOUT], "commit", upstreams.tag(CHECKOUT, action_pins()[CHECKOUT]["tag"]))
-    for action in set(action_pins()) - {CHECKOUT}:
-        monkeypatch.delitem(action_pins(), action)
-    for program, tag in {
-        "actions/runner": "v2.0.0",
-        "flox/flox": "v9999.0.0",
-        "actions/actions-runner-controller": "gha-runner-scale-set-0.0.1",
-    }.items():
-        upstreams.tag(program, tag)
-    return upstreams
 
 
 def listed(fleet: Repository, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
@@ -100,3 +83,22 @@ def test_nixpkgs_goes_to_the_newest_commit_with_the_same_versions(fleet: Reposit
     before = (fleet.root / FILE).read_bytes()
     assert fleet.ci("update", "nixpkgs", "--branch", "edge") == 0
     assert (fleet.root / FILE).read_bytes() == before
+
+
+def test_own_recipes_are_listed_and_their_pins_stay(
+    fleet: Repository, actions: Upstreams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A spec as `adopt` writes it: the recipes state the version and the nixpkgs commit, not the spec."""
+    text = SPEC.replace("{attribute: torch}", "{attribute: torch, recipes: own}")
+    fleet.write(FILE, text.replace("{needs: [pytorch]}", "{needs: [pytorch], recipes: own}"))
+    actions.release("2.8.1", "0.23.1", "")
+    actions.nixpkgs("nixos-unstable", torch="2.8.0", torchvision="0.23.0")
+    rows = listed(fleet, capsys)
+    assert rows[0] == ["main", "pytorch", "2.8.0", "2.8.1", "a newer release; its recipes are your own"]
+    assert not [row for row in rows if "nixpkgs" in row]
+    assert fleet.ci("update") == 0
+    assert (
+        "not looked up, since their recipes are the repository's own: pytorch, torchvision" in capsys.readouterr().err
+    )
+    assert fleet.ci("update", "pytorch", "--to", "2.8.1", "--branch", "main") == 2
+    assert "the recipes of pytorch are the repository's own and state their version" in capsys.readouterr().err

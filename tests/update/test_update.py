@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ci_compiler.spec.releases import facts
 from tests.recipes.test_affected import Repository
-from tests.specs import PIN
 from tests.update.conftest import FILE, SPEC
 from tests.update.upstreams import TORCH, Upstreams
 
@@ -25,40 +25,6 @@ def branch(fleet: Repository, name: str) -> dict[str, Any]:
 def versions(fleet: Repository) -> dict[str, list[str]]:
     rows = yaml.safe_load(text(fleet))["branches"]
     return {name: [*row["versions"].values()] for name, row in rows.items()}
-
-
-def test_three_branches_go_from_2_8_to_2_11_without_an_edit_by_hand(
-    fleet: Repository, upstreams: Upstreams, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert fleet.ci("update") == 0
-    assert "every branch has the newest release of its line" in capsys.readouterr().out
-    upstreams.release("2.9.0", "0.24.0", "2.9.0")
-    assert fleet.ci("update", "pytorch", "--to", "2.9", "--branch", "next", "--branch", "edge") == 0
-    upstreams.release("2.9.1", "0.24.1", "2.9.1")
-    nixpkgs = upstreams.nixpkgs("nixos-unstable", torch="2.9.1", torchvision="0.24.1")
-    assert fleet.ci("update") == 0
-    assert versions(fleet) == {"main": ["2.8.0", "0.23.0"], "next": ["2.9.1", "0.24.1"], "edge": ["2.9.1", "0.24.1"]}
-    assert [branch(fleet, name)["nixpkgs"] for name in ("main", "next", "edge")] == [PIN, nixpkgs, nixpkgs]
-    assert "sources" not in branch(fleet, "next")
-    assert branch(fleet, "edge")["pnames"] == {"pytorch": "pytorch29"}
-    upstreams.release("2.10.0", "0.25.0", "2.10.0")
-    assert fleet.ci("update", "pytorch", "--to", "2.10.0", "--branch", "edge") == 0
-    source = branch(fleet, "edge")["sources"]["pytorch"]
-    assert {**source, "hash": ""} == {
-        "repository": TORCH,
-        "tag": "v2.10.0",
-        "hash": "",
-        "submodules": True,
-        "commit": upstreams.git(TORCH, "rev-parse", "v2.10.0^{commit}"),
-    }
-    upstreams.release("2.11.0", "0.26.0", "2.11.0")
-    assert fleet.ci("update", "pytorch", "--to", "2.11.0", "--branch", "edge") == 0
-    assert versions(fleet) == {"main": ["2.8.0", "0.23.0"], "next": ["2.9.1", "0.24.1"], "edge": ["2.11.0", "0.26.0"]}
-    assert branch(fleet, "edge")["sources"]["torchvision"]["tag"] == "v0.26.0"
-    assert branch(fleet, "edge")["pnames"] == {"pytorch": "pytorch211"}
-    assert fleet.ci() == 0
-    remarks = [line.partition("#")[2] for line in SPEC.splitlines() if "#" in line]
-    assert [line.partition("#")[2] for line in text(fleet).splitlines() if "#" in line] == remarks
 
 
 def test_a_patch_release_on_an_old_line_moves_that_line_alone(fleet: Repository, upstreams: Upstreams) -> None:
@@ -80,6 +46,21 @@ def test_a_release_whose_torchvision_is_missing_waits(
     assert said.err.count("pytorch 2.8.1 goes with torchvision 0.23.1, which is not released") == 3
     assert said.err.count("[release-incomplete]") == 3
     assert text(fleet) == SPEC
+
+
+def test_a_release_that_does_not_support_the_toolkit_is_named_and_not_taken(
+    fleet: Repository, upstreams: Upstreams, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(facts()["toolkits"], "2.9", ["13.0", "13.2"])
+    upstreams.release("2.9.0", "0.24.0", "")
+    refused = "pytorch 2.9.0 does not support CUDA 12.8: PyTorch builds it with 13.0, 13.2"
+    assert fleet.ci("update", "pytorch", "--to", "2.9", "--branch", "main") == 2
+    assert f"{FILE}:9:25: toolkit-not-of-torch {refused}" in capsys.readouterr().err
+    assert text(fleet) == SPEC
+    upstreams.release("2.8.1", "0.23.1", "")
+    assert fleet.ci("update", "--branch", "main", "--new-branch", "newest") == 0
+    assert f"toolkit-not-of-torch {refused}" in capsys.readouterr().err
+    assert branch(fleet, "newest")["versions"] == {"pytorch": "2.8.1", "torchvision": "0.23.1"}
 
 
 def test_prereleases_and_other_tags_are_ignored(fleet: Repository, upstreams: Upstreams) -> None:

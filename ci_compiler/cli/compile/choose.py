@@ -67,7 +67,7 @@ def _onto(git: Git, decided: Plan, event: GitHubEvent, branch: str) -> str:
 def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
     request = of_pull_request(decided, event, lambda base, branch: _rebuilt(git, decided, base, branch))
     append_to("GITHUB_STEP_SUMMARY", rebuilt_by_branch(request))
-    if request.ref and any(one.left for one in request.branches):
+    if event.name == "pull_request" and request.ref and any(one.left for one in request.branches):
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, request))
     chosen = request.branches if request.ref else ()  # a fork's request builds nothing
     return {

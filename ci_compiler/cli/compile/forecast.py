@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.where import plan_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import nearest, wrong
 from ci_compiler.files.atomic import cannot_write
 from ci_compiler.plan.limits import limit
+from ci_compiler.plan.pipeline import Plan
 from ci_compiler.reports.forecast import NO_HISTORY, Forecast, PoolForecast, forecast, pool_table
 from ci_compiler.reports.history import read_history
+from ci_compiler.reports.without import Substitute, axis_values, substitutes, without
 from ci_compiler.units import duration, machine_hours, size
 
 
@@ -20,6 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     decided = plan_of(arguments)
     history = read_history(arguments.history) if arguments.history is not None else NO_HISTORY
     found = forecast(decided, history=history, publish=not arguments.no_publish)
+    dropped = _dropped(arguments, decided)
+    less = forecast(dropped, history=history, publish=not arguments.no_publish) if dropped else None
+    instead = substitutes(decided, arguments.without) if less else ()
     if arguments.html is not None:
         from ci_compiler.reports.gantt import gantt
 
@@ -29,9 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
             raise cannot_write(arguments.html, error) from error
         note(f"wrote {arguments.html}")
     if arguments.json:
-        print_json(_as_json(found))
+        print_json(_as_json(found) | ({"without": _without_json(arguments.without, less, instead)} if less else {}))
     else:
         _print(found, history.manifests)
+        if less:
+            _print_without(arguments.without, found, less, instead)
     document = decided.spec.document
     for line in document.guessed:
         note(f"{document.file}:{line}: guessed, and so is what follows from it")
@@ -49,6 +58,45 @@ def _print(found: Forecast, manifests: int) -> None:
     print()
     for key, value in _lines(found):
         print(f"{key:<16} {value}")
+
+
+def _dropped(arguments: argparse.Namespace, decided: Plan) -> Plan | None:
+    """The plan without the value that `--without` names; None without the option."""
+    value, known = arguments.without, axis_values(decided)
+    if value is None:
+        return None
+    if value not in known:
+        raise wrong("--without", Code.WRONG_VALUE, f"{value!r} is on no axis of the spec{nearest(value, known)}")
+    made = without(decided, value)
+    if not made.shards:
+        raise wrong("--without", Code.WRONG_VALUE, f"without {value!r} there is no variant left to build")
+    return made
+
+
+def _print_without(value: str, found: Forecast, less: Forecast, instead: Sequence[Substitute]) -> None:
+    print()
+    saved = 1 - less.seconds / found.seconds
+    print(
+        f"Without {value}: {less.variants:,} of {found.variants:,} variants, {machine_hours(less.seconds)} of", end=" "
+    )
+    print(f"{machine_hours(found.seconds)} machine-hours ({saved:.1%} saved), {duration(less.end)} for a full build.")
+    print("Its users get instead, without a measurement of what that costs them:")
+    print()
+    rows = [(one.variants, one.instead or "nothing", one.lost, ", ".join(one.gpus)) for one in instead]
+    table(("variants", "instead", "lost", "on"), rows)
+
+
+def _without_json(value: str, less: Forecast, instead: Sequence[Substitute]) -> dict[str, Any]:
+    return {
+        "value": value,
+        "variants": less.variants,
+        "seconds": less.seconds,
+        "full_build": less.end,
+        "instead": [
+            {"variants": one.variants, "gpus": one.gpus, "instead": one.instead or None, "lost": one.lost}
+            for one in instead
+        ],
+    }
 
 
 def _lines(found: Forecast) -> Iterator[tuple[str, str]]:

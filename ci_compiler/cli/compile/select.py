@@ -55,7 +55,7 @@ def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
             gpu=arguments.gpu,
             cpu_name=arguments.cpu,
             driver=arguments.driver,
-            this=lambda: this_machine(spec.hardware, trial=False),
+            this=lambda: this_machine(spec.hardware, software=False),
         )
     except UnknownHardwareError as error:
         option = "--gpu" if error.kind == "GPU" else "--cpu"

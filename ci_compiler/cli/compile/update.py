@@ -9,7 +9,17 @@ from pathlib import Path
 
 from ci_compiler.cli.compile.sync import REMOTE
 from ci_compiler.cli.console import note, print_findings, print_markdown, table
-from ci_compiler.cli.where import carried_of, check_branches, editable_spec, nixpkgs_of, root_of, spec_of, templates_of
+from ci_compiler.cli.where import (
+    SPEC,
+    carried_of,
+    check_branches,
+    editable_spec,
+    nixpkgs_of,
+    root_of,
+    spec_of,
+    templates_of,
+)
+from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.files.atomic import cannot_write, write_file
@@ -17,18 +27,20 @@ from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.reports.diff import diff
 from ci_compiler.reports.diff_markdown import markdown
+from ci_compiler.spec.build import BUNDLED
 from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import markdown_table
 from ci_compiler.update.changes import Nixpkgs
-from ci_compiler.update.choice import Asked, Move
+from ci_compiler.update.choice import Asked, Move, own_recipes
 from ci_compiler.update.judging import TrueNixpkgs, judged, needless
 from ci_compiler.update.pins import StalePin
+from ci_compiler.update.release_pins import ACTIONS, FILE
 from ci_compiler.update.remote import Remote
 from ci_compiler.update.updating import Checked, Updated, checked, updated
 
 HEAD = "ci-compile-update"
-"""The branch that the pull request comes from: there is one at a time, whatever it updates."""
+"""The branch of the pull request. At most one such pull request is open, whatever it updates."""
 
 _HEADERS = ["branch", "package", "before", "after"]
 
@@ -36,36 +48,68 @@ _HEADERS = ["branch", "package", "before", "after"]
 def run(arguments: argparse.Namespace) -> int:
     """Edits the spec, and prints what changes. Raises InputError, and writes nothing then."""
     root, spec = root_of(arguments), spec_of(arguments)
-    file = editable_spec(arguments, spec)
+    file = _file(arguments, root, spec)
     asked = _asked(arguments, spec)
     with Remote(os.environ) as remote:
         if arguments.check:
-            return _check(spec, asked, remote)
+            return _check(spec, asked, remote, _tables(root))
         text = file.read_bytes().decode("utf-8")
-        done = updated(text, spec, asked, remote, new_branch=arguments.new_branch)
+        now = Clock().now()
+        done = updated(text, spec, asked, remote, new_branch=arguments.new_branch, tables=_tables(root), now=now)
         print_findings(done.findings)
         if not done.moves and not done.pins:
-            print("every branch has the newest release of its line")
-            return 0
+            return _nothing(spec, asked)
         meaning = _meaning(arguments, root, spec, done, remote)
     table(_HEADERS, _rows(done.moves, done.pins))
     print_markdown(f"\n{meaning}\n")
     if arguments.dry_run:
         return 0
     if arguments.pull_request:
+        if done.files:
+            raise wrong(
+                "--pull-request", Code.WRONG_OPTION, "edits the spec alone; edit the compiler's tables without it"
+            )
         return _open(arguments, root, done, meaning)
-    _write(file, done.text)
-    note(f"{spec.document.file} is edited; `ci-compile` and `ci-compile recipes` write what it compiles to")
+    for path, new in done.files.items():
+        _write(root / path, new)
+        note(f"{path} is edited{'; build the images again' if path == FILE else ''}")
+    if done.text != text:
+        _write(file, done.text)
+        note(f"{spec.document.file} is edited; `ci-compile` and `ci-compile recipes` write what it compiles to")
     return 0
 
 
-def _check(spec: Spec, asked: Asked, remote: Remote) -> int:
+def _nothing(spec: Spec, asked: Asked) -> int:
+    """Says that there is nothing to update, and what was not looked up."""
+    print("nothing is stale" if asked.packages else "every branch has the newest release of its line")
+    if own := [] if asked.packages else [one.name for one in own_recipes(spec)]:
+        note(f"not looked up, since their recipes are the repository's own: {', '.join(own)}")
+    return 0
+
+
+def _tables(root: Path) -> dict[str, str]:
+    """The compiler's own tables of pins, if `root` is a checkout of it."""
+    return {path: (root / path).read_text("utf-8") for path in (FILE, ACTIONS) if (root / path).is_file()}
+
+
+def _file(arguments: argparse.Namespace, root: Path, spec: Spec) -> Path:
+    """The file of the spec; the compiler's own repository has it in its package. Raises InputError if there is none."""
+    if (
+        (spec.bundled or not (root / SPEC).exists())
+        and getattr(arguments, "spec", None) is None
+        and (root / FILE).exists()
+    ):
+        return root / "ci_compiler/spec" / BUNDLED.name
+    return editable_spec(arguments, spec)
+
+
+def _check(spec: Spec, asked: Asked, remote: Remote, tables: dict[str, str]) -> int:
     """Prints what is stale and why; returns 1 if anything is."""
     from ci_compiler.runner.deployment.release_pins import pins
 
     known = pins()
     programs = {"chart": known.chart_version, **{name: one.version for name, one in known.archives.items()}}
-    found = checked(spec, asked, remote, programs)
+    found = checked(spec, asked, remote, tables, programs)
     print_findings(found.findings)
     rows = _rows(found.moves, found.pins)
     if rows:

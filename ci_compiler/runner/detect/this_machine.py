@@ -54,15 +54,17 @@ _ENGINES = {
 """Commands that print the version of an engine and fail if the engine does not work."""
 
 
-def this_machine(hardware: Hardware, *, trial: bool = True) -> Machine:
-    """This machine. Without `trial`, nothing is built, and it is unknown whether builds are sandboxed."""
-    return machine(record(trial=trial), hardware)
+def this_machine(hardware: Hardware, *, trial: bool = True, software: bool = True) -> Machine:
+    """This machine. Without `trial`, nothing is built, and it is unknown whether builds are sandboxed.
+
+    Without `software`, Nix, Flox and the container engines are left out, because each takes time to answer.
+    """
+    return machine(record(trial=trial, software=software), hardware)
 
 
-def record(*, trial: bool = True) -> Recorded:
-    """Everything that the files and tools of this machine show."""
+def record(*, trial: bool = True, software: bool = True) -> Recorded:
+    """Everything that the files and tools of this machine show; the parameters are those of `this_machine`."""
     uname = os.uname()
-    nix_env = {**os.environ, "NIX_CONFIG": f"{os.environ.get('NIX_CONFIG', '')}\n{_NEW_COMMANDS}"}
     recorded = Recorded(
         machine=uname.machine,
         os_name=uname.sysname,
@@ -76,6 +78,17 @@ def record(*, trial: bool = True) -> Recorded:
         memory_limits=tuple(_memory_limits()),
         nvidia_smi=_nvidia_smi(f"--query-gpu={','.join(GPU_QUERY)}"),
         display_controllers=tuple(_display_controllers()),
+    )
+    if software:
+        recorded = _with_software(recorded, trial=trial)
+    works = recorded.nvidia_smi is not None and recorded.nvidia_smi.status == 0
+    return _with_folders(replace(recorded, gpu_state=_gpu_state()) if works else recorded)
+
+
+def _with_software(recorded: Recorded, *, trial: bool) -> Recorded:
+    nix_env = {**os.environ, "NIX_CONFIG": f"{os.environ.get('NIX_CONFIG', '')}\n{_NEW_COMMANDS}"}
+    return replace(
+        recorded,
         nix=answer("nix", "--version"),
         nix_config=_nix_config(nix_env),
         nix_conf=_nix_conf(),
@@ -83,8 +96,6 @@ def record(*, trial: bool = True) -> Recorded:
         flox=answer("flox", "--version"),
         engines={name: found for name, command in _ENGINES.items() if (found := answer(*command)) is not None},
     )
-    works = recorded.nvidia_smi is not None and recorded.nvidia_smi.status == 0
-    return _with_folders(replace(recorded, gpu_state=_gpu_state()) if works else recorded)
 
 
 _NEW_COMMANDS = "extra-experimental-features = nix-command"

@@ -74,7 +74,7 @@ def _build(
     check_evaluated(spec, built, programs.evaluate(built.recipe))
     with watched_memory(uses_nix=spec.backend.nix is not NixUse.NONE) as peak:
         result = programs.build(order)
-    machine = this_machine(spec.hardware, trial=False)
+    machine = this_machine(spec.hardware, software=False)
     manifest = Manifest(
         name=built.variant.name,
         package=built.variant.package,

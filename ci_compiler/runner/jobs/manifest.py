@@ -124,7 +124,7 @@ def read_manifest(path: Path, digest: str | None = None) -> Manifest:
         try:
             values[name] = readers[name](data[name])
         except (ValueError, TypeError, KeyError, AttributeError):
-            problems.append(f"the value of {name!r} is not one that a build writes")
+            problems.append(f"the value of {name!r} is not what builds write")
     if problems := problems or list(_contradictions(values)):
         raise _broken(path, *problems)
     return Manifest(**values)

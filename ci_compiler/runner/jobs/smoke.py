@@ -55,7 +55,7 @@ def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[Tes
         claim = Claim(reach=records[record], because=NOT_RUN)
         _report(subject, left_out, claim, out, time.monotonic() - start, recorded=True)
         return left_out
-    machine = this_machine(subject.spec.hardware, trial=False)
+    machine = this_machine(subject.spec.hardware, software=False)
     results, found = hardware(subject, machine)
     claim = Claim(reach=Reach.LARGER, because="the test failed")
     if _any_failed(results):

@@ -9,6 +9,12 @@ import pytest
 from tests.runner.jobs.world import World, made
 
 
+@pytest.fixture(scope="session")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the world of every test."""
+    return tmp_path_factory.mktemp("worlds")
+
+
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    return made(tmp_path, monkeypatch)
+def world(worlds: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return made(worlds / "world", monkeypatch)

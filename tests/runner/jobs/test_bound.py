@@ -19,11 +19,17 @@ MANIFEST = Path("build-output/manifest.json")
 
 
 def built(world: World, backend: str = "nix") -> None:
-    """Builds, checks out as actions/checkout does, and sets the secret."""
-    world.spec(backend=backend, cache=world.cache())
-    world.commit()
-    assert world.build() == 0
-    world.git("checkout", "--quiet", "--detach")
+    """A build, checked out as actions/checkout does, with the secret set."""
+
+    def make() -> None:
+        world.spec(backend=backend, cache=world.cache())
+        world.commit()
+        with world.patch.context() as patch:
+            patch.setenv("GITHUB_OUTPUT", str(world.folder / "outputs"))
+            assert world.build() == 0
+        world.git("checkout", "--quiet", "--detach")
+
+    world.once(f"bound-{backend}", make)
     world.token() if backend == "flox" else world.key()
 
 
@@ -96,7 +102,6 @@ def reported(world: World) -> dict[str, str]:
 def test_a_manifest_that_was_exchanged_after_the_build_is_refused(
     world: World, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.patch.setenv("GITHUB_OUTPUT", str(world.folder / "outputs"))
     built(world)
     digest, commit = reported(world)["manifest"], world.manifest["commit"]
     assert reported(world)["staged"] == world.manifest["staged"]
@@ -115,7 +120,6 @@ def test_a_manifest_that_was_exchanged_after_the_build_is_refused(
 
 
 def test_the_digest_that_the_build_reports_is_that_of_its_manifest(world: World) -> None:
-    world.patch.setenv("GITHUB_OUTPUT", str(world.folder / "outputs"))
     built(world)
     digest = reported(world)["manifest"]
     assert ci_runner("fetch", MANIFEST, "--digest", digest) == 0
@@ -166,28 +170,58 @@ def irreproducible(world: World, **cache: Any) -> None:
     world.commit()
 
 
-def test_each_of_two_builders_passes_its_own_build_on(world: World) -> None:
-    irreproducible(world)
-    stamps = {}
-    for builder in ("one", "two"):
-        world.use_store(builder)
+def built_once(world: World) -> None:
+    """A build that is not reproducible."""
+
+    def make() -> None:
+        irreproducible(world)
         assert world.build() == 0
-        path = world.manifest["store_path"]
-        stamps[builder] = (stamp(path), (world.root / MANIFEST).read_text("utf-8"))
-    assert stamps["one"][0] != stamps["two"][0]
-    for builder, (content, manifest) in stamps.items():
-        (world.root / MANIFEST).write_text(manifest, "utf-8")
-        world.use_store(f"tester-of-{builder}")
+
+    world.once("irreproducible", make)
+
+
+def built_twice(world: World) -> None:
+    """Two different builds, of which the store has the second. The first one's manifest and stamp are kept."""
+
+    def make() -> None:
+        built_once(world)
+        (world.folder / "first.json").write_text(json.dumps(world.manifest), "utf-8")
+        (world.folder / "first-stamp").write_text(stamp(world.manifest["store_path"]), "utf-8")
+        world.use_store("second")
+        assert world.build() == 0
+
+    world.once("irreproducible-twice", make)
+
+
+def published_once(world: World) -> None:
+    """A published build that is not reproducible."""
+
+    def make() -> None:
+        built_once(world)
+        with world.patch.context() as patch:
+            patch.setenv("NIX_CACHE_SIGNING_KEY", (world.folder / "cache.secret").read_text("utf-8"))
+            assert world.publish() == 0
+
+    world.once("irreproducible-published", make)
+
+
+def test_each_of_two_builders_passes_its_own_build_on(world: World) -> None:
+    built_twice(world)
+    path = world.manifest["store_path"]
+    first, second = (world.folder / "first-stamp").read_text("utf-8"), stamp(path)
+    assert first != second
+    for content, manifest in (
+        (second, world.manifest),
+        (first, json.loads((world.folder / "first.json").read_text("utf-8"))),
+    ):
+        (world.root / MANIFEST).write_text(json.dumps(manifest), "utf-8")
+        world.use_store(f"tester-of-{content.strip()}")
         assert ci_runner("fetch", MANIFEST) == 0
         assert stamp(path) == content
 
 
 def test_the_build_that_was_tested_is_published_though_another_one_was_first(world: World) -> None:
-    irreproducible(world)
-    world.use_store("pull-request")
-    assert world.build() == 0
-    world.use_store("builder")
-    assert world.build() == 0
+    built_twice(world)
     path = world.manifest["store_path"]
     content = stamp(path)
     world.use_store("publisher")
@@ -224,12 +258,8 @@ def test_a_foreign_write_to_the_cache_is_replaced_by_the_build_that_was_tested(w
 def test_what_is_published_stays_when_another_builder_builds_it_again(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    irreproducible(world)
-    assert world.build() == 0
+    published_once(world)
     path = world.manifest["store_path"]
-    world.key()
-    assert world.publish() == 0
-    world.patch.delenv("NIX_CACHE_SIGNING_KEY")
     before = {file: file.read_bytes() for file in (world.folder / "cache").glob("*.narinfo")}
     world.use_store("second")
     assert world.build() == 0
@@ -247,11 +277,7 @@ def test_what_is_published_stays_when_another_builder_builds_it_again(
 def test_the_files_that_differ_between_two_builds_are_reported(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    irreproducible(world)
-    assert world.build() == 0
-    world.key()
-    assert world.publish() == 0
-    world.patch.delenv("NIX_CACHE_SIGNING_KEY")
+    published_once(world)
     world.use_store("second")
     capsys.readouterr()
     assert world.build() == 0
@@ -261,8 +287,7 @@ def test_the_files_that_differ_between_two_builds_are_reported(
 
 
 def test_a_tester_whose_store_has_another_build_gets_the_one_of_the_manifest(world: World) -> None:
-    irreproducible(world)
-    assert world.build() == 0
+    built_once(world)
     path, content = world.manifest["store_path"], stamp(world.manifest["store_path"])
     world.use_store("tester")
     assert world.nix_build("--no-out-link", f".flox/pkgs/{TORCH}.nix").returncode == 0
@@ -288,13 +313,9 @@ def test_a_build_uses_the_staged_build_of_what_it_needs(world: World) -> None:
 def test_a_staged_build_with_another_content_is_not_fetched(
     world: World, harm: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    irreproducible(world)
-    assert world.build() == 0
-    first = world.manifest["staged"]
-    world.use_store("second")
-    assert world.build() == 0
+    built_twice(world)
     if harm == "another build":
-        swap(world, staged=first)
+        swap(world, staged=json.loads((world.folder / "first.json").read_text("utf-8"))["staged"])
     else:
         for archive in (world.folder / "cache/nar").iterdir():
             archive.write_bytes(archive.read_bytes()[:-20] + b"x" * 20)

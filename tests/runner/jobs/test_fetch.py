@@ -13,7 +13,7 @@ MANIFEST = "build-output/manifest.json"
 
 
 def test_paths_in_the_store_are_not_fetched(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    assert world.build() == 0
+    world.built()
     capsys.readouterr()
     assert ci_runner("fetch", MANIFEST) == 0
     out, err = capsys.readouterr()
@@ -24,9 +24,7 @@ def test_paths_in_the_store_are_not_fetched(world: World, capsys: pytest.Capture
 def test_the_key_of_the_cache_is_trusted_only_for_this_closure(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.spec(cache=world.cache())
-    world.key()
-    assert world.build() == 0
+    world.built(signed=True)
     path = world.manifest["store_path"]
     world.use_store("second")
     assert world.nix("copy", "--from", world.cache()["url"], path).returncode != 0
@@ -38,8 +36,7 @@ def test_the_key_of_the_cache_is_trusted_only_for_this_closure(
 def test_an_unsigned_closure_is_fetched_if_it_matches_the_manifest(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.spec(cache=world.cache())
-    assert world.build() == 0
+    world.built(cached=True)
     path = world.manifest["store_path"]
     assert not world.signed(path)
     world.use_store("second")
@@ -61,10 +58,8 @@ def test_an_unsigned_closure_is_fetched_if_it_matches_the_manifest(
 def test_a_closure_that_cannot_be_fetched_is_reported_on_one_line(
     world: World, why: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.spec(cache=world.cache())
-    if why != "another build, unsigned":
-        world.key()
-    assert world.build() == 0
+    unsigned = why == "another build, unsigned"
+    world.built(cached=unsigned, signed=not unsigned)
     path = world.manifest["store_path"]
     if why.startswith("another build"):
         contents = dict.fromkeys(world.manifest["closure"], f"sha256:{'0' * 52}")

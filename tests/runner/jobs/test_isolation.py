@@ -32,7 +32,7 @@ print(os.getuid())
 @pytest.fixture
 def job(tmp_path: Path) -> dict[str, str]:
     """The environment of a job, with a secret in each place that may hold one."""
-    for name in ("home/.netrc", "home/.config/flox/flox.toml", "runner/.credentials", "temp/set_env", "work/kept"):
+    for name in ("home/.netrc", "home/.config/flox/flox.toml", "runner/.credentials", "temp/set_env", "workspace/kept"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("s3cr3t", "utf-8")
     return {
@@ -49,7 +49,7 @@ def job(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def isolated(job: dict[str, str], tmp_path: Path) -> Isolation:
-    found = isolation(job, kept=[tmp_path / "work"])
+    found = isolation(job, kept=[tmp_path / "workspace"])
     if not found.prefix:
         pytest.skip(f"tests run {found.found}")
     assert found.found == ISOLATED
@@ -67,7 +67,7 @@ def test_only_the_loopback_interface_can_be_reached(isolated: Isolation) -> None
 
 def test_no_file_with_a_token_can_be_read(isolated: Isolation, tmp_path: Path) -> None:
     ended = ask([*isolated.prefix, "grep", "-r", "s3cr3t", str(tmp_path)], seconds=60)
-    assert ended.out.splitlines() == [f"{tmp_path}/work/kept:s3cr3t"]
+    assert ended.out.splitlines() == [f"{tmp_path}/workspace/kept:s3cr3t"]
     assert (tmp_path / "temp/set_env").read_text("utf-8") == "s3cr3t"
     assert ask([*isolated.prefix, "umount", str(tmp_path / "temp")], seconds=60).status
 

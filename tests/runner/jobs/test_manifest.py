@@ -87,9 +87,7 @@ def test_the_forecast_reads_it(tmp_path: Path) -> None:
 def test_a_value_of_another_form_is_refused(tmp_path: Path, key: str, value: Any) -> None:
     with pytest.raises(InputError) as raised:
         read_manifest(written(tmp_path, **{key: value}))
-    assert [finding.message for finding in raised.value.findings] == [
-        f"the value of {key!r} is not one that a build writes"
-    ]
+    assert [finding.message for finding in raised.value.findings] == [f"the value of {key!r} is not what builds write"]
 
 
 def test_unknown_and_missing_keys_are_refused_and_all_are_reported(tmp_path: Path) -> None:
@@ -98,7 +96,7 @@ def test_unknown_and_missing_keys_are_refused_and_all_are_reported(tmp_path: Pat
     assert [finding.message for finding in raised.value.findings] == [
         "has no 'commit'",
         "has an unknown key 'comit'; did you mean commit?",
-        "the value of 'seconds' is not one that a build writes",
+        "the value of 'seconds' is not what builds write",
     ]
 
 

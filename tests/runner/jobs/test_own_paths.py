@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,16 @@ LIBRARY = """\
 """A library that others serve, and one that Nix unpacks from NVIDIA's downloads."""
 
 
-def stack(world: World, **cache: Any) -> dict[str, str]:
-    """Writes a TORCH that needs both libraries, builds it with `push: own`, and returns its closure by name."""
+def stack(world: World, *, signed: bool = False) -> dict[str, str]:
+    """A build with `push: own` of a TORCH that needs both libraries, which the build may sign; its closure by name."""
+    if signed:
+        world.key()
+    world.once(f"stack-{'signed' if signed else 'unsigned'}", partial(build_stack, world))
+    return {Path(one).name[33:]: one for one in world.manifest["closure"]}
+
+
+def build_stack(world: World, **cache: Any) -> None:
+    """Writes a TORCH that needs both libraries, and builds it."""
     count = f"echo built >>{world.folder}/builds"
     text = recipe(
         TORCH, "2.8.0", f'{count}; cat "$cudart" >"$out"; echo "$cudart" >>"$out"', extra="cudart = cudart.lib;"
@@ -49,9 +57,8 @@ def stack(world: World, **cache: Any) -> dict[str, str]:
     secret = world.folder / "upstream.secret"
     key = world.cache("upstream")["public-key"]
     assert world.nix("copy", "--to", f"{served}?secret-key={secret}", path).returncode == 0
-    world.patch.setenv("NIX_CONFIG", f"{os.environ['NIX_CONFIG']}trusted-public-keys = {key}\n")
+    (world.folder / "etc/nix.conf").write_text(f"trusted-public-keys = {key}\n", "utf-8")
     assert world.build() == 0
-    return {Path(one).name[33:]: one for one in world.manifest["closure"]}
 
 
 def staged(world: World) -> set[str]:
@@ -70,21 +77,18 @@ def test_paths_that_others_serve_and_libraries_of_nvidia_are_left_out(world: Wor
 
 
 def test_products_that_the_owner_may_redistribute_are_pushed(world: World) -> None:
-    stack(world, redistributes=["cuda"])
+    build_stack(world, redistributes=["cuda"])
     assert staged(world) == {f"{TORCH}-2.8.0", f"{TORCH}-2.8.0-dev", "cuda_cudart-12.8-lib"}
 
 
 def test_by_default_whole_closures_are_pushed(world: World) -> None:
-    stack(world, push="all")
+    build_stack(world, push="all")
     assert staged(world) == {f"{TORCH}-2.8.0", f"{TORCH}-2.8.0-dev", "cuda_cudart-12.8-lib", "glibc-2.40"}
 
 
 @pytest.mark.parametrize("signed", [True, False])
 def test_another_machine_gets_each_path_from_where_it_comes(world: World, signed: bool) -> None:
-    if signed:
-        world.cache()
-        world.key()
-    closure = stack(world)
+    closure = stack(world, signed=signed)
     world.use_store("second")
     assert ci_runner("fetch", MANIFEST) == 0
     assert Path(world.manifest["store_path"]).read_text("utf-8").startswith("unpacked ")
@@ -119,9 +123,7 @@ def test_publishing_signs_what_the_cache_has(world: World, capsys: pytest.Captur
 
 def test_a_user_s_nix_build_takes_the_rest_from_the_recipe(world: World) -> None:
     """Nix builds what the closure lacks, and then still takes the package from the cache (retrySubstitution)."""
-    world.cache()
-    world.key()
-    stack(world)
+    stack(world, signed=True)
     entry = world.cache()
     world.use_store("user")
     options = (

@@ -14,12 +14,19 @@ WHOLE = f"my-org/{TORCH}"
 BACKENDS = pytest.mark.parametrize("backend", ["flox", "nix"])
 
 
-def ready(world: World, backend: str) -> str:
-    """Builds, checks out as actions/checkout does, sets the secret and returns it."""
-    world.spec(backend=backend, **({"cache": world.cache()} if backend == "nix" else {}))
-    world.commit()
-    assert world.build() == 0
-    world.git("checkout", "--quiet", "--detach")
+def ready(world: World, backend: str, branch: str = "main") -> str:
+    """A build, checked out as actions/checkout does, with the secret set; returns the secret."""
+
+    def make() -> None:
+        if branch != "main":
+            world.git("checkout", "--quiet", "-b", branch)
+            world.commit()
+        world.spec(backend=backend, **({"cache": world.cache()} if backend == "nix" else {}))
+        world.commit()
+        assert world.build() == 0
+        world.git("checkout", "--quiet", "--detach")
+
+    world.once(f"ready-{backend}-{branch}", make)
     return world.token() if backend == "flox" else world.key()
 
 
@@ -90,9 +97,7 @@ def test_a_build_of_an_older_version_is_not_published(
 def test_a_commit_that_is_not_on_the_branch_is_not_published(
     world: World, backend: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.git("checkout", "--quiet", "-b", "feature")
-    world.commit()
-    ready(world, backend)
+    ready(world, backend, "feature")
     assert world.publish() == 1
     assert f"main: {world.head} is not on origin/main" in capsys.readouterr().err
     assert world.catalog == {}

@@ -9,9 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +105,43 @@ class World:
     root: Path
     patch: pytest.MonkeyPatch
 
+    # States.
+
+    def once(self, name: str, make: Callable[[], object]) -> None:
+        """Puts all files into the state `name`: the first time by calling `make`, then by copying what `make` left.
+
+        A copy works because every world has the same folder. `make` sets no environment variables, except those of
+        `use_store`.
+        """
+        kept = self.folder.parent / f"kept-{name}"
+        if kept.exists():
+            self.clear()
+            shutil.copytree(kept, self.folder, symlinks=True)
+            self._enter()
+        else:
+            make()
+            shutil.copytree(self.folder, kept, symlinks=True, ignore=shutil.ignore_patterns("gc-socket"))
+
+    def built(self, backend: str = "nix", *, cached: bool = False, signed: bool = False) -> None:
+        """A build of TORCH, copied to the cache if it is `cached` or `signed`; the key is then set."""
+        if signed:
+            self.key()
+
+        def make() -> None:
+            self.spec(backend=backend, **({"cache": self.cache()} if cached or signed else {}))
+            assert self.build() == 0
+
+        self.once(f"torch-{backend}{'-cached' * cached}{'-signed' * signed}", make)
+
+    def clear(self) -> None:
+        """Moves the files of an earlier test away; some are read-only, so that only pytest deletes them."""
+        if self.folder.exists():
+            self.folder.rename(tempfile.mkdtemp(prefix="used-", dir=self.folder.parent))
+
+    def _enter(self) -> None:
+        self.patch.chdir(self.root)
+        self._use_state((self.folder / "store-of").read_text("utf-8"))
+
     # Files.
 
     def spec(self, **changes: Any) -> None:
@@ -171,8 +211,7 @@ class World:
 
     def use_store(self, name: str) -> None:
         """Another machine, as far as Nix goes: a store with nothing in it, in place of the first at the same path."""
-        for kind in ("state", "log"):
-            self.patch.setenv(f"NIX_{kind.upper()}_DIR", str(self.folder / f"{kind}-{name}"))
+        self._use_state(name)
         store, known = self.folder / "store", self.folder / "store-of"
         if known.exists():
             store.rename(self.folder / f"store-{known.read_text('utf-8')}")
@@ -180,6 +219,10 @@ class World:
         mine.mkdir(exist_ok=True)
         mine.rename(store)
         known.write_text(name, "utf-8")
+
+    def _use_state(self, name: str) -> None:
+        for kind in ("state", "log"):
+            self.patch.setenv(f"NIX_{kind.upper()}_DIR", str(self.folder / f"{kind}-{name}"))
 
     def nix(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["nix", "--extra-experimental-features", "nix-command", *arguments]
@@ -227,19 +270,16 @@ class World:
 
 
 def made(folder: Path, patch: pytest.MonkeyPatch) -> World:
-    """A world below `folder`, with TORCH's and VISION's recipes on main, pushed; the current folder is its root."""
+    """A world at `folder`, with TORCH's and VISION's recipes on main, pushed; the current folder is its root."""
     for tool in ("git", "nix-build", "nix-store", "nix-instantiate"):
         require(tool)
     programs, home = folder / "bin", folder / "home"
-    for one in (programs, home, folder / "etc"):
-        one.mkdir()
-    (programs / "flox").symlink_to(HERE / "flox")
     settings = {
         "PATH": f"{programs}:{os.environ['PATH']}",
         "HOME": str(home),
         "NIX_STORE_DIR": str(folder / "store"),
         "NIX_CONF_DIR": str(folder / "etc"),
-        "NIX_CONFIG": "sandbox = false\nbuild-users-group =\nsubstituters =\n",
+        "NIX_CONFIG": "sandbox = false\nbuild-users-group =\nsubstituters =\nfsync-metadata = false\n",
         "GIT_CONFIG_GLOBAL": str(home / "gitconfig"),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
@@ -256,22 +296,32 @@ def made(folder: Path, patch: pytest.MonkeyPatch) -> World:
         "NIX_CACHE_SIGNING_KEY",
     ):
         patch.delenv(name, raising=False)
-    (home / "gitconfig").write_text("[user]\nname = a\nemail = a@example.com\n[init]\ndefaultBranch = main\n", "utf-8")
-    root = folder / "repository"
-    root.mkdir()
-    patch.chdir(root)
-    world = World(folder=folder, root=root, patch=patch)
+    world = World(folder=folder, root=folder / "repository", patch=patch)
+    world.clear()
+    world.once("new", lambda: _fill(world))
+    return world
+
+
+def _fill(world: World) -> None:
+    for name in ("bin", "home", "etc", "template", "repository"):
+        (world.folder / name).mkdir(parents=True)
+    flox = world.folder / "bin" / "flox"
+    flox.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{HERE / "flox"}" "$@"\n', "utf-8")
+    flox.chmod(0o755)
+    settings = f"[init]\ndefaultBranch = main\ntemplateDir = {world.folder}/template\n"
+    (world.folder / "home/gitconfig").write_text(f"[user]\nname = a\nemail = a@example.com\n{settings}", "utf-8")
+    world.patch.chdir(world.root)
     world.use_store("first")
     world.git("init", "--quiet")
-    world.git("init", "--quiet", "--bare", str(folder / "origin.git"))
-    world.git("remote", "add", "origin", str(folder / "origin.git"))
+    world.git("init", "--quiet", "--bare", str(world.folder / "origin.git"))
+    world.git("remote", "add", "origin", str(world.folder / "origin.git"))
     world.spec()
     world.torch()
     world.vision()
     for file in ("env.json", "env/manifest.lock"):
-        path = root / ".flox" / file
+        path = world.root / ".flox" / file
         path.parent.mkdir(exist_ok=True)
         path.write_text("{}\n", "utf-8")
-    (root / ".gitignore").write_text("*-output\nresult-*\n", "utf-8")
+    (world.root / ".gitignore").write_text("*-output\nresult-*\n", "utf-8")
+    world.cache()
     world.commit()
-    return world

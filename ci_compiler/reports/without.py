@@ -1,0 +1,114 @@
+"""What it saves to drop a value of an axis from the matrix, and what the users of its variants get instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ci_compiler.hardware import ALL, CPU, Version
+from ci_compiler.plan.job_graph import with_cells_ordered
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.sharding import shards
+from ci_compiler.record import record
+from ci_compiler.reports.offers import Profile, fits
+from ci_compiler.spec.model import Spec
+
+
+@record
+class Substitute:
+    """What the users of `variants` dropped variants, which are for `gpus`, get instead.
+
+    `instead` has the values by which it differs; it is '' if no variant takes their place. `lost` says in words what
+    these users lose.
+    """
+
+    gpus: tuple[str, ...]
+    instead: str
+    lost: str
+    variants: int
+
+
+def axis_values(plan: Plan) -> tuple[str, ...]:
+    """The values of all axes that cells are built for: Python versions, toolkits, GPUs and ISAs."""
+    found = (value for cell in plan.judged.cells for value in _values(cell))
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def without(plan: Plan, value: str) -> Plan:
+    """`plan` without the cells that have `value` on an axis: with the shards and routes of all others."""
+    kept = [
+        (cell, route) for cell, route in zip(plan.judged.cells, plan.routes, strict=True) if value not in _values(cell)
+    ]
+    cells, routes = tuple(cell for cell, _ in kept), tuple(route for _, route in kept)
+    made = with_cells_ordered(plan.spec, shards(plan.spec, cells, routes))
+    return replace(plan, judged=replace(plan.judged, cells=cells), routes=routes, shards=made)
+
+
+def substitutes(plan: Plan, value: str) -> tuple[Substitute, ...]:
+    """What the users of the variants with `value` get instead, the most variants first."""
+    kept = [cell for cell in plan.judged.cells if value not in _values(cell)]
+    by_user: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in kept:
+        by_user.setdefault((cell.branch, cell.python, cell.listed), []).append(cell)
+    found: dict[tuple[str, str], list[Cell]] = {}
+    for cell in plan.judged.cells:
+        if value in _values(cell):
+            best = _best(plan.spec, cell, by_user.get((cell.branch, cell.python, cell.listed), ()))
+            found.setdefault(_difference(plan.spec, cell, best), []).append(cell)
+    made = (
+        Substitute(
+            gpus=tuple(dict.fromkeys(cell.gpu for cell in cells)),
+            instead=instead,
+            lost=lost,
+            variants=sum(len(cell.variants) for cell in cells),
+        )
+        for (instead, lost), cells in found.items()
+    )
+    return tuple(sorted(made, key=lambda one: -one.variants))
+
+
+def _values(cell: Cell) -> tuple[str, str, str, str]:
+    return cell.python, cell.cuda, cell.gpu, cell.isa
+
+
+def _best(spec: Spec, dropped: Cell, kept: Iterable[Cell]) -> Cell | None:
+    """The cell of `kept` that every machine of `dropped` runs and that has the most of what it has.
+
+    Its toolkit is the same or an earlier one, so that it needs no newer driver. Code for the GPU comes first, then the
+    nearest toolkit, then the ISA that includes most.
+    """
+    hardware = spec.hardware
+    gpu = None if dropped.gpu in {CPU, ALL.name} else hardware.gpu(dropped.gpu)
+    isas = hardware.runs([dropped.isa], dropped.system)
+    machine = Profile(system=dropped.system, isas=tuple(isas), gpu=gpu)
+
+    def toolkit(cell: Cell) -> Version:
+        return hardware.toolkit(cell.cuda).version if cell.cuda else Version(0, 0)
+
+    def rank(cell: Cell) -> tuple[object, ...]:
+        capability = Version(0, 0) if cell.gpu == CPU else hardware.gpu(cell.gpu).capability
+        return cell.gpu != CPU, capability, toolkit(cell), len(hardware.runs([cell.isa], cell.system))
+
+    usable = [cell for cell in kept if fits(hardware, machine, cell) and toolkit(cell) <= toolkit(dropped)]
+    return max(usable, key=rank, default=None)
+
+
+def _difference(spec: Spec, dropped: Cell, best: Cell | None) -> tuple[str, str]:
+    """The values of `best` on the axes where it differs from `dropped`, and what is lost, in words."""
+    if best is None:
+        return "", "everything: no other variant of the branch runs there"
+    pairs = [(dropped.gpu, best.gpu), (dropped.cuda, best.cuda), (dropped.isa, best.isa)]
+    lost = []
+    if dropped.gpu != best.gpu:
+        lost.append("the GPU" if best.gpu == CPU else f"code for {dropped.gpu} itself")
+    elif dropped.cuda != best.cuda:
+        lost.append(f"CUDA {dropped.cuda}")
+    if flags := set(_flags(spec, dropped.isa)) - set(_flags(spec, best.isa)):
+        lost.append(f"instructions: {' '.join(sorted(flags))}")
+    return " ".join(other for one, other in pairs if other not in {"", one}), "; ".join(lost)
+
+
+def _flags(spec: Spec, isa: str) -> Iterable[str]:
+    """The flags of /proc/cpuinfo that prove the ISA and those that it includes."""
+    return (flag for name in spec.hardware.runs([isa]) for flag in spec.hardware.isa(name).cpuinfo)
