@@ -1,15 +1,12 @@
 """Keys of the spec about the matrix: its axes and exclusions."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from ci_compiler.spec.declare import declared, entries, key
 from ci_compiler.spec.forms import COMMENT_LINE, BranchNames, CudaVersion, IsaNames, Python, VariantPattern
 
-LIST: Mapping[str, Any] = {
-    "type": ["object", "array"], "items": {"type": "string"}, "minItems": 1, "uniqueItems": True,
-}  # fmt: skip
-"""The keywords of a mapping that may be written as a list of names; `spec.shorthand` makes the mapping of it."""
+MAPPING_OR_LIST = ["object", "array"]
+"""The type of a mapping that may be written as a list of names; `spec.shorthand` makes the mapping of it."""
 
 
 @declared("gpu", type=["object", "null"])
@@ -66,7 +63,10 @@ class Matrix:
         "The ISAs of every GPU that names none of its own, by Nix system. A list stands for each ISA's own system.",
         title="a list of ISAs ([avx2]), or a mapping of systems ({x86_64-linux: [avx2]})",
         minProperties=1,
-        **LIST,
+        type=MAPPING_OR_LIST,
+        items={"type": "string"},
+        minItems=1,
+        uniqueItems=True,
         examples=[{"x86_64-linux": ["avx2", "avx512"], "aarch64-linux": ["armv8_2", "armv9"]}, ["avx2", "armv9"]],
     )
     gpus: tuple[GpuAxis, ...] = key(
@@ -75,7 +75,10 @@ class Matrix:
         written=Mapping[str, GpuAxis],
         convert=entries,
         minProperties=1,
-        **LIST,
+        type=MAPPING_OR_LIST,
+        items={"type": "string"},
+        minItems=1,
+        uniqueItems=True,
         examples=[{"cpu": {}, "sm90": {}, "sm61": {"branches": ["main"], "isas": ["avx", "avx2"]}}, ["cpu", "sm90"]],
     )
     exclude: tuple[Exclusion, ...] = key(
