@@ -17,9 +17,11 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+if (HERE.parent / "ci_compiler").is_dir():
+    sys.path.insert(0, str(HERE.parent))
 
-from ci_compiler import __version__  # noqa: E402  (from this checkout)
+import ci_compiler  # noqa: E402  (from this checkout, or the toolkit that wrote this folder)
+from ci_compiler import __version__  # noqa: E402
 from ci_compiler.backends import backends  # noqa: E402
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, build_arguments, pins  # noqa: E402
 
@@ -54,7 +56,7 @@ def tag(image: str, owner: str) -> str:
     """The default name of the image in a spec of `owner`; without an owner, a local name."""
     if not owner:
         return f"localhost/ci-{image}:{__version__}"
-    named = json.loads((HERE.parent / "ci_compiler/spec/images.json").read_bytes())["images"]
+    named = json.loads((Path(ci_compiler.__file__).parent / "spec/images.json").read_bytes())["images"]
     return (named | {"controller": pins().controller})[image].format(owner=owner.lower(), version=__version__)
 
 

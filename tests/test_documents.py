@@ -54,7 +54,8 @@ PAGES = {
 IMAGES = DOCS / "images"
 PROGRAMS: Mapping[str, Program] = {"ci-compile": COMPILE, "ci-runner": RUNNER}
 KINDS = {
-    *("sh", "sh session", "sh session nix", "sh session jq", "sh session github", "text", "python"),
+    *("sh", "sh session", "sh session nix", "sh session jq", "sh session github", "text"),
+    *("python", "python nix", "mermaid", "nix"),
     *("diff session", "yaml spec", "yaml part", "yaml other"),
 }
 FUNCTIONS = "\n".join(
@@ -199,6 +200,13 @@ def test_every_link_leads_to_a_file_in_the_repository(page: str) -> None:
     assert broken == []
 
 
+def test_every_page_takes_less_than_three_minutes_to_read() -> None:
+    """At 200 words per minute, without code. A reader of the changelog reads the newest version only."""
+    paths = [path for path in PAGES if path.startswith(".github/docs/") and path != ".github/docs/changelog.md"]
+    words = {path: len(re.sub(r"\]\([^)]*\)", "]", read(path)[1]).split()) for path in paths}
+    assert {path: count for path, count in words.items() if count > 600} == {}
+
+
 def test_every_page_is_in_the_list_of_pages() -> None:
     listed = re.findall(r"\]\(([\w-]+\.md)\)", read(".github/docs/README.md")[1])
     assert sorted(listed) == sorted(path.name for path in DOCS.glob("*.md") if path.name != "README.md")
@@ -213,7 +221,7 @@ def test_every_variant_that_is_named_is_built(page: str) -> None:
     first = plan(parse_spec(FIRST.read_bytes(), shown="first.yaml"))
     known = names_of(bundled()) | names_of(first)
     known = known.union(*(names_of(compiled(block.text)) for block in blocks_of(page, "yaml spec")))
-    texts = [read(page)[1], *(block.text for block in blocks_of(page, "sh", "python"))]
+    texts = [read(page)[1], *(block.text for block in blocks_of(page, "sh", "python", "python nix"))]
     named = re.findall(r"\b[a-z]+-python3\d+-[a-z0-9_-]+(?![\w*{?\[-])", "\n".join(texts))
     assert [name for name in named if name not in known] == []
 
@@ -249,6 +257,17 @@ def test_every_part_of_a_spec_fits_into_the_bundled_one(page: str) -> None:
             compiled(json.dumps(merged(base, yaml.safe_load(block.text))))  # JSON is YAML
         except InputError as error:
             pytest.fail(f"{page}:{block.line}: {error}")
+
+
+def test_every_piece_of_nix_parses() -> None:
+    require("nix-instantiate")
+    pieces = [block.text for page in PAGES for block in blocks_of(page, "nix")]
+    together = "[\n" + "\n".join(f"({piece}\n)" for piece in pieces) + "]"
+    done = subprocess.run(
+        ["nix-instantiate", "--parse", "-E", together], capture_output=True, encoding="utf-8", check=False
+    )
+    assert pieces
+    assert done.returncode == 0, done.stderr
 
 
 # Numbers.
@@ -335,7 +354,7 @@ class Session:
             self.github()
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-            if block.kind == "python":
+            if block.kind.startswith("python"):
                 exec(compile(block.text, f"line {block.line}", "exec"), {})  # noqa: S102  (the page's own example)
             else:
                 for line in lines_of(block):
@@ -376,7 +395,7 @@ class Session:
 def steps_of(page: str) -> Iterator[tuple[Block, str]]:
     """The blocks that a page runs, each with the output that the page shows for it."""
     for block, following in pairwise([*read(page)[0], Block("", "", 0)]):
-        if block.kind == "python" or "session" in block.kind:
+        if block.kind.startswith("python") or "session" in block.kind:
             yield block, following.text if following.kind == "text" else ""
 
 

@@ -103,6 +103,9 @@ def scripts(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_contains_every_file_of_the_package_and_nothing_else(release: Release) -> None:
     package = {path.relative_to(release.source).as_posix() for path in release.source.glob("ci_compiler/**/*")}
     held = {name for name in package if (release.source / name).is_file()}
+    images = (path for path in release.source.glob("runner-images/**/*") if path.is_file())
+    shown = (path.relative_to(release.source / "runner-images").as_posix() for path in images)
+    held |= {f"ci_compiler/runner_images/{name}" for name in shown if name != "archives/.gitignore"}
     with zipfile.ZipFile(release.wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert names == held
@@ -185,6 +188,23 @@ def test_the_wheel_alone_starts_a_repository_in_an_empty_folder(scripts: Path, t
     command(compiler, cwd=repository)
     command(compiler, "--check", cwd=repository)
     assert compiled_by(repository) == __version__
+
+
+def test_the_wheel_alone_hands_out_what_the_images_are_built_from(scripts: Path, tmp_path: Path) -> None:
+    command(scripts / "ci-runner", "images", "images", cwd=tmp_path)
+    made = {path.relative_to(tmp_path / "images"): path for path in (tmp_path / "images").rglob("*") if path.is_file()}
+    own = ROOT / "runner-images"
+    for path, copy in made.items():
+        assert copy.read_bytes() == (own / path).read_bytes()
+        assert copy.stat().st_mode & 0o111 == (own / path).stat().st_mode & 0o111, path
+    wheel = tmp_path / f"images/archives/ci_compiler-{__version__}-py3-none-any.whl"
+    wheel.touch()
+    script = tmp_path / "images/build.py"
+    printed = command(
+        scripts / "python", script, "builder", "--engine", "docker", "--owner", "o", "--print", cwd=tmp_path
+    )
+    assert f"TOOLKIT_WHEEL=/archives/{wheel.name}" in printed
+    assert printed.split()[-1] == str(tmp_path / "images")
 
 
 def test_the_wheel_alone_upgrades_the_tree_of_the_first_version(scripts: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from ci_compiler.canary.parts import ENVIRONMENT, SECRET, SETUP, TOKEN, passed, 
 from ci_compiler.canary.places import SPEC_FILE
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import cell as compiled
-from ci_compiler.workflows.common import expression, local
+from ci_compiler.workflows.common import expression, local, result_of
 from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, Workflow
 from ci_compiler.workflows.writer import Node
 
@@ -40,15 +40,17 @@ def outer() -> Workflow:
         permissions=READ,
         secrets=passed(SECRET),
     )
-    return Workflow(name="canary outer", on=_call(), jobs={"inner": call})
+    return Workflow(name="canary outer", on=_call(expression("jobs.inner.outputs.result")), jobs={"inner": call})
 
 
 def inner(spec: Spec) -> Workflow:
     """`canary-inner.yml`, with the job that has the secret and the permissions that two callers pass on."""
     job = probe(spec, "inner", env=passed(SECRET) | TOKEN, if_=expression("!cancelled()"), environment=ENVIRONMENT)
-    return Workflow(name="canary inner", on=_call(), jobs={"inner": job})
+    return Workflow(name="canary inner", on=_call(result_of("inner")), jobs={"inner": job})
 
 
-def _call() -> dict[str, Node]:
+def _call(result: str) -> dict[str, Node]:
+    """The trigger of a called workflow whose output is `result`."""
     secret: dict[str, Node] = {SECRET: {"description": "A secret of the environment.", "required": False}}
-    return {"workflow_call": {"secrets": secret}}
+    output: dict[str, Node] = {"result": {"description": "How the job ended.", "value": result}}
+    return {"workflow_call": {"secrets": secret, "outputs": output}}

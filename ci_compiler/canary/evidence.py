@@ -15,6 +15,9 @@ from ci_compiler.runner.controller.runner_names import read_name
 LEGS = ("pending", "queued", "labels")
 """Jobs whose legs are counted; a leg is called by the job's name and, in a matrix, the leg's own."""
 
+OUTER = "outer"
+"""The job whose called workflow passes on, as its output, how its own job ended."""
+
 _HOOK_STEP = "Set up runner"
 """The step that runs the job-started hook (actions/runner, src/Runner.Common/Constants.cs, Hooks)."""
 
@@ -35,6 +38,8 @@ def of_needs(needs: Mapping[str, Any], joined: str) -> dict[str, str]:
     results = {name: str(job["result"]) for name, job in needs.items()}
     same = sorted(joined.split()) == sorted(filter(None, results.values()))
     found = {f"job.{name}": plain(result) for name, result in results.items()}
+    called = (needs.get(OUTER) or {}).get("outputs") or {}
+    found[f"{OUTER}.result"] = plain(called.get("result") or "empty")
     return {**found, "report.joined": "same" if same else "different"}
 
 

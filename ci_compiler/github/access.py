@@ -73,11 +73,14 @@ def access(environment: Mapping[str, str], root: Path, repository: str = "") -> 
     Raises InputError if the token or the repository is missing, or the address of the API is wrong.
     """
     api = _api(environment)
-    name = repository or environment.get("GITHUB_REPOSITORY", "") or _of_checkout(root, _web_host(api))
-    if not _REPOSITORY.fullmatch(name):
-        whence = "--repository" if repository else "GITHUB_REPOSITORY"
-        raise wrong(whence, Code.WRONG_REPOSITORY, f"{name!r} is not OWNER/NAME")
+    name = _name(environment, root, repository, _web_host(api))
     return Access(api=api, repository=name, credential=_credential(environment, _web_host(api)))
+
+
+def address_of(environment: Mapping[str, str], root: Path, repository: str = "") -> str:
+    """The URL of `repository` (`''`: that of the checkout) for git. Needs no token. Raises InputError."""
+    host = _web_host(_api(environment))
+    return f"https://{host}/{_name(environment, root, repository, host)}"
 
 
 # The address of the API.
@@ -107,6 +110,14 @@ def _web_host(api: str) -> str:
 
 
 # The repository.
+
+
+def _name(environment: Mapping[str, str], root: Path, repository: str, host: str) -> str:
+    name = repository or environment.get("GITHUB_REPOSITORY", "") or _of_checkout(root, host)
+    if not _REPOSITORY.fullmatch(name):
+        whence = "--repository" if repository else "GITHUB_REPOSITORY"
+        raise wrong(whence, Code.WRONG_REPOSITORY, f"{name!r} is not OWNER/NAME")
+    return name
 
 
 def _of_checkout(root: Path, host: str) -> str:

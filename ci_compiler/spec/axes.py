@@ -1,12 +1,13 @@
 """Keys of the spec about the matrix: its axes and exclusions."""
 
 from collections.abc import Mapping
+from typing import Annotated
 
-from ci_compiler.spec.declare import declared, entries, key
+from ci_compiler.spec.declare import declared, entries, form, key
 from ci_compiler.spec.forms import COMMENT_LINE, BranchNames, CudaVersion, IsaNames, Python, VariantPattern
 
-MAPPING_OR_LIST = ["object", "array"]
-"""The type of a mapping that may be written as a list of names; `spec.shorthand` makes the mapping of it."""
+_LISTED = form(type=["object", "array"], items={"type": "string"}, minItems=1, uniqueItems=True)
+"""A mapping that may be written as a list of names; `spec.shorthand` makes the mapping of it."""
 
 
 @declared("gpu", type=["object", "null"])
@@ -59,26 +60,18 @@ class Matrix:
         published=False,
         examples=[["3.12", "3.13"]],
     )
-    isas: Mapping[str, IsaNames] = key(
+    isas: Annotated[Mapping[str, IsaNames], _LISTED] = key(
         "The ISAs of every GPU that names none of its own, by Nix system. A list stands for each ISA's own system.",
         title="a list of ISAs ([avx2]), or a mapping of systems ({x86_64-linux: [avx2]})",
         minProperties=1,
-        type=MAPPING_OR_LIST,
-        items={"type": "string"},
-        minItems=1,
-        uniqueItems=True,
         examples=[{"x86_64-linux": ["avx2", "avx512"], "aarch64-linux": ["armv8_2", "armv9"]}, ["avx2", "armv9"]],
     )
     gpus: tuple[GpuAxis, ...] = key(
         "The GPU architectures, and `cpu` for variants without one. A list stands for names with nothing below them.",
         title="a list of GPUs ([cpu, sm90]), or a mapping of them ({cpu: {}, sm90: {}})",
-        written=Mapping[str, GpuAxis],
+        written=Annotated[Mapping[str, GpuAxis], _LISTED],
         convert=entries,
         minProperties=1,
-        type=MAPPING_OR_LIST,
-        items={"type": "string"},
-        minItems=1,
-        uniqueItems=True,
         examples=[{"cpu": {}, "sm90": {}, "sm61": {"branches": ["main"], "isas": ["avx", "avx2"]}}, ["cpu", "sm90"]],
     )
     exclude: tuple[Exclusion, ...] = key(

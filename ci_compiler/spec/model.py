@@ -34,7 +34,7 @@ from ci_compiler.spec.pools import Cache, Pool, Publish, RunsOn
 from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.triggers import PullRequest, Schedule, Sync
-from ci_compiler.spec.upstream import ActionName, ActionPin, Update
+from ci_compiler.spec.upstream import ActionName, ActionPin, Images, Update
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stages, stages_that_test
 
 __all__ = [
@@ -172,6 +172,7 @@ class Spec:
     schedule: Schedule | None = key(default=None, published=False)
     sync: Sync | None = key(default=None, published=False)
     update: Update | None = key(default=None, published=False)
+    images: Images | None = key(default=None, published=False)
     pins: Mapping[ActionName, ActionPin] = key(
         "Commits of actions in place of the compiler's own, by action.",
         default={},

@@ -66,3 +66,18 @@ class Update:
         minItems=1,
         examples=[["mon"]],
     )
+
+
+@declared()
+class Images:
+    """The workflow `images.yml`, which builds, scans and pushes the runner images on GitHub's machines.
+
+    It opens a pull request when a pin is stale, as `update.yml` does, and needs a `toolkit` with hashes.
+    """
+
+    days: tuple[Day, ...] = key(
+        "Days of the week on which the images are built and scanned again.",
+        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
+        minItems=1,
+        examples=[["mon"]],
+    )

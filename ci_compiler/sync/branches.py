@@ -83,10 +83,15 @@ def heads_of(git: Git, spec: Spec, remote: str = "") -> dict[str, str]:
     Raises InputError with every branch that is missing.
     """
     heads = {**(git.heads(f"remotes/{remote}") if remote else {}), **git.heads()}
-    missing = [branch for branch in spec.branches if branch not in heads]
+    return found_heads(spec, spec.branches, heads)
+
+
+def found_heads(spec: Spec, branches: Iterable[str], heads: Mapping[str, str]) -> dict[str, str]:
+    """The commits of `branches`, of all `heads` by branch. Raises InputError with every branch that is missing."""
+    missing = [branch for branch in branches if branch not in heads]
     if missing:
         raise InputError(_missing(spec, branch, heads) for branch in missing)
-    return {branch: heads[branch] for branch in spec.branches}
+    return {branch: heads[branch] for branch in branches}
 
 
 def check_push(git: Git, remote: str, plans: tuple[BranchPlan, ...], environment: Mapping[str, str]) -> dict[str, str]:

@@ -55,7 +55,15 @@ def _newer_nixpkgs(
     from_nixpkgs = [one for one in packages if one.name not in own]
 
     def is_right(commit: str) -> bool:
-        return all(nixpkgs.version(commit, one.attribute) == branch.versions[one.name] for one in from_nixpkgs)
+        has = {one.name: nixpkgs.version(commit, one.attribute) for one in packages}
+        if any(has[one.name] != branch.versions[one.name] for one in from_nixpkgs):
+            return False
+        # A source replaces an older version of nixpkgs, not a newer one; and its nixpkgs does not go back.
+        rest = [one for one in packages if one.name in own and has[one.name]]
+        return all(
+            order(nixpkgs.version(now, one.attribute)) <= order(has[one.name]) <= order(branch.versions[one.name])
+            for one in rest
+        )
 
     def without_source(commit: str) -> list[Package]:
         stated = [one for one in packages if _is_removable(spec, branch, place, one.name)]

@@ -91,18 +91,27 @@ class Checked(NamedTuple):
 
 
 def checked(spec: Spec, asked: Asked, remote: Remote, tables: Tables, programs: Mapping[str, str]) -> Checked:
-    """What of the spec is stale, and of `tables` or else the versions of `programs` by name. Raises InputError."""
+    """What of the spec is stale, and of `tables` or else the versions of `programs` by name. Raises InputError.
+
+    The packages of `asked` restrict it to themselves, and the names of `KINDS` among them to these pins.
+    """
     named = tuple(name for name in asked.packages if name in spec.packages or name not in KINDS)
-    offers = _Offers(remote)
-    choice, nixpkgs = choose(spec, asked._replace(packages=named), offers.of), Nixpkgs(remote)
-    pins = [pin for pin in stale_own(spec, offers.of) if asked.covers(pin.branch)]
-    pins += [pin for find in KINDS.values() for pin in find(spec, remote, nixpkgs) if asked.covers(pin.branch)]
-    found = (*moved_tags(spec, remote), *choice.findings)
-    if FILE in tables:
-        own = stale_release_pins(tables[FILE], remote, 0, fetch=False)
-    else:
-        own = stale_programs(remote, programs)
-    return Checked(choice.moves, (*pins, *own), found)
+    kinds = [name for name in KINDS if not asked.packages or (name in asked.packages and name not in named)]
+    offers, nixpkgs = _Offers(remote), Nixpkgs(remote)
+    choice = Choice((), ())
+    pins: list[StalePin] = []
+    found: list[Finding] = []
+    if named or not asked.packages:
+        choice = choose(spec, asked._replace(packages=named), offers.of)
+        found = [*moved_tags(spec, remote), *choice.findings]
+    if not asked.packages:
+        pins += stale_own(spec, offers.of)
+    for kind in kinds:
+        pins += KINDS[kind](spec, remote, nixpkgs)
+    if "images" in kinds:
+        own = stale_release_pins(tables[FILE], remote, 0, fetch=False) if FILE in tables else None
+        pins += stale_programs(remote, programs) if own is None else own
+    return Checked(choice.moves, tuple(pin for pin in pins if asked.covers(pin.branch)), tuple(found))
 
 
 class _Offers:

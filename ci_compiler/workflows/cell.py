@@ -27,7 +27,7 @@ def workflow(spec: Spec) -> Workflow:
         jobs |= variant.jobs(spec, subjects[package.name])
     return Workflow(
         name="cell",
-        on={"workflow_call": {"inputs": _inputs(spec), "outputs": variant.outputs(subjects.values())}},
+        on={"workflow_call": {"inputs": _inputs(spec), "outputs": variant.outputs(spec, subjects.values())}},
         env={COMPILED_BY: __version__},
         jobs=jobs,
     )

@@ -61,6 +61,12 @@ def local(workflow: str) -> str:
     return f"./{FOLDER}/{workflow}"
 
 
+def result_of(job: str) -> str:
+    """How `job` of a called workflow ended, for an output of that workflow (actionlint 1.7 does not know `result`)."""
+    # Assumes `called-result`.
+    return expression(f"fromJSON(toJSON(jobs.{job})).result")
+
+
 CHOSEN = expression(f"needs.{SELECT}.outputs.chosen")
 """The names of the variants that `SELECT` chose, as a JSON list."""
 

@@ -13,6 +13,7 @@ from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.workflows import (
     cell,
     fleet_watch,
+    images,
     pages,
     pull_request,
     schedule,
@@ -57,8 +58,10 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
         compiled[f"{FOLDER}/{sync.FILE}"] = sync.workflow(spec, spec.sync).node()
     if spec.update:
         compiled[f"{FOLDER}/{update.FILE}"] = update.workflow(spec, spec.update).node()
+    if spec.images:
+        compiled[f"{FOLDER}/{images.FILE}"] = images.workflow(spec, spec.images).node()
     compiled |= {part.path: shard.workflow(spec, part).node() for part in shards}
-    if findings := list(unknown_pins(spec)):
+    if findings := [*unknown_pins(spec), *images.problems(spec)]:
         raise InputError(findings)
     files = {path: dump(_pinned(one, spec), header=head) for path, one in compiled.items()} | {
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),

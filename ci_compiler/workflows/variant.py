@@ -40,7 +40,7 @@ from ci_compiler.workflows.called import (
     title_input,
     title_inputs,
 )
-from ci_compiler.workflows.common import FORK_GUARD, expression, input_not_paused
+from ci_compiler.workflows.common import FORK_GUARD, expression, input_not_paused, result_of
 from ci_compiler.workflows.model import (
     READ,
     Job,
@@ -135,7 +135,7 @@ def workflow(spec: Spec) -> Workflow:
     """`variant.yml`."""
     return Workflow(
         name="variant",
-        on={"workflow_call": {"inputs": _inputs(spec), "outputs": outputs([Subject()])}},
+        on={"workflow_call": {"inputs": _inputs(spec), "outputs": outputs(spec, [Subject()])}},
         env={COMPILED_BY: __version__},
         jobs=jobs(spec, Subject()),
     )
@@ -153,23 +153,33 @@ def jobs(spec: Spec, subject: Subject) -> dict[str, Job]:
     return found
 
 
-def outputs(subjects: Iterable[Subject]) -> dict[str, Node]:
-    """The outputs of a called workflow: the digest of the manifest of each build, under the id of its job.
+def outputs(spec: Spec, subjects: Iterable[Subject]) -> dict[str, Node]:
+    """The outputs of a called workflow, each under the id of its job, which no other job can set.
 
-    The job that publishes compares the manifests with them. A build that did not run has no digest.
+    The job that publishes compares the artifacts with them. A build reports the digest of its manifest, a test that of
+    its result. Suites are legs of one job, whose outputs would overwrite each other: they report how the job ended.
     """
-    return {
-        subject.job(BUILD): {
-            "description": "The digest of the manifest of the build.",
-            "value": expression(f"jobs.{subject.job(BUILD)}.outputs.manifest"),
-        }
-        for subject in subjects
-    }
+    found: dict[str, Node] = {}
+    for subject in subjects:
+        for stage in stages_of(spec):
+            job, what = subject.job(stage), _REPORTED[stage.kind]
+            value = expression(f"jobs.{job}.outputs.{what}")
+            found[job] = {"description": f"The digest of the {what} of {job}.", "value": value}
+        for bench in subject.benches(spec):
+            job = subject.suites(bench)
+            found[job] = {"description": f"How {job} ended.", "value": result_of(job)}
+    return found
 
 
-def reported_as(spec: Spec, cell: Cell, variant: Variant) -> str:
-    """The name of the output of the called workflow of `cell` with the digest of the manifest of `variant`."""
-    return Subject(package=None if cell.listed else spec.packages[variant.package]).job(BUILD)
+_REPORTED = {StageKind.BUILD: "manifest", StageKind.TEST: "result"}
+"""The output of a job with the digest of the file that it wrote."""
+
+
+def reported_as(spec: Spec, cell: Cell, variant: Variant) -> dict[Stage | Bench, str]:
+    """The names of the outputs of the called workflow of `cell` that are for `variant`, by what reports them."""
+    subject = Subject(package=None if cell.listed else spec.packages[variant.package])
+    stages = {stage: subject.job(stage) for stage in stages_of(spec)}
+    return stages | {bench: subject.suites(bench) for bench in subject.benches(spec)}
 
 
 def _inputs(spec: Spec) -> dict[str, Node]:
@@ -257,10 +267,18 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
     env = {"BESIDE": subject.beside(stage)} if stage.neighbour else None
     steps: list[Step] = [
         *_before_test(spec, subject, stage, env),
-        RunStep(name="Test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
+        RunStep(name="Test", id="test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
         _keep(spec, "Keep the report", subject, stage, "test-output/"),
     ]
-    return _job(spec, subject, stage, *conditions, needs=[subject.job(other) for other in waits], steps=steps)
+    return _job(
+        spec,
+        subject,
+        stage,
+        *conditions,
+        needs=[subject.job(other) for other in waits],
+        outputs={"result": expression("steps.test.outputs.result")},
+        steps=steps,
+    )
 
 
 def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> Iterator[Step]:

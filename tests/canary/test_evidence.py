@@ -53,6 +53,14 @@ def test_a_runner_that_the_controller_did_not_start_says_nothing_about_it() -> N
     assert verdict("jit-one-job", listed) is Verdict.NOT_TRIED
 
 
+@pytest.mark.parametrize(
+    ("outputs", "expected"), [({"result": "success"}, Verdict.HELD), ({"result": ""}, Verdict.BROKEN)]
+)
+def test_a_called_workflow_must_pass_on_how_its_job_ended(outputs: dict[str, str], expected: Verdict) -> None:
+    found = of_needs({"outer": {"result": "success", "outputs": outputs}}, "success") | of_jobs(jobs())
+    assert assumptions()["called-result"].verdict(complete(found)) is expected
+
+
 def test_the_joined_results_must_be_those_of_the_jobs() -> None:
     needs = {"a": {"result": "success"}, "b": {"result": "skipped"}}
     assert of_needs(needs, "success skipped")["report.joined"] == "same"

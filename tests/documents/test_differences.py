@@ -13,7 +13,9 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import bundled_spec
 
 TESTS = Path(__file__).parents[1]
-GUIDE = (TESTS.parent / ".github/docs/maintainers-documents.md").read_text("utf-8")
+GUIDE = "".join(
+    (TESTS.parent / f".github/docs/maintainers-{name}.md").read_text("utf-8") for name in ("documents", "recipes")
+)
 SPEC = bundled_spec()
 
 

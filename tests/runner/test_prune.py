@@ -51,10 +51,18 @@ def test_metrics_count_what_is_there_in_prometheus_format() -> None:
         Leftover(kind=kind, name=name, pool='a "b"\n', state="running", left_over=why)
         for name, why in (("one", ""), ("two", ""), ("three", "it ended"))
     ]
+    sick = replace(RUNNER, labels=("quarantined",), online=False)
+    for pool, runner in (("h100", RUNNER), ("rtx", sick)):
+        name = str(replace(NAME, pool=pool))
+        items += registrations(REPOSITORY, [replace(runner, name=name)], [], host=NAME.host, now=NOW, everywhere=False)
     lines = metrics(items, lost=2).splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
         f'ci_runner_items{{kind="{kind}",pool="a \\"b\\"\\n",state="running",left_over="false"}} 2',
         f'ci_runner_items{{kind="{kind}",pool="a \\"b\\"\\n",state="running",left_over="true"}} 1',
+        'ci_runner_items{kind="registration",pool="h100",state="online",left_over="false"} 1',
+        'ci_runner_items{kind="registration",pool="rtx",state="quarantined",left_over="false"} 1',
+        'ci_runner_quarantined_slots{pool="h100"} 0',
+        'ci_runner_quarantined_slots{pool="rtx"} 1',
         "ci_runner_lost_logs 2",
     ]
 

@@ -23,7 +23,7 @@ IMAGES = Path(__file__).parents[2] / "runner-images"
 STANDIN = Path(__file__).with_name("standin")
 
 ABSENT = re.compile(r"(binutils.*|git|git-man|libbinutils|libglib2.0-0|libicu72|libperl5.*|perl-modules-.*|qemu-user)_")
-"""Large packages that apt resolves and that the base image has only on record: no test runs a program of theirs."""
+"""Large packages that apt resolves and that the base image has only on record: no test runs a program from them."""
 
 UNPACK = """\
 set -euo pipefail

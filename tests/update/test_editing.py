@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -44,6 +45,17 @@ def test_only_the_bytes_of_the_value_change(given: tuple[str, Any]) -> None:
         made = edited(text, [Edit(path, "2.10.11")], shown="spec")
         old = parse_document(text.encode(), shown="spec").value["branches"][branch]["versions"][package]
         assert made == f"{before}2.10.11{text[len(before) + len(old) :]}", quote
+
+
+@given(specs())
+def test_a_version_that_is_removed_takes_its_own_line_and_no_other(given: tuple[str, Any]) -> None:
+    text, found = given
+    of_branch = Counter(branch for (_, branch, _), _, _ in found)
+    for (_, branch, package), before, _ in found:
+        start, end = before.rfind("\n") + 1, text.find("\n", len(before)) + 1
+        if of_branch[branch] > 1 and "{" not in before[start:]:
+            made = edited(text, [Edit(("branches", branch, "versions", package), None)], shown="spec")
+            assert made == text[:start] + text[end:]
 
 
 @given(specs())

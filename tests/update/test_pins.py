@@ -11,11 +11,11 @@ from tests.update.conftest import CHECKOUT, FILE, SPEC
 from tests.update.upstreams import Upstreams
 
 
-def listed(fleet: Repository, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+def listed(fleet: Repository, capsys: pytest.CaptureFixture[str], *words: str) -> list[list[str]]:
     """The rows of `--check`, which writes nothing."""
     before = (fleet.root / FILE).read_bytes()
     capsys.readouterr()
-    assert fleet.ci("update", "--check") == 1
+    assert fleet.ci("update", "--check", *words) == 1
     assert (fleet.root / FILE).read_bytes() == before
     return [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()[1:]]
 
@@ -25,6 +25,8 @@ def test_a_check_lists_what_is_stale_and_why(
 ) -> None:
     flox = ["-", "flox", "1.16.0", "9999.0.0", "a newer release; it comes with a newer ci-compiler"]
     assert listed(fleet, capsys) == [flox]
+    assert listed(fleet, capsys, "images") == [flox]
+    assert fleet.ci("update", "actions", "nixpkgs", "--check") == 0
     actions.release("2.8.1", "0.23.1", "")
     actions.tag(CHECKOUT, "v99.0.0")
     assert listed(fleet, capsys) == [
@@ -36,6 +38,7 @@ def test_a_check_lists_what_is_stale_and_why(
         ["-", CHECKOUT, action_pins()[CHECKOUT]["tag"], "v99.0.0", "a newer release"],
         flox,
     ]
+    assert listed(fleet, capsys, "torchvision", "actions") == listed(fleet, capsys)[:-1]
 
 
 def test_a_moved_tag_of_an_action_is_listed_and_never_taken(

@@ -15,9 +15,16 @@ from tests.update.upstreams import TORCH, Upstreams
 NEWER = "6a030d535719c5190187c4cec156f335e95e3211"
 
 
-def earlier() -> str:
-    """The bundled spec with each branch at the release before its own."""
+def reduced() -> str:
+    """The bundled spec with fewer GPUs and ISAs, which take time and change nothing that is edited."""
     text = BUNDLED.read_text("utf-8")
+    text = text.replace("[avx2, avx512, avx512bf16, avx512vnni]", "[avx2]").replace("[armv8_2, armv9]", "[armv9]")
+    return re.sub(r"\n    sm(?!90|121)\d+:.*", "", text.replace("cpu: {also: {cuda-13_0: [avx]}}", "cpu:"))
+
+
+def earlier() -> str:
+    """The spec with each branch at the release before its own."""
+    text = reduced()
     start, end = text.index("    sources:  # newer"), text.index("    work-arounds:")
     text = text[:start] + "    pnames: {pytorch: pytorch29}\n" + text[end:]
     releases = ("2.7.1", "0.22.1"), ("2.8.0", "0.23.0"), ("2.9.1", "0.24.1"), ("2.10.0", "0.25.0")
@@ -41,7 +48,7 @@ def test_the_bundled_stack_is_reached_from_the_release_before(fleet: Repository,
     hashes = re.compile("sha256-.*|[0-9a-f]{40}$")
     today, made = (
         [hashes.sub("…", line) for line in one.splitlines()]
-        for one in (BUNDLED.read_text("utf-8"), (fleet.root / FILE).read_text("utf-8"))
+        for one in (reduced(), (fleet.root / FILE).read_text("utf-8"))
     )
     left = [line for line in difflib.ndiff(sorted(today), sorted(made)) if line[0] in "+-"]
     assert left == [

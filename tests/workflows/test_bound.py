@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import yaml
 
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.sync.compiled import compile_files
+from tests.checkers.expressions import expression_value
 from tests.specs import SMALL, small, spec_of
 
 CACHE = {"url": "s3://my-cache", "public-key": f"my-cache-1:{'A' * 43}="}
@@ -41,12 +45,14 @@ def test_every_job_that_downloads_a_manifest_compares_it_with_the_digest_of_its_
 
 
 @pytest.mark.parametrize("backend", ["flox", "nix"])
-def test_the_digests_of_the_builds_reach_the_job_that_publishes_as_outputs(backend: str) -> None:
+def test_the_digests_of_builds_and_tests_reach_the_job_that_publishes_as_outputs(backend: str) -> None:
     cell = compiled("workflows/cell.yml", backend=backend, cache=CACHE)
     reported = {name: one["value"] for name, one in cell[True]["workflow_call"]["outputs"].items()}
-    assert reported == {
-        build: f"${{{{ jobs.{build}.outputs.manifest }}}}" for build in ("pytorch_build", "torchvision_build")
-    }
+    files = {"build": "manifest", "cpu-test": "result", "gpu-test": "result"}
+    names = [(f"{package}_{stage}", file) for package in ("pytorch", "torchvision") for stage, file in files.items()]
+    assert reported == {name: f"${{{{ jobs.{name}.outputs.{file} }}}}" for name, file in names}
+    for name, file in names:
+        assert cell["jobs"][name]["outputs"][file].startswith("${{ steps.")
     jobs = compiled("workflows/build-main-sm90.yml", backend=backend, cache=CACHE)["jobs"]
     publications = [job for name, job in jobs.items() if name.startswith("publish-")]
     assert publications
@@ -66,6 +72,14 @@ def test_a_listed_variant_reports_its_digest() -> None:
     assert called["outputs"]["build"]["value"] == "${{ jobs.build.outputs.manifest }}"
 
 
+def test_suites_report_how_all_of_their_jobs_ended() -> None:
+    suites = {"ops": {"command": "ci/ops.sh", "minutes": 9, "shards": 2}}
+    packages = SMALL["packages"] | {"pytorch": {"attribute": "torch", "suites": suites}}
+    outputs = compiled("workflows/cell.yml", backend="nix", packages=packages)[True]["workflow_call"]["outputs"]
+    (value,) = (one["value"] for name, one in outputs.items() if "suites" in name)
+    assert expression_value(value, {"jobs": {"pytorch_cpu-test-suites": {"result": "failure"}}}) == "failure"
+
+
 def test_a_build_gets_the_staged_builds_of_what_it_needs() -> None:
     jobs = compiled("workflows/cell.yml", backend="nix", cache=CACHE)["jobs"]
     (step,) = (step for step in jobs["torchvision_build"]["steps"] if step.get("id") == "build")
@@ -75,8 +89,27 @@ def test_a_build_gets_the_staged_builds_of_what_it_needs() -> None:
     assert jobs["pytorch_build"]["outputs"]["staged"] == "${{ steps.build.outputs.staged }}"
 
 
-@pytest.mark.parametrize(("toolkit", "hashed"), [(".github/ci-compiler.txt", True), ("ci-compiler==0.1.0", False)])
-def test_hosted_jobs_install_the_toolkit_with_the_hashes_of_a_file(toolkit: str, hashed: bool) -> None:
+def test_hosted_jobs_install_the_toolkit_with_the_hashes_of_a_file() -> None:
+    toolkit = ".github/ci-compiler.txt"
     step = compiled("actions/setup-ci-compiler/action.yml", toolkit=toolkit)["runs"]["steps"][1]
-    assert step["env"] == {"REQUIREMENT": toolkit}
-    assert (step["run"] == HASHED) is hashed
+    assert (step["env"], step["run"]) == ({"REQUIREMENT": toolkit}, HASHED)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_release_is_installed_only_if_this_project_built_it(ours: bool, tmp_path: Path) -> None:
+    """The script of the action, with a pip that downloads and installs, and a gh that verifies."""
+    step = compiled("actions/setup-ci-compiler/action.yml", toolkit="ci-compiler==0.1.0")["runs"]["steps"][1]
+    programs = {
+        "python": 'case $3 in download) touch "$(echo "$*" | sed "s/.*--dest //;s/ .*//")/x.whl" ;; esac',
+        "gh": "true" if ours else "false",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/told\n{text}\n', "utf-8")
+        (tmp_path / name).chmod(0o755)
+    env = step["env"] | {"PATH": f"{tmp_path}:{os.defpath}"}
+    done = subprocess.run(["bash", "-e", "-c", step["run"]], env=env, capture_output=True, check=False)
+    assert (done.returncode == 0) is ours
+    told = [line.split()[:4] for line in (tmp_path / "told").read_text("utf-8").splitlines()]
+    assert told[0] == ["python", "-m", "pip", "download"]
+    assert told[1][:3] == ["gh", "attestation", "verify"]
+    assert told[2:] == [["python", "-m", "pip", "install"]] * ours

@@ -56,6 +56,7 @@ let
       cudaCapabilities = args.gpuTargets;
       blasProvider = args.blas;
       inherit (base) stdenv;
+      pythonModule = interpreter;
     };
   });
 
@@ -76,6 +77,7 @@ let
       inherit (args) torch;
       cudaSupport = args.torch.cudaSupport or false;
       cudaPackages = args.torch.cudaPackages or base.cudaPackages;
+      pythonModule = interpreter;
     };
   });
 

@@ -9,16 +9,7 @@ from pathlib import Path
 
 from ci_compiler.cli.compile.sync import REMOTE
 from ci_compiler.cli.console import note, print_findings, print_markdown, table
-from ci_compiler.cli.where import (
-    SPEC,
-    carried_of,
-    check_branches,
-    editable_spec,
-    nixpkgs_of,
-    root_of,
-    spec_of,
-    templates_of,
-)
+from ci_compiler.cli.where import carried_of, check_branches, editable_spec, nixpkgs_of, root_of, spec_of, templates_of
 from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -48,7 +39,10 @@ _HEADERS = ["branch", "package", "before", "after"]
 def run(arguments: argparse.Namespace) -> int:
     """Edits the spec, and prints what changes. Raises InputError, and writes nothing then."""
     root, spec = root_of(arguments), spec_of(arguments)
-    file = _file(arguments, root, spec)
+    if spec.bundled and (root / FILE).exists():
+        file = root / "ci_compiler/spec" / BUNDLED.name  # the compiler's own repository
+    else:
+        file = editable_spec(arguments, spec)
     asked = _asked(arguments, spec)
     with Remote(os.environ) as remote:
         if arguments.check:
@@ -90,17 +84,6 @@ def _nothing(spec: Spec, asked: Asked) -> int:
 def _tables(root: Path) -> dict[str, str]:
     """The compiler's own tables of pins, if `root` is a checkout of it."""
     return {path: (root / path).read_text("utf-8") for path in (FILE, ACTIONS) if (root / path).is_file()}
-
-
-def _file(arguments: argparse.Namespace, root: Path, spec: Spec) -> Path:
-    """The file of the spec; the compiler's own repository has it in its package. Raises InputError if there is none."""
-    if (
-        (spec.bundled or not (root / SPEC).exists())
-        and getattr(arguments, "spec", None) is None
-        and (root / FILE).exists()
-    ):
-        return root / "ci_compiler/spec" / BUNDLED.name
-    return editable_spec(arguments, spec)
 
 
 def _check(spec: Spec, asked: Asked, remote: Remote, tables: dict[str, str]) -> int:
@@ -161,7 +144,9 @@ def _open(arguments: argparse.Namespace, root: Path, done: Updated, meaning: str
     client = client_of(arguments, root)
     messages = {default: f"{title}\n\n{WRITTEN}"}
     bodies = {default: f"{_list(done)}\n\n{meaning}\n"}
-    for _, address in open_pull_requests(client, git, REMOTE, plans, messages, bodies, head=HEAD):
+    for _, address in open_pull_requests(
+        client, git, REMOTE, plans, messages, bodies, head="-".join([HEAD, *arguments.packages])
+    ):
         print(address)
     return 0
 

@@ -12,7 +12,7 @@ from ci_compiler.runner.jobs.publish_run import (
     cells_of_pool,
     publish_run,
     read_results,
-    reported_digests,
+    reported_outputs,
 )
 from ci_compiler.runner.jobs.setting import Secrets
 
@@ -27,8 +27,8 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     pools = {pool.name: pool for pool in shard.publish_pools}
     filter_of(arguments, "pool", pools)
     cells = cells_of_pool(shard, pools[arguments.pool])
-    digests = reported_digests((cell for cell, _ in cells), decided.spec, arguments.needs)
-    results = read_results(arguments.results, shard.branch, arguments.commit, digests)
+    reported_there = reported_outputs((cell for cell, _ in cells), decided.spec, arguments.needs)
+    results = read_results(arguments.results, shard.branch, arguments.commit, reported_there)
     found = list(candidates(decided.spec, cells, chosen_of(arguments).get("", []), results))
     lines, failures = publish_run(decided.spec, root, found, arguments.out, secrets, again=arguments.again)
     print("\n".join(lines) or "nothing to publish")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ci_compiler.cli.console import print_findings, table
+from ci_compiler.cli.console import append_to, print_findings, table
 from ci_compiler.cli.runner.stage import reported, wants_again
 from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
@@ -22,7 +22,8 @@ from ci_compiler.stages import stage_of
 def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Prints every check; one that failed is also a finding on standard error. Returns 1 if any failed."""
     with TemporaryDirectory(prefix="ci-runner-test-") as scratch:
-        results = smoke(_subject(arguments, Path(scratch)), arguments.out, again=wants_again(arguments))
+        results, digest = smoke(_subject(arguments, Path(scratch)), arguments.out, again=wants_again(arguments))
+    append_to("GITHUB_OUTPUT", f"result={digest}\n")
     table(["check", "result", "found"], ([one.check, one.verdict.value, one.message] for one in results))
     failed = [one for one in results if one.verdict is CheckVerdict.FAILED]
     place = Place(file=arguments.name)

@@ -86,7 +86,7 @@ def registrations(
             continue
         state = "busy" if runner.busy else "online" if runner.online else "offline"
         if QUARANTINED in runner.labels:
-            state = "quarantined"
+            state = QUARANTINED
         why = ""
         if state == "offline" and runner.id not in running and now - name.made > YOUNG:
             if name.host == host:

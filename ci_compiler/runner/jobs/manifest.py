@@ -91,10 +91,11 @@ def write_manifest(manifest: Manifest, path: Path) -> str:
     content = f"{json.dumps(data, indent=2, ensure_ascii=False)}\n".encode()
     fresh.write_bytes(content)
     fresh.replace(path)
-    return _digest(content)
+    return digest_of(content)
 
 
-def _digest(content: bytes) -> str:
+def digest_of(content: bytes) -> str:
+    """The digest of a file of a job, as the job reports it."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
@@ -110,9 +111,9 @@ def read_manifest(path: Path, digest: str | None = None) -> Manifest:
         raise _broken(path, f"cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise _broken(path, "is not JSON") from None
-    if digest not in {None, _digest(content)}:
+    if digest not in {None, digest_of(content)}:
         other = f"not {digest!r}" if digest else "and the build reported none"
-        raise _broken(path, f"is not the file that the build wrote: its digest is {_digest(content)}, {other}")
+        raise _broken(path, f"is not the file that the build wrote: its digest is {digest_of(content)}, {other}")
     if not isinstance(data, dict):
         raise _broken(path, "is not the manifest of a build: not a mapping")
     names = [field.name for field in fields(Manifest)]

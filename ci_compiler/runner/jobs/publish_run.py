@@ -4,8 +4,9 @@ A variant may be published if its own tests, and those of everything that it nee
 built. The artifacts of the run state that: manifests, and the results of tests and suites. What the run did not choose
 does not count.
 
-Any job of a run can upload an artifact with any name. A manifest therefore counts only if it has the digest that the
-job of its build reported as an output, which no other job can set.
+Any job of a run can upload an artifact with any name. A manifest or the result of a test therefore counts only if it
+has the digest that the job of its build or test reported as an output, which no other job can set. A suite passed if
+GitHub says that all of its jobs did.
 """
 
 from __future__ import annotations
@@ -23,16 +24,19 @@ from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_id, waits_for
 from ci_compiler.plan.suites import Bench
-from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
+from ci_compiler.runner.jobs.manifest import Manifest, digest_of, read_manifest
 from ci_compiler.runner.jobs.publish import publish
 from ci_compiler.runner.jobs.setting import Secrets, output_folder
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.stages import BUILD, PUBLISH, Stage
-from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT, reported_as
+from ci_compiler.stages import BUILD, PUBLISH, Stage, stage_of
+from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT, reported_as
 
 TestRecord = Mapping[str, Any]
-"""What a test or a shard of a suite wrote about its result."""
+"""What a test wrote about its result."""
+
+Reported = Mapping[str, Mapping[Stage | Bench, str]]
+"""What the jobs of a run reported, by variant: digests of files by stage, how suites ended by bench; '' for nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,27 +57,27 @@ class Candidate:
 class RunResults:
     """What the artifacts of a run hold, of one branch and commit: manifests by variant, and the records of tests.
 
-    `refused` are the problems of manifests that are not the ones that the builds reported, by variant.
+    `refused` are the problems of manifests that are not the ones that the builds reported, by variant. `records` has
+    the results that the tests reported, and `suites` the benches whose suites passed, by variant.
     """
 
     manifests: Mapping[str, tuple[Manifest, Path]]
     refused: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     records: Sequence[TestRecord]
+    suites: Mapping[str, Collection[Bench]] = field(default_factory=dict)
 
-    def passed(self, name: str, stage: Stage, suite: str = "") -> set[int]:
-        """The shards of `suite` ('': the stage itself, as shard 0) that passed on the content of the build `name`."""
+    def passed(self, name: str, stage: Stage) -> bool:
+        """Whether the build `name` passed `stage` with the content that it has."""
         manifest, _ = self.manifests[name]
-        wanted = (name, manifest.branch, stage.name, suite, manifest.content)
-        return {
-            one.get("shard", 0)
-            for one in self.records
-            if wanted == tuple(one.get(key, "") for key in ("name", "branch", "stage", "suite", "content"))
-            and one.get("passed") is True
-        }
+        wanted = (name, manifest.branch, stage.name, manifest.content, True)
+        return any(wanted == tuple(map(one.get, _COMPARED)) for one in self.records)
 
 
-def reported_digests(cells: Iterable[Cell], spec: Spec, needs: str) -> dict[str, str]:
-    """The digests of manifests that the builds of `cells` reported, by variant; '' for a build that reported none.
+_COMPARED = ("name", "branch", "stage", "content", "passed")
+
+
+def reported_outputs(cells: Iterable[Cell], spec: Spec, needs: str) -> Reported:
+    """What the jobs of `cells` reported.
 
     `needs` is the JSON of the context `needs` of the job that publishes. Raises InputError if it has another form.
     """
@@ -81,7 +85,10 @@ def reported_digests(cells: Iterable[Cell], spec: Spec, needs: str) -> dict[str,
         context = json.loads(needs)
         outputs = {job: one.get("outputs") or {} for job, one in context.items()}
         return {
-            variant.name: str(outputs.get(job_id(cell), {}).get(reported_as(spec, cell, variant)) or "")
+            variant.name: {
+                what: str(outputs.get(job_id(cell), {}).get(output) or "")
+                for what, output in reported_as(spec, cell, variant).items()
+            }
             for cell in cells
             for variant in cell.variants
         }
@@ -90,10 +97,10 @@ def reported_digests(cells: Iterable[Cell], spec: Spec, needs: str) -> dict[str,
         raise wrong("--needs", Code.WRONG_VALUE, message) from None
 
 
-def read_results(folder: Path, branch: str, commit: str, digests: Mapping[str, str]) -> RunResults:
+def read_results(folder: Path, branch: str, commit: str, reported: Reported) -> RunResults:
     """The results in `folder`, which has a folder for each artifact. A file that cannot be read counts as absent.
 
-    `digests` are those of the manifests, by variant. download-artifact creates no folder if there is only one artifact.
+    So does the result of a test that did not report it. download-artifact creates no folder for a single artifact.
     """
     manifests: dict[str, tuple[Manifest, Path]] = {}
     refused: dict[str, tuple[Finding, ...]] = {}
@@ -104,25 +111,33 @@ def read_results(folder: Path, branch: str, commit: str, digests: Mapping[str, s
             continue
         if (manifest.branch, manifest.commit) != (branch, commit):
             continue
+        digest = reported.get(manifest.name, {}).get(BUILD, "")
         try:
-            manifests[manifest.name] = (read_manifest(path, digests.get(manifest.name, "")), path.parent)
+            manifests[manifest.name] = (read_manifest(path, digest), path.parent)
         except InputError as error:
             refused[manifest.name] = error.findings
     refused = {name: findings for name, findings in refused.items() if name not in manifests}
-    records = [_record(path) for name in (RESULT, SUITE_RESULT) for path in _files(folder, name)]
-    return RunResults(manifests=manifests, refused=refused, records=records)
+    records = [_record(path, reported) for path in _files(folder, RESULT)]
+    suites = {
+        name: {what for what, result in of_variant.items() if isinstance(what, Bench) and result == "success"}
+        for name, of_variant in reported.items()
+    }
+    return RunResults(manifests=manifests, refused=refused, records=records, suites=suites)
 
 
 def _files(folder: Path, name: str) -> list[Path]:
     return sorted([*folder.glob(name), *folder.glob(f"*/{name}")])
 
 
-def _record(path: Path) -> TestRecord:
+def _record(path: Path, reported: Reported) -> TestRecord:
+    """The record in the file at `path`; {} if it is not the one that the very test reported that it names."""
     try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        raw = path.read_bytes()
+        record: TestRecord = json.loads(raw)
+        digest = reported[record["name"]][stage_of(record["stage"])]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return {}
-    return content if isinstance(content, dict) else {}
+    return record if digest == digest_of(raw) else {}
 
 
 def candidates(
@@ -147,13 +162,12 @@ def _unproved(spec: Spec, variant: Variant, route: Route, results: RunResults) -
     if variant.name not in results.manifests:
         return f"{variant.name} was not built"
     tests = [stage for stage in waits_for(spec, PUBLISH) if stage is not BUILD]
-    wanted = [(stage, "", {0}) for stage in tests if stage in route.pools] + [
-        (suite.stage, suite.name, set(range(1, suite.shards + 1)))
+    failed = [stage.name for stage in tests if stage in route.pools and not results.passed(variant.name, stage)]
+    unproved = route.suites.keys() - results.suites.get(variant.name, ())
+    failed += [
+        suite.name
         for suite in spec.packages[variant.package].suites.values()
-        if suite.stage in tests and Bench(suite.stage, suite.gpus) in route.suites
-    ]
-    failed = [
-        suite or stage.name for stage, suite, shards in wanted if shards - results.passed(variant.name, stage, suite)
+        if suite.stage in tests and Bench(suite.stage, suite.gpus) in unproved
     ]
     return f"{variant.name} did not pass {' and '.join(failed)}" if failed else ""
 

@@ -26,6 +26,7 @@ from ci_compiler.runner.jobs.emulation import LOG as EMULATION_LOG
 from ci_compiler.runner.jobs.emulation import Claim, claimed
 from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.junit import TestResult, junit
+from ci_compiler.runner.jobs.manifest import digest_of
 from ci_compiler.runner.jobs.probing import DECLARED, ProbeRun, planned, run_package, run_probe
 from ci_compiler.runner.jobs.records import NOT_RUN, keep_record, passed_before, smoke_records
 from ci_compiler.runner.jobs.setting import output_folder
@@ -39,10 +40,11 @@ JUNIT, LOG, WAY_LOG = "junit.xml", "probe.log", "import-{way}.log"
 """The files that a test writes in addition to `RESULT`: the results as JUnit XML, and the output of the package."""
 
 
-def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[TestResult, ...]:
+def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[tuple[TestResult, ...], str]:
     """Tests `subject`, and writes the report to `out` and a table to the summary. Raises InputError and StageError.
 
-    A test that passed before on the same content is left out, unless `again` is set.
+    Returns the results and the digest of the file `RESULT`. A test that passed before on the same content is left out,
+    unless `again` is set.
     """
     if not subject.interpreter.program and subject.program is None:
         raise failure(subject.interpreter.home, Code.NO_PYTHON_PACKAGE, subject.interpreter.lacks)
@@ -53,8 +55,7 @@ def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[Tes
     if not again and (record := passed_before(subject, list(records))):
         left_out = (TestResult(check="record", verdict=CheckVerdict.SKIPPED, message=NOT_RUN),)
         claim = Claim(reach=records[record], because=NOT_RUN)
-        _report(subject, left_out, claim, out, time.monotonic() - start, recorded=True)
-        return left_out
+        return left_out, _report(subject, left_out, claim, out, time.monotonic() - start, recorded=True)
     machine = this_machine(subject.spec.hardware, software=False)
     results, found = hardware(subject, machine)
     claim = Claim(reach=Reach.LARGER, because="the test failed")
@@ -66,8 +67,7 @@ def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[Tes
     made, seconds = tuple(results), time.monotonic() - start
     record = next((text for text, reach in records.items() if reach is claim.reach), "")
     remark = keep_record(subject, record) if record and not _any_failed(made) else ""
-    _report(subject, made, claim, out, seconds, remark=remark)
-    return made
+    return made, _report(subject, made, claim, out, seconds, remark=remark)
 
 
 def hardware(subject: SmokeSubject, machine: Machine) -> tuple[list[TestResult], tuple[CudaAttempt, ...]]:
@@ -143,7 +143,8 @@ def _report(
     *,
     recorded: bool = False,
     remark: str = "",
-) -> None:
+) -> str:
+    """Writes the files and the rows of a test. Returns the digest of the file `RESULT`."""
     stage, failed = subject.stage.name, [one for one in results if one.verdict is CheckVerdict.FAILED]
     proof = proof_of(subject.spec.packages[subject.built.variant.package], subject.stage)
     content = {
@@ -162,7 +163,8 @@ def _report(
         "python": subject.interpreter.program,
         "checks": [asdict(result) for result in results],
     }
-    (out / RESULT).write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", "utf-8")
+    raw = f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
+    (out / RESULT).write_bytes(raw)
     (out / JUNIT).write_text(junit(subject.name, stage, results), "utf-8")
     remarks = [f"{one.check}: {one.message}" for one in failed] or [claim.because, remark]
     remarks += [] if recorded or isolated_here().prefix else [f"it ran {isolated_here().found}"]
@@ -170,3 +172,4 @@ def _report(
     result = "failed" if failed else passed(imported_only=only, reach=claim.reach, recorded=recorded)
     add_row(name=subject.name, stage=stage, result=result, seconds=seconds, remarks=filter(None, remarks))
     add_table(("check", "result", "found"), ((one.check, one.verdict.value, one.message) for one in results))
+    return digest_of(raw)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.suites import Bench
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
 from ci_compiler.runner.jobs.publish_run import RunResults, candidates
 from ci_compiler.stages import CPU_TEST, GPU_TEST, Stage
@@ -29,6 +30,7 @@ class Results:
         self.names = {variant.package: variant.name for variant in self.part[0].variants}
         self.records: list[dict[str, Any]] = []
         self.manifests: dict[str, tuple[Manifest, Path]] = {}
+        self.suites: dict[str, set[Bench]] = {}
         for name in self.names.values():
             self.manifests[name] = (manifest(name), Path())
             for stage in (CPU_TEST, GPU_TEST):
@@ -41,7 +43,7 @@ class Results:
 
     def held(self, *chosen: str) -> dict[str, str]:
         """Why each chosen package is not published."""
-        results = RunResults(manifests=self.manifests, records=self.records)
+        results = RunResults(manifests=self.manifests, records=self.records, suites=self.suites)
         names = [self.names[package] for package in chosen or self.names]
         found = candidates(self.plan.spec, [self.part], names, results)
         return {one.name.partition("-")[0]: one.because.replace(self.part[0].suffix, "*") for one in found}
@@ -66,7 +68,7 @@ def test_a_torchvision_whose_torch_failed_its_test_is_not_published() -> None:
     assert results.held("torchvision") == {"torchvision": ""}  # a torch that this run did not build does not count
 
 
-@pytest.mark.parametrize("change", [{"content": "sha256:other"}, {"branch": "next"}, {"passed": "yes"}, {"suite": "x"}])
+@pytest.mark.parametrize("change", [{"content": "sha256:other"}, {"branch": "next"}, {"passed": "yes"}])
 def test_only_a_record_of_the_very_content_that_passed_counts(change: dict[str, Any]) -> None:
     results = Results()
     for one in results.records:
@@ -87,14 +89,13 @@ def test_only_the_tests_that_the_spec_names_count() -> None:
     assert results.held() == {"pytorch": "", "torchvision": ""}
 
 
-def test_every_shard_of_a_suite_must_have_passed() -> None:
+def test_all_jobs_of_a_suite_must_have_passed() -> None:
     suites = {"ops": {"command": "ci/ops.sh", "minutes": 9, "shards": 2}}
     results = Results(packages={"pytorch": {"attribute": "torch", "suites": suites}, "torchvision": {}})
     package = results.plan.spec.packages["pytorch"]
     (suite,) = package.suites.values()
-    results.record(results.names["pytorch"], suite.stage, suite="ops", shard=1)
     assert results.held()["pytorch"] == "pytorch-* did not pass ops"
-    results.record(results.names["pytorch"], suite.stage, suite="ops", shard=2)
+    results.suites[results.names["pytorch"]] = {Bench(suite.stage, suite.gpus)}
     assert results.held() == {"pytorch": "", "torchvision": ""}
 
 
@@ -122,20 +123,22 @@ def built(world: World) -> World:
     return world
 
 
-def leave_result(world: World, name: str, *, passed: bool) -> None:
+def leave_result(world: World, name: str, *, passed: bool, by: str = "") -> None:
+    """The result of a test of `name` in the artifact of its own job, or in another."""
     content = read_manifest(world.root / f"results/build-{name}/manifest.json").content
     record = {"name": name, "branch": "main", "stage": "cpu-test", "content": content, "passed": passed}
-    folder = world.root / f"results/cpu-test-{name}"
+    folder = world.root / f"results/{by or 'cpu-test-' + name}"
     folder.mkdir(exist_ok=True)
     (folder / "result.json").write_text(json.dumps(record), "utf-8")
 
 
 def reported(world: World, **changes: str) -> str:
-    """The context `needs` with the digests of the manifests that are there, as the builds would report them."""
+    """The context `needs` with the digests of the files that are there, as the jobs would report them."""
     digests = {}
     for package, name in (("pytorch", TORCH), ("torchvision", VISION)):
-        content = (world.root / f"results/build-{name}/manifest.json").read_bytes()
-        digests[f"{package}_build"] = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        for stage, file in (("build", "manifest.json"), ("cpu-test", "result.json")):
+            content = (world.root / f"results/{stage}-{name}/{file}").read_bytes()
+            digests[f"{package}_{stage}"] = f"sha256:{hashlib.sha256(content).hexdigest()}"
     return json.dumps({JOB: {"result": "success", "outputs": digests | changes}, "select": {"outputs": {}}})
 
 
@@ -226,6 +229,19 @@ def test_a_manifest_of_another_artifact_takes_no_manifests_place(built: World) -
         path.write_text(path.read_text("utf-8").replace('"seconds": ', '"seconds": 1'), "utf-8")
     assert publish_run(built) == 0
     assert list(built.catalog) == [f"my-org/{TORCH}", f"my-org/{VISION}"]
+
+
+@pytest.mark.parametrize("forged", ["beside", "in place", "for a test that another job reported"])
+def test_a_result_that_its_test_did_not_report_proves_nothing(built: World, forged: str) -> None:
+    leave_result(built, TORCH, passed=False)
+    needs = reported(built)
+    leave_result(built, TORCH, passed=True, by={"in place": ""}.get(forged, "a-job"))
+    if forged.startswith("for"):
+        digest = hashlib.sha256((built.root / "results/a-job/result.json").read_bytes()).hexdigest()
+        needs = reported(built, **{"torchvision_cpu-test": f"sha256:{digest}"})
+    assert publish_run(built, needs=needs) == 0
+    assert outcomes(built)[TORCH]["result"] == f"no: {TORCH} did not pass cpu-test"
+    assert built.catalog == {}
 
 
 def test_a_manifest_that_names_a_foreign_path_stops_no_other_variant(

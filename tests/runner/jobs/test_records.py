@@ -14,7 +14,7 @@ import pytest
 
 from ci_compiler.runner.jobs import smoke, suite
 from ci_compiler.runner.jobs.publish_run import read_results
-from ci_compiler.stages import CPU_TEST
+from ci_compiler.stages import BUILD, CPU_TEST
 from tests.runner.jobs.test_smoke_store import package_recipes
 from tests.runner.jobs.world import SPEC, TORCH, World, ci_runner
 from tests.runner.machines import known
@@ -76,8 +76,9 @@ def test_a_smoke_test_that_passed_is_left_out_and_publishing_accepts_it(cached: 
     shutil.copytree("build-output", results / "build")
     shutil.copytree("test-output", results / "test")
     manifest = cached.manifest
-    digests = {TORCH: f"sha256:{hashlib.sha256((results / 'build/manifest.json').read_bytes()).hexdigest()}"}
-    assert read_results(results, "main", manifest["commit"], digests).passed(TORCH, CPU_TEST) == {0}
+    files = {BUILD: results / "build/manifest.json", CPU_TEST: results / "test/result.json"}
+    digests = {stage: f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" for stage, path in files.items()}
+    assert read_results(results, "main", manifest["commit"], {TORCH: digests}).passed(TORCH, CPU_TEST)
 
 
 def test_another_machine_finds_the_record(cached: World) -> None:

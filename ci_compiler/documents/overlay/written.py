@@ -1,0 +1,211 @@
+"""The files of the overlay: what every fleet shares is in `files/`, the rest is made here.
+
+`default.nix` imports the recipes of each branch as they are. So each package is the derivation that is built and
+published, whatever nixpkgs the user has.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from ci_compiler.backends.protocol import CachePush
+from ci_compiler.codes import Code
+from ci_compiler.errors import wrong
+from ci_compiler.files.drift import MARK, Territory
+from ci_compiler.hardware import ALL, CPU
+from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.pins import named_commits
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.recipes import nix_text as nix
+from ci_compiler.recipes.render import recipes
+from ci_compiler.record import record
+from ci_compiler.reports.offers import branch_order, python_order, recalled
+from ci_compiler.reports.reasons import listed
+from ci_compiler.spec.model import RecipeKind, Spec, in_build_order
+from ci_compiler.spec.placeholders import fill
+from ci_compiler.spec.pools import Cache
+from ci_compiler.variant import RECIPES
+
+_FILES = Path(__file__).with_name("files")
+_NIXOS_CACHE = "https://cache.nixos.org"
+_AXES = ("branch", "python", "cuda", "gpu", "isa", "system", "listed")
+"""What tells one cell from another."""
+
+
+@record
+class Fetched:
+    """Where the recipes of a branch are fetched from: the URL of a git repository, and the commit."""
+
+    url: str
+    commit: str
+
+
+def territory(folder: str) -> Territory:
+    """The folder of the overlay. A branch's name may have slashes."""
+    branches = (f"recipes/{'*/' * depth}*.nix" for depth in range(1, 5))
+    return Territory(folder=folder, patterns=("*.nix", "*.md", "*.py", *branches))
+
+
+def fetched_branches(plan: Plan) -> tuple[str, ...]:
+    """The published branches whose recipes are fetched from the repository: its own, or such as read its files."""
+    return tuple(dict.fromkeys(
+        cell.branch for cell, variant in _published(plan) if not _stands_alone(plan.spec, variant)
+    ))  # fmt: skip
+
+
+def _stands_alone(spec: Spec, variant: Variant) -> bool:
+    """Whether the recipe is made from the spec, and reads no file of the repository but other recipes."""
+    package = spec.packages[variant.package]
+    return package.kind_of(variant.name) is RecipeKind.COMPILED and not (package.shared or package.overlays)
+
+
+def cache_of(spec: Spec) -> Cache | None:
+    """The cache that serves what is published; None if there is none, as where packages are published elsewhere."""
+    return spec.cache if spec.backend.publishes_into_cache else None
+
+
+def overlay(plan: Plan, templates: Mapping[str, str], fetched: Mapping[str, Fetched]) -> dict[str, str]:
+    """The files by path. `fetched` says where each of `fetched_branches` is. Raises InputError."""
+    spec = plan.spec
+    if not any(_published(plan)):
+        raise wrong(spec.document.file, Code.EMPTY_MATRIX, "no branch is published, so there is nothing to serve")
+    files = {"fleet.nix": f"# {_heading(spec)}\n{_fleet(plan, fetched)}"}
+    for branch in dict.fromkeys(cell.branch for cell, _ in _published(plan)):
+        if branch not in fetched:
+            made = recipes(spec, plan.judged, branch, templates)
+            nix_files = {path: text for path, text in made.items() if path.endswith(".nix")}
+            files |= {f"recipes/{branch}/{PurePosixPath(path).name}": text for path, text in nix_files.items()}
+    words = _words(plan)
+    return files | {path.name: fill(path.read_text("utf-8"), words) for path in sorted(_FILES.iterdir())}
+
+
+def _published(plan: Plan) -> Iterator[tuple[Cell, Variant]]:
+    """The variants of the branches that are published, best first: `choose` in default.nix takes the first that fits.
+
+    The newest CUDA comes first, then the newest branch, then the newest Python. Variants that fit no axis come last.
+    """
+    spec = plan.spec
+    orders = (branch_order(spec, package.name) for package in in_build_order(spec.packages))
+    branches = {name: at for at, name in enumerate(dict.fromkeys(name for order in orders for name in order))}
+    pythons = {name: at for at, name in enumerate(python_order(spec))}
+
+    def rank(cell: Cell) -> tuple[object, ...]:
+        first, second = spec.hardware.toolkit(cell.cuda).version if cell.cuda else (0, 0)
+        return bool(cell.listed), -first, -second, branches[cell.branch], pythons.get(cell.python, 0)
+
+    cells = (cell for cell in plan.judged.cells if spec.branches[cell.branch].publish)
+    return ((cell, variant) for cell in sorted(cells, key=rank) for variant in cell.variants)
+
+
+# fleet.nix.
+
+
+def _fleet(plan: Plan, fetched: Mapping[str, Fetched]) -> str:
+    published = list(_published(plan))
+    cache = cache_of(plan.spec)
+    served = {"url": nix.string(cache.url), "publicKey": nix.string(cache.public_key)} if cache else {}
+    branches = {cell.branch: _folder(cell.branch, fetched.get(cell.branch)) for cell, _ in published}
+    variants = [_row(_variant(plan.spec, cell, variant)) for cell, variant in published]
+    return nix.attributes({
+        "cache": nix.attributes(served) if served else "null",
+        "axes": nix.words(_AXES),
+        "branches": nix.attributes(branches),
+        "variants": nix.block("[", variants, "]"),
+    }) + "\n"  # fmt: skip
+
+
+def _folder(branch: str, fetched: Fetched | None) -> str:
+    """The folder of a branch's recipes, as a Nix expression."""
+    if fetched is None:
+        return f"./. + {nix.string(f'/recipes/{branch}')}"
+    where = {"url": fetched.url, "ref": f"refs/heads/{branch}", "rev": fetched.commit}
+    tree = nix.attributes({key: nix.string(value) for key, value in where.items()})
+    return f"builtins.fetchGit {tree} + {nix.string(f'/{RECIPES}')}"
+
+
+def _variant(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
+    capability = "" if cell.gpu in {CPU, ALL.name} else str(spec.hardware.gpu(cell.gpu).capability)
+    return {
+        "name": variant.name,
+        "attribute": spec.packages[variant.package].attribute,
+        "version": spec.branches[cell.branch].versions.get(variant.package, ""),
+        **{axis: getattr(cell, axis) for axis in _AXES},
+        "capability": capability,
+        "recalled": recalled(spec, cell.branch, variant),
+    }
+
+
+def _row(values: Mapping[str, str]) -> str:
+    return f"{{ {' '.join(f'{key} = {nix.string(value)};' for key, value in values.items())} }}"
+
+
+# The words of the other files.
+
+
+def _words(plan: Plan) -> dict[str, str]:
+    spec, published = plan.spec, list(_published(plan))
+    cell, variant = next(((cell, one) for cell, one in published if cell.gpu != CPU), published[0])
+    titles = listed(package.title for package in in_build_order(spec.packages) if package.repository is None)
+    pin = spec.branches[cell.branch].pin(cell.cuda).nixpkgs
+    cache = cache_of(spec)
+    settings = {
+        "extra-substituters": nix.words([cache.url, *_others(cache)]),
+        "extra-trusted-public-keys": nix.words([cache.public_key]),
+    } if cache else {}  # fmt: skip
+    return {
+        "heading": _heading(spec),
+        "description": f"{titles} of {spec.owner}",
+        "nix-description": nix.string(f"{titles} of {spec.owner}"),
+        "nixpkgs": nix.string(f"github:NixOS/nixpkgs/{pin}" if pin else "nixpkgs"),
+        "settings": f"\n\n# Nix asks whether it may use these.\nnixConfig = {nix.attributes(settings)};"
+        if cache
+        else "",
+        "name": variant.name,
+        "attribute": spec.packages[variant.package].attribute,
+        "gpu": cell.gpu,
+        "isa": cell.isa,
+        "cached": f"nix run .#cached-{variant.name} # does the cache have it?\n" if cache else "",
+        "notes": "\n".join(f"\n{_wrapped(note)}" for note in _notes(spec, cache, fetched=bool(fetched_branches(plan)))),
+    }
+
+
+def _notes(spec: Spec, cache: Cache | None, *, fetched: bool) -> Iterator[str]:
+    """The paragraphs of README.md that depend on the spec."""
+    if not all(one.hash for one in named_commits(spec)):
+        yield (
+            "Some recipes name their nixpkgs without its hash. Flakes then need `--impure`. In the fleet's repository, "
+            "`ci-compile hash` adds the hashes."
+        )
+    if fetched:
+        yield (
+            "Recipes that take the system from the machine, or fetch without a hash, need `--impure` in flakes as well."
+        )
+    yield "## The binary cache"
+    if cache is None:
+        yield "There is none: Nix builds what you use, which takes hours."
+        return
+    yield (
+        f"The cache is `{cache.url}`, and its paths are signed with `{cache.public_key}`. The flake names both, and "
+        "Nix asks before it uses them. The NixOS module sets them. Otherwise, add them to `substituters` and "
+        "`trusted-public-keys` in nix.conf."
+    )
+    if cache.push is CachePush.OWN:
+        yield (
+            f"It holds the fleet's own part of each closure. The rest comes from {listed(cache.others)}, whose keys "
+            "your Nix must trust, and from NVIDIA's downloads."
+        )
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+def _others(cache: Cache) -> Iterable[str]:
+    """The further caches that a user needs. Nix knows that of NixOS."""
+    return [one for one in cache.others if one != _NIXOS_CACHE] if cache.push is CachePush.OWN else []
+
+
+def _heading(spec: Spec) -> str:
+    return f"{MARK} from {spec.document.file}. Do not edit: change the spec, then run `ci-compile overlay`."

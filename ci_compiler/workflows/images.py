@@ -1,0 +1,205 @@
+"""`images.yml`: builds, scans and pushes the runner images, and opens a pull request when a pin of an image is stale.
+
+It exists if the spec has `images`. Every input is pinned: base image, archives and Debian's packages by the toolkit's
+table, Python packages and the toolkit itself by the hashes of the file that the spec names in `toolkit`. Each system is
+built on a hosted machine of its own, since emulation takes hours. Like `update.yml`, it opens its pull request as a
+GitHub App.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding
+from ci_compiler.spec.carried import default_branch
+from ci_compiler.spec.model import Spec
+from ci_compiler.spec.upstream import Images
+from ci_compiler.workflows.common import SETUP_ACTION, expression
+from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step
+from ci_compiler.workflows.schedule import cron_days
+from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
+from ci_compiler.workflows.sync import AUTHOR, ENVIRONMENT, SECRETS
+from ci_compiler.workflows.writer import Remarked
+
+FILE = "images.yml"
+
+_TIME = "41 4"
+"""Minute and hour, in UTC: not the first minute of an hour, when GitHub delays schedules."""
+
+_MACHINES = {"x86_64-linux": "ubuntu-24.04", "aarch64-linux": "ubuntu-24.04-arm"}
+"""The hosted machine of each system that images are built for."""
+
+_FOLDER = "images"
+"""The folder that `ci-runner images` writes."""
+
+_CHECKSUMS = ("FLOX_SHA256_AMD64", "FLOX_SHA256_ARM64")
+"""Variables of the repository with the checksums of Flox, which publishes none; they take the place of the pins."""
+
+_FLOX = f"""\
+flox=()
+for name in {" ".join(_CHECKSUMS)}; do
+  if [ -n "${{!name}}" ]; then flox+=(--arg "$name=${{!name}}"); fi
+done"""
+
+_LOGIN = 'echo "$TOKEN" | docker login "${image%%/*}" --username "$GITHUB_ACTOR" --password-stdin'
+
+
+def workflow(spec: Spec, images: Images) -> Workflow:
+    """`images.yml`."""
+    branch = default_branch(spec)
+    sources = ["runner-images/**", "ci_compiler/**"] if spec.toolkit == "." else [spec.toolkit]
+    return Workflow(
+        name="images",
+        on={
+            "schedule": [{"cron": f"{_TIME} * * {cron_days(images.days)}"}],
+            "push": {"branches": [branch], "paths": [*sources, f"{SETUP_ACTION}/**", f".github/workflows/{FILE}"]},
+            "workflow_dispatch": None,
+        },
+        concurrency={"group": "images", "cancel-in-progress": False},
+        jobs={"pins": _pins(spec), "build": _build(spec), "push": _push(spec)},
+    )
+
+
+def problems(spec: Spec) -> Iterator[Finding]:
+    """An error for images of a toolkit that has no hashes."""
+    if spec.images and spec.toolkit != "." and not spec.toolkit.endswith(".txt"):
+        message = (
+            f"images contain the toolkit, and {spec.toolkit} has no hashes; add `toolkit: .github/ci-compiler.txt`, "
+            "the list of hashes that comes with each release"
+        )
+        yield spec.finding(("images",), Code.WRONG_VALUE, message, key=True)
+
+
+def _if_default(spec: Spec) -> str:
+    return f"github.ref == 'refs/heads/{default_branch(spec)}'"
+
+
+def _pins(spec: Spec) -> Job:
+    """The job that opens the pull request. What comes with the toolkit needs a newer one, which a warning says."""
+    look = RunStep(
+        name="Open a pull request for stale pins",
+        env={name: expression(f"secrets.{secret}") for name, secret in SECRETS.items()} | AUTHOR,
+        run="ci-compile update images --pull-request",
+    )
+    rest = RunStep(
+        name="Name what a newer toolkit brings",
+        run='ci-compile update images --check || echo "::warning::pins of the runner images are stale"\n',
+    )
+    return hosted_job(
+        spec,
+        "Stale pins",
+        minutes=30,
+        if_=expression(f"github.event_name != 'push' && {_if_default(spec)}"),
+        environment=ENVIRONMENT,
+        steps=[checkout(history=True), SETUP, look, rest],
+    )
+
+
+def _names(spec: Spec) -> tuple[str, ...]:
+    """The images in the order in which they build on each other."""
+    gpu = ["gpu-tester"] if any(pool.gpu for pool in spec.pools) else []
+    return ("builder", *gpu, "controller")
+
+
+def _build(spec: Spec) -> Job:
+    systems = [system for system in _MACHINES if any(pool.system == system for pool in spec.pools)]
+    names = _names(spec)
+    return Job(
+        name=f"Images for {expression('matrix.system')}",
+        if_=expression(_if_default(spec)),
+        strategy={
+            "fail-fast": False,
+            "matrix": {"include": [{"system": system, "machine": _MACHINES[system]} for system in systems]},
+        },
+        runs_on=expression("matrix.machine"),
+        timeout_minutes=90,
+        permissions=READ | {"packages": Remarked("write", "the images are pushed")},
+        steps=[
+            checkout(),
+            SETUP,
+            RunStep(name="Write what they are made of", run=f"ci-runner images {_FOLDER}"),
+            _toolkit(spec),
+            _build_step(spec),
+            *map(_scan, names),
+            RunStep(
+                name="Push",
+                env={"TOKEN": expression("github.token"), "SYSTEM": expression("matrix.system")},
+                run=f"""\
+for name in {" ".join(names)}; do
+  image=$({_FOLDER}/build.py "$name" --owner {spec.owner} --name)
+  {_LOGIN}
+  docker tag "$image" "$image-$SYSTEM"
+  docker push "$image-$SYSTEM"
+done
+""",
+            ),
+        ],
+    )
+
+
+def _toolkit(spec: Spec) -> RunStep:
+    """The step that brings the toolkit's wheel, as the images install it: from this checkout, or with its hash."""
+    if spec.toolkit == ".":
+        run = f"python -m pip wheel --quiet --no-deps --wheel-dir {_FOLDER}/archives .\n"
+    else:
+        run = f"""\
+python -m pip download --quiet --no-deps --require-hashes --only-binary :all: \\
+  --dest {_FOLDER}/archives --requirement {spec.toolkit}
+find {_FOLDER}/archives -name '*.whl' ! -name 'ci_compiler-*' -delete
+"""
+    return RunStep(name="Fetch the toolkit", run=run)
+
+
+def _build_step(spec: Spec) -> RunStep:
+    """The step that builds, and reports the names of the images."""
+    flox = spec.backend.name == "flox"
+    backend = "flox" if flox else "nix"
+    lines = [_FLOX] if flox else []
+    for name in _names(spec):
+        more = ' "${flox[@]}"' if flox and name == "builder" else ""
+        script = f"{_FOLDER}/build.py {name} --owner {spec.owner}"
+        lines.append(f"{script} --engine docker --backend {backend}{more}")
+        lines.append(f'echo "{name}=$({script} --name)" >> "$GITHUB_OUTPUT"')
+    env = {name: expression(f"vars.{name}") for name in _CHECKSUMS} if flox else None
+    return RunStep(name="Build", id="build", env=env, run="".join(f"{line}\n" for line in lines))
+
+
+def _scan(name: str) -> Step:
+    """The step that fails for a critical vulnerability that a newer package fixes."""
+    return action_step(
+        f"Scan {name}",
+        "anchore/scan-action",
+        {
+            "image": expression(f"steps.build.outputs.{name}"),
+            "severity-cutoff": "critical",
+            "only-fixed": True,
+            "fail-build": True,
+            "output-format": "table",
+        },
+    )
+
+
+def _push(spec: Spec) -> Job:
+    """The job that gives the images of all systems one name."""
+    systems = [system for system in _MACHINES if any(pool.system == system for pool in spec.pools)]
+    each = " ".join(f'"$image-{system}"' for system in systems)
+    script = RunStep(
+        name="Give the images their names",
+        env={"TOKEN": expression("github.token")},
+        run=f"""\
+ci-runner images {_FOLDER}
+for name in {" ".join(_names(spec))}; do
+  image=$({_FOLDER}/build.py "$name" --owner {spec.owner} --name)
+  {_LOGIN}
+  docker buildx imagetools create --tag "$image" {each}
+done
+""",
+    )
+    return hosted_job(
+        spec,
+        "Names for all systems",
+        needs=["build"],
+        permissions=READ | {"packages": Remarked("write", "the images of all systems get one name")},
+        steps=[checkout(), SETUP, script],
+    )

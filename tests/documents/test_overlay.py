@@ -1,0 +1,254 @@
+"""The overlay for plain Nix: what its users get are the very derivations of the recipes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.adoption import known_pins
+from ci_compiler.adoption import nix_instantiate as nix
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.documents.overlay.written import fetched_branches
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.rules import judge
+from ci_compiler.recipes.identifiers import Mentions, mentions
+from ci_compiler.recipes.render import recipes
+from ci_compiler.spec.build import bundled_spec
+from tests.checkers import require
+from tests.specs import CACHE, UNKNOWN_PIN, small, spec_of
+
+DRIVER = Path(__file__).with_name("overlay.nix")
+STANDIN = Path(nix.__file__).with_name("standin")
+LIB = Path(__file__).parents[1] / "runner/lib.nix"
+
+
+def nix_eval(expression: str, scratch: Path) -> Any:
+    """The value of a Nix expression. Raises CalledProcessError."""
+    require("nix-instantiate")
+    words = ["--option", "restrict-eval", "false", "--eval", "--strict", "--json", "--expr", expression]
+    done = subprocess.run(
+        nix.command(*words), env=nix.environment(scratch), capture_output=True, encoding="utf-8", check=True
+    )
+    return json.loads(done.stdout)
+
+
+def users_get(
+    folder: Path, recipe_folders: Mapping[str, Path], scratch: Path, tarballs: Mapping[str, Path] | None = None
+) -> Any:
+    """What the overlay in `folder` gives, by the driver; `recipe_folders` are the recipes by branch."""
+    samples = [
+        *folder.glob("*.nix"),
+        *(one for place in recipe_folders.values() for one in sorted(place.glob("*.nix"))[::8]),
+    ]
+    together = Mentions.together(mentions(path.read_text("utf-8")) for path in samples)
+    (scratch / "functions.nix").write_text(known_pins.functions(), "utf-8")
+    given = {
+        "standin": str(STANDIN),
+        "names": sorted(together.names),
+        "members": sorted(together.members),
+        "functions": str(scratch / "functions.nix"),
+        "folder": str(folder),
+        "recipes": {branch: str(path) for branch, path in recipe_folders.items()},
+        "tarballs": {prefix: str(path) for prefix, path in (tarballs or {}).items()},
+    }
+    (scratch / "given.json").write_text(json.dumps(given), "utf-8")
+    return nix_eval(f"import {DRIVER} (builtins.fromJSON (builtins.readFile {scratch}/given.json))", scratch)
+
+
+def different(found: Any) -> list[str]:
+    return [f"{one['branch']} {one['name']}" for one in found["variants"] if one["recipe"] != one["overlay"]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The overlay of the bundled stack."""
+    root = tmp_path_factory.mktemp("bundled")
+    assert run(PROGRAM, ["overlay", str(root / "nix"), "--root", str(root)]) == 0
+    return root / "nix"
+
+
+def written(place: Path, **changes: Any) -> Path:
+    """The overlay of the small spec with `changes`."""
+    (place / "spec.json").write_text(json.dumps(small(**changes)), "utf-8")
+    words = ["overlay", str(place / "nix"), "--root", str(place), "--spec", str(place / "spec.json")]
+    assert run(PROGRAM, words) == 0
+    return place / "nix"
+
+
+def test_459_of_459_variants_are_the_derivations_of_their_recipes(folder: Path, tmp_path: Path) -> None:
+    spec = bundled_spec()
+    judged, folders = judge(spec), {}
+    for branch in spec.branches:
+        folders[branch] = tmp_path / "recipes" / branch
+        folders[branch].mkdir(parents=True)
+        for path, text in recipes(spec, judged, branch).items():
+            if path.endswith(".nix"):
+                (folders[branch] / Path(path).name).write_text(text, "utf-8")
+    found = users_get(folder, folders, tmp_path)
+    assert different(found) == []
+    assert len({one["recipe"] for one in found["variants"]}) == 459
+    first, last = found["variants"][0], found["variants"][-1]
+    assert found["flake"] == {"newest": first["recipe"], "branch": last["recipe"]}
+    assert sorted(found["environment"]) == sorted(one["recipe"] for one in found["variants"][:3])
+    assert not found["cached"]
+
+
+def test_own_recipes_are_fetched_at_the_commit_of_their_branch(tmp_path: Path) -> None:
+    text = "{ ... }: import ../lib.nix\n"
+    tree = tmp_path / ".flox/pkgs"
+    tree.mkdir(parents=True)
+    nixpkgs = f"https://github.com/NixOS/nixpkgs/archive/{UNKNOWN_PIN}.tar.gz"
+    shared = f'(import (fetchTarball "{nixpkgs}") {{ }}).python313Packages.torch\n'
+    (tmp_path / ".flox/lib.nix").write_text(shared, "utf-8")
+    for name in ("cpu-avx2", "cpu-avx512", "cuda12_8-sm90-avx2", "cuda12_8-sm90-avx512"):
+        (tree / f"pytorch-python313-{name}.nix").write_text(text, "utf-8")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=me", "-c", "user.email=me@example.org"]
+    for words in (
+        ["init", "-q"],
+        ["add", "."],
+        ["commit", "-qm", "own"],
+        ["update-ref", "refs/remotes/origin/main", "HEAD"],
+    ):
+        subprocess.run([*git, *words], check=True)
+    subprocess.run([*git, "remote", "add", "origin", "git@github.com:my-org/build-pytorch.git"], check=True)
+    main = small()["branches"]["main"] | {"versions": {}}
+    packages = {"pytorch": {"attribute": "torch", "recipes": "own"}}
+    overlay = written(tmp_path, branches={"main": main}, packages=packages)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, encoding="utf-8").stdout.strip()
+    assert f'rev = "{head}"' in (overlay / "fleet.nix").read_text("utf-8")
+    assert not (overlay / "recipes").exists()
+    found = users_get(overlay, {"main": tree}, tmp_path, {"https://github.com/my-org/build-pytorch": tmp_path})
+    assert [one["name"] for one in found["variants"]] != []
+    assert different(found) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "branches"),
+    [
+        ({}, ()),
+        ({"recipes": "own"}, ("main",)),
+        ({"recipes": {"*-cpu-*": "own"}}, ("main",)),
+        ({"recipes": "template", "template": "nix/torch.nix"}, ("main",)),
+        ({"overlays": ["nix/overlay.nix"]}, ("main",)),
+        ({"shared": [".flox/pkgs/lib"]}, ("main",)),
+    ],
+)
+def test_a_branch_whose_recipes_read_the_repository_is_fetched_whole(
+    keys: dict[str, Any], branches: tuple[str, ...]
+) -> None:
+    packages = {"pytorch": {"attribute": "torch"}, "torchvision": {"needs": ["pytorch"]} | keys}
+    assert fetched_branches(plan(spec_of(small(packages=packages)))) == branches
+
+
+def test_the_flake_and_the_module_name_the_cache_and_its_key(tmp_path: Path) -> None:
+    overlay = written(tmp_path, backend="nix", **CACHE)
+    cache = CACHE["cache"]
+    settings = nix_eval(f"(import {overlay}/flake.nix).nixConfig", tmp_path)
+    assert settings == {"extra-substituters": [cache["url"]], "extra-trusted-public-keys": [cache["public-key"]]}
+    module = nix_eval(
+        f"""
+        let
+          lib = import {LIB};
+          more = {{
+            optional = condition: value: if condition then [ value ] else [ ];
+            types = lib.types // {{ bool = "bool"; nullOr = type: type; }};
+          }};
+          fleetPackages = {{
+            enable = true; install = true; gpu = "sm90"; isa = "avx2"; cuda = null; python = null; branch = null;
+          }};
+        in builtins.removeAttrs (import {overlay}/module.nix {{
+          config = {{ inherit fleetPackages; }};
+          lib = lib // more;
+          pkgs.fleetPackages.environment = "environment";
+        }}).config [ "nixpkgs" ]
+        """,
+        tmp_path,
+    )
+    assert module["environment"]["systemPackages"] == ["environment"]
+    assert module["nix"]["settings"] == {"substituters": [cache["url"]], "trusted-public-keys": [cache["public-key"]]}
+    assert "--impure" not in (overlay / "README.md").read_text("utf-8")
+    assert "nix run .#cached-pytorch-python313-cuda12_8-sm90-avx2 #" in (overlay / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ('gpu = "sm75"; isa = "avx2";', "builds nothing for gpu sm75, isa avx2; its GPUs are cpu sm90"),
+        ('gpu = "sm90"; isa = "avx";', "builds nothing for gpu sm90, isa avx; for gpu sm90, its isas are avx2 avx512"),
+        ('gpu = "sm90"; isa = "avx2"; cuda = "13.0";', "builds nothing for cuda 13.0, gpu sm90, isa avx2"),
+    ],
+)
+def test_a_choice_that_is_not_built_says_what_is(asked: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        nix_eval(f"(import {written(tmp_path)}).choose {{ {asked} }}", tmp_path)
+    assert message in failed.value.stderr
+
+
+def test_what_is_recalled_is_not_chosen_and_what_is_not_published_is_left_out(tmp_path: Path) -> None:
+    main = small()["branches"]["main"]
+    newer = {"cuda": "12.9", "nixpkgs": UNKNOWN_PIN, "versions": {"pytorch": "2.9.1", "torchvision": "0.24.1"}}
+    overlay = written(
+        tmp_path,
+        branches={"main": main, "newer": main | newer, "consumer": main | {"publish": False}},
+        recalls={"pytorch-python313-cuda12_9-sm90-avx2": {"because": "its convolutions return NaN"}},
+    )
+    # Without a nixpkgs, a recipe can only tell its branch.
+    for recipe in overlay.glob("recipes/*/*.nix"):
+        recipe.write_text(f'{{ ... }}: "{recipe.parent.name}"', "utf-8")
+    only = "builtins.intersectAttrs { torch = null; torchvision = null; }"
+    found = nix_eval(
+        f"""
+        let
+          fleet = import {overlay};
+          choose = wanted: {only} (fleet.choose ({{ gpu = "sm90"; }} // wanted));
+        in {{
+          branches = fleet.variants;
+          sound = choose {{ isa = "avx512"; }};
+          recalled = choose {{ isa = "avx2"; }};
+          asked = choose {{ isa = "avx2"; cuda = "12.9"; }};
+        }}
+        """,
+        tmp_path,
+    )
+    assert sorted(found["branches"]) == ["main", "newer"]
+    assert found["sound"] == {"torch": "newer", "torchvision": "newer"}
+    assert found["recalled"] == {"torch": "main", "torchvision": "main"}
+    assert found["asked"] == {"torchvision": "newer"}
+
+
+def test_a_spec_that_publishes_nothing_has_no_overlay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main = small()["branches"]["main"] | {"publish": False}
+    (tmp_path / "spec.json").write_text(json.dumps(small(branches={"main": main})), "utf-8")
+    words = ["overlay", str(tmp_path / "nix"), "--root", str(tmp_path), "--spec", str(tmp_path / "spec.json")]
+    assert run(PROGRAM, words) == 2
+    assert "no branch is published, so there is nothing to serve" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.2.0", 0), ("1.3.0", 1)])
+def test_the_check_compares_the_version(folder: Path, tmp_path: Path, version: str, status: int) -> None:
+    (tmp_path / "flash_attn.py").write_text('__version__ = "1.2.0+cu130"', "utf-8")
+    wanted = json.dumps({"package": "flash-attn", "version": version, "capability": "9.0", "cuda": "13.0"})
+    command = [sys.executable, str(folder / "check.py"), wanted]
+    done = subprocess.run(
+        command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, encoding="utf-8", check=False
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (status, "failed" if status else "ok")
+
+
+def test_the_command_writes_checks_and_repairs_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    overlay = written(tmp_path)
+    words = ["overlay", str(overlay), "--root", str(tmp_path), "--spec", str(tmp_path / "spec.json"), "--check"]
+    assert run(PROGRAM, words) == 0
+    (overlay / "fleet.nix").unlink()
+    capsys.readouterr()
+    assert run(PROGRAM, words) == 1
+    assert "nix/fleet.nix: drift is missing" in capsys.readouterr().err
+    assert run(PROGRAM, words[:-1]) == 0
+    assert "8 variants from spec.json" in capsys.readouterr().out

@@ -1,0 +1,77 @@
+"""The picture of the architecture is made from the code: the parts, their layers, and who imports whom.
+
+`python -m tests.test_architecture` writes it into the page.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CODE = ROOT / "ci_compiler"
+PAGE = ROOT / ".github/docs/architecture.md"
+BLOCK = re.compile(r"(?<=^```mermaid\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
+
+
+def layers() -> list[list[str]]:
+    """The parts in each layer, the highest first, by the contract that import-linter checks."""
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+    return [layer.split(" : ") for layer in tool["importlinter"]["contracts"][0]["layers"]]
+
+
+def imports() -> Mapping[str, set[str]]:
+    """The parts that each part imports, those inside functions included."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in CODE.rglob("*.py"):
+        part = path.relative_to(CODE).parts[0].removesuffix(".py")
+        for module in _modules(ast.parse(path.read_bytes())):
+            found[part].add(module.split(".")[1])
+    return found
+
+
+def _modules(tree: ast.AST) -> Iterator[str]:
+    """The modules of the package that `tree` imports, without those that only annotations need."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module == "ci_compiler":
+            yield from (f"ci_compiler.{name.name}" for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ci_compiler."):
+            yield node.module or ""
+        yield from _modules(node)
+
+
+def picture() -> str:
+    """A Mermaid flowchart: an arrow from each part to those that it imports, unless another path leads there."""
+    rows, found = layers(), imports()
+    parts = [part for row in rows for part in row]
+    direct = {part: found[part] & set(parts) - {part} for part in parts}
+    reached: dict[str, set[str]] = {}
+    for part in reversed(parts):  # the parts below come first
+        reached[part] = direct[part].union(*(reached[one] for one in direct[part]))
+    lines = ["flowchart TD"]
+    for part in parts:
+        through = set[str]().union(*(reached[one] for one in direct[part]))
+        lines += [f"  {part} --> {one}" for one in parts if one in direct[part] - through]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_picture_is_up_to_date() -> None:
+    found = BLOCK.search(PAGE.read_text("utf-8"))
+    assert found
+    assert found[0] == picture(), "`python -m tests.test_architecture` writes it"
+
+
+def test_the_table_has_every_part() -> None:
+    table = re.findall(r"^\| (`[^|]*) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    named = [name for row in table for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == sorted(part for row in layers() for part in row)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(BLOCK.sub(lambda _: picture(), PAGE.read_text("utf-8")), "utf-8")
