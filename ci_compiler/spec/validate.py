@@ -43,6 +43,10 @@ def _repeated(_validator: Any, _wanted: Any, value: Any, _rule: Any) -> Iterator
         yield ValidationError(f"{_shown(twice)} is listed twice")
 
 
+_FEW = 12
+"""The most keys that a message lists."""
+
+
 def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
     """The keys that the schema does not know, each with the clause that says what is meant."""
     from ci_compiler.spec.reasons import key_hint
@@ -50,7 +54,8 @@ def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
     known = error.schema["properties"]
     for key in error.instance:
         if key not in known:
-            yield key, key_hint(key, known) or nearest(key, known)
+            many = "; `ci-compile schema` describes its keys" if len(known) > _FEW else ""
+            yield key, key_hint(key, known) or nearest(key, known, only_near=bool(many)) or many
 
 
 def _meant(error: Any) -> Iterator[str]:
