@@ -225,7 +225,7 @@ def _ending(process: subprocess.Popen[bytes], *, group: bool = True, grace: floa
 
 def _end_group(process: subprocess.Popen[bytes], grace: float) -> None:
     """Sends SIGTERM to the group and SIGKILL `grace` seconds later; only SIGKILL if its leader has ended."""
-    with suppress(ProcessLookupError):  # the whole group is gone
+    with suppress(ProcessLookupError, PermissionError):  # the group is gone; macOS refuses signals to its zombies
         if grace and process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
             end = time.monotonic() + grace

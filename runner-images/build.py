@@ -57,7 +57,8 @@ def tag(image: str, owner: str) -> str:
     if not owner:
         return f"localhost/ci-{image}:{__version__}"
     named = json.loads((Path(ci_compiler.__file__).parent / "spec/images.json").read_bytes())["images"]
-    return (named | {"controller": pins().controller})[image].format(owner=owner.lower(), version=__version__)
+    named |= {"compiler": "ghcr.io/{owner}/ci-compiler:{version}", "controller": pins().controller}
+    return named[image].format(owner=owner.lower(), version=__version__)
 
 
 def main() -> None:

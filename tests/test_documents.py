@@ -35,6 +35,7 @@ import yaml
 
 from ci_compiler.cli.app import Program, run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
+from ci_compiler.cli.completion import SHELLS
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.cli.where import SPEC
 from ci_compiler.errors import InputError
@@ -134,6 +135,8 @@ def calls(line: str) -> Iterator[list[str]]:
 def refusal(call: list[str]) -> str:
     """The command's error message for a call; '' if it accepts the call."""
     program, words = PROGRAMS[call[0]], call[1:]
+    if words[:1] == ["--print-completion"]:
+        return "" if words[1:] in [[shell] for shell in SHELLS] else f"{call[0]} knows no shell {words[1:]}"
     command = words.pop(0) if words and words[0] in program.commands else program.default
     if not command:
         return f"{' '.join(call)} names no command of {call[0]}"
@@ -336,6 +339,31 @@ def test_an_ellipsis_stands_for_any_text(printed: str) -> None:
     }[printed]
 
 
+class Terminal(io.StringIO):
+    """A terminal without colours, whose tables have headers, in front of the text that is `printed`."""
+
+    def __init__(self, printed: io.StringIO) -> None:
+        super().__init__()
+        self.printed = printed
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        return self.printed.write(text)
+
+
+@contextlib.contextmanager
+def printing() -> Iterator[io.StringIO]:
+    """Collects what is printed; standard output is a terminal, and standard error is a pipe."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_COLOR", "1")
+        patch.setenv("COLUMNS", "400")  # nothing wraps
+        with contextlib.redirect_stdout(Terminal(printed)), contextlib.redirect_stderr(printed):
+            yield printed
+
+
 class Session:
     """A page's session in a folder of its own; ci-compile and ci-runner run in this process, the rest in a shell."""
 
@@ -352,8 +380,7 @@ class Session:
                 require(program)
         if "github" in block.kind:
             self.github()
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        with printing() as printed:
             if block.kind.startswith("python"):
                 exec(compile(block.text, f"line {block.line}", "exec"), {})  # noqa: S102  (the page's own example)
             else:
@@ -417,7 +444,7 @@ def test_what_a_page_runs_prints_what_it_says(page: str, tmp_path: Path, monkeyp
                 assert shows(expected, printed), f"{page}:{block.line} prints\n{printed}\nand not\n{expected}"
 
 
-def test_the_first_command_prints_what_the_readme_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_command_prints_what_the_readme_says(tmp_path: Path) -> None:
     [first, second] = blocks_of("README.md", "sh")[:2]
     assert first.text.endswith(" && .venv/bin/ci-compile")
     assert second.text.endswith(" && .venv/bin/python -m pytest")
@@ -425,9 +452,9 @@ def test_the_first_command_prints_what_the_readme_says(tmp_path: Path, capsys: p
     (tmp_path / ".github").mkdir()
     shutil.copy(ROOT / SPEC, tmp_path / SPEC)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    assert run(COMPILE, ["--root", str(tmp_path)]) == 0
-    captured = capsys.readouterr()
-    said = (captured.err + captured.out).replace(f"{tmp_path}/", "")
+    with printing() as captured:
+        assert run(COMPILE, ["--root", str(tmp_path)]) == 0
+    said = captured.getvalue().replace(f"{tmp_path}/", "")
     assert shows(printed.text, said), said
 
 

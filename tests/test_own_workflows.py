@@ -102,7 +102,7 @@ def test_the_images_are_those_that_a_spec_of_this_version_names() -> None:
     scripts = [step["run"] for name in ("images", "release") for step in jobs(RELEASE)[name]["steps"] if "run" in step]
     named = [text for text in scripts if 'image=$(runner-images/build.py "$name" --owner "$OWNER" --name)' in text]
     assert len(named) == 2
-    assert all("for name in builder gpu-tester controller; do" in text for text in named)
+    assert all("for name in builder gpu-tester controller compiler; do" in text for text in named)
     script = FOLDER.parents[1] / "runner-images/build.py"
     words = [sys.executable, script, "builder", "--owner", "My-Org", "--name"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)

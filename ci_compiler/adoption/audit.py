@@ -96,16 +96,15 @@ def audit(
     evaluations together. `say` is called with each line about what could not be compared, because the stand-in does not
     know it. Raises InputError where there are no recipes or no Nix.
     """
-    paths = find_recipes(root)
-    judged = judge(spec)
+    paths, judged = find_recipes(root), judge(spec)
     cells = {v.name: cell for cell in judged.cells if cell.branch == branch for v in cell.variants}
     own = [path for path in paths if (name := name_of(path)) in cells and _is_own(spec, cells[name], name)]
     groups = {path: cells[name_of(path)].variants[0].package for path in own}
     found, failed = evaluate(root, paths, timeout=timeout, groups=groups)
     for line in notes(found):
         say(line)
-    compiled = as_compiled(spec, branch) if compares_own else spec
-    done = {one.path for one in found}
+    compiled = recipes(as_compiled(spec, branch) if compares_own else spec, judged, branch, templates)
+    by_name, done = {name_of(one.path): one for one in found}, {one.path for one in found}
     lacking = [path for path in dict.fromkeys(paths) if path not in done]
     this = _Audit(
         root=root,
@@ -114,9 +113,9 @@ def audit(
         branch=branch,
         paths=paths,
         cells=cells,
-        found=(by_name := {name_of(one.path): one for one in found}),
+        found=by_name,
         failed=dict(zip(lacking, failed, strict=True)),
-        wanted=_wanted(root, spec, recipes(compiled, judged, branch, templates), by_name, timeout),
+        wanted=_wanted(root, spec, compiled, by_name, timeout),
     )
     counts = [] if own else wrong_counts(root, judged)
     return Audited(defects=causes_of([*_defects(this, timeout), *counts]), differences=_differences(this))

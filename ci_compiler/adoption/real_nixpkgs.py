@@ -23,7 +23,8 @@ from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.adoption.evaluation_cache import EvaluationCache
 from ci_compiler.adoption.evaluator import recipe_folder
 from ci_compiler.adoption.nix_instantiate import Ending
-from ci_compiler.backends.nix_store import Store, evaluation
+from ci_compiler.backends.nix_environment import evaluation
+from ci_compiler.backends.nix_store import Store
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, StageError
 from ci_compiler.process import ask
@@ -248,5 +249,8 @@ def _row(line: str) -> dict[str, Any]:
 
 def _workers() -> int:
     """How many evaluations the machine has cores and memory for."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):  # the system does not say
+        return 1
     return max(1, min(os.cpu_count() or 1, memory // MEMORY))

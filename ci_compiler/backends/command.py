@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 from ci_compiler.backends.protocol import Backend, InstallRequest, OutputForms, SecretEvidence, Tool
@@ -41,8 +42,12 @@ class Command(Backend):
         return ok(f"{self.secret} is set; only the publishing command knows whether it is valid")
 
     def install(self, request: InstallRequest) -> tuple[str, ...]:
-        """The declared command, which installs what the variant needs as well."""
-        return (request.declared,) if request.declared else ()
+        """The declared commands, which install what the variants need as well."""
+        return request.declared
+
+    def verify(self, script: str) -> tuple[str, ...]:
+        """The Python that the declared command installs into."""
+        return (shlex.join(["python3", "-c", script]),)
 
     def programs(self, job: JobContext) -> BackendPrograms:
         """The declared commands in a job."""

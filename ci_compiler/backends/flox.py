@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ class Flox(Backend):
     builds_to_publish = True
     reads_loader_cache = True
     forms = FORMS
+    about = ("Flox is a package manager for Linux and macOS", "https://flox.dev/docs/install-flox")
 
     def check_tools(self, machine: Machine, _: Collection[str], *, testing: bool) -> Judgement:
         """Needs `flox`; for a test, `nix` is enough."""
@@ -55,11 +57,13 @@ class Flox(Backend):
         return check_token(self.secret, evidence)
 
     def install(self, request: InstallRequest) -> tuple[str, ...]:
-        """`flox install` of the variant and of what it needs."""
-        return tuple(
-            f"flox install {request.owner}/{name}" + (f"@{version}" if version else "")
-            for name, version in request.wanted
-        )
+        """One `flox install` of the variants and of what they need."""
+        packages = (f"{request.owner}/{name}" + (f"@{version}" if version else "") for name, version in request.wanted)
+        return (" ".join(["flox install", *packages]),)
+
+    def verify(self, script: str) -> tuple[str, ...]:
+        """Python in the environment of the present folder."""
+        return (shlex.join(["flox", "activate", "--", "python3", "-c", script]),)
 
     def programs(self, job: JobContext) -> BackendPrograms:
         """Flox in a job, and Nix for the store."""

@@ -54,6 +54,7 @@ class Nix(Backend):
     nix = NixUse.INSTALLED
     publishes_into_cache = True
     forms = FORMS
+    about = ("Nix is a package manager for Linux and macOS", "https://nixos.org/download/")
 
     def check_tools(self, machine: Machine, _: Collection[str], *, testing: bool) -> Judgement:  # noqa: ARG002
         """Needs `nix`."""
@@ -85,8 +86,8 @@ class Nix(Backend):
         return ok(f"{self.secret} is the pair of the cache's public key {name}")
 
     def install(self, request: InstallRequest) -> tuple[str, ...]:
-        """`nix-build` in a checkout of the branch; what the variant needs is part of its closure."""
-        build = " ".join([f"nix-build {request.recipe}", *_cache_options(request.cache)])
+        """`nix-build` in a checkout of the branch; what a variant needs is part of its closure."""
+        build = " ".join(["nix-build", *request.recipes, *_cache_options(request.cache)])
         return (shlex.join(["git", "switch", request.branch]), build)
 
     def programs(self, job: JobContext) -> BackendPrograms:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ci_compiler.backends.job import BuildOrder, BuildRecord
 from ci_compiler.backends.nix import CACHE_KEY
+from ci_compiler.backends.nix_environment import evaluation
 from ci_compiler.backends.nix_recipes import LINK, RecipePrograms
-from ci_compiler.backends.nix_store import evaluation
 from ci_compiler.backends.protocol import BinaryCache, Tool
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong

@@ -13,13 +13,13 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from ci_compiler.backends.cache_files import stubs, upload, writable
 from ci_compiler.backends.nar import DamagedArchiveError, difference, listing
+from ci_compiler.backends.nix_environment import evaluation, key_file
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure
@@ -329,29 +329,3 @@ def _parts(paths: Sequence[str]) -> Iterator[Sequence[str]]:
 def signing(url: str, file: Path) -> str:
     """The store URL of a cache, with the key that signs the copied paths."""
     return f"{url}{'&' if '?' in url else '?'}secret-key={quote(os.fspath(file))}"
-
-
-@contextmanager
-def evaluation() -> Iterator[dict[str, str]]:
-    """The environment to evaluate and build a recipe in: an empty home, no search path, the usual nix.conf."""
-    home, env = Path(os.environ.get("HOME", "/")), dict(os.environ)
-    config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
-    with tempfile.TemporaryDirectory(prefix="ci-runner-home-") as empty:
-        env |= {
-            "HOME": empty,
-            "XDG_CONFIG_HOME": empty,
-            "XDG_CACHE_HOME": env.get("XDG_CACHE_HOME") or str(home / ".cache"),
-            "NIX_USER_CONF_FILES": env.get("NIX_USER_CONF_FILES", str(config / "nix" / "nix.conf")),
-            "NIX_PATH": "",
-        }
-        yield env
-
-
-@contextmanager
-def key_file(key: Secret) -> Iterator[Path]:
-    """A temporary file with a secret key that only this user may read."""
-    with tempfile.TemporaryDirectory(prefix="ci-runner-key-") as folder:
-        path = Path(folder, "key")
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-            file.write(key.reveal().strip())
-        yield path

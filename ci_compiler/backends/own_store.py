@@ -14,7 +14,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ci_compiler.backends.cache_files import AWS, upload
-from ci_compiler.backends.nix_store import Store, key_file
+from ci_compiler.backends.nix_environment import key_file
+from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.process import Ended, find_program
 from ci_compiler.secret import Secret

@@ -116,18 +116,18 @@ class SecretEvidence(NamedTuple):
 
 
 class InstallRequest(NamedTuple):
-    """What a user wants to install: a variant of `branch`, by the path of its recipe.
+    """What a user wants to install: variants of one cell of `branch`, by the paths of their recipes.
 
-    `wanted` are the names of the variants to install, each with a version or '', in build order: what the variant needs
-    comes before the variant. `declared` is the command that the spec declares for it, '' if it declares none.
+    `wanted` are the names of the variants and of what they need, each with a version or '', in build order. `declared`
+    are the commands that the spec declares for the variants.
     """
 
     owner: str
     branch: str
-    recipe: str
+    recipes: tuple[str, ...]
     wanted: tuple[tuple[str, str], ...]
     cache: BinaryCache | None
-    declared: str = ""
+    declared: tuple[str, ...] = ()
 
 
 class Backend(ABC):
@@ -142,7 +142,8 @@ class Backend(ABC):
     Nix that it builds with. `publishes_into_cache`: it publishes into the spec's binary cache. `builds_to_publish`:
     publishing builds again what the store lacks, and so needs a machine that can build. `reads_loader_cache`: what it
     builds finds libcuda in the loader's cache as well. `forms` are the forms of its outputs in a manifest. `withdrawal`
-    says how a publication is taken back.
+    says how a publication is taken back. `about` is a sentence for users who do not know its program, and the address
+    of the page that installs it.
     """
 
     name: str
@@ -160,6 +161,7 @@ class Backend(ABC):
     reads_loader_cache: bool = False
     forms: OutputForms
     withdrawal: str
+    about: tuple[str, str] = ("", "")
 
     def __str__(self) -> str:
         return self.name
@@ -181,7 +183,11 @@ class Backend(ABC):
 
     @abstractmethod
     def install(self, request: InstallRequest) -> tuple[str, ...]:
-        """The commands that install a variant for a user."""
+        """The commands that install variants for a user."""
+
+    def verify(self, script: str) -> tuple[str, ...]:  # noqa: ARG002
+        """The commands that run the Python `script` with what is installed; () if one line cannot."""
+        return ()
 
     @abstractmethod
     def programs(self, job: JobContext) -> BackendPrograms:

@@ -36,6 +36,7 @@ is a key of `CHOICES`.
 TYPES: Mapping[str, type] = {"path": Path, "int": int, "float": float}
 
 CHOICES: Mapping[str, Callable[[], list[str]]] = {
+    "results": lambda: [one.value for one in import_module("ci_compiler.github.status").BuildResult],
     "stages": lambda: [stage.name for stage in import_module("ci_compiler.stages").stages()],
     "starters": lambda: import_module("ci_compiler.spec.build").starters(),
     "test-stages": lambda: [stage.name for stage in import_module("ci_compiler.stages").stages_that_test()],
@@ -60,6 +61,12 @@ class Program:
         """The program called `name`, from `COMMANDS`."""
         return cls(name=name, **_declared()[name])
 
+    @staticmethod
+    def expanded(options: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+        """The options in a list of `COMMANDS`, one by one."""
+        for option in _shared(options):
+            yield from option.get("one_of", [option])
+
     def parser(self, command: str, prog: str) -> argparse.ArgumentParser:
         """The parser of one subcommand alone, called `prog`."""
         parser = _Parser(prog=prog)
@@ -74,12 +81,17 @@ def _declared() -> Mapping[str, Any]:
 
 def _add(parser: argparse.ArgumentParser, options: Iterable[Any]) -> None:
     """Adds the declared `options` to `parser`."""
-    for word in options:
-        option = _declared()["shared"][word] if isinstance(word, str) else word
+    for option in _shared(options):
         required = option.get("required", True)
         target = parser.add_mutually_exclusive_group(required=required) if "one_of" in option else parser
         for one in option.get("one_of", [option]):
             target.add_argument(*one["flags"].split(), **_keywords(one))
+
+
+def _shared(options: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    """The `options`, with the shared ones in place of their names."""
+    for word in options:
+        yield _declared()["shared"][word] if isinstance(word, str) else word
 
 
 def _keywords(option: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,12 +144,12 @@ def _each(options: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
 
 
 class _Completion(argparse.Action):
-    """`--print-completion SHELL`: prints the completion script, which shtab generates from the parser."""
+    """`--print-completion SHELL`: prints the completion script."""
 
     def __call__(self, parser: argparse.ArgumentParser, *arguments: object) -> None:
-        import shtab
+        from ci_compiler.cli.completion import script
 
-        print(shtab.complete(parser, str(arguments[1])))
+        print(script(parser.prog, str(arguments[1])), end="")
         parser.exit()
 
 
@@ -145,7 +157,7 @@ _ALLOCATIONS = 100_000
 """Objects between two searches for garbage in cycles: most commands end before one would pay."""
 
 
-def run(program: Program, argv: Sequence[str] | None = None) -> int:
+def run(program: Program, argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - the ways to end
     """Runs `program` with `argv` (None: sys.argv) and returns its exit code."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the parent process
@@ -153,6 +165,11 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(_ALLOCATIONS)
     atexit.register(gc.freeze)  # spares the interpreter's last search for garbage, a tenth of the time of a check
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["--complete"]:  # a completion script asks
+        from ci_compiler.cli.completion import candidates
+
+        print(*candidates(program, words[1:]), sep="\n")
+        return ExitCode.DONE
     parser = _parser(program, words)
     parser.program, parser.words = program, words
     arguments = parser.parse_args(words)
@@ -186,22 +203,21 @@ def _close_output() -> None:
 
 
 def _parser(program: Program, words: Iterable[str]) -> _Parser:
-    """The parser, with the options of the subcommand that `words` name, or of all of them for a completion script."""
+    """The parser, with the options of the subcommand that `words` name."""
     named = set(words)
-    everything = any(word.startswith("--print-completion") for word in named)
     parser = _Parser(prog=program.name, description=program.purpose)
     parser.add_argument("--version", action="version", version=f"{program.name} {__version__}")
     parser.add_argument(
         "--print-completion",
         action=_Completion,
-        choices=("bash", "zsh", "tcsh"),
+        choices=("bash", "zsh", "fish"),
         metavar="SHELL",
-        help="print the completion script for bash, zsh or tcsh",
+        help="print the completion script for bash, zsh or fish",
     )
     _add(parser, program.options)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=_Parser)
     for name, command in program.commands.items():
         sub = commands.add_parser(name, help=command["help"], description=command["help"])
-        if everything or name in named:
+        if name in named:
             _add(sub, command["options"])
     return parser

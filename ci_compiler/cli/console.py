@@ -1,45 +1,41 @@
-"""The output of the commands: tables on a terminal, plain columns in a pipe, findings on standard error."""
+"""The output of the commands: data on standard output, findings and notes on standard error."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.errors import Finding
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Prints a table: formatted on a terminal (respects NO_COLOR), plain columns in a pipe."""
+def table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    states: Collection[str] = (),
+    spare: Collection[str] = (),
+) -> None:
+    """Prints a table: with a header, at the width of the terminal, or without a header in a pipe.
+
+    states: the headers of the columns whose words have a colour on a terminal, such as `failed`.
+    spare: the headers of the columns that a terminal too narrow for the table leaves out, with a note.
+    """
+    from ci_compiler.cli.tables import fitted, plain, spared  # a check prints no table
+
     cells = [[str(cell) for cell in row] for row in rows]
-    numbers = [bool(cells) and all(row[at].replace(",", "").isdigit() for row in cells) for at in range(len(headers))]
-    if sys.stdout.isatty():
-        _rich_table(headers, cells, numbers)
+    if not sys.stdout.isatty():
+        print(*plain(cells), sep="\n", end="\n" * bool(cells))
         return
-    widths = [max(len(row[at]) for row in [list(headers), *cells]) for at in range(len(headers))]
-    for row in [list(headers), *cells]:
-        aligned = (
-            cell.rjust(width) if number else cell.ljust(width)
-            for cell, width, number in zip(row, widths, numbers, strict=True)
-        )
-        print("  ".join(aligned).rstrip())
-
-
-def _rich_table(headers: Sequence[str], rows: list[list[str]], numbers: Sequence[bool]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(box=box.SIMPLE_HEAD)
-    for header, number in zip(headers, numbers, strict=True):
-        made.add_column(header, justify="right" if number else "left")
-    for row in rows:
-        made.add_row(*map(Text, row))
-    Console().print(made)
+    gone = spared(headers, cells, spare)
+    kept = [at for at, header in enumerate(headers) if header not in gone]
+    shown = [[row[at] for at in kept] for row in cells]
+    print(*fitted([headers[at] for at in kept], shown, states, sys.stdout), sep="\n")
+    if gone:
+        note(f"the terminal is too narrow for {' and '.join(gone)}; --json shows everything")
 
 
 def print_json(value: Any) -> None:
@@ -47,12 +43,19 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, as_json: bool) -> None:
-    """Prints rows: as JSON with all keys, or as a table of `columns`, the headers by key."""
+def print_rows(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    *,
+    as_json: bool,
+    states: Collection[str] = (),
+    spare: Collection[str] = (),
+) -> None:
+    """Prints rows: as JSON with all keys, or as a table (`table`) of `columns`, the headers by key."""
     if as_json:
         print_json(rows)
     else:
-        table(list(columns.values()), ([row[key] for key in columns] for row in rows))
+        table(list(columns.values()), ([row[key] for key in columns] for row in rows), states=states, spare=spare)
 
 
 def print_markdown(text: str) -> None:

@@ -86,7 +86,7 @@ def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
         for name in (one for one in plan.spec.gpus if one != ALL.name):
             own = [cell for cell in cells if cell.gpu == name and cell.system == system.name and cell.isa in isas]
             for found in offers(plan.spec, own, package.name, None, Workload.GENERAL)[:1]:
-                lines = install(plan.spec, shared, branch=found.branch, name=found.name, package=package.name)
+                lines = install(plan.spec, shared, branch=found.branch, names={package.name: found.name})
                 yield [
                     system.title,
                     code(found.isa),

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 PATH = ".github/BUILD_MATRIX.md"
 _REPOSITORY = "../../.."
+_FINDER = f"[The finder page]({_REPOSITORY}/deployments/github-pages) chooses in the browser. "
+"""GitHub's page about the deployments of Pages, which leads to the published one; its address is not known here."""
+
 TEMPLATE = Path(__file__).with_suffix(".md")
 """The document without its tables."""
 
@@ -52,6 +55,7 @@ def text(plan: Plan) -> str:
         {name: "\n\n".join(found) for name, found in blocks.items()},
         mark=header(spec)[0].replace("--", "‐‐"),
         example=next((cell for cell in cells if cell.gpu != CPU), cells[0]).variants[0].name,
+        finder=_FINDER if spec.pages else "",
         sources=" ".join(_sources(spec)),
         source="recipe" if spec.backend.has_recipes else "build script",
         gpus=build_choice.gpu_table(plan),

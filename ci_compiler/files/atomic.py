@@ -99,8 +99,19 @@ def sweep(path: Path) -> None:
         return
     for one in left:
         pid = one.name.removeprefix(mine).split("-")[0]
-        if not pid.isdigit() or not Path(f"/proc/{pid}").exists():
+        if not pid.isdigit() or not _runs(int(pid)):
             _remove(one)
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is a process with this number."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 def cannot_write(file: str | os.PathLike[str], error: OSError) -> InputError:
@@ -205,7 +216,7 @@ def _may_write(target: Path) -> None:
 def _move(texts: Mapping[str, str | None], fresh: Path, folder: Path) -> None:
     """Changes the files of `folder` one by one, each in one step; their new versions are in `fresh`."""
     folder.mkdir(exist_ok=True)
-    for name, text in texts.items():
+    for name, text in _removed_first(texts):
         target = folder / name
         if text is None:
             target.unlink()
@@ -216,7 +227,7 @@ def _move(texts: Mapping[str, str | None], fresh: Path, folder: Path) -> None:
 
 def _put(texts: Mapping[str, str | None], folder: Path) -> None:
     """Writes `texts` to `folder`, which is not visible yet; a folder whose last file is removed is removed too."""
-    for name, text in texts.items():
+    for name, text in _removed_first(texts):
         target = folder / name
         target.unlink(missing_ok=True)
         if text is not None:
@@ -226,24 +237,38 @@ def _put(texts: Mapping[str, str | None], folder: Path) -> None:
             target.parent.rmdir()
 
 
+def _removed_first(texts: Mapping[str, str | None]) -> list[tuple[str, str | None]]:
+    """The changes in an order in which a new file may have the name of a removed one in other letters, as on macOS."""
+    return sorted(texts.items(), key=lambda one: one[1] is not None)
+
+
 def _link(source: str, target: str) -> str:
     try:
         os.link(source, target, follow_symlinks=False)
-    except OSError:
+    except (OSError, NotImplementedError):
         shutil.copy2(source, target, follow_symlinks=False)
     return target
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchanges two folders in one step (renameat2 of Linux); False if the kernel or the file system cannot."""
-    if sys.platform != "linux":
-        return False
+    """Exchanges two folders in one step; False if the system or the file system cannot.
+
+    By renameat2(2) on Linux, by renamex_np(2) on macOS.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
-    at_cwd, exchange = -100, 2
-    if libc.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0:
+    names, swap = (os.fsencode(one), os.fsencode(other)), 2  # RENAME_EXCHANGE and RENAME_SWAP alike
+    try:
+        if sys.platform == "darwin":
+            done = libc.renamex_np(*names, swap)
+        else:
+            at_cwd = -100
+            done = libc.renameat2(at_cwd, names[0], at_cwd, names[1], swap)
+    except AttributeError:  # another system, or an old C library
+        return False
+    if done == 0:
         return True
     code = ctypes.get_errno()
-    if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:
+    if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}:
         return False
     raise OSError(code, os.strerror(code), os.fspath(other))
 

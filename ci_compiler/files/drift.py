@@ -186,7 +186,17 @@ def _compare(root: Path, files: Mapping[str, str], territories: Sequence[Territo
         for territory in territories
         for path, before in _ours(root, territory, files)
     ]
-    return tuple(sorted([*removed, *(one for one in found if isinstance(one, FileChange))]))
+    respelled = _respelled(root, files, removed) if removed else ()
+    changes = [one for one in found if isinstance(one, FileChange) and one.path not in respelled]
+    added = [FileChange(path=path, before=None, after=files[path]) for path in respelled]
+    return tuple(sorted([*removed, *changes, *added]))
+
+
+def _respelled(root: Path, files: Iterable[str], removed: Iterable[FileChange]) -> list[str]:
+    """Those of `files` that the file system takes for one of the `removed`, as macOS does if only case differs."""
+    known = {path.casefold(): path for path in files}
+    alike = filter(None, (known.get(one.path.casefold()) for one in removed))
+    return [path for path in alike if Path(path).name not in os.listdir((root / path).parent)]  # noqa: PTH208
 
 
 def _against(root: Path, path: str, text: str) -> FileChange | Finding | None:

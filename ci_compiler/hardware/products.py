@@ -24,6 +24,9 @@ from ci_compiler.hardware.machine import GpuDevice, Machine
 NO_GPU = ("none", "no", "cpu")
 """Words for "no GPU"."""
 
+UNKNOWN_CPU = "unknown"
+"""The word for a CPU that is not known; a machine with it has no system."""
+
 _SM = re.compile(r"(?:sm|compute)?[ _-]?([0-9]{1,2})\.?([0-9])[af]?")
 """An architecture as nvcc, torch and the tables write it: `sm_90a`, `9.0`, `sm90`."""
 
@@ -143,11 +146,17 @@ def machine(
     """The machine with the named parts. Parts that are not given (None, '') are those of `this`, with three exceptions:
 
     a GPU that comes with one CPU only brings that CPU; the driver of a named GPU is unknown; if the named CPU is of
-    another system than `this`, there is no GPU. Raises as `device` and `cpu` do.
+    another system than `this`, there is no GPU. With `UNKNOWN_CPU`, the machine has no system. Raises as `device` and
+    `cpu` do.
     """
     found = device(hardware, gpu, driver) if gpu is not None else None
     named: tuple[GpuDevice, ...] = (found,) if found else ()
-    beside = cpu(hardware, cpu_name) if cpu_name is not None else cpu_of(hardware, found) if found else None
+    unknown = cpu_name == UNKNOWN_CPU
+    beside = (
+        cpu(hardware, cpu_name) if cpu_name is not None and not unknown else cpu_of(hardware, found) if found else None
+    )
+    if unknown and not beside:
+        return Machine(system="", gpus=named if gpu is not None else this().gpus, cpu=UNKNOWN_CPU)
     if beside and gpu is not None:
         return Machine(system=beside.system, isas=beside.isas, gpus=named, cpu=beside.name)
     own = this()
@@ -155,7 +164,7 @@ def machine(
         named = tuple(replace(one, driver=driver or one.driver) for one in own.gpus)
     if beside is None:
         return replace(own, gpus=named)
-    gpus = named if beside.system == own.system else ()
+    gpus = named if own.system in {"", beside.system} else ()
     return Machine(system=beside.system, isas=beside.isas, gpus=gpus, cpu=beside.name)
 
 

@@ -52,6 +52,12 @@ def checks() -> Mapping[str, Any]:
     return table
 
 
+def module_of(package: Package) -> str:
+    """The Python module of `package`: that of the table, else the one that its attribute suggests."""
+    known = checks()["packages"].get(package.attribute)
+    return str(known["module"]) if known else package.attribute.replace("-", "_")
+
+
 def proof_of(package: Package, stage: Stage) -> Proof:
     """What `stage`, which tests, proves of `package`."""
     if package.smoke and package.smoke.on(gpu=stage.needs_gpu):

@@ -1,45 +1,65 @@
-"""The commands that install a variant with what it needs, as the spec's backend does it."""
+"""The commands that install variants with what they need, as the spec's backend does it, and those that verify this."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable, Mapping
 
 from ci_compiler.backends.protocol import InstallRequest
+from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.spec.model import Spec, in_build_order
+from ci_compiler.plan.proof import checks, module_of
+from ci_compiler.reports.offers import recalled
+from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import VariantName, recipe_path, variant_name
 
 
-def install(spec: Spec, shared: Container[str], *, branch: str, name: str, package: str) -> tuple[str, ...]:
-    """The commands that install `name`, a variant of `package` on `branch`.
+def install(spec: Spec, shared: Container[str], *, branch: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The commands that install variants of one cell on `branch`; `names` are their names by package.
 
     A name that several branches build (its suffix is in `shared`) is qualified with its version, if that is known.
     """
     versions = spec.branches[branch].versions
-    wanted: tuple[tuple[str, str], ...] = ((name, versions.get(package, "") if name in shared else ""),)
-    parsed = VariantName.parse(name)
-    if parsed:
-        suffix, held = parsed.suffix, {package, *needs_of(spec, package)}
-        wanted = tuple(
-            (variant_name(one.name, suffix), versions.get(one.name, "") if suffix in shared else "")
-            for one in in_build_order(spec.packages)
-            if one.name in held
-        )
-    command = spec.packages[package].command
-    values = variant_values(spec, branch, package, name, parsed) if parsed else {}
+    wanted: dict[str, str] = {}
+    declared: list[str] = []
+    for package, name in names.items():
+        parsed = VariantName.parse(name)
+        if not parsed:
+            wanted[name] = versions.get(package, "") if name in shared else ""
+            continue
+        for one in _held(spec, [package]):
+            own = variant_name(one.name, parsed.suffix)
+            wanted[own] = versions.get(one.name, "") if parsed.suffix in shared else ""
+        if command := spec.packages[package].command:
+            declared.append(fill(command.install, variant_values(spec, branch, package, name, parsed)))
     request = InstallRequest(
         owner=spec.owner,
         branch=branch,
-        recipe=recipe_path(name),
-        wanted=wanted,
+        recipes=tuple(map(recipe_path, names.values())),
+        wanted=tuple(wanted.items()),
         cache=spec.cache,
-        declared=fill(command.install, values) if command and values else "",
+        declared=tuple(filter(None, declared)),
     )
     return spec.backend.install(request)
+
+
+def verify(spec: Spec, cell: Cell, packages: Iterable[str]) -> tuple[str, ...]:
+    """The commands that import `packages`, print their versions, and use the GPU of a GPU variant; () if none can."""
+    held = [one for one in _held(spec, packages) if one.attribute in checks()["packages"] or not one.smoke]
+    modules = [module_of(one) for one in held]
+    rows = [checks()["packages"].get(one.attribute, {}) for one in held]
+    shown = [f"{row['module']}.__version__" for row in rows if row]
+    shown += [row["on-gpu"] for row in rows if "on-gpu" in row and cell.gpu != CPU]
+    return spec.backend.verify(f"import {', '.join(modules)}; print({', '.join(shown)})") if modules else ()
+
+
+def whole(spec: Spec, cell: Cell) -> dict[str, str]:
+    """The names of all variants of `cell` that are not recalled, by package, in build order."""
+    names = {one.package: one.name for one in cell.variants if not recalled(spec, cell.branch, one)}
+    return {one.name: names[one.name] for one in in_build_order(spec.packages) if one.name in names}
 
 
 def shared_suffixes(cells: Iterable[Cell]) -> set[str]:
@@ -48,3 +68,9 @@ def shared_suffixes(cells: Iterable[Cell]) -> set[str]:
     for cell in cells:
         branches[cell.suffix].add(cell.branch)
     return {suffix for suffix, names in branches.items() if len(names) > 1}
+
+
+def _held(spec: Spec, packages: Iterable[str]) -> list[Package]:
+    """`packages` and what they need, in build order."""
+    names: Collection[str] = {held for one in packages for held in (one, *needs_of(spec, one))}
+    return [one for one in in_build_order(spec.packages) if one.name in names]

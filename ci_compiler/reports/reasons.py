@@ -108,7 +108,8 @@ def why(
     elif later and best.gpu != CPU:
         yield say("branch-driver", newer=later.cuda, needed=later.driver)
     else:
-        yield say("branch-newest" if newest else "branch-serves")
+        newest_of_all = "branch-newest-cuda" if best.cuda else "branch-newest"
+        yield say(newest_of_all if newest else "branch-serves")
     if best.gpu != CPU and known:
         yield say("driver-runs")
 

@@ -6,7 +6,7 @@ all machines (`site/tables.py`), so that JavaScript decides nothing.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -20,7 +20,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
-from ci_compiler.reports.install import install, shared_suffixes
+from ci_compiler.reports.install import install, shared_suffixes, verify, whole
 from ci_compiler.reports.offers import (
     Offer,
     Profile,
@@ -32,7 +32,7 @@ from ci_compiler.reports.offers import (
     recalled,
     runs_with,
 )
-from ci_compiler.spec.model import Spec
+from ci_compiler.spec.model import Package, Spec, in_build_order
 
 _AXES = ("python", "isa", "cuda", "branch", "gpu")
 """The axes in which variants of a package differ; alternatives are listed in the order of these axes."""
@@ -85,10 +85,10 @@ class Recommendation:
     """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU or the whole machine, or
     which variant is recalled that would be better.
 
-    `doubts` say what to check before `best` is installed, `without` what is switched off in it. `cudnn` is the version
-    of its cuDNN ('': unknown, or without). `runners_up` fit and differ from the best in one axis each. `better` do
-    not fit; if nothing fits, they are the nearest variants.
-    `impossible`: no such machine exists.
+    `doubts` say what to check before `best` is installed, `without` what is switched off in it or left out. `cudnn` is
+    the version of its cuDNN ('': unknown, or without). `runners_up` fit and differ from the best in one axis each.
+    `better` do not fit; if nothing fits, they are the nearest variants. `verify` proves that what `install` installed
+    works. `impossible`: no such machine exists.
     """
 
     best: Offer | None
@@ -101,6 +101,7 @@ class Recommendation:
     runners_up: tuple[Noted, ...] = ()
     better: tuple[Noted, ...] = ()
     install: tuple[str, ...] = ()
+    verify: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The answer for `--json`."""
@@ -115,20 +116,30 @@ class Recommendation:
             "runners_up": [asdict(one.offer) | {"note": one.note} for one in self.runners_up],
             "better": [asdict(one.offer) | {"note": one.note} for one in self.better],
             "install": list(self.install),
+            "verify": list(self.verify),
         }
 
 
-def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) -> Recommendation:
-    """The best variant among `cells` for `machine`. The names in `wishes` must be in the spec."""
+def select(
+    spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes, *, everything: bool = False
+) -> Recommendation:
+    """The best variant among `cells` for `machine`. The names in `wishes` must be in the spec.
+
+    A machine without a system has an unknown CPU. `everything`: install all packages of the variant's cell.
+    """
     cells = tuple(cells)
     device = max(machine.gpus, key=lambda one: (one.capability, -one.index), default=None)
     gpu = spec.hardware.gpus.get(device.sm) if device else None
     driver = driver_number(device.driver) if device else 0
     profile = Profile(system=machine.system, isas=machine.isas, gpu=gpu, has_gpu=device is not None)
     finder = Finder(spec, cells, wishes.package)
+    if not profile.system:
+        profile = finder.portable(profile, wishes)
     step = finder.answer(profile, wishes).at(driver)
     anywhere = finder.answer(profile, replace(wishes, branch="", python="", cuda="")).at(driver)
-    best, facts = step.best, _facts(device, driver, wishes)
+    best, why, facts = step.best, step.why, _facts(device, driver, wishes)
+    if best and not machine.system:
+        why, facts = (*why[:-1], reasons.say("isa-portable")), facts | {"cpus": spec.hardware.isa(best.isa).cpus}
     several = [reasons.say("strongest")] if best and len({one.sm for one in machine.gpus}) > 1 else []
     fitting = [one for one in finder.fitting(profile, wishes.workload) if runs_with(profile, one, driver)]
     runners_up = finder.alternatives(filter(wishes.allow, fitting))[best] if best else ()
@@ -137,20 +148,33 @@ def select(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) 
         return reasons.fill(text, (reasons.of_offer(offer) if offer else {}) | facts)
 
     cell = next((one for one in cells if _is_of(one, best)), None)
+    names = {} if not (cell and best) else whole(spec, cell) if everything else {best.package: best.name}
+    left = [one.name for one in _here(spec) if one.name not in names] if everything and cell else []
+    without = switched_off(spec, cell, wishes.package) if cell else ()
     return Recommendation(
         best=best,
         impossible=step.impossible,
         problems=tuple(filled(text, best) for text in step.problems),
-        why=tuple(filled(text, best) for text in (*several, *step.why)),
+        why=tuple(filled(text, best) for text in (*several, *why)),
         doubts=tuple(filled(text, best) for text in step.doubts),
-        without=switched_off(spec, cell, wishes.package) if cell else (),
+        without=(*without, reasons.say("whole-lacks", missing=reasons.listed(left))) if left else without,
         cudnn=cudnn_of(spec, cell, wishes.package) if cell else "",
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
         better=_better(step, anywhere, wishes),
-        install=install(spec, shared_suffixes(cells), branch=best.branch, name=best.name, package=best.package)
-        if best
-        else (),
+        install=install(spec, shared_suffixes(cells), branch=cell.branch, names=names) if cell else (),
+        verify=verify(spec, cell, names) if cell else (),
     )
+
+
+def rarest(spec: Spec, cells: Iterable[Cell]) -> str:
+    """The package with the fewest variants that are not recalled: what is chosen by if all packages are wanted."""
+    counts = Counter(one for cell in cells for one in whole(spec, cell))
+    return min(_here(spec), key=lambda one: counts[one.name]).name
+
+
+def _here(spec: Spec) -> list[Package]:
+    """The packages that are built here, in build order."""
+    return [one for one in in_build_order(spec.packages) if one.repository is None]
 
 
 def _is_of(cell: Cell, offer: Offer | None) -> bool:
@@ -201,6 +225,29 @@ class Finder:
     def _fitting(self, profile: Profile, workload: Workload) -> list[Offer]:
         """The offers that the machine runs with a driver that is new enough, best first."""
         return [offer for offer in self.ranked(profile.gpu, workload) if fits(self.hardware, profile, offer)]
+
+    def portable(self, profile: Profile, wishes: Wishes) -> Profile:
+        """`profile` with the weakest CPU that serves its GPU; for a machine whose CPU is unknown."""
+        weakest_first = [
+            replace(profile, system=system, isas=tuple(isa for isa in self.hardware.isas if isa in runs))
+            for system in self.hardware.systems
+            if profile.gpu is None or system in profile.gpu.systems
+            for runs in sorted(
+                (
+                    self.hardware.runs([name], system)
+                    for name, isa in self.hardware.isas.items()
+                    if isa.system == system
+                ),
+                key=len,
+            )
+        ]
+        served = []
+        for one in weakest_first:
+            best = next(filter(wishes.allow, self.fitting(one, wishes.workload)), None)
+            if best and best.gpu != CPU:
+                return one
+            served += [one] if best else []
+        return (served or weakest_first)[0]
 
     def answer(self, profile: Profile, wishes: Wishes) -> Answer:
         """The best offer for the machine, for each driver that it may have."""

@@ -70,9 +70,8 @@ def _newer_nixpkgs(
         return [one for one in stated if nixpkgs.version(commit, one.attribute) == branch.versions[one.name]]
 
     heads = [one for one in nixpkgs.heads() if is_right(one)]
-    right = max(
-        [now, *heads] if now in nixpkgs.heads() else heads, key=lambda one: len(without_source(one)), default=""
-    )
+    known = [now, *heads] if now in nixpkgs.heads() else heads
+    right = max(known, key=lambda one: len(without_source(one)), default="")
     needless = without_source(right) if right else []
     if not right or (right == now and not needless):
         return

@@ -1,4 +1,6 @@
-"""`pages.yml`: publishes the finder page on GitHub Pages when its sources change on the default branch.
+"""`pages.yml`: publishes the finder page on GitHub Pages when its sources change on the default branch, and daily.
+
+The page shows the last results of the variants, which change without a commit.
 
 In the repository's settings, the source of Pages must be GitHub Actions, and their environment must allow that branch.
 Where Pages is off, nothing is published, and a notice says so.
@@ -27,7 +29,11 @@ def workflow(spec: Spec) -> Workflow:
     branch = default_branch(spec)
     return Workflow(
         name="pages",
-        on={"push": {"branches": [branch], "paths": [".github/**"]}, "workflow_dispatch": None},
+        on={
+            "push": {"branches": [branch], "paths": [".github/**"]},
+            "schedule": [{"cron": "41 4 * * *"}],
+            "workflow_dispatch": None,
+        },
         concurrency={"group": "pages", "cancel-in-progress": False},
         jobs={"page": _page(spec), "deploy": _deploy(spec)},
     )
@@ -37,7 +43,11 @@ def _page(spec: Spec) -> Job:
     return hosted_job(
         spec,
         "Write the page",
-        permissions=READ | {"pages": Remarked("read", "tells whether Pages is on")},
+        permissions=READ
+        | {
+            "actions": Remarked("read", "the last results of the variants"),
+            "pages": Remarked("read", "tells whether Pages is on"),
+        },
         outputs={"artifact": _ARTIFACT, "pages": expression("steps.page.outputs.pages")},
         steps=[
             checkout(),
@@ -46,7 +56,7 @@ def _page(spec: Spec) -> Job:
                 name="Write the page",
                 id="page",
                 env={"GITHUB_TOKEN": expression("github.token")},
-                run=f'ci-compile site {_FOLDER} --repository "$GITHUB_REPOSITORY" --pages',
+                run=f'ci-compile site {_FOLDER} --repository "$GITHUB_REPOSITORY" --pages --status',
             ),
             action_step(
                 "Keep it for Pages",

@@ -22,6 +22,7 @@ HOW_TO_INSTALL = {
     "check-jsonschema": TEST_EXTRA,
     "chromium": "apt-get install chromium",
     "curl": "apt-get install curl",
+    "fish": "apt-get install fish",
     "git": "apt-get install git",
     "hadolint": TEST_EXTRA,
     "jq": "apt-get install jq",
@@ -36,6 +37,7 @@ HOW_TO_INSTALL = {
     "strace": "apt-get install strace",
     "systemd-analyze": "apt-get install systemd",
     "zizmor": TEST_EXTRA,
+    "zsh": "apt-get install zsh",
 }
 
 

@@ -86,7 +86,7 @@ def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[st
         "suffix": "python313-cuda12_8-sm90-avx2",
     }
     assert ci("variants") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 1 + 459
+    assert len(capsys.readouterr().out.splitlines()) == 459
     assert ci("variants", "nothing-*") == 1
     assert "no variant matches" in capsys.readouterr().err
 
@@ -238,14 +238,6 @@ def test_the_schema_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None
         assert part.get("description") or part.get("title") or part.get("$ref") or part["type"] == "object", name
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_completion_scripts_know_the_subcommands(capsys: pytest.CaptureFixture[str], shell: str) -> None:
-    with pytest.raises(SystemExit) as done:
-        ci("--print-completion", shell)
-    assert done.value.code == 0
-    assert "explain" in capsys.readouterr().out
-
-
 def test_a_wrong_option_is_reported_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as done:
         ci("--chekc")
@@ -284,17 +276,15 @@ def on_a_terminal(*argv: str, **environment: str) -> str:
 
 def test_tables_are_formatted_on_a_terminal_and_respect_no_color() -> None:
     argv = ["variants", "*-sm90-avx2", "--branch", "main"]
-    drawn = on_a_terminal(*argv, COLUMNS="120")
-    assert "─" in drawn
-    assert "\x1b[" in drawn
-    assert "\x1b[3" not in on_a_terminal(*argv, COLUMNS="120", NO_COLOR="1")
+    assert on_a_terminal(*argv).startswith("\x1b[1mvariant")
+    assert "\x1b" not in on_a_terminal(*argv, NO_COLOR="1")
 
 
 def test_a_pipe_that_closes_early_is_not_an_error() -> None:
     script = f"{sys.executable} -m ci_compiler variants | head -1"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {script}"], capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert done.stdout.startswith("variant")
+    assert done.stdout.startswith("pytorch-python313-cpu-avx2 ")
 
 
 @pytest.mark.parametrize("argv", [["--version"], ["--help"]])
@@ -306,7 +296,7 @@ def test_version_and_help_import_nothing_heavy(argv: list[str]) -> None:
         "print(sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    for heavy in ("ruamel", "jsonschema", "rich", "github", "yaml", "shtab"):
+    for heavy in ("ruamel", "jsonschema", "rich", "github", "yaml"):
         assert f"'{heavy}'" not in done.stderr
     assert __version__ in done.stdout or "usage" in done.stdout
 

@@ -11,7 +11,8 @@ const [names, finder] = await Promise.all(
 /** The machine that has these names, made as the page makes it out of its fields. */
 function machineOf({ gpu, cpu, driver }) {
   const device = names.gpuOf(data, gpu);
-  const beside = cpu === null ? names.cpuBeside(data, device) : names.cpuOf(data, cpu);
+  const named = cpu === null || cpu === "unknown" ? null : names.cpuOf(data, cpu);
+  const beside = named ?? (device ? names.cpuBeside(data, device) : null);
   return { gpu: device, cpu: beside, driver: finder.driverNumber(driver) };
 }
 

@@ -69,6 +69,12 @@ class Page:
         """The value of a JavaScript expression in the page."""
         return self._call("evaluate", script)
 
+    def violations(self) -> list[str]:
+        """What axe finds on the page as it is: each rule that is violated, with an element that violates it."""
+        self.run(f"{(PACKAGES / 'axe-core/axe.min.js').read_text('utf-8')};0")
+        found = "axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations"
+        return list(self.run(f"{found}.map(({{id, nodes}}) => `${{id}}: ${{nodes[0].html}}`))"))
+
     def screenshot(self, path: Path) -> None:
         """Writes a screenshot of the whole page."""
         self._call("screenshot", {"path": str(path), "fullPage": True})

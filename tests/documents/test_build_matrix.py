@@ -63,6 +63,8 @@ def test_links_lead_to_what_is_compiled(document: dict[str, Any]) -> None:
             assert target.rsplit("/", 1)[1] in {branch.nixpkgs for branch in decided.spec.branches.values()}
         elif target.startswith("workflows/"):
             assert f".github/{target}" in files
+        elif target.endswith("/deployments/github-pages"):
+            assert ".github/workflows/pages.yml" in files
         elif target.startswith("../../../actions/workflows/"):
             dispatched.add(target.rsplit("/", 1)[1])
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from ci_compiler.documents import site
 from ci_compiler.documents.site.data import data
-from ci_compiler.hardware import UnknownHardwareError, products, tables
+from ci_compiler.hardware import UnknownHardwareError, pasted, products, tables
 from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import Machine, isas_of
 from ci_compiler.hardware.workloads import Workload
@@ -53,7 +54,7 @@ def as_question(machine: Machine, wishes: Wishes) -> dict[str, Any]:
     strongest = max(machine.gpus, key=lambda one: one.capability, default=None)
     asked = {
         "gpu": strongest and {"name": strongest.name, "sm": strongest.sm},
-        "cpu": {"system": machine.system, "isas": list(machine.isas)},
+        "cpu": {"system": machine.system, "isas": list(machine.isas)} if machine.system else None,
         "driver": driver_number(strongest.driver) if strongest else 0,
     }
     return {"machine": asked, "wishes": vars_of(wishes)}
@@ -88,13 +89,16 @@ def looked_up(answer: dict[str, Any]) -> dict[str, Any]:
 
 def test_it_gives_the_same_answers_on_every_machine_of_the_table(bundled: Plan, embedded: Any) -> None:
     table = cases()
-    asked = [
+    asked: list[dict[str, Any]] = [
         {"names": {"gpu": case.gpu, "cpu": case.cpu, "driver": case.driver}, "wishes": vars_of(case.wishes)}
         for case in table
     ]
     cells = bundled.judged.cells
-    for case, answer in zip(table, answers(embedded, asked), strict=True):
-        assert looked_up(answer) == shown(select(bundled.spec, cells, case.machine, case.wishes)), str(case)
+    for question in asked[::2]:
+        question["wishes"]["everything"] = True
+    for at, (case, answer) in enumerate(zip(table, answers(embedded, asked), strict=True)):
+        expected = select(bundled.spec, cells, case.machine, case.wishes, everything=at % 2 == 0)
+        assert looked_up(answer) == shown(expected), str(case)
 
 
 @given(documents(), st.lists(machines(), min_size=4, max_size=12), st.data())
@@ -104,6 +108,7 @@ def test_it_gives_the_same_answers_for_any_spec_and_machine(
 ) -> None:
     decided = plan(spec_of(document))
     spec = decided.spec
+    some = [one if draw.draw(st.booleans()) else replace(one, system="", isas=()) for one in some]
     wishes = [
         Wishes(
             package=draw.draw(st.sampled_from(list(spec.packages))),
@@ -114,8 +119,10 @@ def test_it_gives_the_same_answers_for_any_spec_and_machine(
         for _ in some
     ]
     asked = [as_question(machine, wish) for machine, wish in zip(some, wishes, strict=True)]
-    for machine, wish, answer in zip(some, wishes, answers(data(decided), asked), strict=True):
-        expected = shown(select(spec, decided.judged.cells, machine, wish))
+    for question in asked[::2]:
+        question["wishes"]["everything"] = True
+    for at, (machine, wish, answer) in enumerate(zip(some, wishes, answers(data(decided), asked), strict=True)):
+        expected = shown(select(spec, decided.judged.cells, machine, wish, everything=at % 2 == 0))
         if len({one.sm for one in machine.gpus}) > 1 and expected["best"]:
             del expected["why"][0]  # the page has one GPU, so it does not say which is the strongest
         assert looked_up(answer) == expected
@@ -197,6 +204,7 @@ Vendor ID:              ARM
 def test_it_reads_what_tools_print_of_gpus(embedded: Any, text: str, gpus: list[str], driver: str) -> None:
     [told] = answers(embedded, [{"text": text}])
     assert (told["gpus"], told["driver"]) == (gpus, driver)
+    assert (list(pasted.read(text).gpus), pasted.read(text).driver) == (gpus, driver)
     assert told["cpu"] is None
 
 
@@ -208,6 +216,8 @@ def test_it_reads_flags_as_the_runner_does(bundled: Plan, embedded: Any, text: s
     assert system == ("x86_64-linux" if text != GRACE else "aarch64-linux")
     assert told["cpu"]["isas"] == list(isas_of(bundled.spec.hardware, system, flags))
     assert told["gpus"] == ["NVIDIA H100 80GB HBM3"]
+    found = pasted.machine(bundled.spec.hardware, pasted.read(SMI + text))
+    assert (found.system, list(found.isas)) == (system, told["cpu"]["isas"])
 
 
 def test_flags_go_before_the_name(embedded: Any) -> None:

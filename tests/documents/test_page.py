@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.documents.site.page import page as written
+from ci_compiler.github.status import BuildResult, LastBuild
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.select import select
@@ -94,10 +95,47 @@ def test_choosing(page: Page, address: str, bundled: Plan, gpu: str, cpu: str, d
 def test_an_unknown_driver_is_amber_and_a_known_one_green(page: Page, address: str) -> None:
     page.open(f"{address}#gpu=RTX+4090&cpu=Zen+4")
     assert "the driver here is not known" in page.text("#answer .why li.doubt")
-    assert "if its driver runs it" in page.text("#answer .eyebrow")
+    assert "if the driver runs it" in page.text("#answer .eyebrow")
     assert page.run("document.querySelector('#answer .tag').classList.contains('doubt')") is True
     page.fill("#driver", "580")
     assert page.run("document.querySelectorAll('#answer .doubt').length") == 0
+
+
+def test_a_gpu_alone_gets_a_safe_answer_above_the_fold_of_a_phone(page: Page, address: str) -> None:
+    page.open(f"{address}#gpu=RTX+4090", width=390, height=844, touch=True)
+    assert chosen(page) == "pytorch-python313-cuda13_0-sm89-avx2"
+    assert "Safe on most CPUs" in page.text("#answer .eyebrow")
+    assert "avx2 is the most portable build" in page.text("#answer .why")
+    assert page.run("document.querySelector('#answer .command').getBoundingClientRect().bottom") < 844 - 100
+    assert page.text("#answer .command pre").count("flox-cuda/") == 3
+    assert page.run("document.querySelector('#answer .about a').href").startswith("https://flox.dev/")
+    page.click("#answer .verify summary")
+    assert "import torch, torchvision, torchaudio; print(" in page.text("#answer .verify pre")
+    page.fill("#cpu", "Zen 4")
+    assert chosen(page) == "pytorch-python313-cuda13_0-sm89-avx512"
+
+
+def test_the_last_runs_are_shown_where_they_are_known(page: Page, tmp_path: Path) -> None:
+    decided = plan(spec_of(small()))
+    cell = next(one for one in decided.judged.cells if one.gpu == "sm90" and one.isa == "avx2")
+    last = LastBuild(
+        variant=cell.variants[0],
+        cell=cell,
+        result=BuildResult.FAILED,
+        stages={"build": "success", "cpu-test": "timed_out"},
+        url="https://example.org/1",
+        started="2026-11-21T10:00:00Z",
+    )
+    (tmp_path / "index.html").write_text(written(decided, REPOSITORY, [last]), "utf-8")
+    page.open(f"{(tmp_path / 'index.html').as_uri()}#gpu=H100&cpu=avx2")
+    said = "build success, cpu-test timed out November 21, 2026"
+    assert page.text("#answer .run") == f"Last build failed: {said}"
+    assert cells(page, ".failed") == 1
+    page.click("[aria-label$=', failed when it was last built']")
+    assert f"failed: {said}" in page.text("#opened")
+    page.press("Escape")
+    page.fill("#gpu", "none")
+    assert page.run("document.querySelectorAll('#answer .run').length") == 0
 
 
 def test_what_is_switched_off_is_shown(page: Page, address: str) -> None:
@@ -136,7 +174,8 @@ def test_a_wrong_name_offers_the_right_ones(page: Page, address: str) -> None:
         ("#gpu=none&cpu=Nehalem", "Nothing serves this machine"),
         ("#gpu=none&cpu=Nehalem", "Nearest with a CPU that runs avx: pytorch-python313-cpu-avx on cuda-13_0"),
         ("#gpu=Radeon+VII", "is not one of NVIDIA's GPUs"),
-        ("#gpu=H100", "Now name the CPU"),
+        ("#cpu=Zen+4", "Now name the GPU, or none"),
+        ("#gpu=H100&cpu=Zen+44", "That CPU is not known here"),
         ("#gpu=__proto__&cpu=constructor", "No GPU called __proto__ is known"),
     ],
 )
@@ -305,10 +344,8 @@ def copied(page: Page) -> str:
 def test_copying(page: Page, address: str) -> None:
     page.open(f"{address}#gpu=RTX+4090&cpu=Zen+4&package=torchvision")
     page.click("#answer .command button")
-    assert copied(page).splitlines() == [
-        "flox install flox-cuda/pytorch-python313-cuda13_0-sm89-avx512",
-        "flox install flox-cuda/torchvision-python313-cuda13_0-sm89-avx512",
-    ]
+    both = "flox-cuda/pytorch-python313-cuda13_0-sm89-avx512 flox-cuda/torchvision-python313-cuda13_0-sm89-avx512"
+    assert copied(page) == f"flox install {both}"
 
 
 def test_copying_out_of_a_cell(page: Page, address: str) -> None:
@@ -319,7 +356,7 @@ def test_copying_out_of_a_cell(page: Page, address: str) -> None:
 
 
 def test_copying_without_a_clipboard(page: Page, address: str) -> None:
-    page.open(f"{address}#gpu=RTX+4090&cpu=Zen+4")
+    page.open(f"{address}#gpu=RTX+4090&cpu=Zen+4&package=pytorch")
     page.run("navigator.clipboard.writeText = () => Promise.reject(new Error('no'))")
     page.click("#answer .command button")
     assert copied(page) == "flox install flox-cuda/pytorch-python313-cuda13_0-sm89-avx512"
@@ -342,12 +379,12 @@ def test_everything_works_with_the_keyboard_only(page: Page, address: str) -> No
     page.type("RTX 4090")
     tab_to(page, "cpu")
     page.type("Zen 4")
-    tab_to(page, "pytorch")
-    page.press("ArrowRight")
-    assert chosen(page) == "torchvision-python313-cuda13_0-sm89-avx512"
     tab_to(page, "Copy: flox install")
     page.press("Enter")
-    assert copied(page).endswith("torchvision-python313-cuda13_0-sm89-avx512")
+    assert copied(page).endswith(" flox-cuda/torchaudio-python313-cuda13_0-sm89-avx512")
+    tab_to(page, "all")
+    page.press("ArrowRight", "ArrowRight")
+    assert chosen(page) == "torchvision-python313-cuda13_0-sm89-avx512"
     tab_to(page, "words")
     page.type("sm89")
     tab_to(page, "cpu avx2 on main")
@@ -471,7 +508,7 @@ def test_nix_s_commands(page: Page, tmp_path: Path) -> None:
     decided = plan(spec_of(small(backend="nix", cache=cache)))
     page.open(file_of(tmp_path, decided) + "#gpu=H100&cpu=avx2")
     case = Case(gpu="H100", cpu="avx2", driver="", best=None, branch="")
-    expected = select(decided.spec, decided.judged.cells, case.machine, case.wishes)
+    expected = select(decided.spec, decided.judged.cells, case.machine, case.wishes, everything=True)
     assert page.text("#answer .command pre").splitlines() == list(expected.install)
 
 

@@ -195,7 +195,6 @@ def test_the_command_shows_a_grid(served: GitHub, commands: list[str], capsys: p
     assert run(PROGRAM, ["status", *commands]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines() == [
-        "branch     gpu   avx2           avx512",
         "main       cpu   never          never",
         "main       sm90  1 of 2 failed  1 of 2 running",
         "cuda-13_0  cpu   never          never",

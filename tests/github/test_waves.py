@@ -16,7 +16,7 @@ from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.load import load_of
 from tests.specs import small, spec_of
 
-from .state import REPOSITORY, GitHub
+from .state import REPOSITORY, Fault, GitHub
 from .talk import Talk, talk
 
 WAVES = ".github/workflows/waves.yml"
@@ -165,3 +165,18 @@ def test_pages_are_published_where_they_are_on(
     assert run(PROGRAM, ["site", str(folder / "page"), "--repository", REPOSITORY, "--pages", *commands]) == 0
     assert (folder / "output").read_text("utf-8") == f"pages={'on' if on else 'off'}\n"
     assert ("::notice::GitHub Pages is off" in capsys.readouterr().out) is not on
+
+
+def test_the_page_shows_the_last_runs_or_does_without(
+    served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shard = ".github/workflows/build-main-sm90.yml"
+    served.add_run(shard, [("3.13 avx2 / pytorch / build", "completed", "failure")])
+    words = ["site", commands[1], "--repository", REPOSITORY, "--status", *commands]
+    assert run(PROGRAM, words) == 0
+    page = (Path(commands[1]) / "index.html").read_text("utf-8")
+    assert '"lasts":[{"result":"failed","stages":{"build":"failure"}' in page
+    served.faults.append(Fault(status=403))
+    assert run(PROGRAM, words) == 0
+    assert '"lasts":[]' in (Path(commands[1]) / "index.html").read_text("utf-8")
+    assert "the page does not show the last runs" in capsys.readouterr().err

@@ -67,7 +67,7 @@ def test_a_recalled_variant_that_is_not_the_best_is_not_mentioned() -> None:
 def test_the_page_gives_the_same_answer_and_marks_the_variant() -> None:
     decided = recalling()
     questions = [as_question(H100, Wishes(package=package)) for package in ("pytorch", "torchvision")]
-    first, second = answers(decided, questions)
+    first, second = answers(data(decided), questions)
     assert looked_up(first) == shown(chosen(decided))
     assert looked_up(second) == shown(chosen(decided, "torchvision"))
     assert [cell["recalled"] for cell in data(decided)["cells"] if "recalled" in cell] == [{"pytorch": WHY}]

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shlex
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci_compiler.cli.compile import main
-from ci_compiler.hardware import products, tables
+from ci_compiler.errors import InputError
+from ci_compiler.hardware import pasted, products, tables
 from ci_compiler.hardware.machine import GpuDevice, Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import judge
+from ci_compiler.reports.inventory import read_inventory
 from ci_compiler.reports.offers import Wishes
-from ci_compiler.reports.select import Recommendation, select
+from ci_compiler.reports.select import Recommendation, rarest, select
 from ci_compiler.spec.build import bundled_spec
 from tests.reports.machines import Case, cases
 from tests.specs import documents, small, spec_of
@@ -141,18 +147,40 @@ def test_the_version_of_cudnn_is_given_where_it_is_known(bundled: Plan) -> None:
 
 
 def test_flox_installs_what_is_needed_first(bundled: Plan) -> None:
-    assert asked(bundled, "RTX 4090", "Zen 4", package="torchvision").install == (
-        "flox install flox-cuda/pytorch-python313-cuda13_0-sm89-avx512",
-        "flox install flox-cuda/torchvision-python313-cuda13_0-sm89-avx512",
-    )
+    names = [f"flox-cuda/{name}-python313-cuda13_0-sm89-avx512" for name in ("pytorch", "torchvision")]
+    [line] = asked(bundled, "RTX 4090", "Zen 4", package="torchvision").install
+    assert line == f"flox install {' '.join(names)}"
 
 
 def test_a_name_on_several_branches_gets_its_version(bundled: Plan) -> None:
     assert asked(bundled, "none", "Haswell", package="torchaudio", branch="cuda-12_9").install == (
-        "flox install flox-cuda/pytorch-python313-cpu-avx2@2.9.1",
-        "flox install flox-cuda/torchaudio-python313-cpu-avx2@2.9.1",
+        "flox install flox-cuda/pytorch-python313-cpu-avx2@2.9.1 flox-cuda/torchaudio-python313-cpu-avx2@2.9.1",
     )
     assert asked(bundled, "none", "Sandy Bridge").install == ("flox install flox-cuda/pytorch-python313-cpu-avx",)
+
+
+def test_everything_is_one_line_and_is_verified_by_another(bundled: Plan) -> None:
+    machine = Case(gpu="H100", cpu="Zen 4", driver="580", best=None, branch="").machine
+    choice = select(bundled.spec, bundled.judged.cells, machine, Wishes(package="pytorch"), everything=True)
+    names = [f"flox-cuda/{name}-python313-cuda13_0-sm90-avx512" for name in ("pytorch", "torchvision", "torchaudio")]
+    assert choice.install == (f"flox install {' '.join(names)}",)
+    [line] = choice.verify
+    assert shlex.split(line)[:-1] == ["flox", "activate", "--", "python3", "-c"]
+    shown = "torch.__version__, torchvision.__version__, torchaudio.__version__"
+    script = f'import torch, torchvision, torchaudio; print({shown}, torch.ones(1, device="cuda"))'
+    assert shlex.split(line)[-1] == script
+    compile(script, "script", "exec")
+
+
+def test_what_is_recalled_is_not_in_the_line() -> None:
+    recalls = {"torchvision-python313-cuda12_8-sm90-avx2": {"because": "wrong boxes"}}
+    spec = spec_of(small(recalls=recalls))
+    cells = judge(spec).cells
+    machine = Case(gpu="H100", cpu="avx2", driver="", best=None, branch="").machine
+    choice = select(spec, cells, machine, Wishes(package="pytorch"), everything=True)
+    assert all("torchvision" not in line for line in (*choice.install, *choice.verify))
+    assert "torchvision: not built for this choice, or recalled" in "; ".join(choice.without)
+    assert rarest(spec, cells) == "torchvision"
 
 
 def test_nix_builds_out_of_the_cache() -> None:
@@ -257,7 +285,7 @@ def test_the_command_answers(capsys: pytest.CaptureFixture[str], monkeypatch: py
     code, out, err = command(capsys, monkeypatch, *words)
     assert (code, err) == (0, "")
     assert out.startswith("torchvision-python313-cuda13_0-sm89-avx512\n")
-    assert "flox install flox-cuda/pytorch-python313-cuda13_0-sm89-avx512\n" in out
+    assert "flox install flox-cuda/pytorch-python313-cuda13_0-sm89-avx512 flox-cuda/torchvision" in out
     code, out, _ = command(capsys, monkeypatch, *words, "--json")
     answer = json.loads(out)
     assert answer["best"]["name"] == "torchvision-python313-cuda13_0-sm89-avx512"
@@ -310,3 +338,139 @@ def test_wrong_input(
     assert (code, out) == (2, "")
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+# Machines elsewhere.
+
+LSCPU = "Modellname: AMD EPYC 9654\nMarkierungen: fpu avx f16c avx2 fma bmi1 avx512f avx512dq avx512bw avx512vl\n"
+
+
+def standard_input(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+@pytest.mark.parametrize(
+    ("text", "best"),
+    [
+        (LSCPU + "GPU 0: NVIDIA H100 PCIe (UUID: GPU-1)", "cuda13_0-sm90-avx512"),
+        (LSCPU + "NVIDIA L40S, 8.9, 535.183.01", "cuda12_9-sm89-avx512"),
+        (LSCPU, "cpu-avx512"),
+        ("NVIDIA GB10", "cuda13_0-sm121-armv9"),
+        ("NVIDIA A30", "cuda13_0-sm80-avx2"),
+        ("model name : Intel(R) Xeon(R) Platinum 8480+", "cpu-avx512"),
+    ],
+)
+def test_what_another_machine_printed(bundled: Plan, text: str, best: str) -> None:
+    machine = pasted.machine(tables(), pasted.read(text))
+    choice = select(bundled.spec, bundled.judged.cells, machine, Wishes(package="pytorch"))
+    assert choice.best is not None
+    assert choice.best.name == f"pytorch-python313-{best}"
+
+
+@pytest.mark.parametrize(
+    ("words", "best"),
+    [
+        ((), "cuda13_0-sm90-avx512"),
+        (("--cpu", "Haswell"), "cuda13_0-sm90-avx2"),
+        (("--gpu", "RTX 4090", "--driver", "570"), "cuda12_9-sm89-avx512"),
+    ],
+)
+def test_options_replace_what_another_machine_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], best: str
+) -> None:
+    standard_input(monkeypatch, LSCPU + "GPU 0: NVIDIA H100 PCIe (UUID: GPU-1)")
+    code, out, err = command(capsys, monkeypatch, "--machine", "-", *words)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"pytorch-python313-{best}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello", "no GPU or CPU is named in it"),
+        (f"{LSCPU}NVIDIA-SMI has failed because", "nvidia-smi failed there, so no GPU is named; give --gpu"),
+        ("GPU 0: NVIDIA GeForce ... (UUID: GPU-1)", "cut short; `nvidia-smi -L` prints it whole"),
+        ("GPU 0: NVIDIA RTX 490 (UUID: GPU-1)", "unknown GPU 'NVIDIA RTX 490'"),
+    ],
+)
+def test_output_that_says_too_little(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    standard_input(monkeypatch, text)
+    code, out, err = command(capsys, monkeypatch, "--machine", "-")
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+INVENTORY = """\
+Name, Count, GPU, CPU, Driver, Rack
+train, 32, 8x NVIDIA H100 80GB HBM3, Xeon Platinum 8480+, 570.86.15, a1
+desk, 10, RTX 4090, , , b2
+jetson, 4, Jetson AGX Orin, , ,
+cpu, 100, , EPYC 9654, ,
+"""
+
+
+def test_an_inventory_needs_variants_and_lacks_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "fleet.csv"
+    file.write_text(INVENTORY, "utf-8")
+    code, out, err = command(capsys, monkeypatch, "--inventory", str(file))
+    assert code == 1
+    rows = [line.split() for line in out.splitlines()]
+    assert ["pytorch-python313-cuda12_9-sm90-avx512", "cuda-12_9", "32", "train"] in rows
+    assert ["pytorch-python313-cuda13_0-sm89-avx2", "cuda-13_0", "10", "desk"] in rows
+    assert [
+        "sm87",
+        "armv8_2",
+        "4",
+        "pytorch-python313-cpu-armv8_2",
+        "`matrix.gpus`",
+        "does",
+        "not",
+        "have",
+        "sm87",
+    ] in rows
+    assert "desk (10): CUDA 13.0 needs driver 580 or newer; the driver here is not known" in err
+    file.write_text("cpu,count\nZen 4,3\n", "utf-8")
+    assert command(capsys, monkeypatch, "--inventory", str(file))[0] == 0
+
+
+def test_an_inventory_in_json_and_its_answer_by_the_schema(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detected = {
+        "system": "x86_64-linux",
+        "cpu": {"model": "EPYC", "flags": ["avx", "f16c", "avx2", "fma", "bmi1"]},
+        "gpus": [{"name": "NVIDIA H200", "capability": "9.0", "driver": "580.65"}],
+    }
+    _, schema, _ = command(capsys, monkeypatch, "--schema")
+    for words in (("--inventory", "-"), ("--gpu", "H100", "--cpu", "unknown"), ("--gpu", "none", "--cpu", "Nehalem")):
+        standard_input(monkeypatch, json.dumps([detected, {"gpu": "Tesla V100-SXM2-32GB", "count": 2}]))
+        _, out, _ = command(capsys, monkeypatch, *words, "--package", "all", "--json")
+        jsonschema.validate(json.loads(out), json.loads(schema))
+        if words[0] == "--inventory":
+            assert [one["best"]["gpu"] for one in json.loads(out)["machines"]] == ["sm90", "cpu"]
+            assert [(one["gpu"], one["machines"]) for one in json.loads(out)["lacking"]] == [("sm70", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gpu\nRTX 490\nfoo\n", ["standard input:2:1: unknown GPU 'RTX 490'", "standard input:3:1: unknown GPU 'foo'"]),
+        ("host,memory\na,1\n", ["standard input:1:1: has no column gpu or cpu"]),
+        ("gpu,count\nH100,many\n", ["standard input:2:1: the count 'many'"]),
+        ("gpu,driver\nH100,new\n", ["standard input:2:1: 'new' is not a driver's version"]),
+        ("gpu\n", ["standard input: names no machine"]),
+        ("[1]", ["standard input: machine 1: is not an object"]),
+        ('[{"gpus": [{}]}]', ["standard input: machine 1: lacks 'name'"]),
+        ("{", ["standard input: is not JSON"]),
+    ],
+)
+def test_a_wrong_inventory(text: str, said: list[str]) -> None:
+    with pytest.raises(InputError) as error:
+        read_inventory(tables(), text.encode(), "standard input")
+    assert [
+        f"{one.place}: {one.message}"[: len(start)] for one, start in zip(error.value.findings, said, strict=True)
+    ] == said

@@ -186,10 +186,9 @@ def test_the_command_needs_no_token_for_declared_pools(
     monkeypatch.delenv("GITHUB_TOKEN")
     assert run(PROGRAM, command) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "labels                                pool     verdict           machines  jobs",
-        "self-hosted, linux, x64, nix-builder  builder  declared                 2    24",
-        "self-hosted, linux, x64, gpu-sm90     h100     declared                 1     4",
-        "ubuntu-24.04                                   hosted by GitHub         0     0",
+        "self-hosted, linux, x64, nix-builder  builder  declared          2  24",
+        "self-hosted, linux, x64, gpu-sm90     h100     declared          1   4",
+        "ubuntu-24.04                                   hosted by GitHub  0   0",
     ]
 
 

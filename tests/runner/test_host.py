@@ -374,7 +374,7 @@ def test_labels_are_printed_for_the_pool_that_fits(tmp_path: Path, capsys: pytes
     spec = tmp_path / "spec.yaml"
     spec.write_text(json.dumps(small(runners=pools)), "utf-8")
     assert run(PROGRAM, ["labels", "--root", str(tmp_path), "--spec", str(spec)]) == 0
-    assert [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()[1:]] == [
+    assert [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()] == [
         ["mine", "yes", "self-hosted, mine"],
         ["grouped", "yes", "self-hosted in the runner group fast"],
         ["set", "yes", "runner scale set arc-set"],

@@ -163,7 +163,7 @@ def test_the_command_lists_everything_and_why_it_is_left_over(
     ]
     asked = len(github.asked)
     assert run(PROGRAM, ["list", "--here", *command]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert len(capsys.readouterr().out.splitlines()) == 1
     assert len(github.asked) == asked
 
 

@@ -28,7 +28,7 @@ SCRIPTS = [file for file in SCRIPTS if re.match(rb"#!.*\bbash( -p)?\n", file.rea
 
 
 def test_there_is_something_to_judge() -> None:
-    assert [file.parent.name for file in CONTAINERFILES] == ["builder", "controller", "gpu-tester"]
+    assert [file.parent.name for file in CONTAINERFILES] == ["builder", "compiler", "controller", "gpu-tester"]
     assert len(SCRIPTS) == 12
 
 
@@ -55,7 +55,7 @@ def test_an_image_ends_as_a_user_without_rights(file: Path) -> None:
 
 
 def test_packages_come_from_a_snapshot_and_python_packages_have_hashes() -> None:
-    for name in ("builder", "controller"):
+    for name in ("builder", "compiler", "controller"):
         text = (IMAGES / name / "Containerfile").read_text("utf-8")
         assert text.count("apt-get update") == text.count('/use-snapshot "${SNAPSHOT}"') == text.count("ARG SNAPSHOT")
     text = (IMAGES / "builder/requirements.txt").read_text("utf-8")

@@ -17,7 +17,7 @@ def listed(fleet: Repository, capsys: pytest.CaptureFixture[str], *words: str) -
     capsys.readouterr()
     assert fleet.ci("update", "--check", *words) == 1
     assert (fleet.root / FILE).read_bytes() == before
-    return [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()[1:]]
+    return [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()]
 
 
 def test_a_check_lists_what_is_stale_and_why(

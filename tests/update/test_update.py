@@ -105,5 +105,5 @@ def test_a_dry_run_writes_nothing(fleet: Repository, upstreams: Upstreams, capsy
     assert fleet.ci("update", "--dry-run") == 0
     assert text(fleet) == SPEC
     out = capsys.readouterr().out
-    assert "main    pytorch      2.8.0   2.8.1" in out
+    assert "main  pytorch      2.8.0   2.8.1" in out
     assert "rebuilt" in out

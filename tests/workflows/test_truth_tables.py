@@ -747,7 +747,7 @@ def test_the_schedule_starts_waves_from_a_file_of_its_own(compiled: Tree) -> Non
     assert ("schedule.yml" in compiled.files) is (schedule is not None)
     scheduled = {name for name, document in compiled.files.items() if "schedule" in document["on"]}
     own = {"schedule.yml": schedule, "update.yml": compiled.plan.spec.update}
-    assert scheduled == {"fleet-watch.yml", *(name for name, wanted in own.items() if wanted)}
+    assert scheduled == {"fleet-watch.yml", "pages.yml", *(name for name, wanted in own.items() if wanted)}
 
 
 def test_the_page_is_deployed_where_pages_is_on(compiled: Tree) -> None:

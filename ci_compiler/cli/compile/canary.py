@@ -15,7 +15,7 @@ from ci_compiler.canary import table as tables
 from ci_compiler.canary.assumptions import FEATURES, Verdict, assumptions
 from ci_compiler.canary.places import MARK
 from ci_compiler.canary.repository import files
-from ci_compiler.cli.console import append_to, note, table
+from ci_compiler.cli.console import append_to, note, print_json, table
 from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
@@ -27,7 +27,7 @@ from ci_compiler.spec.model import Spec
 def run(arguments: argparse.Namespace) -> int:
     """Writes the canary's files, or judges facts, or reads a table. Raises InputError."""
     if arguments.read is not None:
-        return _read(arguments.read)
+        return _read(arguments.read, as_json=arguments.json)
     if arguments.judge is not None:
         return _judge(arguments)
     return _write(arguments)
@@ -100,7 +100,7 @@ def _loaded(text: str, place: str | Path) -> dict[str, Any]:
     return value
 
 
-def _read(path: Path) -> int:
+def _read(path: Path, *, as_json: bool) -> int:
     """Prints what the tables in a file mean for this version. Returns 1 if an assumption is broken."""
     found = tables.read_tables(_text(path))
     if not any(one.names for one in found):
@@ -111,7 +111,13 @@ def _read(path: Path) -> int:
     if strange := tables.unknown(found):
         note(f"this version does not have these assumptions: {', '.join(strange)}")
     verdicts = tables.verdicts(found)
-    table(("feature", "result"), [(FEATURES[one.name], str(one)) for one in tables.features(verdicts)])
+    if as_json:
+        rows = ({"feature": FEATURES[one.name], "result": str(one)} for one in tables.features(verdicts))
+        print_json({"features": [*rows], "assumptions": {name: one.value for name, one in verdicts.items()}})
+        return 1 if Verdict.BROKEN in verdicts.values() else 0
+    table(
+        ("feature", "result"), [(FEATURES[one.name], str(one)) for one in tables.features(verdicts)], states=["result"]
+    )
     for entry in assumptions().values():
         if verdicts[entry.name] is Verdict.BROKEN:
             print(f"\nbroken: {entry.name}\n  assumed: {entry.says}\n  source: {entry.source}")

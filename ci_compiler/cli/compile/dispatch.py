@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from ci_compiler.cli.console import note
+from ci_compiler.cli.console import note, print_json
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.codes import Code
@@ -27,24 +28,69 @@ def run(arguments: argparse.Namespace) -> int:
         raise wrong("PATTERN", Code.WRONG_OPTION, message)
     wanted = wanted_of(arguments, decided)
     load = load_of_orders(decided, wanted, publish=arguments.publish)
-    if load.variants > 1:
+    if load.variants > 1 and not arguments.quiet:
         note(str(load))
     if load.refusal and not arguments.waves:
         raise wrong("--waves", Code.QUEUE_TOO_LONG, load.refusal)
     client = client_of(arguments, root_of(arguments))
-    for name in dict.fromkeys(arguments.patterns):
-        branches = [order.shard.branch for order in wanted if name in order.chosen]
-        if len(branches) > 1:
-            note(f"{name} is built on {' and '.join(branches)}: all are started; --branch starts one")
+    if not arguments.quiet:
+        _note_branches(arguments.patterns, wanted)
     if arguments.waves:
         about = f"{counted(len(wanted), 'shard')} in {counted(len(load.waves), 'wave')}"
-        print(start_waves(client, decided, waves_inputs(arguments, " ".join(arguments.patterns), about)))
+        _print_waves(
+            arguments,
+            wanted,
+            start_waves(client, decided, waves_inputs(arguments, " ".join(arguments.patterns), about)),
+        )
         return 0
     started: list[Started] = []
     for one in start(client, wanted, Terms(publish=arguments.publish, again=arguments.again)):
-        print(one.order.label, one.order.shard.branch, one.url, flush=True)
+        _print_started(arguments, one)
         started.append(one)
-    return _followed(follow(client, started)) if arguments.wait else 0
+    ended = _followed(follow(client, started)) if arguments.wait else ()
+    if arguments.json:
+        print_json(_rows(started, ended))
+    return 0 if all(one.conclusion == SUCCESS for one in ended) else 1
+
+
+def _note_branches(patterns: Iterable[str], wanted: Iterable[ShardOrder]) -> None:
+    """Notes the variants that are started on several branches."""
+    wanted = list(wanted)
+    for name in dict.fromkeys(patterns):
+        branches = [order.shard.branch for order in wanted if name in order.chosen]
+        if len(branches) > 1:
+            note(f"{name} is built on {' and '.join(branches)}: all are started; --branch starts one")
+
+
+def _print_started(arguments: argparse.Namespace, one: Started) -> None:
+    line = f"{one.order.label} {one.order.shard.branch} {one.url}"
+    if arguments.json:
+        note(line)
+    else:
+        print(*(one.order.chosen if arguments.quiet else [line]), sep="\n", flush=True)
+
+
+def _print_waves(arguments: argparse.Namespace, wanted: Iterable[ShardOrder], url: str) -> None:
+    names = [name for order in wanted for name in order.chosen]
+    if arguments.json:
+        print_json({"url": url, "variants": names})
+    else:
+        print(*(names if arguments.quiet else [url]), sep="\n")
+
+
+def _rows(started: Iterable[Started], ended: Iterable[Progress]) -> list[dict[str, Any]]:
+    conclusions = {one.started.run: one.conclusion for one in ended}
+    return [
+        {
+            "shard": one.order.shard.name,
+            "branch": one.order.shard.branch,
+            "variants": list(one.order.chosen),
+            "run": one.run,
+            "url": one.url,
+            "conclusion": conclusions.get(one.run, ""),
+        }
+        for one in started
+    ]
 
 
 def wanted_of(arguments: argparse.Namespace, decided: Plan) -> tuple[ShardOrder, ...]:
@@ -70,12 +116,13 @@ def waves_inputs(arguments: argparse.Namespace, patterns: str, about: str, reque
     return {name: text for name, text in (texts | switches | {"request": request}).items() if text}
 
 
-def _followed(looks: Iterator[tuple[Progress, ...]]) -> int:
+def _followed(looks: Iterator[tuple[Progress, ...]]) -> tuple[Progress, ...]:
+    """Shows the runs until they have ended, and returns how they did."""
     ended = deque(_bars(looks) if sys.stderr.isatty() else _lines(looks), maxlen=1).pop()
     for progress in ended:
         if progress.conclusion != SUCCESS:
             note(f"{progress}; {progress.started.url}")
-    return 0 if all(progress.conclusion == SUCCESS for progress in ended) else 1
+    return ended
 
 
 def _lines(looks: Iterable[tuple[Progress, ...]]) -> Iterator[tuple[Progress, ...]]:

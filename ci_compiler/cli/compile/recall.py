@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ci_compiler.cli.console import note, table
+from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
@@ -34,30 +34,45 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(file, text)
     except OSError as error:
         raise cannot_write(file, error) from error
-    _print_recalls(plan(parse_spec(text.encode(), shown=spec.document.file)), set(names))
+    recalled = _recalled(plan(parse_spec(text.encode(), shown=spec.document.file)), set(names))
     derived = built_with(spec, wanted)
-    _print_derived(decided, root, derived)
-    print(f"\nto take them back: {spec.backend.withdrawal}")
-    print(f"{spec.document.file} is changed: compile, commit it, and run `ci-compile sync`")
+    _print(recalled, _derived(decided, root, derived), as_json=arguments.json)
+    say = note if arguments.json else print
+    say(f"\nto take them back: {spec.backend.withdrawal}")
+    say(f"{spec.document.file} is changed: compile, commit it, and run `ci-compile sync`")
     _rebuild(arguments, decided, list(dict.fromkeys([*names, *(name for name, _ in derived)])))
     return 0
 
 
-def _print_recalls(decided: Plan, names: set[str]) -> None:
-    rows = [
-        [one.name, one.branch, one.version, f"{one.instead.name} ({one.instead.branch})" if one.instead else "nothing"]
+def _recalled(decided: Plan, names: set[str]) -> list[dict[str, str]]:
+    return [
+        {
+            "name": one.name,
+            "branch": one.branch,
+            "version": one.version,
+            "instead": f"{one.instead.name} ({one.instead.branch})" if one.instead else "nothing",
+        }
         for one in recalled_variants(decided.spec, decided.judged.cells)
         if one.name in names
     ]
-    table(["recalled", "branch", "version", "use instead"], rows)
 
 
-def _print_derived(decided: Plan, root: Path, derived: dict[tuple[str, str], str]) -> None:
-    """Prints the variants that contain a recalled one, which have the same fault, and whether they are published."""
+def _derived(decided: Plan, root: Path, derived: dict[tuple[str, str], str]) -> list[dict[str, str]]:
+    """The variants that contain a recalled one, which have the same fault, and whether they are published."""
+    return [
+        {"name": name, "branch": branch, "contains": of, "published": _published(decided, root, branch, name)}
+        for (name, branch), of in derived.items()
+    ]
+
+
+def _print(recalled: list[dict[str, str]], derived: list[dict[str, str]], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"recalled": recalled, "built_with": derived})
+        return
+    table(["recalled", "branch", "version", "use instead"], (list(row.values()) for row in recalled))
     if derived:
         print()
-        rows = [[name, branch, of, _published(decided, root, branch, name)] for (name, branch), of in derived.items()]
-        table(["built with it", "branch", "contains", "published"], rows)
+        table(["built with it", "branch", "contains", "published"], (list(row.values()) for row in derived))
         print("\nrecall those that have the fault too; --rebuild builds all of them again")
 
 
@@ -75,11 +90,13 @@ def _rebuild(arguments: argparse.Namespace, decided: Plan, names: list[str]) -> 
     """Starts the builds of `names` with `--rebuild`, else prints the command that does."""
     branch = f" --branch {arguments.branch}" if arguments.branch else ""
     if not arguments.rebuild:
-        print(f"once the fault is fixed: ci-compile dispatch --publish --again{branch} {' '.join(names)}")
+        (note if arguments.json else print)(
+            f"once the fault is fixed: ci-compile dispatch --publish --again{branch} {' '.join(names)}"
+        )
         return
     from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
 
     client = client_of(arguments, root_of(arguments))
     for one in start(client, orders(decided, names, branch=arguments.branch), Terms(publish=True, again=True)):
-        print(one.order.label, one.order.shard.branch, one.url, flush=True)
+        (note if arguments.json else print)(f"{one.order.label} {one.order.shard.branch} {one.url}")
     note("the entry in `recalls` must be removed once these runs have published")

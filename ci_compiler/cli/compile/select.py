@@ -1,38 +1,55 @@
-"""`ci-compile select`: the variant for a machine, and how to install it."""
+"""`ci-compile select`: the variant for a machine, or for those of an inventory, and how to install it."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
-from ci_compiler.cli.console import print_json, table
-from ci_compiler.cli.where import filter_of, spec_of
+from ci_compiler.cli.console import note, print_json, table
+from ci_compiler.cli.where import STANDARD_INPUT, filter_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import UnknownHardwareError, products
 from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.plan.rules import judge
+from ci_compiler.plan.rules import Judged, judge
+from ci_compiler.plan.sharding import ALL
+from ci_compiler.reports import offers
 from ci_compiler.reports.offers import Wishes
-from ci_compiler.reports.select import Recommendation, select
+from ci_compiler.reports.select import Recommendation, rarest, select
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.spec.model import Spec
+
+SCHEMA = Path(offers.__file__).with_name("select-schema.json")
+"""The JSON Schema of what `--json` prints."""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Selects; 0 if a variant serves, 1 if none does, 2 for an unknown name or a machine that does not exist."""
+    if arguments.schema:
+        print_json(json.loads(SCHEMA.read_bytes()))
+        return 0
     spec = spec_of(arguments)
+    judged = judge(spec)
+    everything = arguments.package == ALL
     here = [package.name for package in spec.packages.values() if package.repository is None]
+    package = rarest(spec, judged.cells) if everything else filter_of(arguments, "package", here)
     wishes = Wishes(
-        package=filter_of(arguments, "package", here) or here[0],
+        package=package or here[0],
         branch=filter_of(arguments, "branch", spec.branches) or "",
         python=filter_of(arguments, "python", spec.pythons) or "",
         cuda=filter_of(arguments, "cuda", spec.toolkits) or "",
         workload=Workload(arguments.workload),
     )
+    if arguments.inventory is not None:
+        return _cluster(arguments, spec, judged, wishes, everything=everything)
     machine = _machine(spec, arguments)
-    choice = select(spec, judge(spec).cells, machine, wishes)
+    choice = select(spec, judged.cells, machine, wishes, everything=everything)
     if choice.impossible:
         raise wrong("--cpu", Code.IMPOSSIBLE_MACHINE, "; ".join(choice.problems))
     if arguments.json:
@@ -53,19 +70,76 @@ def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
         beside = ", but one of CUDA, which nvidia-smi prints beside it" if driver_number(arguments.driver) else ""
         message = f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06{beside}"
         raise wrong("--driver", Code.WRONG_DRIVER, message)
+    pasted = _pasted(spec, arguments) if arguments.machine is not None else None
     try:
         return products.machine(
             spec.hardware,
             gpu=arguments.gpu,
             cpu_name=arguments.cpu,
             driver=arguments.driver,
-            this=lambda: this_machine(spec.hardware, software=False),
+            this=lambda: pasted or this_machine(spec.hardware, software=False),
         )
     except UnknownHardwareError as error:
         option = "--gpu" if error.kind == "GPU" else "--cpu"
         raise wrong(option, error.code, str(error)) from None
     except ValueError as error:
         raise wrong("--gpu/--cpu", Code.WRONG_HARDWARE, str(error)) from None
+
+
+def _pasted(spec: Spec, arguments: argparse.Namespace) -> Machine:
+    """The machine that `--machine` describes. `--gpu` and `--cpu` replace what the text says of the GPU and the CPU."""
+    from ci_compiler.hardware import pasted
+
+    found = pasted.read(_input(arguments.machine).decode("utf-8", "replace"))
+    if arguments.cpu is not None:
+        found = replace(found, cpu="", flags=frozenset())
+    if arguments.gpu is not None:
+        found = replace(found, gpus=())
+    elif found.problem:
+        raise wrong(_shown(arguments.machine), Code.WRONG_HARDWARE, found.problem)
+    try:
+        return pasted.machine(spec.hardware, found)
+    except UnknownHardwareError as error:
+        raise wrong(_shown(arguments.machine), error.code, str(error)) from None
+    except ValueError as error:
+        raise wrong(_shown(arguments.machine), Code.WRONG_HARDWARE, str(error)) from None
+
+
+def _cluster(arguments: argparse.Namespace, spec: Spec, judged: Judged, wishes: Wishes, *, everything: bool) -> int:
+    """Prints what an inventory needs and what the fleet lacks for it; 1 if it lacks anything."""
+    from ci_compiler.reports.inventory import cluster, cluster_json, notes, read_inventory
+
+    entries = read_inventory(spec.hardware, _input(arguments.inventory), _shown(arguments.inventory))
+    found = cluster(spec, judged, entries, wishes, everything=everything)
+    if arguments.json:
+        print_json(cluster_json(found))
+    else:
+        rows = [[one.offer.name, one.offer.branch, one.machines, ", ".join(one.names)] for one in found.needed]
+        table(["needed", "branch", "machines", "of"], rows)
+        if found.lacking:
+            print()
+            gaps = [
+                [f"{one.gpu} {one.isa}".rstrip(), one.machines, one.instead.name if one.instead else "nothing", one.why]
+                for one in found.lacking
+            ]
+            table(["lacking", "machines", "instead", "why"], gaps)
+        for line in notes(found.served):
+            note(line)
+    return 1 if found.lacking else 0
+
+
+def _input(path: Path) -> bytes:
+    """The content of a file, or of standard input. Raises InputError."""
+    if path == STANDARD_INPUT:
+        return sys.stdin.buffer.read()
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise wrong(path, Code.WRONG_VALUE, f"cannot be read: {error.strerror}") from error
+
+
+def _shown(path: Path) -> str:
+    return "standard input" if path == STANDARD_INPUT else str(path)
 
 
 def _print(machine: Machine, choice: Recommendation) -> None:
@@ -83,7 +157,7 @@ def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]
     gpus = ", ".join(f"{one.name} ({one.sm}, driver {one.driver or 'unknown'})" for one in machine.gpus)
     isas = ", ".join(machine.isas) or "none of the instruction sets"
     yield "gpu", gpus or "none"
-    yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}"
+    yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}" if machine.system else machine.cpu
     if choice.best:
         libraries = [f"CUDA {choice.best.cuda}"] if choice.best.cuda else []
         libraries += [f"cuDNN {choice.cudnn}"] if choice.cudnn else []
@@ -94,6 +168,7 @@ def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]
         ("check", choice.doubts),
         ("without", choice.without),
         ("install", choice.install),
+        ("verify", choice.verify),
     )
     for key, values in rows:
         for index, value in enumerate(values):

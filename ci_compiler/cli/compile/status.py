@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
 
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.pauses import pause_lines
@@ -41,9 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
         if cuda in {None, last.cell.cuda}
     ]
     if arguments.complete:
-        found = completeness(lasts)
-        print("\n".join(map(str, found)))
-        return 0 if all(one.complete for one in found) else 1
+        return _print_completeness(lasts, as_json=arguments.json)
+    lasts = [last for last in lasts if not arguments.result or last.result.value in arguments.result]
+    if arguments.quiet:
+        print(*(last.variant.name for last in lasts), sep="\n", end="\n" * bool(lasts))
+        return 0
     _print_pauses(spec, client)
     if arguments.json:
         print_json(
@@ -54,12 +57,22 @@ def run(arguments: argparse.Namespace) -> int:
             ]
         )
         return 0
-    table(*grid(decided, lasts))
+    headers, rows = grid(decided, lasts)
+    table(headers, rows, states=headers[2:])
     for line in (*disabled(client, decided), *waves_progress(client, decided)):
         note(str(line))
     counts = Counter(last.result for last in lasts)
     note(", ".join(f"{counts[result]} {result.value}" for result in BuildResult if counts[result]))
     return 0
+
+
+def _print_completeness(lasts: Iterable[LastBuild], *, as_json: bool) -> int:
+    found = completeness(lasts)
+    if as_json:
+        print_json([{**asdict(one), "complete": one.complete} for one in found])
+    else:
+        print("\n".join(map(str, found)))
+    return 0 if all(one.complete for one in found) else 1
 
 
 def _print_pauses(spec: Spec, client: Client) -> None:

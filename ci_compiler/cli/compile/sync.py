@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ci_compiler.cli.console import note, print_findings, table
+from ci_compiler.cli.console import note, print_findings, print_rows
 from ci_compiler.cli.where import SPEC, check_branches, root_of, schema_text, spec_of, texts_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
@@ -34,6 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     root, spec = root_of(arguments), spec_of(arguments, compiles=True)
     if arguments.waves and not arguments.push:
         raise wrong("--waves", Code.WRONG_OPTION, "needs --push: without it, nothing is started")
+    if arguments.json and not arguments.dry_run:
+        raise wrong("--json", Code.WRONG_OPTION, "needs --dry-run: the plan is printed, and nothing is written")
     git, online = Git(root), arguments.push or arguments.pull_request
     remote = REMOTE if online else ""
     spec, carried = _carried(git, root, spec, heads_of(git, spec, remote), arguments)
@@ -43,10 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     plans = branch_plans(git, decided, common, heads_of(git, spec, remote), adopt=arguments.adopt)
     credential = _credential(arguments)
     pushed = check_push(git, REMOTE, plans, credential) if arguments.push else {}
-    table(["branch", "added", "changed", "removed"], summary(plans))
     taken = {one.branch: _taken(git, one, decided.judged) for one in plans if one.taken}
-    for branch, lines in taken.items():
-        print(f"{branch} takes over recipes:", *lines, sep="\n  ")
+    _print_plans(plans, taken, as_json=arguments.json)
     if arguments.push:
         _check_starts(decided, plans, waves=arguments.waves)
     if arguments.dry_run:
@@ -64,6 +64,15 @@ def run(arguments: argparse.Namespace) -> int:
     _note_checkouts(git, plans, commits)
     print("every branch is up to date" if not commits else f"{len(commits)} of {len(plans)} branches moved")
     return 0
+
+
+def _print_plans(plans: Sequence[BranchPlan], taken: Mapping[str, list[str]], *, as_json: bool) -> None:
+    columns = ("branch", "added", "changed", "removed")
+    counts = [dict(zip(columns, row, strict=True)) for row in summary(tuple(plans))]
+    rows = [{**row, "taken": taken.get(str(row["branch"]), [])} for row in counts]
+    print_rows(rows, dict(zip(columns, columns, strict=True)), as_json=as_json)
+    for branch, lines in ({} if as_json else taken).items():
+        print(f"{branch} takes over recipes:", *lines, sep="\n  ")
 
 
 def _check_starts(decided: Plan, plans: Sequence[BranchPlan], *, waves: bool) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ci_compiler.cli.compile.sync import REMOTE
-from ci_compiler.cli.console import note, print_findings, print_markdown, table
+from ci_compiler.cli.console import note, print_findings, print_json, print_markdown, table
 from ci_compiler.cli.where import carried_of, check_branches, editable_spec, nixpkgs_of, root_of, spec_of, templates_of
 from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
@@ -46,16 +46,19 @@ def run(arguments: argparse.Namespace) -> int:
     asked = _asked(arguments, spec)
     with Remote(os.environ) as remote:
         if arguments.check:
-            return _check(spec, asked, remote, _tables(root))
+            return _check(spec, asked, remote, _tables(root), as_json=arguments.json)
         text = file.read_bytes().decode("utf-8")
         now = Clock().now()
         done = updated(text, spec, asked, remote, new_branch=arguments.new_branch, tables=_tables(root), now=now)
         print_findings(done.findings)
         if not done.moves and not done.pins:
-            return _nothing(spec, asked)
+            return _nothing(spec, asked, as_json=arguments.json)
         meaning = _meaning(arguments, root, spec, done, remote)
-    table(_HEADERS, _rows(done.moves, done.pins))
-    print_markdown(f"\n{meaning}\n")
+    if arguments.json:
+        print_json({"changes": _as_json(_rows(done.moves, done.pins)), "meaning": meaning})
+    else:
+        table(_HEADERS, _rows(done.moves, done.pins))
+        print_markdown(f"\n{meaning}\n")
     if arguments.dry_run:
         return 0
     if arguments.pull_request:
@@ -73,9 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _nothing(spec: Spec, asked: Asked) -> int:
+def _nothing(spec: Spec, asked: Asked, *, as_json: bool) -> int:
     """Says that there is nothing to update, and what was not looked up."""
-    print("nothing is stale" if asked.packages else "every branch has the newest release of its line")
+    said = "nothing is stale" if asked.packages else "every branch has the newest release of its line"
+    _print_nothing(said, as_json=as_json)
     if own := [] if asked.packages else [one.name for one in own_recipes(spec)]:
         note(f"not looked up, since their recipes are the repository's own: {', '.join(own)}")
     return 0
@@ -86,7 +90,7 @@ def _tables(root: Path) -> dict[str, str]:
     return {path: (root / path).read_text("utf-8") for path in (FILE, ACTIONS) if (root / path).is_file()}
 
 
-def _check(spec: Spec, asked: Asked, remote: Remote, tables: dict[str, str]) -> int:
+def _check(spec: Spec, asked: Asked, remote: Remote, tables: dict[str, str], *, as_json: bool) -> int:
     """Prints what is stale and why; returns 1 if anything is."""
     from ci_compiler.runner.deployment.release_pins import pins
 
@@ -95,11 +99,25 @@ def _check(spec: Spec, asked: Asked, remote: Remote, tables: dict[str, str]) -> 
     found = checked(spec, asked, remote, tables, programs)
     print_findings(found.findings)
     rows = _rows(found.moves, found.pins)
-    if rows:
+    if rows and as_json:
+        changes = zip(_as_json(rows), _reasons(found), strict=True)
+        print_json({"changes": [{**row, "why": why} for row, why in changes], "meaning": ""})
+    elif rows:
         table([*_HEADERS, "why"], [(*row, why) for row, why in zip(rows, _reasons(found), strict=True)])
     elif not found.findings:
-        print("nothing is stale")
+        _print_nothing("nothing is stale", as_json=as_json)
     return 1 if rows or found.findings else 0
+
+
+def _print_nothing(message: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"changes": [], "meaning": ""})
+    else:
+        print(message)
+
+
+def _as_json(rows: Iterable[Sequence[str]]) -> list[dict[str, str]]:
+    return [dict(zip(_HEADERS, row, strict=True)) for row in rows]
 
 
 def _reasons(found: Checked) -> list[str]:

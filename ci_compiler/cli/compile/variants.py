@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ci_compiler.cli.console import note, print_json, print_rows, table
 from ci_compiler.cli.where import filter_of, spec_of
@@ -26,11 +27,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.left_out:
         return _left_out(spec, judged, arguments)
     rows = [variant_row(spec, cell, variant) for cell, variant in _chosen(judged, arguments)]
-    columns = {"name": "variant", "branch": "branch", "version": "version", "system": "system"}
-    print_rows(rows, columns, as_json=arguments.json)
-    if not rows:
+    if arguments.quiet:
+        for row in rows:
+            print(row["name"])
+    else:
+        _print(rows, as_json=arguments.json)
+    if not rows and not arguments.quiet:
         note("no variant matches")
     return 0 if rows else 1
+
+
+def _print(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    columns = {"name": "variant", "branch": "branch", "version": "version", "system": "system"}
+    print_rows(rows, columns, as_json=as_json, spare=["system"])
 
 
 def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cell, Variant]]:

@@ -40,7 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     stopped = _disabled(client, decided) if client else ()
     live = ["online", "busy", "offline"] if arguments.live else []
     columns = ["labels", "pool", "verdict", "machines", *live, "jobs"]
-    print_rows([_as_json(one) for one in served], {name: name for name in columns}, as_json=arguments.json)
+    print_rows(
+        [_as_json(one) for one in served], {name: name for name in columns}, as_json=arguments.json, states=["verdict"]
+    )
     unserved = [one for one in served if one.verdict in UNSERVED]
     for one in unserved:
         who = "no runner serves" if one.verdict is CoverageVerdict.NOBODY else "no runner is online for"

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(as_json(work, results))
     else:
         rows = ([name, one.verdict.value, one.message] for name, one in results.items())
-        table(["check", "verdict", "found"], rows)
+        table(["check", "verdict", "found"], rows, states=["verdict"])
     failed = {name: one for name, one in results.items() if one.failed}
     for name, one in failed.items():
         message = f"{name}: {one.message}; to fix it: {one.fix}"

@@ -19,7 +19,11 @@ def run(arguments: argparse.Namespace) -> int:
         print_json([fit_as_json(one) for one in fits])
     else:
         headers = ["pool", "fits", "labels, or what is missing"]
-        table(headers, ([one.pool.name, "yes" if one.fits else "no", _labels_or_missing(one)] for one in fits))
+        table(
+            headers,
+            ([one.pool.name, "yes" if one.fits else "no", _labels_or_missing(one)] for one in fits),
+            states=["fits"],
+        )
         for one in fits:
             for remark in one.remarks:
                 note(f"{one.pool.name}: {remark}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ci_compiler.cli.console import note
+from ci_compiler.cli.console import note, print_json
 from ci_compiler.cli.runner.engines import Engine, engine_of, this_machine
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.clock import Clock
@@ -24,22 +24,27 @@ def run(arguments: argparse.Namespace) -> int:
     from ci_compiler.github.errors import GitHubError
 
     engine, github, items = find(arguments)
-    failed = 0
+    say = note if arguments.json else print
+    rows = []
     for item in items:
         if not item.left_over:
             continue
-        what = f"{item.kind} {item.name}: {item.left_over}"
+        what, result = f"{item.kind} {item.name}: {item.left_over}", "left over"
         if arguments.dry_run:
-            print(f"would remove {what}")
-            continue
-        try:
-            gone = prune.remove(item, engine, github)
-        except (EngineError, GitHubError) as error:
-            failed += 1
-            note(str(error))
+            say(f"would remove {what}")
         else:
-            print(f"removed {what}" if gone else f"kept {item.kind} {item.name}: it is busy")
-    return 1 if failed else 0
+            try:
+                result = "removed" if prune.remove(item, engine, github) else "kept"
+            except (EngineError, GitHubError) as error:
+                result = "failed"
+                note(str(error))
+            else:
+                say(f"removed {what}" if result == "removed" else f"kept {item.kind} {item.name}: it is busy")
+        rows.append({"kind": item.kind.value, "name": item.name, "pool": item.pool, "left_over": item.left_over})
+        rows[-1]["result"] = result
+    if arguments.json:
+        print_json(rows)
+    return 1 if any(row["result"] == "failed" for row in rows) else 0
 
 
 def find(

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ci_compiler.cli.console import append_to, print_findings, table
+from ci_compiler.cli.console import append_to, print_findings, print_rows
 from ci_compiler.cli.runner.stage import reported, wants_again
 from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
@@ -24,7 +24,9 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     with TemporaryDirectory(prefix="ci-runner-test-") as scratch:
         results, digest = smoke(_subject(arguments, Path(scratch)), arguments.out, again=wants_again(arguments))
     append_to("GITHUB_OUTPUT", f"result={digest}\n")
-    table(["check", "result", "found"], ([one.check, one.verdict.value, one.message] for one in results))
+    rows = [{"check": one.check, "result": one.verdict.value, "found": one.message} for one in results]
+    columns = ("check", "result", "found")
+    print_rows(rows, dict(zip(columns, columns, strict=True)), as_json=arguments.json, states=["result"])
     failed = [one for one in results if one.verdict is CheckVerdict.FAILED]
     place = Place(file=arguments.name)
     print_findings(Finding(place=place, code=Code.TEST_FAILED, message=f"{one.check}: {one.message}") for one in failed)

@@ -1,6 +1,7 @@
 // The answer on the page: the variant, the command, the reasons, better variants and other variants that run.
 import { byId, command, copying, data, make, named, sentence } from "./elements.mjs";
 import { installOf } from "./finder.mjs";
+import { lastRun } from "./runs.mjs";
 
 const EXAMPLES = [
   ["RTX 4090", "Ryzen 9 7950X"],
@@ -23,16 +24,14 @@ export function emptyAnswer(choose) {
   const wrong = gpu === "wrong" ? "GPU" : cpu === "wrong" ? "CPU" : "";
   const missing = wrong
     ? `That ${wrong} is not known here`
-    : gpu
-      ? "Now name the CPU"
-      : cpu
-        ? "Now name the GPU, or none"
-        : "Name your GPU and CPU";
+    : cpu
+      ? "Now name the GPU, or none"
+      : "Name your GPU";
   return make(
     "div",
     { class: "empty" },
     make("strong", { text: missing }),
-    make("p", { text: "by product, architecture or instruction set, or paste what the machine prints. For example:" }),
+    make("p", { text: "by product or architecture, and the CPU if you know it. For example:" }),
     make(
       "div",
       { class: "examples" },
@@ -42,15 +41,16 @@ export function emptyAnswer(choose) {
 }
 
 /** The elements that show the answer `choice`; null for a part that it does not have. */
-export function shownAnswer(choice) {
+export function shownAnswer(choice, { everything, cpu }) {
   const { best } = choice;
   const problems = choice.problems.map((text) => make("p", { class: "problem", text: sentence(text) }));
-  if (!best) return [eyebrow(choice), ...problems, betterOf(choice, choice.impossible ? "" : "Nearest")];
+  if (!best) return [eyebrow(choice, cpu), ...problems, betterOf(choice, choice.impossible ? "" : "Nearest")];
   return [
-    make("div", {}, eyebrow(choice), make("h2", { class: "name" }, named(best.name))),
+    make("div", {}, eyebrow(choice, cpu), make("h2", { class: "name" }, named(best.name))),
     ...problems,
-    command(choice.install),
-    factsOf(best, choice.cudnn),
+    make("div", { class: "commands" }, command(choice.install), about(), verification(choice.verify)),
+    factsOf(choice, everything),
+    lastRun(data.cells[best.at], best.package),
     betterOf(choice, "Better"),
     make(
       "ul",
@@ -59,12 +59,13 @@ export function shownAnswer(choice) {
       choice.doubts.map((text) => make("li", { class: "doubt", text: sentence(text) })),
       choice.without.map((text) => make("li", { class: "without", text: sentence(`without ${text}`) })),
     ),
-    othersOf(choice.runners_up),
+    othersOf(choice.runners_up, everything),
   ];
 }
 
-function eyebrow({ best, impossible, doubts }) {
-  const served = doubts.length ? "Best for your machine, if its driver runs it" : "Best for your machine";
+function eyebrow({ best, impossible, doubts }, cpu) {
+  const fit = cpu ? "Best for your machine" : "Safe on most CPUs";
+  const served = doubts.length ? `${fit}, if the driver runs it` : fit;
   const title = best ? served : impossible ? "No such machine" : "Nothing serves this machine";
   const tag = !best
     ? null
@@ -74,19 +75,35 @@ function eyebrow({ best, impossible, doubts }) {
   return make("p", { class: "eyebrow" }, make("span", { text: title }), tag);
 }
 
-function factsOf(offer, cudnn) {
+/** What the program is that installs, for those who do not have it. */
+function about() {
+  const { text, url } = data.about;
+  if (!url) return null;
+  return make("p", { class: "about" }, `${text}. `, make("a", { href: url, text: "Install it first" }), ".");
+}
+
+function verification(lines) {
+  if (!lines.length) return null;
+  return make("details", { class: "verify" }, make("summary", { text: "Then verify that it works" }), command(lines));
+}
+
+function factsOf({ best: offer, cudnn, doubts }, everything) {
+  const { versions } = data.branches[offer.branch];
+  const packages = everything ? data.cells[offer.at].packages : [offer.package];
   const rows = [
-    ["Branch", offer.branch],
-    [data.packages[offer.package].title, offer.version],
+    ...packages.map((name) => [data.packages[name].title, versions[name] ?? ""]),
     ...(offer.gpu === "cpu" ? [] : [["CUDA", offer.cuda]]),
     ...(cudnn ? [["cuDNN", cudnn]] : []),
-    ...(offer.driver ? [["Driver", `≥ ${offer.driver}`]] : []),
+    ...(offer.driver ? [["Driver", `≥ ${offer.driver}`, doubts.length ? "doubt" : ""]] : []),
     ["Python", offer.python],
+    ["Git branch", offer.branch],
   ];
   return make(
     "dl",
     { class: "facts" },
-    rows.map(([key, value]) => make("div", {}, make("dt", { text: key }), make("dd", { text: value }))),
+    rows.map(([key, value, of]) =>
+      make("div", {}, make("dt", { text: key }), make("dd", { class: of || false, text: value })),
+    ),
   );
 }
 
@@ -104,7 +121,7 @@ function betterOf({ better }, title) {
   return make("div", { class: "better" }, lines);
 }
 
-function othersOf(notes) {
+function othersOf(notes, everything) {
   if (!notes.length) return null;
   const rows = notes.map((one) =>
     make(
@@ -112,7 +129,7 @@ function othersOf(notes) {
       {},
       make("code", {}, named(one.name)),
       make("span", { class: "note", text: `${one.branch} · ${one.note}` }),
-      copying(installOf(data, one).join("\n")),
+      copying(installOf(data, one, everything).join("\n")),
     ),
   );
   return make(

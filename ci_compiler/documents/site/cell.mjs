@@ -1,6 +1,7 @@
 // The dialog for a cell of the matrix: versions, recipes, pools and how to build it, or why it is left out.
 import { byId, command, copying, data, link, make, named, repository, sentence } from "./elements.mjs";
 import { cudnnOf, installOf, offerOf, withoutOf } from "./finder.mjs";
+import { lastOf, runOf } from "./runs.mjs";
 
 function openDialog(title, ...content) {
   const dialog = byId("opened");
@@ -54,6 +55,10 @@ export function openCell(cell) {
   const without = new Set(offers.flatMap((offer) => withoutOf(data, offer)));
   if (without.size) facts.push(["Without", [...without].join("; ")]);
   for (const [name, because] of Object.entries(cell.recalled ?? {})) facts.push(["Recalled", `${name}: ${because}`]);
+  for (const name of cell.packages) {
+    const last = lastOf(cell, name);
+    if (last) facts.push([`Last ${name}`, make("span", {}, `${last.result}: `, ...runOf(last))]);
+  }
   const file = `${cell.shard}.yml`;
   const dispatch = `gh workflow run ${file} --ref ${cell.branch} -f variant=${offers[0].name}`;
   openDialog(

@@ -5,11 +5,13 @@ Cells, routes and what is left out are rows of the plan's document (`plan.docume
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from ci_compiler.documents.site.tables import Rows, Tables
 from ci_compiler.hardware import Hardware, products
 from ci_compiler.hardware.machine import missing_flags
+from ci_compiler.hardware.pasted import tools
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.document import axes_row, left_out_row, route_row
 from ci_compiler.plan.matrix import Cell
@@ -19,18 +21,27 @@ from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
-from ci_compiler.reports.install import install, shared_suffixes
+from ci_compiler.reports.install import install, shared_suffixes, verify, whole
 from ci_compiler.reports.offers import needed_driver, python_order, recalled
+from ci_compiler.reports.select import rarest
 from ci_compiler.spec.model import Package, Spec, in_build_order
 from ci_compiler.stages import stages, stages_that_test
 from ci_compiler.variant import RECIPES
 
-_SENTENCES = ("where-branch", "where-python", "need-branch", "need-python", "need-isa", "and")
+if TYPE_CHECKING:
+    from ci_compiler.github.status import LastBuild  # PyGithub is slow to import
+
+_SENTENCES = (
+    "where-branch", "where-python", "need-branch", "need-python", "need-isa", "isa-portable", "whole-lacks", "and",
+)  # fmt: skip
 """Sentences that mention what the user asks for, so the tables cannot contain them filled in."""
 
 
-def data(plan: Plan, repository: str = "") -> dict[str, Any]:
-    """The page's data. `repository` is the `OWNER/NAME` on GitHub for its links; '' for no links."""
+def data(plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = ()) -> dict[str, Any]:
+    """The page's data. `repository` is the `OWNER/NAME` on GitHub for its links; '' for no links.
+
+    `lasts` are the last results of variants, where they are known.
+    """
     spec = plan.spec
     return {
         "repository": repository,
@@ -40,6 +51,9 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
         **_hardware(spec.hardware),
         "workloads": {one.value: one.label for one in Workload},
         "names": products.as_data(spec.hardware),
+        "tools": {name: form for name, form in tools().items() if name not in {"source", "no-driver"}},
+        "about": dict(zip(("text", "url"), spec.backend.about, strict=True)),
+        "lead": rarest(spec, plan.judged.cells),
         "branch_order": list(spec.branches),
         "branches": {
             name: {"cuda": list(branch.toolkits), "versions": dict(branch.versions)}
@@ -56,7 +70,7 @@ def data(plan: Plan, repository: str = "") -> dict[str, Any]:
         },
         "pythons": python_order(spec),
         "axis": list(spec.gpus),
-        **_cells(plan),
+        **_cells(plan, lasts),
         "pools": {pool.name: str(pool.runs_on) for pool in spec.pools},
         "left_out": [left_out_row(spec, one) for one in plan.judged.left_out],
         "sentences": {key: reasons.say(key) for key in _SENTENCES},
@@ -90,28 +104,53 @@ def _hardware(hardware: Hardware) -> dict[str, Any]:
     }
 
 
-def _cells(plan: Plan) -> dict[str, Any]:
+def _cells(plan: Plan, lasts: Iterable[LastBuild]) -> dict[str, Any]:
     """The cells, and the rows that they share: their routes and their commands."""
     shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
     shared = shared_suffixes(plan.judged.cells)
-    routes, installs, without, cudnn = Rows(), Rows(), Rows(), Rows()
+    routes, installs, verified, without, cudnn = Rows(), Rows(), Rows(), Rows(), Rows()
+    runs, last = Rows(), {(one.cell.branch, one.variant.name): _last(one) for one in lasts if one.stages}
     cells = [
         {
             **axes_row(cell),
             "packages": [variant.package for variant in cell.variants],
             "driver": needed_driver(plan.spec, cell, None),
             "install": installs.index(_installs(plan.spec, cell, shared)),
+            "verify": verified.index(_verified(plan.spec, cell)),
             **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
             **({"recalled": recalls} if (recalls := _recalls(plan.spec, cell)) else {}),
             **({"cudnn": cudnn.index(has)} if any((has := _cudnn(plan.spec, cell)).values()) else {}),
+            **(
+                {"last": results}
+                if (
+                    results := {
+                        one.package: runs.index(last[cell.branch, one.name])
+                        for one in cell.variants
+                        if (cell.branch, one.name) in last
+                    }
+                )
+                else {}
+            ),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
             "tested": [stage.name for stage in stages_that_test() if stage in route.pools],
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
-    rows = {"routes": routes, "installs": installs, "without": without, "cudnn": cudnn}
+    rows = {
+        "routes": routes,
+        "installs": installs,
+        "verify": verified,
+        "lasts": runs,
+        "without": without,
+        "cudnn": cudnn,
+    }
     return {"cells": cells, **{name: table.rows for name, table in rows.items()}}
+
+
+def _last(one: LastBuild) -> dict[str, Any]:
+    """The last result of a variant: of each stage that ran, with the run and its start."""
+    return {"result": one.result.value, "stages": dict(one.stages), "run": one.url, "started": one.started}
 
 
 def _lacks(spec: Spec, cell: Cell) -> dict[str, tuple[str, ...]]:
@@ -130,11 +169,18 @@ def _cudnn(spec: Spec, cell: Cell) -> dict[str, str]:
 
 
 def _installs(spec: Spec, cell: Cell, shared: set[str]) -> dict[str, str]:
-    """The commands that install each package of `cell`, with `{suffix}` in place of its suffix."""
+    """The commands that install each package of `cell`, and all (''), with `{suffix}` in place of its suffix."""
     return {
-        one.package: "\n".join(
-            line.replace(cell.suffix, "{suffix}")
-            for line in install(spec, shared, branch=cell.branch, name=one.name, package=one.package)
-        )
-        for one in cell.variants
+        package: "\n".join(install(spec, shared, branch=cell.branch, names=names)).replace(cell.suffix, "{suffix}")
+        for package, names in _choices(spec, cell).items()
     }
+
+
+def _verified(spec: Spec, cell: Cell) -> dict[str, str]:
+    """The commands that prove that each package of `cell`, and all (''), work; '' if none can."""
+    return {package: "\n".join(verify(spec, cell, names)) for package, names in _choices(spec, cell).items()}
+
+
+def _choices(spec: Spec, cell: Cell) -> dict[str, dict[str, str]]:
+    """What users may install of `cell`: each package, and all of them (''), as names by package."""
+    return {one.package: {one.package: one.name} for one in cell.variants} | {"": whole(spec, cell)}

@@ -32,6 +32,15 @@ export function running(data, machine) {
   return new Map(passed.flatMap(([from, cells]) => cells.map((cell) => [cell, from])));
 }
 
+/** `machine`; if its CPU is unknown, with the weakest that serves its GPU in place of it. */
+export function settled(data, machine, { package: package_, branch, python }) {
+  if (machine.cpu) return machine;
+  const { gpus, cpus } = data.machines;
+  const row = data.portables[data.portable[data.groups[package_]][branch][python]];
+  const [system, ...isas] = Object.keys(cpus)[row[gpus.indexOf(gpuKey(data, machine.gpu))]].split(" ");
+  return { ...machine, cpu: { system, isas } };
+}
+
 /** The answer for the machine's driver. */
 function stepOf(data, machine, { package: package_, branch, python, workload }) {
   const found = lookUp(data, data.found[data.groups[package_]][branch][python][workload], machine);
@@ -65,15 +74,27 @@ export const withoutOf = (data, offer) => data.without[data.cells[offer.at].with
 /** The version of cuDNN in a variant; "" if it has none, or the version is not known. */
 export const cudnnOf = (data, offer) => data.cudnn[data.cells[offer.at].cudnn]?.[offer.package] ?? "";
 
-/** The commands that install a variant and its dependencies. */
-export function installOf(data, offer) {
+/** The commands that install a variant and its dependencies; `everything`: all packages of its cell. */
+export function installOf(data, offer, everything) {
   const { install, suffix } = data.cells[offer.at];
-  return data.installs[install][offer.package].replaceAll("{suffix}", suffix).split("\n");
+  return data.installs[install][everything ? "" : offer.package].replaceAll("{suffix}", suffix).split("\n");
 }
 
-/** The answer for `machine` and `wishes` ({package, workload, branch, python}), as in `ci-compile select --json`. */
-export function select(data, machine, wishes) {
+/** The packages of a cell that are not recalled. */
+const wholeOf = (cell) => cell.packages.filter((name) => !(name in (cell.recalled ?? {})));
+
+/** `a, b and c`. */
+function listed({ sentences }, words) {
+  return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${sentences.and} ${words.at(-1)}`;
+}
+
+/**
+ * The answer for `asked` ({gpu, cpu, driver}; cpu null: unknown) and `wishes` ({package, everything, workload, branch,
+ * python}), as in `ci-compile select --json`.
+ */
+export function select(data, asked_, wishes) {
   const { sentences } = data;
+  const machine = settled(data, asked_, wishes);
   const runs = running(data, machine);
   const step = stepOf(data, machine, wishes);
   const anywhere = stepOf(data, machine, { ...wishes, branch: "", python: "" });
@@ -101,20 +122,40 @@ export function select(data, machine, wishes) {
     better.push({ ...one, note: instead(one).join(` ${sentences.and} `) });
   }
   if (!better.length && step.nearest !== undefined) better.push(noted(offer(step.nearest), sentences["need-isa"]));
+  const why = asked_.cpu || best === null ? said(step.why, best) : portable(data, said(step.why, best), best);
   const alike = best === null ? [] : data.alternatives[data.groups[wishes.package]][best.at];
   const asked = ({ branch, python }) => [branch, ""].includes(wishes.branch) && [python, ""].includes(wishes.python);
   return {
     best,
     impossible: step.impossible === true,
     problems: said(step.problems),
-    why: said(step.why, best),
+    why,
     doubts: said(step.doubts, best),
-    without: best === null ? [] : withoutOf(data, best),
+    without: best === null ? [] : [...withoutOf(data, best), ...leftOut(data, best, wishes)],
     cudnn: best === null ? "" : cudnnOf(data, best),
     runners_up: alike
       .filter(([at]) => runs.has(at) && asked(data.cells[at]))
       .map(([at, row]) => ({ ...offer(at), note: said(row, offer(at))[0] })),
     better,
-    install: best === null ? [] : installOf(data, best),
+    install: best === null ? [] : installOf(data, best, wishes.everything),
+    verify: best === null ? [] : verifyOf(data, best, wishes.everything),
   };
+}
+
+/** The commands that prove that an installed variant works; [] if one line cannot. */
+function verifyOf(data, offer, everything) {
+  const found = data.verify[data.cells[offer.at].verify][everything ? "" : offer.package];
+  return found ? found.split("\n") : [];
+}
+
+/** `why`, with the reason for the instruction set of an unknown CPU in place of its last sentence. */
+function portable({ sentences, isas }, why, best) {
+  return [...why.slice(0, -1), fill(sentences["isa-portable"], { isa: best.isa, cpus: isas[best.isa].cpus })];
+}
+
+/** Which packages the line that installs everything leaves out. */
+function leftOut(data, best, { everything }) {
+  const has = wholeOf(data.cells[best.at]);
+  const missing = Object.keys(data.packages).filter((name) => data.packages[name].here && !has.includes(name));
+  return everything && missing.length ? [fill(data.sentences["whole-lacks"], { missing: listed(data, missing) })] : [];
 }

@@ -1,6 +1,7 @@
 // The matrix: one grid per branch. Arrow keys move the focus, filters dim cells, and the answer highlights cells.
 import { openCell, openLeftOut } from "./cell.mjs";
 import { byId, count, data, make } from "./elements.mjs";
+import { hasFailed } from "./runs.mjs";
 
 const buttons = []; // {element, cell, words}
 const pythonShown = () => byId("shown-python").value;
@@ -12,6 +13,8 @@ function reach(cell) {
 }
 
 const REACH = { full: "tested", part: "tested on a CPU only", none: "not tested" };
+
+const tested = (cell) => REACH[reach(cell)] + (hasFailed(cell) ? ", failed when it was last built" : "");
 
 export function drawGrids() {
   buttons.length = 0;
@@ -84,10 +87,10 @@ function row(gpu, isas, cellOf) {
 function drawn(cell) {
   if (!cell) return null;
   const held = "suffix" in cell;
-  const says = `${cell.gpu} ${cell.isa} on ${cell.branch}: ${held ? REACH[reach(cell)] : `left out, ${cell.reason}`}`;
+  const says = `${cell.gpu} ${cell.isa} on ${cell.branch}: ${held ? tested(cell) : `left out, ${cell.reason}`}`;
   const element = make("button", {
     type: "button",
-    class: `cell ${held ? reach(cell) : "out"}`,
+    class: `cell ${held ? reach(cell) : "out"}${held && hasFailed(cell) ? " failed" : ""}`,
     tabindex: "-1",
     title: says,
     "aria-label": says,

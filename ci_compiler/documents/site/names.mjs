@@ -84,48 +84,35 @@ function nearest(names, text, otherwise) {
 
 // Output of tools.
 
-/** The machine that pasted output of lscpu, /proc/cpuinfo, nvidia-smi and lspci describes. */
+/** The machine that pasted output of lscpu, /proc/cpuinfo, nvidia-smi and lspci describes; see hardware/pasted.py. */
 export function read(data, text) {
   const lines = text.split(/\r?\n/);
-  const field = (name) => {
-    const line = lines.find((one) => new RegExp(`^\\s*${name}\\s*:`, "i").test(one));
-    return line === undefined ? "" : line.slice(line.indexOf(":") + 1).trim();
-  };
-  const names = lines.flatMap(gpuNamesIn);
-  const driver = /Driver Version\s*:\s*([0-9][0-9.]*)/i.exec(text)?.[1] ?? driverColumn(lines);
+  const { tools } = data;
+  const first = (form) => lines.map((line) => new RegExp(form).exec(line)).find(Boolean)?.[1] ?? "";
+  const names = lines.flatMap((line) => gpuNamesIn(tools, line));
+  const driver = new RegExp(tools.driver).exec(text)?.[1] ?? driverColumn(tools, lines);
   return {
     gpus: [...new Set(names)],
     driver,
-    cpu: cpuIn(data, field),
+    cpu: cpuIn(data, first(tools.cpu), new Set(first(tools.flags).match(/[a-z0-9_]+/g))),
     truncated: names.some((one) => one.endsWith("...")),
   };
 }
 
-const GPU_LINES = [
-  /^\|\s+\d+\s+(.+?)\s+(?:On|Off|N\/A|Enabled|Disabled|WDDM|TCC|MCDM)\s*\|/, // nvidia-smi's table
-  /^\s*GPU \d+:\s*(.+?)\s*\(UUID/, // nvidia-smi -L
-  /^\s*Product Name\s*:\s*(.+?)\s*$/, // nvidia-smi -q
-  /^\s*(?:\d+,\s*)?((?:NVIDIA|Tesla|Quadro|GeForce|GRID)[^,|]*?)\s*(?:,.*)?$/, // nvidia-smi --query-gpu=name,…
-  /(?:VGA compatible|3D|Display) controller(?: \[\d+\])?: NVIDIA Corporation [^[]*\[([^\]]+)\]/, // lspci
-];
-
-function gpuNamesIn(line) {
-  const found = GPU_LINES.map((form) => form.exec(line)).find(Boolean);
-  return found && !/^NVIDIA-SMI/.test(found[1]) ? [found[1]] : [];
+function gpuNamesIn(tools, line) {
+  const found = tools.gpu.map((form) => new RegExp(form).exec(line)).find(Boolean);
+  return found && !new RegExp(tools["not-gpu"]).test(found[1]) ? [found[1]] : [];
 }
 
 /** The driver in the output of `nvidia-smi --query-gpu=…`: the column that looks like a driver's version. */
-function driverColumn(lines) {
-  const rows = lines.filter((line) => gpuNamesIn(line).length && line.includes(","));
+function driverColumn(tools, lines) {
+  const rows = lines.filter((line) => line.includes(",") && gpuNamesIn(tools, line).length);
   const cells = rows.flatMap((line) => line.split(",").map((cell) => cell.trim()));
-  return cells.find((cell) => /^[3-9]\d\d\.\d+(\.\d+)?$/.test(cell)) ?? "";
+  return cells.find((cell) => new RegExp(tools["driver-column"]).test(cell)) ?? "";
 }
 
-function cpuIn(data, field) {
-  const name = field("Model name") || field("model name");
-  const flags = new Set((field("Flags") || field("flags") || field("Features")).split(/\s+/).filter(Boolean));
-  const systems = { x86_64: "x86_64-linux", amd64: "x86_64-linux", aarch64: "aarch64-linux", arm64: "aarch64-linux" };
-  const system = systems[field("Architecture").toLowerCase()] ?? (flags.has("asimd") ? "aarch64-linux" : "x86_64-linux");
+function cpuIn(data, name, flags) {
+  const system = flags.has(data.tools["arm-flag"]) ? "aarch64-linux" : "x86_64-linux";
   if (flags.size) return { name: name || "this CPU", system, isas: isasOf(data, system, flags), note: "" };
   return name ? { ...cpuOf(data, name), name } : null;
 }

@@ -1,13 +1,14 @@
 // The page: from the fields to an answer. The choices are part of the address, so that the page can be shared.
 import { emptyAnswer, shownAnswer } from "./answer.mjs";
 import { byId, data, make, repository } from "./elements.mjs";
-import { driverNumber, gpuKey, highestIsas, running, select } from "./finder.mjs";
+import { driverNumber, gpuKey, highestIsas, running, select, settled } from "./finder.mjs";
 import { drawGrids, filter } from "./matrix.mjs";
 import { UnknownName, cpuBeside, cpuOf, gpuOf, read } from "./names.mjs";
 
 // The machine.
 
 const fields = ["gpu", "cpu", "driver", "branch", "python"];
+const ALL = "all"; // the choice of all packages, as in `ci-compile select --package all`
 let pasted = null; // the CPU whose flags were pasted, while its name is in the field
 
 /** What `look` finds for a field, explained below the field; undefined if the field is empty or wrong. */
@@ -52,6 +53,7 @@ function machineOf() {
   byId("cpu").placeholder = beside ? `${beside.name} (comes with it)` : cpuPlaceholder;
   const cpu = resolved("cpu", (text, tell) => {
     const found = pasted?.name === text ? pasted : text ? cpuOf(data, text) : beside;
+    if (!found && gpu !== undefined) tell("Not known: the most portable build.");
     if (!found) return undefined;
     const isas = highestIsas(data, found);
     tell(
@@ -61,8 +63,8 @@ function machineOf() {
     if (found.note) tell(` (${found.note})`);
     return found;
   });
-  if (gpu === undefined || !cpu) return null;
-  return { gpu, cpu, driver: driverNumber(driver) };
+  if (gpu === undefined || byId("cpu").getAttribute("aria-invalid") === "true") return null;
+  return { gpu, cpu: cpu ?? null, driver: driverNumber(driver) };
 }
 
 const cpuPlaceholder = byId("cpu").placeholder;
@@ -80,7 +82,8 @@ function describedGpu({ sm }) {
 function wishesOf() {
   const chosen = (name) => document.querySelector(`input[name="${name}"]:checked`).value;
   return {
-    package: chosen("package"),
+    package: chosen("package") === ALL ? data.lead : chosen("package"),
+    everything: chosen("package") === ALL,
     workload: chosen("workload"),
     branch: byId("branch").value,
     python: byId("python").value,
@@ -150,9 +153,10 @@ function update() {
     answer = null;
     place.replaceChildren(emptyAnswer(takeExample));
   } else {
-    const choice = select(data, machine, wishesOf());
-    answer = { best: choice.best, running: running(data, machine) };
-    place.replaceChildren(...shownAnswer(choice).filter(Boolean));
+    const wishes = wishesOf();
+    const choice = select(data, machine, wishes);
+    answer = { best: choice.best, running: running(data, settled(data, machine, wishes)) };
+    place.replaceChildren(...shownAnswer(choice, { everything: wishes.everything, cpu: machine.cpu }).filter(Boolean));
   }
   byId("mine").disabled = answer === null;
   document.body.classList.toggle("chosen", answer !== null);
@@ -164,8 +168,8 @@ function keepAddress() {
   const kept = new URLSearchParams();
   for (const id of fields) if (byId(id).value.trim()) kept.set(id, byId(id).value.trim());
   if (pasted && pasted.name === byId("cpu").value.trim()) kept.set("cpu", highestIsas(data, pasted).replaceAll(", ", ","));
-  const { package: package_, workload } = wishesOf();
-  if (package_ !== shownPackages()[0]) kept.set("package", package_);
+  const { package: package_, everything, workload } = wishesOf();
+  if (!everything && shownPackages().length > 1) kept.set("package", package_);
   if (workload !== Object.keys(data.workloads)[0]) kept.set("workload", workload);
   history.replaceState(null, "", kept.size ? `#${kept}` : location.pathname + location.search);
 }
@@ -181,6 +185,14 @@ function takeAddress() {
     const chosen = [...document.querySelectorAll(`input[name="${name}"]`)];
     (chosen.find((input) => input.value === kept.get(name)) ?? chosen[0]).checked = true;
   }
+}
+
+/** A branch in the words of its users: `PyTorch 2.10.0, CUDA 13.0 (cuda-13_0)`. */
+function releaseOf(branch) {
+  const { cuda, versions } = data.branches[branch];
+  const name = shownPackages().find((one) => versions[one]);
+  const parts = [name && `${data.packages[name].title} ${versions[name]}`, cuda.length && `CUDA ${cuda.join(", ")}`];
+  return `${parts.filter(Boolean).join(", ")} (${branch})`;
 }
 
 const shownPackages = () => Object.keys(data.packages).filter((name) => data.packages[name].here);
@@ -209,7 +221,7 @@ function fillFields() {
   const cpus = known.shown.map((name) => [name, highestIsas(data, cpuOf(data, name))]);
   const isas = Object.entries(data.isas).map(([name, isa]) => [name, isa.title]);
   byId("cpus").append(...[...cpus, ...isas].map(([value, label]) => make("option", { value, label })));
-  options("branch", [["", "newest"], ...data.branch_order.map((name) => [name, name])]);
+  options("branch", [["", "newest that runs"], ...data.branch_order.map((name) => [name, releaseOf(name)])]);
   options("python", [["", "newest"], ...data.pythons.map((name) => [name, name])]);
   options(
     "shown-python",
@@ -217,11 +229,8 @@ function fillFields() {
   );
   options("system", [["", "any"], ...Object.entries(data.systems)]);
   for (const id of ["python-field", "shown-python-field"]) byId(id).hidden = data.pythons.length < 2;
-  choices(
-    "packages",
-    "package",
-    shownPackages().map((name) => [name, data.packages[name].title]),
-  );
+  const packages = shownPackages().map((name) => [name, data.packages[name].title]);
+  choices("packages", "package", packages.length > 1 ? [[ALL, "All"], ...packages] : packages);
   choices(
     "workloads",
     "workload",
@@ -258,11 +267,13 @@ byId("theme").addEventListener("click", () => {
 
 theme(THEMES.includes(remembered()) ? remembered() : "auto");
 fillFields();
+document.body.classList.toggle("runs-known", data.lasts.length > 0);
 takeAddress();
 drawGrids();
 update();
 
-byId("machine").addEventListener("submit", (event) => event.preventDefault());
+for (const id of ["machine", "wishes"]) byId(id).addEventListener("submit", (event) => event.preventDefault());
+byId("wishes").addEventListener("input", update);
 byId("machine").addEventListener("input", (event) => {
   if (event.target.id === "paste") takePaste();
   else {

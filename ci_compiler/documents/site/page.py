@@ -11,7 +11,9 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ci_compiler.documents.site.data import data
 from ci_compiler.hardware import CPU
@@ -21,44 +23,59 @@ from ci_compiler.spec.model import in_build_order
 from ci_compiler.units import counted
 from ci_compiler.workflows.render import header
 
+if TYPE_CHECKING:
+    from ci_compiler.github.status import LastBuild  # PyGithub is slow to import
+
 NAME = "index.html"
 
-SCRIPTS = ("names.mjs", "finder.mjs", "elements.mjs", "cell.mjs", "matrix.mjs", "answer.mjs", "page.mjs")
+SCRIPTS = ("names.mjs", "finder.mjs", "elements.mjs", "runs.mjs", "cell.mjs", "matrix.mjs", "answer.mjs", "page.mjs")
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z]+\.mjs";\n', re.MULTILINE)
 
 
-def page(plan: Plan, repository: str = "") -> str:
-    """The page. `repository` is the `OWNER/NAME` on GitHub for its links; '' if it is not known."""
+def page(plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = ()) -> str:
+    """The page. `repository` is the `OWNER/NAME` on GitHub for its links; '' if it is not known.
+
+    `lasts` are the last results of variants, where they are known.
+    """
     style, script = _text("page.css"), _script()
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
         "form-action 'none'"
     )
     parts = {
+        "lead": html.escape(_lead(plan)),
         "summary": html.escape(_summary(plan)),
         "source": html.escape(f"Compiled by ci-compile from {plan.spec.document.file}."),
         "title": html.escape(f"Find the build for your machine · {plan.spec.owner}"),
         "policy": policy,
         "style": style,
         "script": script,
-        "data": _embedded(data(plan, repository)),
+        "data": _embedded(data(plan, repository, lasts)),
     }
     text = re.sub("@([a-z]+)@", lambda found: parts[found[1]], _text("page.html"))
     mark = header(plan.spec)[0].replace("--", "‐‐")
     return f"<!-- {mark} -->\n{text}"
 
 
+def _lead(plan: Plan) -> str:
+    """What the page is for."""
+    return f"Name your GPU, and get {reasons.listed(_titles(plan))} built for it."
+
+
+def _titles(plan: Plan) -> list[str]:
+    return [one.title for one in in_build_order(plan.spec.packages) if one.repository is None]
+
+
 def _summary(plan: Plan) -> str:
     """The summary of the page: how many variants there are, and of what."""
-    spec, cells = plan.spec, plan.judged.cells
-    titles = [package.title for package in in_build_order(spec.packages) if package.repository is None]
+    cells = plan.judged.cells
     gpus = {cell.gpu for cell in cells} - {CPU}
     toolkits = {cell.cuda for cell in cells} - {""}
     return (
-        f"{counted(sum(len(cell.variants) for cell in cells), 'variant')} of {reasons.listed(titles)}, each built for "
-        f"one of {counted(len(gpus), 'GPU architecture')} or for the CPU alone, for one of "
+        f"{counted(sum(len(cell.variants) for cell in cells), 'variant')} of {reasons.listed(_titles(plan))}, "
+        f"each built for one of {counted(len(gpus), 'GPU architecture')} or for the CPU alone, for one of "
         f"{counted(len({cell.isa for cell in cells}), 'instruction set')}, and with one of "
-        f"{counted(len(toolkits), 'CUDA toolkit')}. This page says which of them is yours."
+        f"{counted(len(toolkits), 'CUDA toolkit')}."
     )
 
 

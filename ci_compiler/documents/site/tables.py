@@ -45,6 +45,7 @@ class Tables:
         self.spec, self.cells = spec, cells
         self._at = {(cell.branch, one.name): at for at, cell in enumerate(cells) for one in cell.variants}
         self._drivers, self._answers, self._steps, self._said = Rows(), Rows(), Rows(), Rows()
+        self._portables = Rows()
         gpus = sorted(spec.hardware.gpus.values(), key=lambda gpu: gpu.capability)
         built = {cell.gpu for cell in cells} - {CPU}
         self._profiles: dict[object, Profile] = {}  # by everything that an answer depends on
@@ -85,9 +86,11 @@ class Tables:
                 for profiles in self._machines.values()
             ],
             "groups": group_of,
+            "portable": [self._portable(finder) for finder in finders],
             "found": [self._found(finder) for finder in finders],
             "alternatives": [self._alternatives(finder) for finder in finders],
             "drivers": self._drivers.rows,
+            "portables": self._portables.rows,
             "answers": self._answers.rows,
             "steps": self._steps.rows,
             "said": self._said.rows,
@@ -119,6 +122,29 @@ class Tables:
     def _found(self, finder: Finder) -> dict[str, Any]:
         """The answer for each GPU and CPU, by branch, Python and workload."""
         return {branch: self._by_python(finder, branch) for branch in ("", *self.spec.branches)}
+
+    def _portable(self, finder: Finder) -> dict[str, dict[str, int]]:
+        """The CPUs that stand for an unknown one, for each GPU, by branch and Python."""
+        pythons = self.spec.pythons
+        found: dict[str, dict[str, int]] = {}
+        for branch in ("", *self.spec.branches):
+            own = {
+                python: self._portables.index(self._portable_cpus(finder, branch, python))
+                for python in ("", *(pythons if len(pythons) > 1 else ()))
+            }
+            found[branch] = {python: own.get(python, own[""]) for python in ("", *pythons)}
+        return found
+
+    def _portable_cpus(self, finder: Finder, branch: str, python: str) -> list[int]:
+        cpus = list(self._machines[NO_GPU])
+        wishes = Wishes(package=finder.package, branch=branch, python=python)
+        found = [
+            finder.portable(
+                Profile(system="", isas=(), gpu=self.spec.hardware.gpus.get(name), has_gpu=name != NO_GPU), wishes
+            )
+            for name in self._machines
+        ]
+        return [cpus.index(" ".join((one.system, *one.isas))) for one in found]
 
     def _by_python(self, finder: Finder, branch: str) -> dict[str, dict[str, list[list[int]]]]:
         pythons = self.spec.pythons

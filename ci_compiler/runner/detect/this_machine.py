@@ -81,6 +81,9 @@ def record(*, trial: bool = True, software: bool = True) -> Recorded:
     )
     if software:
         recorded = _with_software(recorded, trial=trial)
+    if uname.sysname == "Darwin":
+        cpuinfo, meminfo = _of_macos()
+        recorded = replace(recorded, cpuinfo=cpuinfo, meminfo=meminfo)
     works = recorded.nvidia_smi is not None and recorded.nvidia_smi.status == 0
     return _with_folders(replace(recorded, gpu_state=_gpu_state()) if works else recorded)
 
@@ -96,6 +99,14 @@ def _with_software(recorded: Recorded, *, trial: bool) -> Recorded:
         flox=answer("flox", "--version"),
         engines={name: found for name, command in _ENGINES.items() if (found := answer(*command)) is not None},
     )
+
+
+def _of_macos() -> tuple[str, str]:
+    """The processor and the memory of a Mac (sysctl(3)), as Linux writes them to /proc/cpuinfo and /proc/meminfo."""
+    named = {key: _output(answer("sysctl", "-n", key)).strip() for key in ("machdep.cpu.brand_string", "hw.memsize")}
+    model, memory = named.values()
+    size = f"MemTotal: {int(memory) // 1024} kB\n" if memory.isdigit() else ""
+    return f"model name : {model}\n", size
 
 
 _NEW_COMMANDS = "extra-experimental-features = nix-command"

@@ -9,7 +9,7 @@ from typing import Any
 
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.plan.proof import checks
+from ci_compiler.plan.proof import checks, module_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
 
@@ -51,7 +51,7 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> 
     """What `stage` expects when it tests `built`. `given` replaces fields of the result."""
     cell, package = built.cell, spec.packages[built.variant.package]
     rows, declared = checks(), package.smoke.on(gpu=stage.needs_gpu) if package.smoke else None
-    row = rows["packages"].get(package.attribute) or rows["other"] | {"module": package.attribute.replace("-", "_")}
+    row = rows["packages"].get(package.attribute) or rows["other"] | {"module": module_of(package)}
     if declared:
         row = rows["declared"]  # in place of what the tool would check
     gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)

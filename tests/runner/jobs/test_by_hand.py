@@ -12,16 +12,14 @@ from ci_compiler.runner.jobs import smoke
 from tests.runner.jobs.test_smoke_store import package_recipes
 from tests.runner.jobs.world import TORCH, World, ci_runner
 from tests.runner.machines import known
-from tests.test_documents import Block, read, shows
+from tests.test_documents import Block, printing, read, shows
 
 GUIDE = ".github/docs/build-by-hand.md"
 NAME = "pytorch-python313-cpu-avx2"
 
 
 @pytest.mark.parametrize("backend", ["flox", "nix"])
-def test_every_command_prints_what_the_guide_shows(
-    world: World, backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_prints_what_the_guide_shows(world: World, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a small repository, whose PyTorch is a stand-in and whose Flox is one that builds with Nix."""
     package_recipes(world)
     world.spec(backend=backend)
@@ -31,20 +29,19 @@ def test_every_command_prints_what_the_guide_shows(
     for block, following in pairwise([*read(GUIDE)[0], Block("", "", 0)]):
         if block.kind == "sh" and "--python" not in block.text:  # the stand-in is installed nowhere
             line, expected = (text.replace(NAME, TORCH).strip() for text in (block.text, following.text))
-            printed = run(world, line, capsys)
+            printed = run(world, line)
             assert shows(expected, printed), f"{line}\n{printed}"
             ran += 1
     assert ran == 8
 
 
-def run(world: World, line: str, capsys: pytest.CaptureFixture[str]) -> str:
+def run(world: World, line: str) -> str:
     """Runs a command that must succeed; what it prints."""
     program, *words = shlex.split(line)
     if program == "ci-runner":
-        capsys.readouterr()
-        assert ci_runner(*words) in ({0, 1} if words[0] == "doctor" else {0})  # 1: this machine is too small
-        captured = capsys.readouterr()
-        return captured.out + captured.err
+        with printing() as printed:
+            assert ci_runner(*words) in ({0, 1} if words[0] == "doctor" else {0})  # 1: this machine is too small
+        return printed.getvalue()
     done = subprocess.run([program, *words], cwd=world.root, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr
     return done.stderr + done.stdout if program == "nix-build" else done.stdout + done.stderr

@@ -1,0 +1,5 @@
+# nix-build .nix
+{
+  pkgs ? import <nixpkgs> { },
+}:
+pkgs.callPackage ./package.nix { }

@@ -1,0 +1,106 @@
+"""A machine from what its tools print: lscpu or /proc/cpuinfo, and nvidia-smi or lspci.
+
+The forms of the output are in `tools.json`, which the finder page reads as well. `runner.detect` asks the tools of its
+own machine in a stricter way.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ci_compiler.hardware import Hardware
+from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
+from ci_compiler.hardware.products import UNKNOWN_CPU, cpu, cpu_of, device
+from ci_compiler.record import record
+
+
+@record
+class Pasted:
+    """What a text names: GPUs, the version of the driver, a CPU by its model or its flags; '' or () if it does not.
+
+    `problem` is the reason why the text may not be all that there is.
+    """
+
+    gpus: tuple[str, ...] = ()
+    driver: str = ""
+    cpu: str = ""
+    flags: frozenset[str] = frozenset()
+    problem: str = ""
+
+
+def read(text: str) -> Pasted:
+    """What `text`, the output of tools, names."""
+    forms = tools()
+    lines = re.split(r"\r?\n", text)
+    gpus = tuple(dict.fromkeys(name for line in lines for name in _gpus(line)))
+    stated = re.search(forms["driver"], text)
+    flags = _first(forms["flags"], lines)
+    problem = ""
+    if any(name.endswith("...") for name in gpus):
+        problem = "a GPU's name is cut short; `nvidia-smi -L` prints it whole"
+    elif not gpus and re.search(forms["no-driver"], text):
+        problem = "nvidia-smi failed there, so no GPU is named; give --gpu"
+    elif not (gpus or flags or _first(forms["cpu"], lines)):
+        problem = "no GPU or CPU is named in it; paste what lscpu and nvidia-smi print"
+    return Pasted(
+        gpus=gpus,
+        driver=stated[1] if stated else next(_driver_column(lines), ""),
+        cpu=_first(forms["cpu"], lines),
+        flags=frozenset(re.findall(r"[a-z0-9_]+", flags)),
+        problem=problem,
+    )
+
+
+def machine(hardware: Hardware, pasted: Pasted) -> Machine:
+    """The machine that was `pasted`; without a system if its CPU is unknown.
+
+    Flags go before the CPU's name: a guest has those that its host lets through. Raises UnknownHardwareError for a name
+    that is not known, ValueError for a GPU of another vendor.
+    """
+    gpus = tuple(one for name in pasted.gpus if (one := device(hardware, name, pasted.driver)))
+    if pasted.flags:
+        system = "aarch64-linux" if tools()["arm-flag"] in pasted.flags else "x86_64-linux"
+        isas = isas_of(hardware, system, pasted.flags)
+        return Machine(system=system, isas=isas, gpus=gpus, cpu=pasted.cpu or "this CPU", flags=pasted.flags)
+    return beside(hardware, gpus, pasted.cpu)
+
+
+def beside(hardware: Hardware, gpus: tuple[GpuDevice, ...], name: str) -> Machine:
+    """The machine with `gpus` and the CPU called `name` ('', `unknown`: the one that a GPU comes with, if it does).
+
+    Raises UnknownHardwareError, ValueError.
+    """
+    known = cpu(hardware, name) if name not in {"", UNKNOWN_CPU} else None
+    known = known or next(filter(None, (cpu_of(hardware, one) for one in gpus)), None)
+    if known is None:
+        return Machine(system="", gpus=gpus, cpu=UNKNOWN_CPU)
+    return Machine(system=known.system, isas=known.isas, gpus=gpus, cpu=known.name)
+
+
+@cache
+def tools() -> Mapping[str, Any]:
+    """The forms of the tools' output, as regular expressions that Python and JavaScript share."""
+    table: dict[str, Any] = json.loads(Path(__file__).with_name("tools.json").read_bytes())
+    return table
+
+
+def _gpus(line: str) -> Iterator[str]:
+    found = next(filter(None, (re.search(form, line, re.ASCII) for form in tools()["gpu"])), None)
+    if found and not re.search(tools()["not-gpu"], found[1]):
+        yield found[1]
+
+
+def _driver_column(lines: Iterable[str]) -> Iterator[str]:
+    """The cells that look like a driver's version in the output of `nvidia-smi --query-gpu=…`."""
+    cells = (cell.strip() for line in lines if "," in line and any(_gpus(line)) for cell in line.split(","))
+    return (cell for cell in cells if re.search(tools()["driver-column"], cell, re.ASCII))
+
+
+def _first(form: str, lines: Iterable[str]) -> str:
+    found = next(filter(None, (re.search(form, line, re.ASCII) for line in lines)), None)
+    return found[1] if found else ""

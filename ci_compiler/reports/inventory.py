@@ -1,0 +1,276 @@
+"""The variants that many machines need, and those that the fleet lacks for them.
+
+An inventory is a CSV file with a header, or a JSON list of objects, with `name`, `count`, `gpu`, `cpu` and `driver`.
+JSON may also hold what `ci-runner detect --json` prints for a machine.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, InputError, Place, wrong
+from ci_compiler.hardware import CPU, Hardware, UnknownHardwareError, Version
+from ci_compiler.hardware.drivers import driver_number
+from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
+from ci_compiler.hardware.pasted import beside
+from ci_compiler.hardware.products import device
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.rules import Judged
+from ci_compiler.record import record
+from ci_compiler.reports.offers import Offer, Wishes, isa_order
+from ci_compiler.reports.select import Recommendation, select
+from ci_compiler.spec.model import Spec
+
+COLUMNS = ("name", "count", "gpu", "cpu", "driver")
+"""What is read of a machine; other columns are ignored."""
+
+
+@record
+class Entry:
+    """Machines of an inventory that are alike: their name, how many they are, and one of them."""
+
+    name: str
+    count: int
+    machine: Machine
+
+
+@record
+class Served:
+    """Machines with the answer for each of them."""
+
+    entry: Entry
+    choice: Recommendation
+
+
+@record
+class Needed:
+    """A variant that machines need: how many do, their names, and the commands that install it."""
+
+    offer: Offer
+    machines: int
+    names: tuple[str, ...]
+    install: tuple[str, ...]
+
+
+@record
+class Lacking:
+    """A part of the matrix that machines would use and the fleet does not build; they use `instead` (None: nothing)."""
+
+    gpu: str
+    isa: str
+    machines: int
+    names: tuple[str, ...]
+    instead: Offer | None
+    why: str
+
+
+@record
+class Cluster:
+    """What a cluster needs and what the fleet lacks for it, the most machines first."""
+
+    served: tuple[Served, ...]
+    needed: tuple[Needed, ...]
+    lacking: tuple[Lacking, ...]
+
+
+def cluster(spec: Spec, judged: Judged, entries: Iterable[Entry], wishes: Wishes, *, everything: bool) -> Cluster:
+    """What the machines of `entries` need of `wishes.package`, or of all packages."""
+    served = tuple(
+        Served(entry=one, choice=select(spec, judged.cells, one.machine, wishes, everything=everything))
+        for one in entries
+    )
+    by_best: dict[Offer, list[Served]] = {}
+    by_gap: dict[tuple[str, str], list[Served]] = {}
+    for one in served:
+        if one.choice.best:
+            by_best.setdefault(one.choice.best, []).append(one)
+        gap = None if one.choice.impossible else _gap(spec, judged.cells, one.entry.machine, wishes)
+        if gap:
+            by_gap.setdefault(gap, []).append(one)
+    needed = [
+        Needed(offer=offer, machines=_count(own), names=_names(own), install=own[0].choice.install)
+        for offer, own in by_best.items()
+    ]
+    lacking = [
+        Lacking(
+            gpu=gpu,
+            isa=isa,
+            machines=_count(own),
+            names=_names(own),
+            instead=own[0].choice.best,
+            why=_why(spec, judged, gpu, isa),
+        )
+        for (gpu, isa), own in by_gap.items()
+    ]
+    return Cluster(
+        served=served,
+        needed=tuple(sorted(needed, key=lambda one: -one.machines)),
+        lacking=tuple(sorted(lacking, key=lambda one: -one.machines)),
+    )
+
+
+def _count(served: Iterable[Served]) -> int:
+    return sum(one.entry.count for one in served)
+
+
+def _names(served: Iterable[Served]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.entry.name for one in served))
+
+
+def _gap(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) -> tuple[str, str] | None:
+    """The GPU and the ISA of the variant that would suit `machine` best, if no branch builds it; ISA '': any."""
+    gpu = max(machine.gpus, key=lambda one: one.capability).sm if machine.gpus else CPU
+    isa = min(machine.isas, key=isa_order(spec.hardware, wishes.workload).index, default="")
+    suited = (
+        one.gpu == gpu and isa in {"", one.isa} and any(variant.package == wishes.package for variant in one.variants)
+        for one in cells
+    )
+    return None if any(suited) else (gpu, isa)
+
+
+def _why(spec: Spec, judged: Judged, gpu: str, isa: str) -> str:
+    """Why the fleet has no variant for `gpu` and `isa`."""
+    left = next((one for one in judged.left_out if one.gpu == gpu and isa in {"", one.isa}), None)
+    if left:
+        return f"left out of {left.branch}: {left.reason}"
+    if gpu not in spec.hardware.gpus and gpu != CPU:
+        return f"{gpu} is not in the hardware tables"
+    if gpu not in spec.gpus:
+        return f"`matrix.gpus` does not have {gpu}"
+    return f"`matrix` does not select {isa} for {gpu}"
+
+
+# Reading.
+
+
+def read_inventory(hardware: Hardware, data: bytes, shown: str) -> tuple[Entry, ...]:
+    """The machines of an inventory called `shown` in findings. Raises InputError with a finding for each wrong one."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise wrong(shown, Code.WRONG_VALUE, f"is not UTF-8: {error.reason} at byte {error.start}") from None
+    rows = list(_json_rows(text, shown) if text.lstrip()[:1] in {"[", "{"} else _csv_rows(text, shown))
+    entries: list[Entry] = []
+    findings: list[Finding] = []
+    for place, row in rows:
+        try:
+            entries.append(_entry(hardware, row, len(entries) + 1))
+        except UnknownHardwareError as error:
+            findings.append(Finding(place=place, code=error.code, message=str(error)))
+        except KeyError as error:
+            findings.append(Finding(place=place, code=Code.WRONG_VALUE, message=f"lacks {error}"))
+        except (ValueError, TypeError) as error:
+            findings.append(Finding(place=place, code=Code.WRONG_HARDWARE, message=str(error)))
+    if findings:
+        raise InputError(findings)
+    if not entries:
+        raise wrong(shown, Code.WRONG_VALUE, "names no machine")
+    return tuple(entries)
+
+
+_Row = tuple[Place, Mapping[str, Any]]
+
+
+def _csv_rows(text: str, shown: str) -> Iterator[_Row]:
+    reader = csv.DictReader(text.splitlines(), skipinitialspace=True, restval="")
+    header = [str(name).strip().lower() for name in reader.fieldnames or ()]
+    if not {"gpu", "cpu"} & set(header):
+        message = f"has no column gpu or cpu in its first line; read are {', '.join(COLUMNS)}"
+        raise InputError([Finding(place=Place(file=shown, line=1, column=1), code=Code.WRONG_VALUE, message=message)])
+    reader.fieldnames = header
+    for row in reader:
+        place = Place(file=shown, line=reader.line_num, column=1)
+        yield place, {name: (row.get(name) or "").strip() for name in COLUMNS}
+
+
+def _json_rows(text: str, shown: str) -> Iterator[_Row]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise wrong(shown, Code.WRONG_VALUE, f"is not JSON: {error}") from None
+    listed = content.get("machines", [content]) if isinstance(content, dict) else content
+    for at, row in enumerate(listed if isinstance(listed, list) else [listed], 1):
+        if not isinstance(row, dict):
+            raise wrong(f"{shown}: machine {at}", Code.WRONG_VALUE, "is not an object with gpu, cpu and the like")
+        yield Place(file=f"{shown}: machine {at}"), row
+
+
+def _entry(hardware: Hardware, row: Mapping[str, Any], number: int) -> Entry:
+    """The machines of a row. Raises UnknownHardwareError, KeyError, ValueError, TypeError."""
+    count = str(row.get("count", "")).strip() or "1"
+    if not re.fullmatch("[1-9][0-9]{0,8}", count):
+        message = f"the count {count!r} is not a number of machines"
+        raise ValueError(message)
+    read: Callable[[Hardware, Mapping[str, Any]], Machine] = _detected if isinstance(row.get("gpus"), list) else _named
+    found = read(hardware, row)
+    return Entry(name=str(row.get("name") or row.get("host") or f"machine {number}"), count=int(count), machine=found)
+
+
+def _named(hardware: Hardware, row: Mapping[str, Any]) -> Machine:
+    """A machine by the names of its GPU (`8x H100`; none: no GPU) and its CPU (none: unknown)."""
+    name = re.sub(r"^\s*[0-9]+\s*[x×]\s*", "", str(row.get("gpu") or "none"))
+    driver = str(row.get("driver") or "")
+    if driver and not driver_number(driver):
+        message = f"{driver!r} is not a driver's version such as 580 or 580.65.06"
+        raise ValueError(message)
+    found = device(hardware, name, driver)
+    return beside(hardware, (found,) if found else (), str(row.get("cpu") or ""))
+
+
+def _detected(hardware: Hardware, row: Mapping[str, Any]) -> Machine:
+    """A machine as `ci-runner detect --json` prints it."""
+    gpus = tuple(
+        GpuDevice(
+            index=index, name=str(one["name"]), capability=Version.parse(str(one["capability"])), driver=one["driver"]
+        )
+        for index, one in enumerate(row["gpus"])
+    )
+    system, flags = str(row["system"]), row["cpu"]["flags"]
+    return Machine(system=system, isas=isas_of(hardware, system, flags), gpus=gpus, cpu=str(row["cpu"]["model"]))
+
+
+def cluster_json(one: Cluster) -> dict[str, Any]:
+    """`one` as JSON."""
+    from dataclasses import asdict
+
+    return {
+        "machines": [
+            {
+                "name": row.entry.name,
+                "count": row.entry.count,
+                "best": asdict(row.choice.best) if row.choice.best else None,
+                "problems": list(row.choice.problems),
+                "doubts": list(row.choice.doubts),
+                "better": [asdict(other.offer) | {"note": other.note} for other in row.choice.better],
+            }
+            for row in one.served
+        ],
+        "needed": [
+            {**asdict(row.offer), "machines": row.machines, "names": list(row.names), "install": list(row.install)}
+            for row in one.needed
+        ],
+        "lacking": [
+            {
+                "gpu": row.gpu,
+                "isa": row.isa,
+                "machines": row.machines,
+                "names": list(row.names),
+                "instead": row.instead.name if row.instead else None,
+                "why": row.why,
+            }
+            for row in one.lacking
+        ],
+    }
+
+
+def notes(served: Sequence[Served]) -> Iterator[str]:
+    """What has to be known about machines besides their variants, one line for each that has something."""
+    for one in served:
+        said = "; ".join((*one.choice.problems, *one.choice.doubts))
+        if said:
+            yield f"{one.entry.name} ({one.entry.count}): {said}"

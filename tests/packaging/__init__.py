@@ -1,0 +1,1 @@
+"""How the tool itself is packaged."""
