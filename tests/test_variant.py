@@ -21,7 +21,8 @@ from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.sharding import job_name
 from ci_compiler.recipes.render import recipes
-from ci_compiler.reports.select import Wishes, select
+from ci_compiler.reports.offers import Wishes
+from ci_compiler.reports.select import select
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.sync.compiled import compile_files
