@@ -137,7 +137,7 @@ def test_a_dashed_package_is_recommended_and_installed_with_what_it_needs(fleet:
     choice = select(fleet.spec, fleet.judged.cells, machine, Wishes(package="flash-attn"))
     assert choice.best is not None
     assert choice.best.name == f"flash-attn-{CELL}"
-    assert choice.install == (f"flox install my-org/torch-{CELL}", f"flox install my-org/flash-attn-{CELL}")
+    assert choice.install == (f"flox install my-org/torch-{CELL} my-org/flash-attn-{CELL}",)
 
 
 def test_status_tells_packages_apart(fleet: Plan) -> None:
