@@ -270,7 +270,7 @@ class Store:
         return difference(*found)
 
     def dump(self, path: str, archive: IO[bytes], url: str = "") -> Ended:
-        """Writes the content of `path` in the store, or in the cache at `url`, as an archive (NAR). No hash is checked."""
+        """Writes the content of `path` in the store, or in the cache at `url`, to `archive` (NAR). Checks no hash."""
         where = (*_FRESH, "--store", url) if url else ()
         return self._nix("store", "dump-path", *where, path, out=archive)
 
