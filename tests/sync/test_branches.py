@@ -14,6 +14,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.git import Git
 from tests.adoption.test_audit import CPU, N90, SPEC, X90
+from tests.output import checked
 from tests.recipes.test_affected import PKGS, Repository
 
 BRANCHES = ["cuda-13_0", "main"]
@@ -143,6 +144,11 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     assert sum(1 for _ in (repository.root / ".git/objects").rglob("*")) == objects
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows] == ["main", "cuda-13_0"]
+    assert repository.ci("sync", "--dry-run", "--json") == 0
+    found = checked("ci-compile sync", capsys.readouterr().out)
+    assert [[one["branch"], *(str(one[key]) for key in ("added", "changed", "removed"))] for one in found] == rows
+    assert repository.ci("sync", "--json") == 2
+    assert "--json: needs --dry-run" in capsys.readouterr().err
 
 
 def test_a_foreign_recipe_stops_everything_until_it_is_adopted(

@@ -111,14 +111,14 @@ def _cluster(arguments: argparse.Namespace, spec: Spec, judged: Judged, wishes: 
         print_json(cluster_json(found))
     else:
         rows = [[one.offer.name, one.offer.branch, one.machines, ", ".join(one.names)] for one in found.needed]
-        table(["needed", "branch", "machines", "of"], rows)
+        table(["variant", "branch", "machines", "of"], rows)
         if found.lacking:
-            print()
+            print("\nlacking")
             gaps = [
                 [f"{one.gpu} {one.isa}".rstrip(), one.machines, one.instead.name if one.instead else "nothing", one.why]
                 for one in found.lacking
             ]
-            table(["lacking", "machines", "instead", "why"], gaps)
+            table(["build", "machines", "instead", "why"], gaps)
         for line in notes(found.served):
             note(line)
     return 1 if found.lacking else 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_compiler.cli.console import append_to, note, print_rows
 from ci_compiler.cli.pauses import pause_lines
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.runner.controller.runner_names import QUARANTINED
@@ -76,7 +77,8 @@ def _live(client: Client, asked: tuple[LabelSet, ...], *, sets: bool) -> tuple[S
     """Raises GitHubError, also for the organisation's runners if only they could serve a label set."""
     from ci_compiler.github.inventory import inventory
 
-    seen = inventory(client)
+    with progress("asking GitHub for the runners"):
+        seen = inventory(client)
     for runner in seen.runners:
         if QUARANTINED in runner.labels:
             note(f"{runner.name}: a slot of its machine is in quarantine; the log of the machine's controller says why")
