@@ -157,6 +157,14 @@ def test_an_attestation_by_another_run_is_refused(
     assert told in capsys.readouterr().err
 
 
+def test_the_content_of_another_path_proves_nothing(published: World, capsys: pytest.CaptureFixture[str]) -> None:
+    path, subjects = published.manifest["store_path"], published.root / "build-output/subjects.txt"
+    subjects.write_text(subjects.read_text("utf-8").replace(path, f"{path}-other"), "utf-8")
+    attest(published)
+    assert verify(path) == 1
+    assert "has its digest, but not under its name: it is another path [attestation-differs]" in capsys.readouterr().err
+
+
 def test_a_commit_that_is_not_on_the_branch_is_refused(published: World, capsys: pytest.CaptureFixture[str]) -> None:
     own = published.commit(push=False)
     lines = (published.root / "build-output/subjects.txt").read_text("utf-8")
@@ -171,6 +179,8 @@ def test_what_cannot_be_verified_is_wrong_input(published: World, capsys: pytest
     assert "is not in a Nix store" in capsys.readouterr().err
     assert verify(f"{published.folder}/store/{'a' * 32}-something") == 2
     assert "has no variant's name in it" in capsys.readouterr().err
+    assert verify(TORCH, "--branch", "main", "--commit", "f" * 7) == 2
+    assert "f" * 7 in capsys.readouterr().err
     published.spec()
     assert verify() == 2
     assert "[cache-missing]" in capsys.readouterr().err
