@@ -115,7 +115,7 @@ class Verifier:
         if self.commit and one.commit != self.commit:
             message = f"is attested as built from {one.commit}, not from {self.commit}"
             raise failure(path, Code.ATTESTATION_DIFFERS, message)
-        if one.ref.removeprefix("refs/heads/") not in self.spec.branches or not one.ref.startswith("refs/heads/"):
+        if one.ref not in {f"refs/heads/{name}" for name in self.spec.branches}:
             message = f"is attested by a run of {one.ref}, which is not a branch of the spec"
             raise failure(path, Code.ATTESTATION_DIFFERS, message)
         self._require(one.commit)
