@@ -61,11 +61,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if choice.best else 1
 
 
+_LOWEST_DRIVER = 100
+"""Below it are the versions of CUDA, which people take for the driver's."""
+
+
 def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
-    if arguments.driver and not driver_number(arguments.driver):
-        raise wrong(
-            "--driver", Code.WRONG_DRIVER, f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06"
-        )
+    if arguments.driver and driver_number(arguments.driver) < _LOWEST_DRIVER:
+        beside = ", but one of CUDA, which nvidia-smi prints beside it" if driver_number(arguments.driver) else ""
+        message = f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06{beside}"
+        raise wrong("--driver", Code.WRONG_DRIVER, message)
     pasted = _pasted(spec, arguments) if arguments.machine is not None else None
     try:
         return products.machine(
