@@ -31,6 +31,8 @@ class Code(StrEnum):
         return self
 
     ANOTHER_TORCH = "another-torch"
+    ATTESTATION_DIFFERS = "attestation-differs"
+    ATTESTATION_MISSING = "attestation-missing"
     BIG_PARALLEL_MISSING = "big-parallel-missing"
     BRANCH_AHEAD = "branch-ahead"
     BROKEN_MANIFEST = "broken-manifest"

@@ -41,6 +41,14 @@ class JobCheckout:
         listed = self._run("status", "--porcelain", "--no-renames", "-z", untracked, "--", *paths)
         return tuple(entry[3:] for entry in listed.split("\0") if entry[2:3] == " ")
 
+    def resolve(self, commit: str) -> str:
+        """The whole hash of `commit`, which may be abbreviated, or the name of a branch or a tag."""
+        return self._git.resolve(commit)
+
+    def tip(self, branch: str) -> str:
+        """The commit of the remote's `branch`, as it was last fetched."""
+        return self._git.resolve(f"refs/remotes/{REMOTE}/{branch}")
+
     def require(self, branch: str, commit: str) -> None:
         """Raises if `commit` is not on the remote's `branch`, or if the clone is too shallow to tell."""
         if self._run("rev-parse", "--is-shallow-repository").strip() == "true":
@@ -48,7 +56,7 @@ class JobCheckout:
                 "the clone is shallow; publishing needs the full history: fetch-depth: 0, or `git fetch --unshallow`"
             )
             raise failure(os.fspath(self._root), Code.SHALLOW_CLONE, message)
-        tip = self._git.resolve(f"refs/remotes/{REMOTE}/{branch}")
+        tip = self.tip(branch)
         if not self._git.has_ancestor(self._git.resolve(commit), tip):
             message = f"{commit} is not on {REMOTE}/{branch} (which is at {tip}); push it first"
             raise failure(branch, Code.COMMIT_NOT_ON_BRANCH, message)

@@ -15,8 +15,21 @@ _CHUNK = 1 << 20
 _SHOWN = 5
 
 
+_BASE32 = "0123456789abcdfghijklmnpqrsvwxyz"
+"""The digits of Nix' base 32, which writes a number with its last digit first (Nix manual, "Store Path", encoding)."""
+
+
 class DamagedArchiveError(Exception):
     """The data is not an archive, or not a whole one."""
+
+
+def hex_digest(content: str) -> str:
+    """The digits of a hash as Nix prints it (`sha256:` and base 32), or as a file's digest is written, in base 16."""
+    digits = content.removeprefix("sha256:")
+    if len(digits) == 64:
+        return digits
+    number = sum(_BASE32.index(digit) << 5 * at for at, digit in enumerate(reversed(digits)))
+    return number.to_bytes(32, "little").hex()
 
 
 def listing(archive: IO[bytes]) -> dict[str, str]:

@@ -25,9 +25,9 @@ from ci_compiler.backends.job import (
 )
 from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.backends.nix_python import interpreter_of
-from ci_compiler.backends.nix_store import PROFILE, Store
-from ci_compiler.backends.own_store import OwnStore
-from ci_compiler.backends.protocol import BinaryCache, CachePush, Tool
+from ci_compiler.backends.nix_store import PROFILE
+from ci_compiler.backends.own_store import store_of
+from ci_compiler.backends.protocol import BinaryCache, Tool
 from ci_compiler.backends.staged import fetch_staged, stage, staged_name, staging
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure, wrong
@@ -49,8 +49,7 @@ class RecipePrograms(ABC):
 
     def __init__(self, job: JobContext) -> None:
         self.job = job
-        own = job.cache is not None and job.cache.push is CachePush.OWN
-        self.store = (OwnStore if own else Store)(seconds=job.seconds)
+        self.store = store_of(job.cache, seconds=job.seconds)
         self._derivations: dict[str, str] = {}
 
     @abstractmethod

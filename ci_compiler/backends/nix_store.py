@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 from ci_compiler.backends.cache_files import stubs, upload, writable
@@ -259,15 +259,20 @@ class Store:
     def difference(self, cache: BinaryCache, path: str) -> str:
         """Which files differ between this store's build of `path` and the cache's; '' if that is not known."""
         found = []
-        for where in ((), (*_FRESH, "--store", cache.url)):
+        for url in ("", cache.url):
             with tempfile.TemporaryFile() as archive:
-                ended = self._nix("store", "dump-path", *where, path, out=archive)
+                ended = self.dump(path, archive, url)
                 archive.seek(0)
                 try:
                     found.append(listing(archive))
                 except DamagedArchiveError:
                     return f"it cannot be read: {ended.said}"
         return difference(*found)
+
+    def dump(self, path: str, archive: IO[bytes], url: str = "") -> Ended:
+        """Writes the content of `path` in the store, or in the cache at `url`, to `archive` (NAR). Checks no hash."""
+        where = (*_FRESH, "--store", url) if url else ()
+        return self._nix("store", "dump-path", *where, path, out=archive)
 
     def uncarried(self, cache: BinaryCache, closure: Mapping[str, str], recipe: Path) -> dict[str, str]:  # noqa: ARG002
         """Those paths of `closure` that the cache does not have with the content that is stated there.

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from ci_compiler.backends.cache_files import AWS, upload
 from ci_compiler.backends.nix_environment import key_file
 from ci_compiler.backends.nix_store import Store
-from ci_compiler.backends.protocol import BinaryCache
+from ci_compiler.backends.protocol import BinaryCache, CachePush
 from ci_compiler.process import Ended, find_program
 from ci_compiler.secret import Secret
 
@@ -159,6 +159,12 @@ class OwnStore(Store):
             if ended.status != 0:
                 return ended
             return upload(Path(folder), cache.url, absent, last=last, seconds=self._seconds)
+
+
+def store_of(cache: BinaryCache | None, *, seconds: float) -> Store:
+    """This machine's store, with what it shares with `cache`. Raises InputError if Nix is missing."""
+    own = cache is not None and cache.push is CachePush.OWN
+    return (OwnStore if own else Store)(seconds=seconds)
 
 
 def _name(path: str) -> str:

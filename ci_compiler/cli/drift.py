@@ -19,6 +19,11 @@ DRIFT = {
 }
 
 
+_LOCKED = """\
+`gh actions-lock` rewrote compiled files, whose actions are pinned to commits already. Remove their entries from
+.github/workflows/actions.lock, and give it the paths of your own workflows: `gh actions-lock FILE...`"""
+
+
 def write_or_check(
     arguments: argparse.Namespace,
     command: Sequence[str],
@@ -57,4 +62,6 @@ def _report(changes: Sequence[FileChange], arguments: argparse.Namespace, comman
             words += [f"--{option}", str(value)]
     words += ["--bundled"] if getattr(arguments, "bundled", False) else []
     note(f"{counted(len(changes), 'file')} drifted; run `{shlex.join(words)}`")
+    if any(change.is_locked for change in changes):
+        note(_LOCKED)
     return 1

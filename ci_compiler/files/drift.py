@@ -1,8 +1,9 @@
 """Compares compiled files with the tree and writes what differs, all at once.
 
-The first line of a compiled file marks it as such. Files without the mark are never touched: if one is in the way, the
-compile stops before it writes. Marked files that are no longer compiled are removed. Nothing is written if anything is
-wrong, and all files change in one step (`files.atomic`). Compiles of one folder wait for each other.
+The first line of a compiled file marks it as such, also after a line of `gh actions-lock`. Files without the mark are
+never touched: if one is in the way, the compile stops before it writes. Marked files that are no longer compiled are
+removed. Nothing is written if anything is wrong, and all files change in one step (`files.atomic`). Compiles of one
+folder wait for each other.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ MARK = "Compiled by ci-compile"
 FOREIGN = "was not written by ci-compile and is in the way; move it, or delete it"
 """The message for a file without the mark at the path of a compiled file."""
 
-_OURS = re.compile(rb"(?:#|//|;|<!--) " + re.escape(MARK.encode()) + rb"\b")
+_LOCKED = b"# This workflow is managed by gh actions-lock.\n"
+"""The line that `gh actions-lock` puts before the first one (its source, internal/workflowfile/rewrite.go)."""
+
+_OURS = re.compile(rb"(?:" + re.escape(_LOCKED) + rb")?(?:#|//|;|<!--) " + re.escape(MARK.encode()) + rb"\b")
 
 
 class Territory(NamedTuple):
@@ -75,6 +79,12 @@ class FileChange(NamedTuple):
         if self.before is None:
             return ChangeKind.ADDED
         return ChangeKind.REMOVED if self.after is None else ChangeKind.CHANGED
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether `gh actions-lock` rewrote the file: added its line, or `$/` for `./` in the uses of an action."""
+        before = self.before or ""
+        return before.startswith(_LOCKED.decode()) or "uses: $/" in before
 
 
 def compare(root: Path, files: Mapping[str, str], territories: Sequence[Territory]) -> tuple[FileChange, ...]:

@@ -83,6 +83,11 @@ def address_of(environment: Mapping[str, str], root: Path, repository: str = "")
     return f"https://{host}/{_name(environment, root, repository, host)}"
 
 
+def repository_of(environment: Mapping[str, str], root: Path, repository: str = "") -> str:
+    """`repository`, or that of the environment or the checkout (`''`), as OWNER/NAME. Needs no token."""
+    return _name(environment, root, repository, _web_host(_api(environment)))
+
+
 # The address of the API.
 
 

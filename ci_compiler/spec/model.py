@@ -167,7 +167,7 @@ class Spec:
         default={},
         examples=[{"pytorch-python313-cuda12_8-sm90-avx512": {"because": "its convolutions return NaN"}}],
     )
-    attest: bool = key("Whether a build's provenance is attested (actions/attest).", default=False)
+    attest: bool = key("Whether each build attests its manifest and its outputs (actions/attest).", default=False)
     pull_request: PullRequest = key(default=PullRequest())
     schedule: Schedule | None = key(default=None, published=False)
     sync: Sync | None = key(default=None, published=False)

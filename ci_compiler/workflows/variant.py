@@ -61,6 +61,12 @@ MANIFEST_FILE = "manifest.json"
 MANIFEST = f"build-output/{MANIFEST_FILE}"
 """Its path in every job."""
 
+SUBJECTS_FILE = "subjects.txt"
+"""The file that a build writes beside its manifest if it is attested: the digest of everything that it made."""
+
+SUBJECTS = f"build-output/{SUBJECTS_FILE}"
+"""Its path in the job."""
+
 RESULT = "result.json"
 """The file that a test writes beside its log, for the table at the end of a run."""
 
@@ -227,7 +233,7 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
     ]
     if spec.attest:
-        steps.append(action_step("Attest where it was built", "actions/attest", {"subject-path": MANIFEST}))
+        steps.append(action_step("Attest where it was built", "actions/attest", {"subject-checksums": SUBJECTS}))
     chosen = [subject.chosen] if subject.package else []
     built = [f"({need.succeeded(stage)} || !{need.chosen})" for need in subject.needs]
     return _job(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.backends.nar import DamagedArchiveError, difference, listing
+from ci_compiler.backends.nar import DamagedArchiveError, difference, hex_digest, listing
 from tests.checkers import require
 
 
@@ -31,6 +31,13 @@ def test_every_kind_of_entry_is_listed_and_compared(tmp_path: Path) -> None:
     assert list(one) == ["lib/link", "lib/nothing", "lib/program", "lib/same"]
     assert difference(one, other) == "3 of 5 files: lib/extra, lib/link, lib/program"
     assert difference(one, one) == ""
+
+
+def test_a_hash_is_read_in_both_of_its_bases() -> None:
+    """The hash of "abc", as `nix-hash --type sha256 --to-base32` prints it (FIPS 180-2, example B.1)."""
+    digits = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert hex_digest("sha256:1b8m03r63zqhnjf7l5wnldhh7c134ap5vpj0850ymkq1iyzicy5s") == digits
+    assert hex_digest(f"sha256:{digits}") == digits
 
 
 def test_a_summary_names_the_first_files() -> None:

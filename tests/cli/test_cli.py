@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,9 +44,37 @@ def test_check_reports_drift_and_the_command_that_fixes_it(tmp_path: Path, capsy
         f"3 files drifted; run `ci-compile --root {tmp_path} --bundled`",
     ]
     assert "-# edited" in out.splitlines()
+    assert "actions-lock" not in err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.yml")} == before
     assert ci(*root) == 0
     assert ci(*root, "--check") == 0
+
+
+@pytest.mark.parametrize("how", ["onboarded", "local actions"])
+def test_check_says_what_to_do_after_gh_actions_lock(
+    how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It adds a first line and replaces pins by tags in what it onboards, and `./` by `$/` in what it does not."""
+    root = ["--bundled", "--root", str(tmp_path)]
+    assert ci(*root) == 0
+    name = "cell" if how == "onboarded" else "pull-request"
+    path = tmp_path / f".github/workflows/{name}.yml"
+    before = path.read_text("utf-8")
+    if how == "onboarded":
+        pins = re.sub(r"@[0-9a-f]{40} # (v\S+)", r"@\1", before)
+        path.write_text(f"# This workflow is managed by gh actions-lock.\n{pins}", "utf-8")
+    else:
+        path.write_text(before.replace("uses: ./.github/actions", "uses: $/.github/actions"), "utf-8")
+    lock = tmp_path / ".github/workflows/actions.lock"
+    lock.write_text("version: 1\n", "utf-8")
+    assert path.read_text("utf-8") != before
+    capsys.readouterr()
+    assert ci(*root, "--check") == 1
+    said = capsys.readouterr().err
+    assert f"error: .github/workflows/{name}.yml: is not as compiled [drift]" in said
+    assert f"run `ci-compile --root {tmp_path} --bundled`\n`gh actions-lock` rewrote compiled files" in said
+    assert ci(*root) == 0
+    assert (path.read_text("utf-8"), lock.read_text("utf-8")) == (before, "version: 1\n")
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "unreadable-link"])

@@ -16,6 +16,7 @@ from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.compiled import ARCHIVE
 from ci_compiler.runner.detect.build_memory import watched_memory
 from ci_compiler.runner.detect.this_machine import this_machine
+from ci_compiler.runner.jobs.attested import subjects
 from ci_compiler.runner.jobs.evaluated import check_evaluated
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, write_manifest
 from ci_compiler.runner.jobs.setting import Secrets, output_folder, programs_of
@@ -24,7 +25,7 @@ from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Repository, Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
-from ci_compiler.workflows.variant import MANIFEST_FILE
+from ci_compiler.workflows.variant import MANIFEST_FILE, SUBJECTS_FILE
 
 LOG = "build.log"
 """The log's name in a build's output folder."""
@@ -39,12 +40,14 @@ def build(
     leaves the log and no manifest. Raises InputError and StageError.
     """
     built = find(spec, name, branch)
-    output_folder(out, (MANIFEST_FILE, LOG))
+    output_folder(out, (MANIFEST_FILE, SUBJECTS_FILE, LOG))
     with reporting(name, BUILD):
         manifest, others = _build(spec, root, built, out, secrets, tuple(staged))
     for remark in others:
         show(remark)
     digest = write_manifest(manifest, out / MANIFEST_FILE)
+    if spec.attest:
+        (out / SUBJECTS_FILE).write_text(subjects(manifest, digest), "utf-8")
     remarks = [*others, *(f"no {stage}: {reason}" for stage, reason in manifest.untested.items())]
     if not manifest.built:
         remarks.insert(0, "not built: the store or a substituter already had it")

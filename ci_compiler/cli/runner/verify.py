@@ -1,0 +1,23 @@
+"""`ci-runner verify NAME|PATH`: verifies what was published, for whoever uses it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.where import filter_of, root_of, spec_of
+from ci_compiler.github.access import repository_of
+from ci_compiler.runner.jobs.setting import Secrets
+from ci_compiler.runner.jobs.verify import verify
+
+
+@reported
+def run(arguments: argparse.Namespace, _: Secrets) -> int:
+    """Prints each path that is verified, with its commit; returns 1 at the first that is not."""
+    spec, root = spec_of(arguments), root_of(arguments)
+    branch = filter_of(arguments, "branch", spec.branches) or ""
+    repository = repository_of(os.environ, root, arguments.repository)
+    for one in verify(spec, root, arguments.target, repository, branch=branch, commit=arguments.commit):
+        print(f"{one.path}: signed, attested, built from {one.commit} by a run of {one.ref}", flush=True)
+    return 0

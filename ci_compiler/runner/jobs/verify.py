@@ -1,0 +1,194 @@
+"""Verifying what was published, for whoever uses it: signature, content, attestation and recipe.
+
+Trusted are the spec in the checkout, which names the cache and its key, and what GitHub verifies. Of the cache, and of
+the machines that built, nothing is believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ci_compiler.backends.checkout import JobCheckout
+from ci_compiler.backends.nar import hex_digest
+from ci_compiler.backends.nix import FORMS
+from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.own_store import store_of
+from ci_compiler.backends.protocol import BinaryCache
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, StageError, failure, wrong
+from ci_compiler.plan.lookup import BuiltVariant, built_variants
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.sharding import FOLDER
+from ci_compiler.runner.jobs.attested import Attestation, attestations
+from ci_compiler.runner.limits import job_seconds
+from ci_compiler.runner.targets import find
+from ci_compiler.spec.model import Spec
+from ci_compiler.stages import PUBLISH
+from ci_compiler.workflows.common import CELL, VARIANT
+
+_NAME_AT = 33
+"""Where the name of a store path begins, after its hash and a dash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedPath:
+    """A store path that is what it claims to be: the commit whose recipe makes it, and the ref of the run."""
+
+    path: str
+    commit: str
+    ref: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verifier:
+    """What one variant is verified with: the spec's cache, and the checkout with the commits.
+
+    `built` is the variant, on each branch that may have built it. `commit` is the only one that counts ('': any of
+    these branches), and `repository` has the workflow that attests.
+    """
+
+    spec: Spec
+    built: tuple[BuiltVariant, ...]
+    cache: BinaryCache
+    store: Store
+    checkout: JobCheckout
+    commit: str
+    repository: str
+    _evaluated: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
+
+    def outputs(self, commit: str) -> tuple[str, ...]:
+        """The outputs that the recipe evaluates to at `commit`."""
+        if commit not in self._evaluated:
+            with self.checkout.tree(commit) as tree:
+                derivation = self.store.instantiate(tree / self.built[0].recipe)
+            self._evaluated[commit] = self.store.outputs(derivation)
+        return self._evaluated[commit]
+
+    def verify(self, path: str, url: str) -> VerifiedPath:
+        """Verifies `path` with its content in the store at `url` ('': this machine's). Raises StageError."""
+        content = self._signed(path)
+        with TemporaryDirectory(prefix="ci-runner-verify-") as folder:
+            archive = Path(folder, "archive.nar")
+            self._dump(path, archive, url, content)
+            file = f"{FOLDER}/{VARIANT if self.built[0].cell.listed else CELL}"
+            found = attestations(path, archive, content, self.repository, file)
+        return self._made(path, found)
+
+    def _signed(self, path: str) -> str:
+        """The hash of the content of `path` that the key of the cache signed, in base 16."""
+        where, key = self.cache.url, self.cache.public_key.partition(":")[0]
+        if self.store.lacks([path], where):
+            raise failure(path, Code.CLOSURE_MISSING, f"is not in {where}")
+        if not self.store.signed(self.cache, [path]):
+            message = f"{where} holds it, but it or something that it needs has no valid signature by {key}"
+            raise failure(path, Code.PUBLISH_UNSIGNED, message)
+        return hex_digest(self.store.contents([path], where)[path])
+
+    def _dump(self, path: str, archive: Path, url: str, content: str) -> None:
+        """Writes the content of `path` to the file `archive`. Raises StageError if its hash is not `content`."""
+        with archive.open("w+b") as file:
+            ended = self.store.dump(path, file, url)
+            file.seek(0)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if ended.status != 0 or digest != content:
+            why = ended.said if ended.status != 0 else f"its hash is sha256:{digest}, not sha256:{content}"
+            message = f"{url or 'this store'} has another content than the signed one: {why}"
+            raise failure(path, Code.CONTENT_DIFFERS, message)
+
+    def _made(self, path: str, found: Sequence[Attestation]) -> VerifiedPath:
+        """The commit that `path` was built from, by a run on a branch of the spec."""
+        findings: list[Finding] = []
+        for one in dict.fromkeys(found):
+            try:
+                self._judge(path, one)
+            except StageError as error:
+                findings += error.findings
+            else:
+                return VerifiedPath(path=path, commit=one.commit, ref=one.ref)
+        raise StageError(findings)
+
+    def _judge(self, path: str, one: Attestation) -> None:
+        if self.commit and one.commit != self.commit:
+            message = f"is attested as built from {one.commit}, not from {self.commit}"
+            raise failure(path, Code.ATTESTATION_DIFFERS, message)
+        if one.ref not in {f"refs/heads/{name}" for name in self.spec.branches}:
+            message = f"is attested by a run of {one.ref}, which is not a branch of the spec"
+            raise failure(path, Code.ATTESTATION_DIFFERS, message)
+        self._require(one.commit)
+        if path not in (outputs := self.outputs(one.commit)):
+            source = f"{self.built[0].recipe} at {one.commit[:12]}"
+            message = f"is attested as built from {source}, which evaluates to {outputs[0]}"
+            raise failure(path, Code.FOREIGN_OUTPUT, message)
+
+    def _require(self, commit: str) -> None:
+        """Raises StageError if `commit` is on none of the branches."""
+        problems: list[Finding] = []
+        for one in self.built:
+            try:
+                return self.checkout.require(one.cell.branch, commit)
+            except StageError as error:
+                problems += error.findings
+        raise StageError(problems)
+
+
+def verify(
+    spec: Spec, root: Path, target: str, repository: str, *, branch: str = "", commit: str = ""
+) -> Iterator[VerifiedPath]:
+    """Verifies a store path with the content that this machine has, or every output of a variant in the cache.
+
+    `target` is the path, a link to it, or the variant's name; its outputs are those of `commit` ('': the branch's tip).
+    Raises InputError, and StageError for the first path that is not as it should be.
+    """
+    if not spec.backend.has_recipes:
+        message = f"{spec.backend.name} publishes files, not store paths; `gh attestation verify FILE` verifies one"
+        raise wrong("backend", Code.WRONG_VALUE, message)
+    if spec.cache is None:
+        raise wrong("cache", Code.CACHE_MISSING, "the spec names no cache, whose key would sign what is published")
+    store = store_of(spec.cache, seconds=job_seconds(spec.timeouts[PUBLISH]))
+    path = _store_path(target)
+    built = _builders(spec, path, branch) if path else (find(spec, target, branch),)
+    checkout = JobCheckout(root)
+    verifier = Verifier(
+        spec=spec,
+        built=built,
+        cache=spec.cache,
+        store=store,
+        checkout=checkout,
+        commit=checkout.resolve(commit) if commit else "",
+        repository=repository,
+    )
+    if path:
+        yield verifier.verify(path, spec.cache.url if store.lacks([path]) else "")
+        return
+    for one in verifier.outputs(verifier.commit or checkout.tip(built[0].cell.branch)):
+        yield verifier.verify(one, spec.cache.url)
+
+
+def _store_path(target: str) -> str:
+    """The store path that `target` is, or is in, or is a link into; '' for a name."""
+    if "/" not in target and not Path(target).is_symlink():
+        return ""
+    whole = Path(target).resolve()
+    for one in (whole, *whole.parents):
+        if FORMS.path.fullmatch(str(one)):
+            return str(one)
+    raise wrong(
+        target, Code.WRONG_VALUE, "is not in a Nix store; give a store path, a link to one, or the name of a variant"
+    )
+
+
+def _builders(spec: Spec, path: str, branch: str) -> tuple[BuiltVariant, ...]:
+    """The variant whose name a store path has, on `branch` ('': on each that builds it). Raises InputError."""
+    name = Path(path).name[_NAME_AT:]
+    found = [one for one in built_variants(plan(spec)) if one.variant.name in name]
+    if not found:
+        raise wrong(
+            path, Code.UNKNOWN_VARIANT, f"{name!r} has no variant's name in it; give the variant's name instead"
+        )
+    longest = max((one.variant.name for one in found), key=len)
+    built = tuple(one for one in found if one.variant.name == longest)
+    return (find(spec, longest, branch),) if branch else built
