@@ -56,10 +56,8 @@ def _words(words: str, options: Options) -> str:
         return f"{first!r} is one word too many"
     others = sorted(name for name, known in options.items() if name and first in known)
     if others:
-        named = (
-            "many commands have" if len(others) > _FEW else f"{' and '.join(others)} {'have' if others[1:] else 'has'}"
-        )
-        return f"no option {first} here; {named} it"
+        named = "many commands" if len(others) > _FEW else " and ".join(others)
+        return f"no option {first} here; {named} {'have' if others[1:] else 'has'} it"
     return f"unknown option {first}{nearest(first, options.get('', ()), only_near=True)}"
 
 
