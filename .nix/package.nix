@@ -18,6 +18,7 @@ python3Packages.buildPythonApplication {
       ../README.md
       ../ci_compiler
       ../pyproject.toml
+      ../runner-images
     ];
   };
   build-system = [ python3Packages.hatchling ];

@@ -174,10 +174,10 @@ class Code(StrEnum):
     TEST_FAILED = "test-failed"
     TEST_NEVER_RUNS = "test-never-runs"
     TEXT_NAMES_ANOTHER_GPU = "text-names-another-gpu"
-    TOOLKIT_NOT_OF_TORCH = "toolkit-not-of-torch"
     TOO_MANY_FILES = "too-many-files"
     TOO_MANY_JOBS = "too-many-jobs"
     TOOLKIT_MISSING = "toolkit-missing", Severity.WARNING
+    TOOLKIT_NOT_OF_TORCH = "toolkit-not-of-torch"
     TORCH_NOT_PROPAGATED = "torch-not-propagated"
     TREE_CHANGED = "tree-changed"
     UNEXPECTED_ARGUMENT = "unexpected-argument"

@@ -12,8 +12,8 @@ _SECRETS = re.compile(
     r"(?<![A-Za-z0-9_])(?:gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|eyJ[\w-]{8,}\.[\w.-]+|A[KS]IA[0-9A-Z]{16})"
     r"|[A-Za-z0-9+/]{86}==|(?<=://)[^/@\s]+(?=@)|^ *[A-Za-z0-9+/]{64}$"
 )
-"""Tokens of GitHub (ghp_…), signed tokens (FloxHub's), key identifiers of AWS, secret keys of Nix (64 bytes in Base64),
-the user and password in a URL, and the lines of a private key in PEM."""
+"""Tokens of GitHub (ghp_…), JSON Web Tokens, key identifiers of AWS, the secret keys that sign a binary cache (64 bytes
+in Base64), the user and password in a URL, and the lines of a private key in PEM."""
 
 
 def hide_secrets(text: str) -> str:

@@ -89,7 +89,7 @@ def test_a_variant_changes_only_its_own_shard(old: str, new: str, shard: str) ->
 
 def variants_in_a_process(root: Path, **environment: str) -> Iterator[bytes]:
     """The compiled tree's bytes, from a process with its own hash seed, folder and locale."""
-    command = [sys.executable, "-m", "ci_compiler", "--root", str(root)]
+    command = [sys.executable, "-m", "ci_compiler", "--bundled", "--root", str(root)]
     subprocess.run(command, check=True, cwd=root, env={**os.environ, **environment}, capture_output=True)
     for path in sorted(root.rglob("*")):
         if path.is_file():

@@ -163,12 +163,12 @@ def test_the_wheel_alone_does_the_main_job_elsewhere(scripts: Path, tmp_path: Pa
 
     repository = tmp_path / "repository"
     repository.mkdir()
-    command(compiler, cwd=repository)
+    command(compiler, "--bundled", cwd=repository)
     assert tree(repository) == compile_files(decided)
-    command(compiler, "--check", cwd=repository)
+    command(compiler, "--check", "--bundled", cwd=repository)
 
     branch = next(iter(decided.spec.branches))
-    command(compiler, "recipes", "--branch", branch, "-o", tmp_path / "pkgs", cwd=tmp_path)
+    command(compiler, "recipes", "--bundled", "--branch", branch, "-o", tmp_path / "pkgs", cwd=tmp_path)
     expected = recipes(decided.spec, decided.judged, branch)
     assert tree(tmp_path / "pkgs") == {Path(path).name: text for path, text in expected.items()}
 

@@ -11,6 +11,9 @@ from ci_compiler.errors import nearest
 Options = Mapping[str, Collection[str]]
 
 
+_FEW = 3
+"""The most commands that a message lists."""
+
 _INSTEAD = {
     "build": "`ci-compile` alone compiles; `ci-runner build` builds a variant",
     "check": "`ci-compile --check` compares and writes nothing",
@@ -53,7 +56,7 @@ def _words(words: str, options: Options) -> str:
         return f"{first!r} is one word too many"
     others = sorted(name for name, known in options.items() if name and first in known)
     if others:
-        return f"no option {first} here; {', '.join(others[:4])}{' and others' if len(others) > 4 else ''} have it"
+        return f"no option {first} here; {'many commands' if len(others) > _FEW else ' and '.join(others)} have it"
     return f"unknown option {first}{nearest(first, options.get('', ()), only_near=True)}"
 
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.documents.output import output_schemas
 from ci_compiler.errors import ExitCode
 from ci_compiler.files.drift import MARK
 from ci_compiler.register import index, page, register
@@ -19,6 +20,11 @@ from ci_compiler.units import markdown_table
 if TYPE_CHECKING:
     from ci_compiler.cli.app import Program
 
+OUTPUT = (
+    "What commands print with `--json`. [`output.schemas.json`](output.schemas.json) has the JSON Schema of each. "
+    "`ci-compile plan --schema` prints that of the plan. New keys may be added."
+)
+
 NOTE = f"<!-- {MARK}'s own code: `python -m ci_compiler.cli.reference .github/docs/reference`. Do not edit. -->"
 
 
@@ -27,7 +33,28 @@ def pages(programs: Iterable[Program]) -> dict[str, str]:
     findings = {f"findings/{code}.md": page(entry) for code, entry in register().items()}
     texts = {"findings/README.md": index(), **findings}
     made = {path: f"{NOTE}\n\n{text}" for path, text in texts.items()}
-    return {"commands.md": commands(programs), "spec.md": spec(), **made}
+    schemas = json.dumps(output_schemas(), indent=1, ensure_ascii=False)
+    return {
+        "commands.md": commands(programs),
+        "output.md": output(),
+        "output.schemas.json": f"{schemas}\n",
+        "spec.md": spec(),
+        **made,
+    }
+
+
+def output() -> str:
+    """What `--json` prints, command by command."""
+    parts = [NOTE, "", "# JSON output", "", OUTPUT, ""]
+    for name, root in output_schemas().items():
+        parts += [f"## {name}", "", f"{root['description']}", ""]
+        parts += list(_object(root, root, "", 3))
+        direct = [one for one in root["$defs"].items() if "properties" not in root]
+        for title, rule in direct:
+            parts += [f"### `{title}` of {name}", "", f"{rule['description']}", ""]
+            rows = [_key_row(key, _resolved(root, raw), required=False) for key, raw in rule["properties"].items()]
+            parts += [markdown_table(("key", "is"), (row[:2] for row in rows)), ""]
+    return "\n".join(parts).rstrip() + "\n"
 
 
 def commands(programs: Iterable[Program]) -> str:

@@ -81,7 +81,7 @@ def _over_bundled(document: Document) -> Document:
         return document
     if (name := own["bundled"]) != BUNDLED.stem:
         also = f"; `ci-compile init --template {name}` writes a first spec" if name in starters() else ""
-        message = f"{BUNDLED.stem} is the only bundled spec{also}"
+        message = f"{name!r} is not a bundled spec; the only one is {BUNDLED.stem}{also}"
         raise InputError([Finding(place=document.place(("bundled",)), code=Code.WRONG_VALUE, message=message)])
     base = read_document(BUNDLED, shown=BUNDLED_SHOWN)
 

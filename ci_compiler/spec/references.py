@@ -6,20 +6,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from ci_compiler.backends.protocol import CachePush
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
-from ci_compiler.hardware import CPU, UnknownHardwareError
+from ci_compiler.hardware import CPU
 from ci_compiler.spec.alike import alike_findings
-from ci_compiler.spec.hardware import TOOLKIT, ToolkitRow, declaration
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec, in_build_order
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.proof_references import placeholder_findings, proof_findings
 from ci_compiler.spec.recipe_references import recipe_findings
+from ci_compiler.spec.unknown_names import look_up, why_unknown
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import TestPolicy
 
@@ -87,7 +87,7 @@ def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
     for index, (cuda, pin) in enumerate(branch.toolkits.items()):
         entry = _entry(spec, branch, index, cuda)
         as_key = entry[-1] == cuda
-        yield from _look_up(spec, entry, spec.hardware.toolkit, cuda, key=as_key)
+        yield from look_up(spec, entry, spec.hardware.toolkit, cuda, key=as_key)
         if compiled and not pin.nixpkgs:
             yield _no_nixpkgs(spec, entry, branch, compiled)
         for name in pin.work_arounds:
@@ -194,7 +194,7 @@ def _check_matrix(spec: Spec, at: Path_, matrix: Matrix) -> Iterator[Finding]:
         path: Path_ = (*at, "isas", system)
         if system not in spec.hardware.systems:
             message = f"unknown system {system!r}{nearest(system, spec.hardware.systems)}"
-            why = _reason(path, system)
+            why = why_unknown(path, system)
             yield spec.finding(path, Code.UNKNOWN_SYSTEM, why or message, key=True)
         others = [
             one for index, isa in enumerate(isas) for one in _check_isa_of_system(spec, (*path, index), isa, system)
@@ -206,14 +206,14 @@ def _check_matrix(spec: Spec, at: Path_, matrix: Matrix) -> Iterator[Finding]:
 
 def _check_gpu(spec: Spec, root: Path_, axis: GpuAxis) -> Iterator[Finding]:
     if axis.name != CPU:
-        yield from _look_up(spec, root, spec.hardware.gpu, axis.name, key=True, extra=CPU)
+        yield from look_up(spec, root, spec.hardware.gpu, axis.name, key=True, extra=CPU)
     yield from _known_branches(spec, (*root, "branches"), axis.branches)
     for index, cuda in enumerate(axis.toolkits):
         if cuda not in spec.toolkits:
             message = f"no branch builds with CUDA {cuda}{nearest(cuda, spec.toolkits)}"
             yield spec.finding((*root, "cuda", index), Code.UNKNOWN_TOOLKIT, message)
     for index, isa in enumerate(axis.isas):
-        yield from _look_up(spec, (*root, "isas", index), spec.hardware.isa, isa)
+        yield from look_up(spec, (*root, "isas", index), spec.hardware.isa, isa)
     for branch, isas in axis.also.items():
         path = (*root, "also", branch)
         yield from _known_branches(spec, path, (branch,), key=True)
@@ -221,11 +221,11 @@ def _check_gpu(spec: Spec, root: Path_, axis: GpuAxis) -> Iterator[Finding]:
             message = f"{axis.name} is not built on {branch}, so `also` adds nothing there"
             yield spec.finding(path, Code.UNUSED_ALSO, message, key=True)
         for index, isa in enumerate(isas):
-            yield from _look_up(spec, (*path, index), spec.hardware.isa, isa)
+            yield from look_up(spec, (*path, index), spec.hardware.isa, isa)
 
 
 def _check_isa_of_system(spec: Spec, path: Path_, isa: str, system: str) -> Iterator[Finding]:
-    unknown = list(_look_up(spec, path, spec.hardware.isa, isa))
+    unknown = list(look_up(spec, path, spec.hardware.isa, isa))
     yield from unknown
     if not unknown and spec.hardware.isa(isa).system != system and system in spec.hardware.systems:
         message = f"{isa} is an ISA of {spec.hardware.isa(isa).system}, not of {system}"
@@ -285,7 +285,7 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
         for index, isa in enumerate(pool.cpu):
             yield from _check_isa_of_system(spec, (*path, "cpu", index), isa, pool.system)
         if pool.gpu:
-            unknown = list(_look_up(spec, (*path, "gpu"), spec.hardware.gpu, pool.gpu))
+            unknown = list(look_up(spec, (*path, "gpu"), spec.hardware.gpu, pool.gpu))
             yield from unknown
             if pool.system and not unknown and pool.system not in spec.hardware.gpu(pool.gpu).systems:
                 message = f"{pool.gpu} does not come with {pool.system} hosts"
@@ -318,28 +318,6 @@ def _known_branches(spec: Spec, path: Path_, names: Iterable[str], *, key: bool 
             yield spec.finding(path if key else (*path, index), Code.UNKNOWN_BRANCH, message, key=key)
 
 
-def _look_up(
-    spec: Spec, path: Path_, table: Callable[[str], object], name: str, *, key: bool = False, extra: str = ""
-) -> Iterator[Finding]:
-    """An error if `table` does not know `name`; `extra` is another name that is valid in the same place."""
-    try:
-        table(name)
-    except UnknownHardwareError as error:
-        message = f"{error} (or {extra})" if extra else str(error)
-        if error.code is Code.UNKNOWN_TOOLKIT and re.fullmatch(TOOLKIT, name):
-            message += f"{'' if message.endswith('?') else '.'} To declare it: {declaration(name, ToolkitRow)}"
-        hint = _of_product(spec, name) if error.code is Code.UNKNOWN_GPU else ""
-        why = _reason(path, name) if error.code is not Code.UNKNOWN_TOOLKIT else ""
-        yield spec.finding(path, error.code, hint or why or message, key=key)
-
-
-def _reason(path: Path_, name: str) -> str:
-    """Why a plausible name is wrong; '' if the table of reasons has none."""
-    from ci_compiler.spec.reasons import reason_for_name  # only a wrong spec needs it
-
-    return reason_for_name(path, name)
-
-
 def _circle(spec: Spec) -> Path_:
     """The path of the first `needs` that is part of a circle."""
     for package in spec.packages.values():
@@ -349,20 +327,3 @@ def _circle(spec: Spec) -> Path_:
         if any(package.name in needs for needs in reached.values()):
             return "packages", package.name, "needs"
     return ("packages",)
-
-
-def _of_product(spec: Spec, name: str) -> str:
-    """What to write instead of a product's name (`h100`); '' if `name` is not a product."""
-    from ci_compiler.hardware.products import device  # only a wrong spec needs it
-
-    try:
-        known = device(spec.hardware, name)
-    except (UnknownHardwareError, ValueError):  # the latter for a product of another vendor
-        return ""
-    of = [gpu.name for gpu in spec.hardware.gpus.values() if known and gpu.capability == known.capability]
-    if not of:
-        return ""
-    written = name.lower().removeprefix("sm").removeprefix("compute").lstrip("_").rstrip("abcdefghijklmnopqrstuvwxyz")
-    if written.replace(".", "").isdigit():
-        return f"{name!r} is called {of[0]} here"
-    return f"{name!r} is a product; write its architecture, {of[0]}"

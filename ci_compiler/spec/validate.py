@@ -43,6 +43,10 @@ def _repeated(_validator: Any, _wanted: Any, value: Any, _rule: Any) -> Iterator
         yield ValidationError(f"{_shown(twice)} is listed twice")
 
 
+_FEW = 12
+"""The most keys that a message lists."""
+
+
 def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
     """The keys that the schema does not know, each with the clause that says what is meant."""
     from ci_compiler.spec.reasons import key_hint
@@ -50,7 +54,8 @@ def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
     known = error.schema["properties"]
     for key in error.instance:
         if key not in known:
-            yield key, key_hint(key, known) or nearest(key, known)
+            many = "; `ci-compile schema` describes its keys" if len(known) > _FEW else ""
+            yield key, key_hint(key, known) or nearest(key, known, only_near=bool(many)) or many
 
 
 def _meant(error: Any) -> Iterator[str]:
@@ -117,8 +122,9 @@ def _wrong(error: Any, shown: str, typed: str | None) -> str:
             return f"{error.message}; remove one of them"
         case "minimum" | "maximum" as limit:
             small = limit == "minimum"
-            what = f"too {'small' if small else 'large'} for {_expected(error)}"
-            return f"{shown} is {what}; the {'least' if small else 'most'} is {error.validator_value}"
+            size, end, most = *(("small", "least") if small else ("large", "most")), error.validator_value
+            said = f"{shown} is too {size} for {_expected(error)}"
+            return said if str(most) in _expected(error) else f"{said}; the {end} is {most}"
         case "minProperties" | "minItems":
             return "empty; it needs at least one entry"
         case _:
@@ -131,12 +137,13 @@ def _wrong_type(error: Any, shown: str, typed: str | None) -> str:
     if typed is not None and "string" in wanted:
         return f'{typed} without quotes is a number; write "{typed}"{_right(title)}'
     if wanted == "integer":
-        return f"{shown} is not a whole number{_right(title)}"
+        return f"{shown} is not a whole number; write {title or 'one'}"
     if wanted == "array" and not isinstance(error.instance, dict):
         return f"{shown} is not {_expected(error)}; write [{typed or _text(error.instance)}]"
     if wanted == "object" and isinstance(error.instance, list) and error.absolute_path:
         return f"a list is not {_expected(error)}; write NAME: with its own keys for each entry"
-    return f"{shown} is not {_expected(error)}"
+    more = "" if error.absolute_path else "; `ci-compile init` writes a first one"
+    return f"{shown} is not {_expected(error)}{more}"
 
 
 def _expected(error: Any) -> str:

@@ -8,6 +8,7 @@ GitHub App.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ci_compiler.codes import Code
@@ -48,12 +49,14 @@ _LOGIN = 'echo "$TOKEN" | docker login "${image%%/*}" --username "$GITHUB_ACTOR"
 def workflow(spec: Spec, images: Images) -> Workflow:
     """`images.yml`."""
     branch = default_branch(spec)
-    sources = ["runner-images/**", "ci_compiler/**"] if spec.toolkit == "." else [spec.toolkit]
     return Workflow(
         name="images",
         on={
             "schedule": [{"cron": f"{_TIME} * * {cron_days(images.days)}"}],
-            "push": {"branches": [branch], "paths": [*sources, f"{SETUP_ACTION}/**", f".github/workflows/{FILE}"]},
+            "push": {
+                "branches": [branch],
+                "paths": [*_sources(spec), f"{SETUP_ACTION}/**", f".github/workflows/{FILE}"],
+            },
             "workflow_dispatch": None,
         },
         concurrency={"group": "images", "cancel-in-progress": False},
@@ -62,13 +65,21 @@ def workflow(spec: Spec, images: Images) -> Workflow:
 
 
 def problems(spec: Spec) -> Iterator[Finding]:
-    """An error for images of a toolkit that has no hashes."""
-    if spec.images and spec.toolkit != "." and not spec.toolkit.endswith(".txt"):
+    """An error for images of a toolkit that an index could exchange."""
+    if spec.images and re.match(r"[A-Za-z0-9._-]+==", spec.toolkit):
         message = (
             f"images contain the toolkit, and {spec.toolkit} has no hashes; add `toolkit: .github/ci-compiler.txt`, "
             "the list of hashes that comes with each release"
         )
         yield spec.finding(("images",), Code.WRONG_VALUE, message, key=True)
+
+
+def _sources(spec: Spec) -> tuple[str, ...]:
+    """The patterns of the files of this repository that the toolkit is installed from."""
+    path = spec.toolkit.removeprefix("./")
+    if spec.toolkit == ".":
+        return ("runner-images/**", "ci_compiler/**")
+    return () if "://" in path else (path, f"{path}/**")
 
 
 def _if_default(spec: Spec) -> str:
@@ -139,16 +150,15 @@ done
 
 
 def _toolkit(spec: Spec) -> RunStep:
-    """The step that brings the toolkit's wheel, as the images install it: from this checkout, or with its hash."""
-    if spec.toolkit == ".":
-        run = f"python -m pip wheel --quiet --no-deps --wheel-dir {_FOLDER}/archives .\n"
-    else:
+    """The step that brings the wheel of the toolkit that the images install."""
+    run = f'python -m pip wheel --quiet --no-deps --wheel-dir {_FOLDER}/archives "$REQUIREMENT"'
+    if spec.toolkit.endswith(".txt"):
         run = f"""\
 python -m pip download --quiet --no-deps --require-hashes --only-binary :all: \\
-  --dest {_FOLDER}/archives --requirement {spec.toolkit}
+  --dest {_FOLDER}/archives --requirement "$REQUIREMENT"
 find {_FOLDER}/archives -name '*.whl' ! -name 'ci_compiler-*' -delete
 """
-    return RunStep(name="Fetch the toolkit", run=run)
+    return RunStep(name="Fetch the toolkit", env={"REQUIREMENT": spec.toolkit}, run=run)
 
 
 def _build_step(spec: Spec) -> RunStep:

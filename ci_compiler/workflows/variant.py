@@ -270,15 +270,8 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
         RunStep(name="Test", id="test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
         _keep(spec, "Keep the report", subject, stage, "test-output/"),
     ]
-    return _job(
-        spec,
-        subject,
-        stage,
-        *conditions,
-        needs=[subject.job(other) for other in waits],
-        outputs={"result": expression("steps.test.outputs.result")},
-        steps=steps,
-    )
+    needs, reported = [subject.job(other) for other in waits], {"result": expression("steps.test.outputs.result")}
+    return _job(spec, subject, stage, *conditions, needs=needs, outputs=reported, steps=steps)
 
 
 def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> Iterator[Step]:

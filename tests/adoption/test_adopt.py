@@ -712,7 +712,7 @@ def test_a_folder_without_recipes_is_exit_code_2(tmp_path: Path, capsys: pytest.
     assert ci(str(folder), str(tmp_path / "other")) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert [line.split()[1] for line in err.splitlines()] == ["recipes-missing"] * 2
+    assert [line.split()[-1] for line in err.splitlines()] == ["[recipes-missing]"] * 2
 
 
 @needs_nix

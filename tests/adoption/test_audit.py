@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.model import Spec
 from tests.checkers import require
+from tests.output import checked
 
 SPEC = """\
 version: 1
@@ -359,7 +359,7 @@ def test_only_defects_fail_and_differences_are_shown_on_demand(
     line = f"error: {folder.path(X90)}:33:3: gpuTargets contains 'sm_90'; torch takes '9.0' [gpu-target-notation]"
     assert (out, err.splitlines()[0]) == ("", line)
     assert run(PROGRAM, ["audit", str(tmp_path), *options, "--json"]) == 1
-    shown = json.loads(capsys.readouterr().out)
+    shown = checked("ci-compile audit", capsys.readouterr().out)
     (defect,) = shown["defects"]
     assert (defect["code"], defect["count"]) == ("gpu-target-notation", 1)
     assert defect["places"][0]["file"] == str(folder.path(X90))

@@ -83,4 +83,4 @@ def test_a_planted_defect_is_found(
     assert ci("audit", ".") == 1
     found = [line for line in capsys.readouterr().err.splitlines() if f"{name}.nix:" in line]
     assert found
-    assert {line.split()[1] for line in found} == {code}
+    assert {line.split()[-1] for line in found} == {f"[{code}]"}

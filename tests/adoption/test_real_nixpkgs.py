@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.spec.packages import Pin
 from tests.adoption.helpers import needs_nix
+from tests.output import checked
 
 pytestmark = needs_nix
 
@@ -92,7 +92,7 @@ def edit(path: Path, old: str, new: str) -> None:
 def test_evaluate_gives_each_variant_its_derivation_and_outputs(compiler: Compile) -> None:
     status, out, err = compiler("evaluate", "--json")
     assert (status, err) == (0, "")
-    rows = {row["name"]: row for row in json.loads(out)}
+    rows = {row["name"]: row for row in checked("ci-compile evaluate", out)}
     assert rows.keys() == {TORCH, CPU, VISION, CPU.replace("pytorch", "torchvision")}
     torch = rows[TORCH]
     assert torch.keys() == {"name", "branch", "version", "system", "derivation", "outputs"}

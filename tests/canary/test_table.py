@@ -11,6 +11,7 @@ from ci_compiler.canary.assumptions import FEATURES, Assumption, Verdict, assump
 from ci_compiler.canary.table import features, read_tables, verdicts, written_table
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from tests.output import checked
 
 every = pytest.mark.parametrize("one", assumptions().values(), ids=assumptions().keys())
 
@@ -90,6 +91,10 @@ def test_the_command_says_what_is_safe(tmp_path: Path, capsys: pytest.CaptureFix
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == len(FEATURES)
     assert all(row.endswith("  safe") for row in rows)
+    assert run(PROGRAM, ["canary", "--read", str(path), "--json"]) == 0
+    found = checked("ci-compile canary", capsys.readouterr().out)
+    assert {one["result"] for one in found["features"]} == {"safe"}
+    assert {*found["assumptions"].values()} <= {"held", "not tried"}
 
 
 def test_the_command_names_what_is_broken_with_its_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

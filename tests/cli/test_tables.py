@@ -27,7 +27,7 @@ LONG = "torchvision-python313-cuda12_8-sm120-avx512bf16"
 STORE = f"/nix/store/{'0' * 32}-{LONG}-0.24.1"
 
 RUN = {
-    "build": (COMPILE, [[]]),
+    "build": (COMPILE, [["--bundled"]]),
     "variants": (COMPILE, [["variants", "*-sm1*-avx512*"], ["variants", "--left-out"]]),
     "plan": (COMPILE, [["plan"]]),
     "forecast": (COMPILE, [["forecast"]]),

@@ -116,7 +116,7 @@ def test_a_git_killed_while_it_moves_branches_is_reported_and_recovered_from(
             if command(*sync(root)) == 0:
                 break
             said = capsys.readouterr().err
-            left = re.search("If no other git is running, delete (.*)", said)
+            left = re.search(r"If no other git is running, delete (.*) \[git\]", said)
             assert left, said
             Path(left[1]).unlink()
         assert trees(root) == new, call

@@ -18,6 +18,7 @@ from ci_compiler.errors import InputError
 from ci_compiler.github.dispatch import Terms, follow, orders, start
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.plan.pipeline import Plan
+from tests.output import checked
 
 from .state import Fault, GitHub
 from .talk import Talk, talk
@@ -177,6 +178,18 @@ def test_the_command_prints_addresses_and_says_where_it_started(
     load, *notes = err.splitlines()
     assert load == "3 variants: 7 jobs, 2.4 machine-hours, done in 1 h 11 min if nothing else runs"
     assert notes == [f"{CPU} is built on main and cuda-13_0: all are started; --branch starts one"]
+
+
+def test_the_command_prints_names_or_json(
+    served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(PROGRAM, ["dispatch", CPU, GPU, "--quiet", *commands]) == 0
+    assert capsys.readouterr() == (f"{CPU}\n{GPU}\n{CPU}\n", "")
+    served.on_dispatch = lambda _: script(served, conclusion="failure")
+    assert run(PROGRAM, ["dispatch", GPU, "--json", "--wait", *commands]) == 1
+    (found,) = checked("ci-compile dispatch", capsys.readouterr().out)
+    assert (found["variants"], found["branch"], found["conclusion"]) == ([GPU], "main", "failure")
+    assert (found["run"], found["url"]) == (served.runs[-1]["id"], served.runs[-1]["html_url"])
 
 
 @pytest.mark.parametrize(("conclusion", "code"), [("success", 0), ("failure", 1), ("cancelled", 1)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import yaml
 
@@ -14,6 +12,7 @@ from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.sharding import job_id, job_name
 from ci_compiler.stages import PUBLISH, stages
 from ci_compiler.sync.compiled import compile_files
+from tests.output import checked
 from tests.specs import small, spec_of
 
 from .state import Fault, GitHub
@@ -206,7 +205,7 @@ def test_the_command_shows_a_grid(served: GitHub, commands: list[str], capsys: p
 def test_the_command_prints_json(served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     made = served.add_run(SHARD, ran("avx2", "pytorch", build="success", cpu_test="failure"))
     assert run(PROGRAM, ["status", "--json", "--branch", "main", *commands]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = checked("ci-compile status", capsys.readouterr().out)
     assert len(rows) == 8
     assert [row for row in rows if row["result"] != "never"] == [
         {
@@ -228,6 +227,22 @@ def test_the_command_prints_json(served: GitHub, commands: list[str], capsys: py
             "started": "2026-10-01T12:00:00Z",
             "run": made["html_url"],
         }
+    ]
+
+
+def test_the_command_prints_bare_names_of_a_result(
+    served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.add_run(SHARD, ran("avx2", "pytorch", build="success", cpu_test="failure"))
+    assert run(PROGRAM, ["status", "-q", "--result", "failed", *commands]) == 0
+    assert capsys.readouterr() == ("pytorch-python313-cuda12_8-sm90-avx2\n", "")
+    assert run(PROGRAM, ["status", "-q", "--result", "passed", "--result", "cancelled", *commands]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert run(PROGRAM, ["status", "--complete", "--json", *commands]) == 1
+    found = checked("ci-compile status", capsys.readouterr().out)
+    assert [(one["branch"], one["passed"], one["complete"]) for one in found] == [
+        ("main", 0, False),
+        ("cuda-13_0", 0, False),
     ]
 
 

@@ -52,7 +52,9 @@ def test_the_package_is_what_pyproject_declares() -> None:
     assert sorted(package["dependencies"]) == names(PROJECT["project"]["dependencies"])
     assert package["built"] == names(PROJECT["build-system"]["requires"])
     files = {Path(one).name for one in package["files"].split()}
-    assert files == {"LICENSE", "README.md", "ci_compiler", "pyproject.toml"}
+    wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    built = {Path(one).parts[0] for one in (*wheel["packages"], *wheel["force-include"])}
+    assert files == {"LICENSE", "README.md", "pyproject.toml", *built}
     assert package["wraps"][:3] == ["--suffix", "PATH", ":"]
 
 

@@ -13,6 +13,7 @@ from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.recipes.affected import named_paths
 from tests.adoption.test_audit import CPU, SPEC, V90, X90
 from tests.checkers import require
+from tests.output import checked
 
 PKGS = ".flox/pkgs"
 VCPU = CPU.replace("pytorch", "torchvision")
@@ -64,7 +65,7 @@ def repository(tmp_path: Path) -> Repository:
 def affected(repository: Repository, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:
     capsys.readouterr()
     assert repository.ci("affected", "--base", "HEAD~1", "--json", *words) == 0
-    return {row["name"]: row["because"] for row in json.loads(capsys.readouterr().out)}
+    return {row["name"]: row["because"] for row in checked("ci-compile affected", capsys.readouterr().out)}
 
 
 def test_a_changed_recipe_affects_its_importers(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.recalls import recalled_variants
 from ci_compiler.reports.select import Recommendation, select
 from tests.documents.test_finder import answers, as_question, looked_up, shown
+from tests.output import checked
 from tests.reports.machines import Case
 from tests.specs import small, spec_of
 
@@ -123,7 +124,11 @@ def test_the_command_edits_the_spec_and_lists_what_was_built_with_it(
 
 
 def test_a_second_recall_joins_the_first_one(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert recall(spec, NAME, "--because", WHY) == recall(spec, DERIVED, "--because", 'it contains "it"') == 0
+    assert recall(spec, NAME, "--because", WHY, "--json") == 0
+    found = checked("ci-compile recall", capsys.readouterr().out)
+    assert [one["name"] for one in found["recalled"]] == [NAME]
+    assert [one["name"] for one in found["built_with"]] == [DERIVED]
+    assert recall(spec, DERIVED, "--because", 'it contains "it"') == 0
     assert spec.read_text("utf-8").count("recalls:") == 1
     capsys.readouterr()
     assert recall(spec, NAME, "--because", WHY) == 2

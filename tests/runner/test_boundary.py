@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,38 +165,64 @@ for place in {" ".join(PLACES)}; do
 done 2>/dev/null
 true
 """
-PUBLISH = "ci-runner publish && flox --version && nix --version && command -v bash git python3"
+STAGED = "etc/staged"
+"""The cache that carries a build, in the folder of a slot."""
+
+SIGNED = (
+    'nix copy --to "file://$HOME/cache?secret-key=$HOME/key" "$1" && grep --no-filename Sig: "$HOME"/cache/*.narinfo'
+)
+PUBLISH = {
+    "flox": 'ci-runner publish && flox publish -o my-org "$1"',
+    "nix": f'ci-runner publish && printf %s "$SECRET" >"$HOME/key" && {SIGNED}',
+}
+"""How a job of each backend publishes a path: `flox` is a stand-in; the paths of the backend `nix` are signed."""
 
 
-def attack(tester: Slot, publisher: Slot) -> subprocess.CompletedProcess[str]:
-    """A build and a test on one slot leave programs wherever they can; a job of another slot then publishes."""
+def attack(tester: Slot, publisher: Slot, backend: str, secret: str) -> tuple[str, subprocess.CompletedProcess[str]]:
+    """A build and a test on one slot leave programs wherever they can; a job of another slot then publishes the build.
+
+    Returns the path of the build and what the last job printed. Where the slots differ, a cache carries the build.
+    """
+    cache = tester.folder / STAGED
+    cache.mkdir()
+    cache.chmod(0o777)
     with tester.daemon():
         built = tester.build("package", 'eval "$plant"; echo "$plant" > $out', plant=PLANT)
         tester.job("bash", built)
+        assert tester.job("nix", "copy", "--to", f"file:///{STAGED}", built).returncode == 0
+        key = tester.public_key()
     tester.job("bash", "-c", PLANT)
-    with publisher.daemon():
-        return publisher.job("bash", "-c", PUBLISH, SECRET=SECRET)
+    if publisher is not tester:
+        shutil.copytree(cache, publisher.folder / STAGED)
+    script = f'nix copy --from "file:///{STAGED}" "$1" && {PUBLISH[backend]} && command -v bash git python3 nix flox'
+    with publisher.daemon(CI_RUNNER_TRUSTED_KEYS=key):
+        return built, publisher.job("bash", "-c", script, "job", built, SECRET=secret)
 
 
 def supplied(folder: Path, store: str = READ_ONLY) -> Slot:
     """A slot whose image has the toolkit and the stand-in for Flox."""
     made = Slot(folder, store)
     made.program("ci-runner", "echo published by the image")
-    made.program("flox", "echo flox of the image")
+    made.program("flox", 'echo "flox of the image: $*"')
     return made
 
 
+@pytest.mark.parametrize("backend", ["nix", "flox"])
 @pytest.mark.parametrize("slots", [1, 2])
 def test_no_program_of_a_package_gets_the_publishing_secret(
-    slots: int, tmp_path_factory: pytest.TempPathFactory
+    slots: int, backend: str, slot: Slot, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("attack")
     first = supplied(folder / "first")
     publisher = first if slots == 1 else supplied(folder / "second")
-    done = attack(first, publisher)
+    secret = slot.job("nix", "key", "generate-secret", "--key-name", "cache-1").stdout if backend == "nix" else SECRET
+    built, done = attack(first, publisher, backend, secret)
     assert done.returncode == 0, done.stderr
-    published, flox, _, *programs = done.stdout.splitlines()
-    assert (published, flox) == ("published by the image", "flox of the image")
+    published, *said, bash, git, python, nix, flox = done.stdout.splitlines()
+    assert published == "published by the image"
+    expected = "Sig: cache-1:" if backend == "nix" else f"flox of the image: publish -o my-org {built}"
+    assert any(line.startswith(expected) for line in said), said
+    programs = (bash, git, python, nix, flox)
     assert {str(Path(program).parent) for program in programs} <= {"/usr/bin", "/bin", "/usr/local/bin"}
     for one in (first, publisher):
         assert not (one.folder / "nix/var/stolen").exists()

@@ -23,6 +23,7 @@ from ci_compiler.stages import BUILD
 from ci_compiler.sync.compiled import compile_files
 from tests.github.server import serving
 from tests.github.state import OWNER, REPOSITORY, TOKEN, Fault, GitHub
+from tests.output import checked
 from tests.specs import small, spec_of
 
 BUILDER = ("self-hosted", "linux", "x64", "nix-builder")
@@ -203,7 +204,10 @@ def test_the_command_fails_if_no_runner_serves(
     github.add_runner("builder-2", BUILDER, status="offline")
     assert run(PROGRAM, [*command, "--live", "--json"]) == 1
     out, err = capsys.readouterr()
-    assert [(row["pool"], row["verdict"], row["online"], row["busy"], row["offline"]) for row in json.loads(out)] == [
+    assert [
+        (row["pool"], row["verdict"], row["online"], row["busy"], row["offline"])
+        for row in checked("ci-runner coverage", out)
+    ] == [
         ("builder", "busy", 1, 1, 1),
         ("h100", "nobody", 0, 0, 0),
         ("", "hosted by GitHub", 0, 0, 0),

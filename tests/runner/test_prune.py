@@ -23,6 +23,7 @@ from ci_compiler.runner.controller.prune import Leftover, containers, find, regi
 from ci_compiler.runner.controller.runner_names import QUARANTINED, RunnerName
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, Fault, GitHub
+from tests.output import checked
 from tests.specs import small, spec_of
 
 from .test_containers import Told
@@ -155,7 +156,7 @@ def test_the_command_lists_everything_and_why_it_is_left_over(
 ) -> None:
     mine = fill(github)
     assert run(PROGRAM, ["list", "--json", *command]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = checked("ci-runner list", capsys.readouterr().out)
     assert [(row["kind"], row["name"], row["left_over"]) for row in rows] == [
         ("container", "one", "it ended"),
         ("registration", mine, "nothing runs it on this machine"),
@@ -176,6 +177,9 @@ def test_the_command_removes_only_what_is_left_over(
         "would remove container one: it ended",
         f"would remove registration {mine}: nothing runs it on this machine",
     ]
+    assert run(PROGRAM, ["prune", "--dry-run", "--json", *command]) == 0
+    found = checked("ci-runner prune", capsys.readouterr().out)
+    assert [(one["name"], one["result"]) for one in found] == [("one", "left over"), (mine, "left over")]
     assert len(github.of()) == 3
     assert (tmp_path / "runner" / RECORD).exists()
     assert run(PROGRAM, ["prune", *command]) == 0

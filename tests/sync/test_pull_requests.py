@@ -92,4 +92,4 @@ def test_nothing_is_opened_where_nothing_changes(
 def test_a_push_and_pull_requests_are_alternatives(pushed: Repository, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         pushed.ci("sync", "--push", "--pull-request")
-    assert "not allowed with argument --push" in capsys.readouterr().err
+    assert "--pull-request and --push exclude each other" in capsys.readouterr().err

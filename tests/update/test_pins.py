@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from ci_compiler.workflows.pins import action_pins
+from tests.output import checked
 from tests.recipes.test_affected import Repository
 from tests.update.conftest import CHECKOUT, FILE, SPEC
 from tests.update.upstreams import Upstreams
@@ -17,7 +18,11 @@ def listed(fleet: Repository, capsys: pytest.CaptureFixture[str], *words: str) -
     capsys.readouterr()
     assert fleet.ci("update", "--check", *words) == 1
     assert (fleet.root / FILE).read_bytes() == before
-    return [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()]
+    rows = [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()]
+    assert fleet.ci("update", "--check", "--json", *words) == 1
+    found = checked("ci-compile update", capsys.readouterr().out)
+    assert [list(one.values()) for one in found["changes"]] == rows
+    return rows
 
 
 def test_a_check_lists_what_is_stale_and_why(

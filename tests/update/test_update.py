@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from ci_compiler.spec.releases import facts
+from tests.output import checked
 from tests.recipes.test_affected import Repository
 from tests.update.conftest import FILE, SPEC
 from tests.update.upstreams import TORCH, Upstreams
@@ -55,11 +56,11 @@ def test_a_release_that_does_not_support_the_toolkit_is_named_and_not_taken(
     upstreams.release("2.9.0", "0.24.0", "")
     refused = "pytorch 2.9.0 does not support CUDA 12.8: PyTorch builds it with 13.0, 13.2"
     assert fleet.ci("update", "pytorch", "--to", "2.9", "--branch", "main") == 2
-    assert f"{FILE}:9:25: toolkit-not-of-torch {refused}" in capsys.readouterr().err
+    assert f"error: {FILE}:9:25: {refused} [toolkit-not-of-torch]" in capsys.readouterr().err
     assert text(fleet) == SPEC
     upstreams.release("2.8.1", "0.23.1", "")
     assert fleet.ci("update", "--branch", "main", "--new-branch", "newest") == 0
-    assert f"toolkit-not-of-torch {refused}" in capsys.readouterr().err
+    assert f"{refused} [toolkit-not-of-torch]" in capsys.readouterr().err
     assert branch(fleet, "newest")["versions"] == {"pytorch": "2.8.1", "torchvision": "0.23.1"}
 
 
@@ -106,4 +107,8 @@ def test_a_dry_run_writes_nothing(fleet: Repository, upstreams: Upstreams, capsy
     assert text(fleet) == SPEC
     out = capsys.readouterr().out
     assert "main  pytorch      2.8.0   2.8.1" in out
+    assert fleet.ci("update", "--dry-run", "--json") == 0
+    found = checked("ci-compile update", capsys.readouterr().out)
+    assert found["changes"][0] == {"branch": "main", "package": "pytorch", "before": "2.8.0", "after": "2.8.1"}
+    assert "rebuilt" in found["meaning"]
     assert "rebuilt" in out

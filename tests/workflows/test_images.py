@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ci_compiler import __version__
@@ -70,6 +71,23 @@ def test_the_images_of_all_systems_get_the_name_that_pools_have(tmp_path: Path) 
     told = run(made["push"], tmp_path, TOKEN="t0ken")  # noqa: S106
     sources = " ".join(f"{BUILDER}-{system}" for system in systems)
     assert f"buildx imagetools create --tag {BUILDER} {sources}" in told
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "paths"),
+    [
+        (".", ["runner-images/**", "ci_compiler/**"]),
+        ("./tools/ci", ["tools/ci", "tools/ci/**"]),
+        (f"git+https://example.org/ci@{'0' * 40}", []),
+    ],
+)
+def test_a_toolkit_that_no_index_can_exchange_is_built_into_a_wheel(toolkit: str, paths: list[str]) -> None:
+    document = small(images={"days": ["mon"]}, toolkit=toolkit)
+    made = yaml.safe_load(compile_files(plan(spec_of(document)))[".github/workflows/images.yml"])
+    assert made[True]["push"]["paths"][:-2] == paths
+    (step,) = (step for step in made["jobs"]["build"]["steps"] if step["name"] == "Fetch the toolkit")
+    assert step["env"] == {"REQUIREMENT": toolkit}
+    assert step["run"].endswith('pip wheel --quiet --no-deps --wheel-dir images/archives "$REQUIREMENT"')
 
 
 def test_only_the_job_that_opens_the_pull_request_has_the_key_of_the_app() -> None:

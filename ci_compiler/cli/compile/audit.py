@@ -10,6 +10,7 @@ from pathlib import Path
 from ci_compiler.adoption.audit import Audited, audit
 from ci_compiler.adoption.audit_causes import AuditCause, causes_of, tally
 from ci_compiler.cli.console import note, print_findings, print_json
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import branch_of, checkout_around, nixpkgs_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -87,7 +88,8 @@ def _with_real(arguments: argparse.Namespace, spec: Spec, branch: str, checkout:
     if names is not None and not names:
         note(f"nothing to evaluate: no variant of {branch} changed since {arguments.since}")
         return audited
-    real = evaluate_branch(arguments.folder, decided, branch, folder, names)
+    with progress("evaluating with nixpkgs"):
+        real = evaluate_branch(arguments.folder, decided, branch, folder, names)
     done = real.done
     note(f"evaluated with nixpkgs: {counted(len(done.derivations), 'recipe')}")
     if done.late:

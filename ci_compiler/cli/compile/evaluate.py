@@ -8,10 +8,12 @@ from pathlib import Path
 
 from ci_compiler.adoption.audit_real import evaluate_branch
 from ci_compiler.cli.console import note, print_findings, print_rows
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import branch_of, nixpkgs_of, plan_of, root_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, wrong
 from ci_compiler.spec.patterns import matcher_of_any
+from ci_compiler.units import counted
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -23,7 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise wrong("PATTERN", Code.WRONG_PATTERN, str(error)) from None
     names = [one.name for cell in decided.judged.cells for one in cell.variants if matches(one.name)]
-    built, _, done = evaluate_branch(root, decided, branch, nixpkgs_of(arguments), names)
+    with progress(f"evaluating {counted(len(names), 'recipe')}"):
+        built, _, done = evaluate_branch(root, decided, branch, nixpkgs_of(arguments), names)
     rows = [
         {
             "name": name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import editable_spec, spec_of
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.recipes.nixpkgs_hash import fetched_hash, with_hashes
@@ -13,7 +14,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Edits the spec, and prints what changed. Raises InputError."""
     spec = spec_of(arguments)
     file = editable_spec(arguments, spec)
-    text, changes = with_hashes(file.read_text("utf-8"), spec, fetched_hash)
+    with progress("fetching nixpkgs"):
+        text, changes = with_hashes(file.read_text("utf-8"), spec, fetched_hash)
     if changes:
         try:
             write_file(file, text)

@@ -61,11 +61,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if choice.best else 1
 
 
+_LOWEST_DRIVER = 100
+"""Below it are the versions of CUDA, which people take for the driver's."""
+
+
 def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
-    if arguments.driver and not driver_number(arguments.driver):
-        raise wrong(
-            "--driver", Code.WRONG_DRIVER, f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06"
-        )
+    if arguments.driver and driver_number(arguments.driver) < _LOWEST_DRIVER:
+        beside = ", but one of CUDA, which nvidia-smi prints beside it" if driver_number(arguments.driver) else ""
+        message = f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06{beside}"
+        raise wrong("--driver", Code.WRONG_DRIVER, message)
     pasted = _pasted(spec, arguments) if arguments.machine is not None else None
     try:
         return products.machine(
@@ -111,14 +115,14 @@ def _cluster(arguments: argparse.Namespace, spec: Spec, judged: Judged, wishes: 
         print_json(cluster_json(found))
     else:
         rows = [[one.offer.name, one.offer.branch, one.machines, ", ".join(one.names)] for one in found.needed]
-        table(["needed", "branch", "machines", "of"], rows)
+        table(["variant", "branch", "machines", "of"], rows)
         if found.lacking:
-            print()
+            print("\nlacking")
             gaps = [
                 [f"{one.gpu} {one.isa}".rstrip(), one.machines, one.instead.name if one.instead else "nothing", one.why]
                 for one in found.lacking
             ]
-            table(["lacking", "machines", "instead", "why"], gaps)
+            table(["build", "machines", "instead", "why"], gaps)
         for line in notes(found.served):
             note(line)
     return 1 if found.lacking else 0

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings, print_rows
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import SPEC, check_branches, root_of, schema_text, spec_of, texts_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
@@ -42,7 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     decided = plan(spec)
     print_findings(decided.warnings)
     common = {**schema_text(root, spec), **carried}
-    plans = branch_plans(git, decided, common, heads_of(git, spec, remote), adopt=arguments.adopt)
+    heads = heads_of(git, spec, remote)
+    with progress("comparing the branches"):
+        plans = branch_plans(git, decided, common, heads, adopt=arguments.adopt)
     credential = _credential(arguments)
     pushed = check_push(git, REMOTE, plans, credential) if arguments.push else {}
     taken = {one.branch: _taken(git, one, decided.judged) for one in plans if one.taken}

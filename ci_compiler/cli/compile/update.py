@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ci_compiler.cli.compile.sync import REMOTE
 from ci_compiler.cli.console import note, print_findings, print_json, print_markdown, table
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import carried_of, check_branches, editable_spec, nixpkgs_of, root_of, spec_of, templates_of
 from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
@@ -48,12 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.check:
             return _check(spec, asked, remote, _tables(root), as_json=arguments.json)
         text = file.read_bytes().decode("utf-8")
-        now = Clock().now()
-        done = updated(text, spec, asked, remote, new_branch=arguments.new_branch, tables=_tables(root), now=now)
+        tables, now = _tables(root), Clock().now()
+        with progress("looking for releases"):
+            done = updated(text, spec, asked, remote, new_branch=arguments.new_branch, tables=tables, now=now)
         print_findings(done.findings)
         if not done.moves and not done.pins:
             return _nothing(spec, asked, as_json=arguments.json)
-        meaning = _meaning(arguments, root, spec, done, remote)
+        with progress("judging the change"):
+            meaning = _meaning(arguments, root, spec, done, remote)
     if arguments.json:
         print_json({"changes": _as_json(_rows(done.moves, done.pins)), "meaning": meaning})
     else:
@@ -96,7 +99,8 @@ def _check(spec: Spec, asked: Asked, remote: Remote, tables: dict[str, str], *, 
 
     known = pins()
     programs = {"chart": known.chart_version, **{name: one.version for name, one in known.archives.items()}}
-    found = checked(spec, asked, remote, tables, programs)
+    with progress("looking for releases"):
+        found = checked(spec, asked, remote, tables, programs)
     print_findings(found.findings)
     rows = _rows(found.moves, found.pins)
     if rows and as_json:

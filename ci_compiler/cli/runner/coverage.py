@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_compiler.cli.console import append_to, note, print_rows
 from ci_compiler.cli.pauses import pause_lines
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.runner.coverage import PATIENCE, UNSERVED, LabelSet, Served, cover, label_sets
@@ -97,7 +98,8 @@ def _live(client: Client, asked: tuple[LabelSet, ...], *, sets: bool) -> tuple[S
     """Raises GitHubError, also for the organisation's runners if only they could serve a label set."""
     from ci_compiler.github.inventory import inventory
 
-    seen = inventory(client)
+    with progress("asking GitHub for the runners"):
+        seen = inventory(client)
     for slot in quarantined(seen.runners):
         note(str(slot))
     served = cover(asked, seen.runners, scale_set_labels=sets)

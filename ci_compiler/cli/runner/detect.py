@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from ci_compiler.cli.console import note, print_json, table
+from ci_compiler.cli.progress import progress
 from ci_compiler.hardware import tables
 from ci_compiler.hardware.machine import Machine, NixInstallation, as_json
 from ci_compiler.runner.detect.this_machine import this_machine
@@ -14,7 +15,8 @@ from ci_compiler.units import size
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints what the machine is; problems go to standard error, and `doctor` judges them."""
-    machine = this_machine(tables())
+    with progress("examining this machine"):
+        machine = this_machine(tables())
     if arguments.json:
         print_json(as_json(machine))
     else:

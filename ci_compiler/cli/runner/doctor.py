@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler.cli.console import print_findings, print_json, table
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import filter_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -19,7 +20,8 @@ def run(arguments: argparse.Namespace) -> int:
     pools = {pool.name: pool for pool in spec.pools}
     pool = pools.get(filter_of(arguments, "pool", pools) or "")
     work = work_of(spec, stage=stage, name=arguments.name, pool=pool)
-    results = examine(work, gather(work))
+    with progress("examining this machine"):
+        results = examine(work, gather(work))
     if arguments.json:
         print_json(as_json(work, results))
     else:

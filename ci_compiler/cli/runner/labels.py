@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler.cli.console import note, print_json, table
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import spec_of
 from ci_compiler.hardware.machine import PoolFit, fit, fit_as_json
 from ci_compiler.runner.detect.this_machine import this_machine
@@ -13,7 +14,8 @@ from ci_compiler.runner.detect.this_machine import this_machine
 def run(arguments: argparse.Namespace) -> int:
     """Lists every pool with its labels, or with what is missing; returns 1 if the machine fits none."""
     spec = spec_of(arguments)
-    machine = this_machine(spec.hardware)
+    with progress("examining this machine"):
+        machine = this_machine(spec.hardware)
     fits = [fit(spec.hardware, machine, pool) for pool in spec.pools]
     if arguments.json:
         print_json([fit_as_json(one) for one in fits])

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.console import note, print_json
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.runner.engines import Engine, engine_of, this_machine
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.clock import Clock
@@ -72,7 +73,8 @@ def find(
     github = {one.scope: one for one in registrars}
     options = {key: getattr(arguments, key, False) for key in ("everywhere", "stores")}
     try:
-        items = prune.find(spec, engine, github, host=this_machine(), now=Clock().now(), **options)
+        with progress("looking for what runners left behind"):
+            items = prune.find(spec, engine, github, host=this_machine(), now=Clock().now(), **options)
     except EngineError as error:
         raise wrong("--engine", Code.ENGINE_FAILS, str(error)) from None
     return engine, github, items

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci_compiler.cli.console import append_to, print_findings, print_rows
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.runner.stage import reported, wants_again
 from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
@@ -22,7 +23,9 @@ from ci_compiler.stages import stage_of
 def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Prints every check; one that failed is also a finding on standard error. Returns 1 if any failed."""
     with TemporaryDirectory(prefix="ci-runner-test-") as scratch:
-        results, digest = smoke(_subject(arguments, Path(scratch)), arguments.out, again=wants_again(arguments))
+        subject = _subject(arguments, Path(scratch))
+        with progress(f"testing {arguments.name}"):
+            results, digest = smoke(subject, arguments.out, again=wants_again(arguments))
     append_to("GITHUB_OUTPUT", f"result={digest}\n")
     rows = [{"check": one.check, "result": one.verdict.value, "found": one.message} for one in results]
     columns = ("check", "result", "found")

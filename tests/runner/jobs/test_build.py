@@ -239,8 +239,8 @@ def test_a_name_that_is_not_a_variant_of_the_branch_is_wrong_input(
     assert world.build(TORCH, "elsewhere") == 2
     assert world.build(GPU_TORCH, "next") == 2
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[1] for line in lines] == ["unknown-variant", "unknown-branch", "variant-not-built"]
-    assert lines[2].endswith(f"{GPU_TORCH} is not built on next, but on main")
+    assert [line.split()[-1] for line in lines] == ["[unknown-variant]", "[unknown-branch]", "[variant-not-built]"]
+    assert lines[2].endswith(f"{GPU_TORCH} is not built on next, but on main [variant-not-built]")
 
 
 @pytest.mark.parametrize("state", ["missing", "changed", "untracked"])

@@ -88,4 +88,4 @@ def test_a_closure_that_cannot_be_fetched_is_reported_on_one_line(
 def test_a_file_that_is_not_a_manifest_is_wrong_input(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     (world.root / "odd.json").write_text("{}", "utf-8")
     assert ci_runner("fetch", "odd.json") == 2
-    assert "odd.json: has no 'store_path'" in capsys.readouterr().err.splitlines()
+    assert "error: odd.json: has no 'store_path' [broken-manifest]" in capsys.readouterr().err.splitlines()

@@ -216,7 +216,7 @@ def test_a_manifest_that_its_build_did_not_report_is_refused(
     assert publish_run(built, needs=needs) == 1
     said = capsys.readouterr()
     assert said.err.startswith(f"error: {TORCH}: is not the file that the build wrote: its digest is sha256:")
-    assert f", {message}\n" in said.err
+    assert f", {message} [broken-manifest]\n" in said.err
     assert f"{VISION}: not published: {TORCH} has a manifest that its build did not report" in said.out
     assert outcomes(built)[TORCH]["result"].startswith("failed: is not the file that the build wrote")
     assert built.catalog == {}

@@ -1,0 +1,52 @@
+"""Findings about names that the hardware tables lack: the nearest ones, or why a plausible name is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding
+from ci_compiler.hardware import UnknownHardwareError
+from ci_compiler.spec.hardware import TOOLKIT, ToolkitRow, declaration
+from ci_compiler.spec.load import Path_
+from ci_compiler.spec.model import Spec
+
+
+def look_up(
+    spec: Spec, path: Path_, table: Callable[[str], object], name: str, *, key: bool = False, extra: str = ""
+) -> Iterator[Finding]:
+    """An error if `table` does not know `name`; `extra` is another name that is valid in the same place."""
+    try:
+        table(name)
+    except UnknownHardwareError as error:
+        message = f"{error} (or {extra})" if extra else str(error)
+        if error.code is Code.UNKNOWN_TOOLKIT and re.fullmatch(TOOLKIT, name):
+            message += f"{'' if message.endswith('?') else '.'} To declare it: {declaration(name, ToolkitRow)}"
+        hint = _of_product(spec, name) if error.code is Code.UNKNOWN_GPU else ""
+        why = why_unknown(path, name) if error.code is not Code.UNKNOWN_TOOLKIT else ""
+        yield spec.finding(path, error.code, hint or why or message, key=key)
+
+
+def why_unknown(path: Path_, name: str) -> str:
+    """Why a plausible name is wrong; '' if the table of reasons has none."""
+    from ci_compiler.spec.reasons import reason_for_name  # only a wrong spec needs it
+
+    return reason_for_name(path, name)
+
+
+def _of_product(spec: Spec, name: str) -> str:
+    """What to write instead of a product's name (`h100`); '' if `name` is not a product."""
+    from ci_compiler.hardware.products import device  # only a wrong spec needs it
+
+    try:
+        known = device(spec.hardware, name)
+    except (UnknownHardwareError, ValueError):  # the latter for a product of another vendor
+        return ""
+    of = [gpu.name for gpu in spec.hardware.gpus.values() if known and gpu.capability == known.capability]
+    if not of:
+        return ""
+    written = name.lower().removeprefix("sm").removeprefix("compute").lstrip("_").rstrip("abcdefghijklmnopqrstuvwxyz")
+    if written.replace(".", "").isdigit():
+        return f"{name!r} is called {of[0]} here"
+    return f"{name!r} is a product; write its architecture, {of[0]}"
