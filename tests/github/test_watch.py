@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ci_compiler.cli.app import run
+from ci_compiler.cli.remote import client_of, workflow_client_of
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.errors import InputError
 from ci_compiler.github import queue as queues
+from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.github.issues import Kept, keep_issue
 from ci_compiler.github.queue import queue
 from ci_compiler.runner.watch import MARKER
+from ci_compiler.secret import Secret
 
 from .state import NOW, TOKEN, Fault, GitHub
 from .talk import talk
@@ -135,6 +139,17 @@ def test_a_scale_set_that_takes_no_job(served: GitHub, watch: Watching, commands
         "runner_name": "arc-h100-runner-x",
     }
     assert "issue: closed" in watch()[1]
+
+
+def test_the_token_of_the_workflow_is_kept_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    arguments = Namespace(repository="my-org/stack")
+    for name, value in {"GITHUB_TOKEN": "fleet", "GITHUB_APP_ID": "", "WORKFLOW_TOKEN": "workflow"}.items():
+        monkeypatch.setenv(name, value)
+    clients = [client_of(arguments, tmp_path), workflow_client_of(arguments, tmp_path)]
+    assert [one.access.credential for one in clients] == [Secret("fleet"), Secret("workflow")]
+    monkeypatch.setenv("GITHUB_APP_ID", "7")  # without its key
+    assert workflow_client_of(arguments, tmp_path).access.credential == Secret("workflow")
+    assert "WORKFLOW_TOKEN" in CREDENTIALS
 
 
 def test_the_jobs_of_the_oldest_runs_are_read(served: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:

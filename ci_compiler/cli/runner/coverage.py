@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     stopped = _disabled(client, decided) if client else ()
     _print(served, live=arguments.live, as_json=arguments.json)
     missing = [unserved(one) for one in served if one.verdict in UNSERVED]
-    for line in (*missing, *stopped):
-        note(str(line))
+    for problem in (*map(str, missing), *map(str, stopped)):
+        note(problem)
     return 1 if missing or stopped else 0
 
 

@@ -99,7 +99,7 @@ def _not_seen(check: Check, error: GitHubError) -> Remark:
 
 
 def _inventory(client: Client) -> Inventory:
-    """The runners; those that the token may see, with the reason why it sees no more."""
+    """The runners; those that the token may see, with the reason why it does not see all."""
     try:
         return inventory(client)
     except GitHubError as error:
