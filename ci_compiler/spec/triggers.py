@@ -76,3 +76,8 @@ class Watch:
         maximum=1440,
         default=360,
     )
+    rerun_lost: bool = key(
+        "Whether it also runs the failed jobs of a shard's run again, once, if each of them lost its runner. Needs the "
+        "permission to write `actions`.",
+        default=False,
+    )

@@ -11,9 +11,9 @@ token of the workflow reads the queue and writes the issue; without `FLEET_TOKEN
 from __future__ import annotations
 
 from ci_compiler.plan.pause import PAUSE_VARIABLE
-from ci_compiler.spec.model import Spec
+from ci_compiler.spec.model import Spec, Watch
 from ci_compiler.workflows.common import WORKFLOW_TOKEN, expression
-from ci_compiler.workflows.model import READ, RunStep, Workflow
+from ci_compiler.workflows.model import READ, Permissions, RunStep, Workflow
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
 from ci_compiler.workflows.writer import Remarked
 
@@ -26,6 +26,16 @@ _MAY_KEEP_AN_ISSUE = {
     "actions": Remarked("read", "the waiting jobs, the disabled workflows"),
     "issues": Remarked("write", "the issue about what was found"),
 }
+_MAY_RERUN = {
+    "actions": Remarked("write", "the waiting jobs, the disabled workflows, and a second attempt of lost jobs"),
+    "checks": Remarked("read", "why a job failed"),
+}
+
+_RERUN = RunStep(
+    name="Run the jobs again that lost their runner",
+    env={"GITHUB_TOKEN": expression("github.token")},
+    run="ci-runner rerun",
+)
 
 _PAUSED = {PAUSE_VARIABLE: expression(f"vars.{PAUSE_VARIABLE}")}
 
@@ -37,9 +47,9 @@ def workflow(spec: Spec) -> Workflow:
         spec,
         "Every label set is served",
         minutes=20 if spec.watch else 10,
-        permissions=READ | _MAY_KEEP_AN_ISSUE if spec.watch else READ,
+        permissions=_permissions(spec.watch),
         environment=ENVIRONMENT,
-        steps=[checkout(), SETUP, ask],
+        steps=[checkout(), SETUP, *([_RERUN] if spec.watch and spec.watch.rerun_lost else []), ask],
     )
     return Workflow(
         name="fleet watch",
@@ -47,6 +57,12 @@ def workflow(spec: Spec) -> Workflow:
         concurrency={"group": "fleet-watch", "cancel-in-progress": True},
         jobs={"coverage": job},
     )
+
+
+def _permissions(watch: Watch | None) -> Permissions:
+    if watch is None:
+        return READ
+    return READ | _MAY_KEEP_AN_ISSUE | (_MAY_RERUN if watch.rerun_lost else {})
 
 
 def _cover() -> RunStep:

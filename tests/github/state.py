@@ -99,6 +99,8 @@ class GitHub:
         self.pages = False
         self.pulls: dict[int, Json] = {}
         self.issues: dict[int, Json] = {}
+        self.annotations: dict[int, list[str]] = {}
+        self.rerun: list[int] = []
         self.faults: list[Fault] = []
         self.chance: Callable[[str, str], Fault | None] = lambda *_: None
         self.asked: list[tuple[str, str, Any]] = []
@@ -354,7 +356,22 @@ class GitHub:
 
     def list_all_runs(self, request: Request) -> Answer:
         wanted = request.query["status"][0]
-        return self._page("workflow_runs", [run for run in reversed(self.runs) if run["status"] == wanted], request)
+        return self._page(
+            "workflow_runs",
+            [run for run in reversed(self.runs) if wanted in {run["status"], run["conclusion"]}],
+            request,
+        )
+
+    def list_annotations(self, request: Request) -> Answer:
+        [example] = description().example("check-annotation-items")
+        messages = self.annotations.get(int(request.known["check_run_id"]), [])
+        return Answer(200, [example | {"annotation_level": "failure", "message": message} for message in messages])
+
+    def rerun_failed(self, request: Request) -> Answer:
+        self.rerun.append(int(request.known["run_id"]))
+        run = next(run for run in self.runs if run["id"] == self.rerun[-1])
+        run |= {"run_attempt": run["run_attempt"] + 1, "status": "queued", "conclusion": None}
+        return Answer(201, {})
 
     def list_issues(self, request: Request) -> Answer:
         size, page = (int(request.query[name][0]) for name in ("per_page", "page"))
@@ -459,6 +476,8 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "patch /actions/variables/{name}": GitHub.change_variable,
     "delete /actions/variables/{name}": GitHub.remove_variable,
     "get /pages": GitHub.read_pages,
+    "post /actions/runs/{run_id}/rerun-failed-jobs": GitHub.rerun_failed,
+    "get /check-runs/{check_run_id}/annotations": GitHub.list_annotations,
     "get /issues": GitHub.list_issues,
     "post /issues": GitHub.open_issue,
     "patch /issues/{issue_number}": GitHub.edit_issue,

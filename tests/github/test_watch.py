@@ -90,16 +90,15 @@ def test_missing_machines_are_found_and_no_failure(served: GitHub, watch: Watchi
 
 
 @pytest.mark.parametrize(
-    ("path", "needs"),
+    ("status", "path", "needs"),
     [
-        ("/actions/runners", "runners: needs a token with Administration: read"),
-        (r"/actions/runs\?", "queue: needs a token with Actions: read"),
-        ("/actions/workflows", "workflows: needs a token with Actions: read"),
+        (403, "/actions/runners", "runners: needs a token with Administration: read"),
+        (404, r"/actions/runs\?", "queue: needs a token with Actions: read"),
+        (403, "/actions/workflows", "workflows: needs a token with Actions: read"),
     ],
 )
-@pytest.mark.parametrize("status", [403, 404])
 def test_what_is_not_seen_is_said_and_not_healthy(
-    served: GitHub, watch: Watching, path: str, needs: str, status: int
+    served: GitHub, watch: Watching, status: int, path: str, needs: str
 ) -> None:
     complete(served)
     served.add_issue(body=f"{MARKER} queue runners workflows -->")

@@ -764,8 +764,13 @@ def test_without_its_token_the_fleet_watch_skips_its_check(compiled: Tree) -> No
     script = job["steps"][-1]["run"]
     assert ("--issue" in script) is (compiled.plan.spec.watch is not None)
     if compiled.plan.spec.watch:
-        read, ours = {"actions": "read", "contents": "read"}, {"github": {"token": "own"}}
-        assert job["permissions"] == read | {"issues": "write"}
+        ours = {"github": {"token": "own"}}
+        assert job["permissions"] == {
+            "contents": "read",
+            "actions": "write" if compiled.plan.spec.watch.rerun_lost else "read",
+            "issues": "write",
+            **({"checks": "read"} if compiled.plan.spec.watch.rerun_lost else {}),
+        }
         text = job["steps"][-1]["env"]["GITHUB_TOKEN"]
         cases = [(text, ours | {"secrets": {"FLEET_TOKEN": token}}) for token in ("", "a")]
         assert expression_values(cases) == ["own", "a"]
