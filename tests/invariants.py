@@ -489,16 +489,17 @@ def _secrets(node: object) -> list[str]:
 
 @named("digests")
 def digests(compiled: Compiled) -> Iterator[str]:
-    """What reads a manifest gets the digest that the build reported as an output, and not from an artifact."""
+    """What reads a manifest or a result gets the digest that its job reported as an output, not from an artifact."""
     for name in compiled.workflows.keys() & set(CALLED):
         called = compiled.workflows[name]
-        builds = [job_id for job_id in called["jobs"] if _stage(job_id) == BUILD.name]
-        reported = {one: f"${{{{ jobs.{one}.outputs.manifest }}}}" for one in builds}
+        reported = {one: job["outputs"] for one, job in called["jobs"].items() if "outputs" in job}
         found = called[True]["workflow_call"].get("outputs", {})
-        if {one: output["value"] for one, output in found.items()} != reported:
-            yield f"{name}: reports {found}"
-        for one in builds:
-            if called["jobs"][one].get("outputs", {}).get("manifest") != "${{ steps.build.outputs.manifest }}":
+        for one in called["jobs"]:
+            what = "manifest" if _stage(one) == BUILD.name else "result"
+            passed = {f"${{{{ jobs.{one}.outputs.{what} }}}}", f"${{{{ fromJSON(toJSON(jobs.{one})).result }}}}"}
+            if found.get(one, {}).get("value") not in passed:
+                yield f"{name}: does not report {one}"
+            if what == "manifest" and reported.get(one) != {what: "${{ steps.build.outputs.manifest }}"}:
                 yield f"{name} {one}: reports no digest"
     for name, job_id, step in compiled.steps():
         run, env = step.get("run", ""), step.get("env", {})

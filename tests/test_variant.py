@@ -21,7 +21,8 @@ from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.sharding import job_name
 from ci_compiler.recipes.render import recipes
-from ci_compiler.reports.select import Wishes, select
+from ci_compiler.reports.offers import Wishes
+from ci_compiler.reports.select import select
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.sync.compiled import compile_files
@@ -136,7 +137,7 @@ def test_a_dashed_package_is_recommended_and_installed_with_what_it_needs(fleet:
     choice = select(fleet.spec, fleet.judged.cells, machine, Wishes(package="flash-attn"))
     assert choice.best is not None
     assert choice.best.name == f"flash-attn-{CELL}"
-    assert choice.install == (f"flox install my-org/torch-{CELL}", f"flox install my-org/flash-attn-{CELL}")
+    assert choice.install == (f"flox install my-org/torch-{CELL} my-org/flash-attn-{CELL}",)
 
 
 def test_status_tells_packages_apart(fleet: Plan) -> None:

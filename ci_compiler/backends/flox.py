@@ -33,6 +33,8 @@ class Flox(Backend):
     builds_to_publish = True
     reads_loader_cache = True
     forms = FORMS
+    image = "flox"
+    image_checksums = ("FLOX_SHA256_AMD64", "FLOX_SHA256_ARM64")
     about = ("Flox is a package manager for Linux and macOS", "https://flox.dev/docs/install-flox")
 
     def check_tools(self, machine: Machine, _: Collection[str], *, testing: bool) -> Judgement:

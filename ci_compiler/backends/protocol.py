@@ -133,17 +133,19 @@ class InstallRequest(NamedTuple):
 class Backend(ABC):
     """A backend: facts, and functions of plain values.
 
-    `name` is its name in specs, `title` its name in sentences, and `summary` says in a few words what builds and what
-    publishes. `tools` are the programs that a stage needs on PATH. `secret` is the name of the publishing secret, and
-    `secret_required` says whether publishing fails without it. `has_recipes`: it builds Nix recipes, which are compiled
-    or kept in the repository; the others build what the spec's `command` declares. `uses_artifacts`: what it builds
-    travels to other machines with the manifest, as an artifact of the run. `installer` is the action that installs the
-    tools on a hosted machine, which has a pin in `workflows/pins.json`; '' if they need no installation. `nix` is the
-    Nix that it builds with. `publishes_into_cache`: it publishes into the spec's binary cache. `builds_to_publish`:
-    publishing builds again what the store lacks, and so needs a machine that can build. `reads_loader_cache`: what it
-    builds finds libcuda in the loader's cache as well. `forms` are the forms of its outputs in a manifest. `withdrawal`
-    says how a publication is taken back. `about` is a sentence for users who do not know its program, and the address
-    of the page that installs it.
+    `name` is its name in specs, `title` its name in sentences, and `summary` says in a few words what builds and
+    what publishes. `tools` are the programs that a stage needs on PATH. `secret` is the name of the publishing
+    secret, and `secret_required` says whether publishing fails without it. `has_recipes`: it builds Nix recipes,
+    which are compiled or kept in the repository; the others build what the spec's `command` declares.
+    `uses_artifacts`: what it builds travels to other machines with the manifest, as an artifact of the run.
+    `installer` is the action that installs the tools on a hosted machine, which has a pin in `workflows/pins.json`;
+    '' if they need no installation. `nix` is the Nix that it builds with. `publishes_into_cache`: it publishes into
+    the spec's binary cache. `builds_to_publish`: publishing builds again what the store lacks, and so needs a
+    machine that can build. `reads_loader_cache`: what it builds finds libcuda in the loader's cache as well.
+    `forms` are the forms of its outputs in a manifest. `withdrawal` says how a publication is taken back. The
+    runner images have what `runner-images/build.py --backend` calls `image`; `image_checksums` are the build
+    arguments for checksums of archives whose publisher states none. `about` is a sentence for users who do not know
+    its program, and the address of the page that installs it.
     """
 
     name: str
@@ -161,6 +163,8 @@ class Backend(ABC):
     reads_loader_cache: bool = False
     forms: OutputForms
     withdrawal: str
+    image: str = "nix"
+    image_checksums: tuple[str, ...] = ()
     about: tuple[str, str] = ("", "")
 
     def __str__(self) -> str:

@@ -12,8 +12,8 @@ from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.record import record
+from ci_compiler.reports.finder import Finder
 from ci_compiler.reports.offers import Offer, Profile, Wishes, recalled
-from ci_compiler.reports.select import Finder
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Spec
 

@@ -1,83 +1,22 @@
-"""The best variant for a machine, why it is the best, what else runs there, and what a better one would need.
-
-`Finder` decides for all drivers at once. `select` asks it about one machine. The finder page contains its answers for
-all machines (`site/tables.py`), so that JavaScript decides nothing.
-"""
+"""The best variant for a machine, why it is the best, what else runs there, and what a better one would need."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from typing import Any
 
-from ci_compiler.hardware import CPU, Gpu
-from ci_compiler.hardware.drivers import driver_number, too_new_driver
+from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import GpuDevice, Machine
-from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
+from ci_compiler.reports.finder import Finder, Noted, Step
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
-from ci_compiler.reports.offers import (
-    Offer,
-    Profile,
-    Wishes,
-    branch_order,
-    fits,
-    isa_order,
-    offers,
-    recalled,
-    runs_with,
-)
+from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_with
 from ci_compiler.spec.model import Package, Spec, in_build_order
-
-_AXES = ("python", "isa", "cuda", "branch", "gpu")
-"""The axes in which variants of a package differ; alternatives are listed in the order of these axes."""
-
-_FREE = ("branch", "gpu")
-"""The axes along which the toolkit changes too: another branch has others, and a CPU-only variant has none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
-    """An offer that is not the best, with the reason or with what it would need."""
-
-    offer: Offer
-    note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """The answer from `driver` on, up to the driver of the next step. `best` None: nothing fits.
-
-    `doubts`: what has to be checked, because the driver is unknown. `better`: better variants, which need another
-    driver. `nearest`: the variant with the lowest demands on the CPU, if nothing fits. `impossible`: no such machine
-    exists.
-    """
-
-    driver: int
-    best: Offer | None
-    problems: tuple[str, ...] = ()
-    why: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
-    better: tuple[Noted, ...] = ()
-    nearest: Offer | None = None
-    impossible: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The answers for a machine by driver: `steps` from driver 0 upwards, and `unknown` for an unknown driver."""
-
-    steps: tuple[Step, ...]
-    unknown: Step
-
-    def at(self, driver: int) -> Step:
-        """The answer with `driver` (0: not known)."""
-        return [step for step in self.steps if step.driver <= driver][-1] if driver else self.unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,12 +68,9 @@ def select(
     """
     cells = tuple(cells)
     device = max(machine.gpus, key=lambda one: (one.capability, -one.index), default=None)
-    gpu = spec.hardware.gpus.get(device.sm) if device else None
     driver = driver_number(device.driver) if device else 0
-    profile = Profile(system=machine.system, isas=machine.isas, gpu=gpu, has_gpu=device is not None)
     finder = Finder(spec, cells, wishes.package)
-    if not profile.system:
-        profile = finder.portable(profile, wishes)
+    profile = _profile(finder, machine, device, wishes)
     step = finder.answer(profile, wishes).at(driver)
     anywhere = finder.answer(profile, replace(wishes, branch="", python="", cuda="")).at(driver)
     best, why, facts = step.best, step.why, _facts(device, driver, wishes)
@@ -149,21 +85,33 @@ def select(
 
     cell = next((one for one in cells if _is_of(one, best)), None)
     names = {} if not (cell and best) else whole(spec, cell) if everything else {best.package: best.name}
-    left = [one.name for one in _here(spec) if one.name not in names] if everything and cell else []
-    without = switched_off(spec, cell, wishes.package) if cell else ()
     return Recommendation(
         best=best,
         impossible=step.impossible,
         problems=tuple(filled(text, best) for text in step.problems),
         why=tuple(filled(text, best) for text in (*several, *why)),
         doubts=tuple(filled(text, best) for text in step.doubts),
-        without=(*without, reasons.say("whole-lacks", missing=reasons.listed(left))) if left else without,
+        without=_without(spec, cell, wishes.package, names if everything else None) if cell else (),
         cudnn=cudnn_of(spec, cell, wishes.package) if cell else "",
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
         better=_better(step, anywhere, wishes),
         install=install(spec, shared_suffixes(cells), branch=cell.branch, names=names) if cell else (),
         verify=verify(spec, cell, names) if cell else (),
     )
+
+
+def _profile(finder: Finder, machine: Machine, device: GpuDevice | None, wishes: Wishes) -> Profile:
+    """What the answer depends on in `machine`; the weakest CPU that serves its GPU if its own is unknown."""
+    gpu = finder.hardware.gpus.get(device.sm) if device else None
+    profile = Profile(system=machine.system, isas=machine.isas, gpu=gpu, has_gpu=device is not None)
+    return profile if profile.system else finder.portable(profile, wishes)
+
+
+def _without(spec: Spec, cell: Cell, package: str, names: Collection[str] | None) -> tuple[str, ...]:
+    """What is switched off in `package`, and which packages are not among the installed `names` (None: only it is)."""
+    left = [] if names is None else [one.name for one in _here(spec) if one.name not in names]
+    lacks = (reasons.say("whole-lacks", missing=reasons.listed(left)),) if left else ()
+    return (*switched_off(spec, cell, package), *lacks)
 
 
 def rarest(spec: Spec, cells: Iterable[Cell]) -> str:
@@ -195,172 +143,3 @@ def _better(step: Step, anywhere: Step, wishes: Wishes) -> tuple[Noted, ...]:
     if not found and step.nearest:
         found.append(Noted(offer=step.nearest, note=reasons.say("need-isa", isa=step.nearest.isa)))
     return tuple(found)
-
-
-class Finder:
-    """The decisions about the variants of one package."""
-
-    def __init__(self, spec: Spec, cells: Iterable[Cell], package: str) -> None:
-        self.spec, self.hardware, self.package = spec, spec.hardware, package
-        self._cells = tuple(cells)
-        self._newest = next(iter(branch_order(spec, package)), "")
-        toolkits = spec.branches[self._newest].toolkits if self._newest else ()
-        self._newest_cuda = max(toolkits, key=lambda cuda: spec.hardware.toolkit(cuda).version, default="")
-        self._isas = cache(lambda workload: isa_order(spec.hardware, workload))
-        # every offer, best first, with the drivers that they need on `gpu`, with or without what is recalled
-        self._every = cache(lambda gpu, workload: offers(spec, self._cells, package, gpu, workload))
-        self.recalled = {
-            (variant.name, cell.branch): because
-            for cell in (self._cells if spec.recalls else ())
-            for variant in cell.variants
-            if variant.package == package and (because := recalled(spec, cell.branch, variant))
-        }
-        self.ranked = cache(self._ranked)
-        self.fitting = cache(self._fitting)
-        self._wanted = cache(lambda wishes: list(filter(wishes.allow, self.ranked(None, Workload.GENERAL))))
-
-    def _ranked(self, gpu: Gpu | None, workload: Workload) -> list[Offer]:
-        return [one for one in self._every(gpu, workload) if (one.name, one.branch) not in self.recalled]
-
-    def _fitting(self, profile: Profile, workload: Workload) -> list[Offer]:
-        """The offers that the machine runs with a driver that is new enough, best first."""
-        return [offer for offer in self.ranked(profile.gpu, workload) if fits(self.hardware, profile, offer)]
-
-    def portable(self, profile: Profile, wishes: Wishes) -> Profile:
-        """`profile` with the weakest CPU that serves its GPU; for a machine whose CPU is unknown."""
-        weakest_first = [
-            replace(profile, system=system, isas=tuple(isa for isa in self.hardware.isas if isa in runs))
-            for system in self.hardware.systems
-            if profile.gpu is None or system in profile.gpu.systems
-            for runs in sorted(
-                (
-                    self.hardware.runs([name], system)
-                    for name, isa in self.hardware.isas.items()
-                    if isa.system == system
-                ),
-                key=len,
-            )
-        ]
-        served = []
-        for one in weakest_first:
-            best = next(filter(wishes.allow, self.fitting(one, wishes.workload)), None)
-            if best and best.gpu != CPU:
-                return one
-            served += [one] if best else []
-        return (served or weakest_first)[0]
-
-    def answer(self, profile: Profile, wishes: Wishes) -> Answer:
-        """The best offer for the machine, for each driver that it may have."""
-        if profile.gpu and profile.system not in profile.gpu.systems:
-            step = Step(driver=0, best=None, problems=(reasons.impossible(profile),), impossible=True)
-            return Answer(steps=(step,), unknown=step)
-        fitting = [offer for offer in self.fitting(profile, wishes.workload) if wishes.allow(offer)]
-        bests = list(_bests(fitting))
-        steps = [
-            self._step(profile, wishes, driver, best, [later for _, later in bests[at:] if later])
-            for at, (driver, best) in enumerate(bests, 1)
-        ]
-        best = steps[-1].best
-        why = self._why(profile, wishes, best, None, known=False)
-        unknown = replace(steps[-1], why=tuple(why), doubts=reasons.doubts(profile, best))
-        if profile.gpu and profile.gpu.last_driver and best and best.gpu != CPU:
-            steps.append(self._after_last_driver(profile, wishes, profile.gpu, best))
-        return Answer(steps=tuple(steps), unknown=unknown)
-
-    def _step(self, profile: Profile, wishes: Wishes, driver: int, best: Offer | None, later: Sequence[Offer]) -> Step:
-        """The answer with `best`; `later` are the best offers with newer drivers."""
-        problems = []
-        if profile.has_gpu and (best is None or best.gpu == CPU):
-            needed = later[0].driver if later else 0
-            problems.append(reasons.unserved_gpu(self.hardware, profile, self._wanted(wishes), needed))
-        if best is None:
-            problems.append(reasons.unserved(self.hardware, profile, self._wanted(wishes)))
-        problems += self._passed_over(profile, wishes, driver, best)
-        return Step(
-            driver=driver,
-            best=best,
-            problems=tuple(problems),
-            why=tuple(self._why(profile, wishes, best, later[-1] if later else None, known=True)),
-            better=tuple(Noted(offer=one, note=reasons.say("need-driver")) for one in later),
-            nearest=None if best else self._nearest(profile, wishes.workload),
-        )
-
-    def _passed_over(self, profile: Profile, wishes: Wishes, driver: int, best: Offer | None) -> Iterator[str]:
-        """The variant that would be chosen instead of `best` if it were not recalled."""
-        for offer in self._every(profile.gpu, wishes.workload) if self.recalled else ():
-            if offer == best:
-                return
-            because = self.recalled.get((offer.name, offer.branch), "")
-            if because and offer.driver <= driver and wishes.allow(offer) and fits(self.hardware, profile, offer):
-                yield reasons.say("recalled", recalled=offer.name, where=offer.branch, because=because)
-                return
-
-    def _after_last_driver(self, profile: Profile, wishes: Wishes, gpu: Gpu, before: Offer) -> Step:
-        """The answer with a driver that no longer runs the GPU; `before` is the best with the last one that does."""
-        fitting = self.fitting(profile, wishes.workload)
-        best = next((one for one in fitting if one.gpu == CPU and wishes.allow(one)), None)
-        last = gpu.last_driver
-        step = self._step(profile, wishes, too_new_driver(gpu), best, ())
-        return replace(
-            step,
-            problems=(reasons.say("gpu-driver-ended", last=last), *step.problems[1:]),
-            better=(Noted(offer=before, note=reasons.say("need-older-driver", last=last)),),
-        )
-
-    def _why(
-        self, profile: Profile, wishes: Wishes, best: Offer | None, later: Offer | None, *, known: bool
-    ) -> Iterator[str]:
-        if best:
-            newest = best.branch == self._newest and best.cuda in {"", self._newest_cuda}
-            wanted = min(profile.isas, key=self._isas(wishes.workload).index)
-            yield from reasons.why(profile, wishes, best, newest=newest, later=later, known=known)
-            yield reasons.why_isa(self.hardware, profile, wishes.workload, best.isa, wanted)
-
-    def _nearest(self, profile: Profile, workload: Workload) -> Offer | None:
-        """The variant with the lowest demands on the CPU, on any branch."""
-        any_cpu = replace(profile, isas=tuple(self.hardware.isas))
-        order = self._isas(workload)
-        return max(self.fitting(any_cpu, workload), key=lambda offer: order.index(offer.isa), default=None)
-
-    def alternatives(self, among: Iterable[Offer]) -> Mapping[Offer, Sequence[Noted]]:
-        """For each of the ranked offers `among`: those that differ from it in one axis and rank lower.
-
-        They include all other ISAs, because the rank of an ISA depends on the workload.
-        """
-        alike: dict[tuple[str, ...], list[Offer]] = defaultdict(list)
-        ranked = list(among)
-        for offer in ranked:
-            for axis in _AXES:
-                alike[_all_but(axis, offer)].append(offer)
-
-        def others(best: Offer) -> Iterator[Noted]:
-            for axis in _AXES:
-                row = alike[_all_but(axis, best)]
-                for other in row if axis == "isa" else row[row.index(best) :]:
-                    if other != best and _comparable(axis, best, other):
-                        yield Noted(offer=other, note=reasons.alternative(self.hardware, axis, best, other))
-
-        return {best: list(others(best)) for best in ranked}
-
-
-def _bests(fitting: Sequence[Offer]) -> Iterator[tuple[int, Offer | None]]:
-    """The best of the ranked offers `fitting` from driver 0 on, and from each driver at which the best one changes."""
-    present: Offer | None = None
-    for driver in sorted({0, *(offer.driver for offer in fitting)}):
-        best = next((offer for offer in fitting if offer.driver <= driver), None)
-        if not driver or best is not present:
-            yield driver, best
-        present = best
-
-
-def _all_but(axis: str, offer: Offer) -> tuple[str, ...]:
-    """The values that `offer` shares with offers that differ from it only in `axis`, and perhaps in the toolkit."""
-    free = {axis, "cuda"} if axis in _FREE else {axis}
-    return axis, *(getattr(offer, other) for other in _AXES if other not in free), offer.system
-
-
-def _comparable(axis: str, best: Offer, other: Offer) -> bool:
-    """Whether the toolkits of two offers that share the rest differ only because `axis` does."""
-    if axis == "branch":
-        return other.branch != best.branch
-    return axis != "gpu" or CPU in {best.gpu, other.gpu} or other.cuda == best.cuda

@@ -34,14 +34,12 @@ _MACHINES = {"x86_64-linux": "ubuntu-24.04", "aarch64-linux": "ubuntu-24.04-arm"
 _FOLDER = "images"
 """The folder that `ci-runner images` writes."""
 
-_CHECKSUMS = ("FLOX_SHA256_AMD64", "FLOX_SHA256_ARM64")
-"""Variables of the repository with the checksums of Flox, which publishes none; they take the place of the pins."""
-
-_FLOX = f"""\
-flox=()
-for name in {" ".join(_CHECKSUMS)}; do
-  if [ -n "${{!name}}" ]; then flox+=(--arg "$name=${{!name}}"); fi
+_CHECKSUMS = """\
+checksums=()
+for name in {names}; do
+  if [ -n "${{!name}}" ]; then checksums+=(--arg "$name=${{!name}}"); fi
 done"""
+"""Variables of the repository take the place of pins that the toolkit does not have."""
 
 _LOGIN = 'echo "$TOKEN" | docker login "${image%%/*}" --username "$GITHUB_ACTOR" --password-stdin'
 
@@ -163,16 +161,15 @@ find {_FOLDER}/archives -name '*.whl' ! -name 'ci_compiler-*' -delete
 
 def _build_step(spec: Spec) -> RunStep:
     """The step that builds, and reports the names of the images."""
-    flox = spec.backend.name == "flox"
-    backend = "flox" if flox else "nix"
-    lines = [_FLOX] if flox else []
+    checksums = spec.backend.image_checksums
+    lines = [_CHECKSUMS.format(names=" ".join(checksums))] if checksums else []
     for name in _names(spec):
-        more = ' "${flox[@]}"' if flox and name == "builder" else ""
+        more = ' "${checksums[@]}"' if checksums and name == "builder" else ""
         script = f"{_FOLDER}/build.py {name} --owner {spec.owner}"
-        lines.append(f"{script} --engine docker --backend {backend}{more}")
+        lines.append(f"{script} --engine docker --backend {spec.backend.image}{more}")
         lines.append(f'echo "{name}=$({script} --name)" >> "$GITHUB_OUTPUT"')
-    env = {name: expression(f"vars.{name}") for name in _CHECKSUMS} if flox else None
-    return RunStep(name="Build", id="build", env=env, run="".join(f"{line}\n" for line in lines))
+    env = {name: expression(f"vars.{name}") for name in checksums}
+    return RunStep(name="Build", id="build", env=env or None, run="".join(f"{line}\n" for line in lines))
 
 
 def _scan(name: str) -> Step:

@@ -24,7 +24,7 @@ ALLOWED = {
     "recipes are in the folder that Flox reads, and are called as it calls them": (
         "variant.py files/drift.py sync/branches.py plan/rules.py plan/lookup.py plan/matrix.py cli/compile/build.py "
         "cli/compile/recipes.py adoption/evaluator.py adoption/audit_defects.py "
-        "spec/recipe_keys.py recipes/render.py"
+        "spec/recipe_keys.py recipes/render.py api.py"
     ),
     "a pull request's recipes are evaluated by Nix, whatever builds them": "workflows/pull_request.py",
     "an App or a job of the repository evaluates with Nix": "workflows/update.py",

@@ -249,6 +249,6 @@ def test_the_command_writes_checks_and_repairs_the_folder(tmp_path: Path, capsys
     (overlay / "fleet.nix").unlink()
     capsys.readouterr()
     assert run(PROGRAM, words) == 1
-    assert "nix/fleet.nix: drift is missing" in capsys.readouterr().err
+    assert "nix/fleet.nix: is missing [drift]" in capsys.readouterr().err
     assert run(PROGRAM, words[:-1]) == 0
     assert "8 variants from spec.json" in capsys.readouterr().out

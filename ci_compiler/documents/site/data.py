@@ -5,7 +5,7 @@ Cells, routes and what is left out are rows of the plan's document (`plan.docume
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.documents.site.tables import Rows, Tables
@@ -120,17 +120,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild]) -> dict[str, Any]:
             **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
             **({"recalled": recalls} if (recalls := _recalls(plan.spec, cell)) else {}),
             **({"cudnn": cudnn.index(has)} if any((has := _cudnn(plan.spec, cell)).values()) else {}),
-            **(
-                {"last": results}
-                if (
-                    results := {
-                        one.package: runs.index(last[cell.branch, one.name])
-                        for one in cell.variants
-                        if (cell.branch, one.name) in last
-                    }
-                )
-                else {}
-            ),
+            **({"last": results} if (results := _results(cell, last, runs)) else {}),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
             "tested": [stage.name for stage in stages_that_test() if stage in route.pools],
@@ -146,6 +136,12 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild]) -> dict[str, Any]:
         "cudnn": cudnn,
     }
     return {"cells": cells, **{name: table.rows for name, table in rows.items()}}
+
+
+def _results(cell: Cell, last: Mapping[tuple[str, str], dict[str, Any]], runs: Rows) -> dict[str, int]:
+    """The row in `runs` of the last result of each package of the cell that has one."""
+    known = {one.package: last.get((cell.branch, one.name)) for one in cell.variants}
+    return {package: runs.index(row) for package, row in known.items() if row}
 
 
 def _last(one: LastBuild) -> dict[str, Any]:

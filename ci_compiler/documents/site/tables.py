@@ -14,8 +14,8 @@ from ci_compiler.hardware import CPU, Gpu, Hardware
 from ci_compiler.hardware.drivers import too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.reports.finder import Answer, Finder, Step
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, needed_driver, runs_cubin
-from ci_compiler.reports.select import Answer, Finder, Step
 from ci_compiler.spec.model import Spec
 
 NO_GPU, UNKNOWN_GPU = "none", "unknown"
