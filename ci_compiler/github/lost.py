@@ -21,6 +21,9 @@ from ci_compiler.workflows.shard import VERDICT_TITLE, publication_name
 LISTED = 100
 """The most failed runs that are listed."""
 
+RUNS = 20
+"""The most runs whose jobs are listed, the newest first."""
+
 JOBS = 20
 """The most failed jobs of a run whose annotations are read; a run with more is left alone."""
 
@@ -64,9 +67,10 @@ def lost_runs(client: Client, plan: Plan) -> Iterator[LostRun]:
     after = datetime.fromtimestamp(client.clock.now() - AGE, tz=UTC)
     path = f"/repos/{client.access.repository}/actions/runs?status=failure&created=%3E%3D{after:%Y-%m-%dT%H:%M:%SZ}"
     aside = {publication_name(pool) for pool in plan.spec.pools}
-    for run in islice(client.pages("list the failed runs", path, "workflow_runs", dict), LISTED):
-        if run["path"].partition("@")[0] in shards and run["run_attempt"] == 1:
-            yield from _lost(client, run, aside)
+    failed = islice(client.pages("list the failed runs", path, "workflow_runs", dict), LISTED)
+    first = [run for run in failed if run["path"].partition("@")[0] in shards and run["run_attempt"] == 1]
+    for run in first[:RUNS]:
+        yield from _lost(client, run, aside)
 
 
 def rerun(client: Client, run: LostRun) -> None:

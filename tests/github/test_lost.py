@@ -61,3 +61,17 @@ def test_a_run_is_run_again_once(
     failed |= {"status": "completed", "conclusion": "failure"}
     assert run(PROGRAM, ["rerun", *commands]) == 0
     assert len(served.rerun) == again
+
+
+def test_the_number_of_requests_is_limited(
+    served: GitHub, commands: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ci_compiler.github.lost.RUNS", 2)
+    for _ in range(3):
+        failed = served.add_run(SHARD, [("3.13 avx2 / pytorch / build", "completed", "failure")], conclusion="failure")
+        served.annotations[served.jobs[failed["id"]][0]["id"]] = LOST[0]
+    assert run(PROGRAM, ["rerun", "--dry-run", *commands]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "lost its runner in 3.13 avx2 / pytorch / build; https://github.com/" in lines[0]
+    assert sum("/jobs" in path for _, path, _ in served.asked) == 2
