@@ -141,7 +141,9 @@ class _Task:
 
     def one_by_one(self) -> dict[str, Outcome]:
         """Evaluates each recipe in a process of its own."""
-        if self.source.folder is None:  # two processes that create the same store at once would both fail
+        if (
+            self.source.folder is None and self.recipes
+        ):  # two processes that create the same store at once would both fail
             ask([nix.program(), "--eval", "--expr", "1"], seconds=SECONDS)
         with ThreadPoolExecutor(_workers()) as pool:
             return dict(zip(self.recipes, pool.map(self._one, self.recipes), strict=True))

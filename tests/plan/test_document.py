@@ -188,11 +188,10 @@ def test_the_command_prints_the_document_and_its_schema(capsys: pytest.CaptureFi
 def test_the_summary_counts_shard_by_shard(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "ci-matrix.yaml").write_text(json.dumps(small()))
     assert run(PROGRAM, ["plan", "--spec", str(tmp_path / "ci-matrix.yaml")]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "shard            cells  variants  jobs",
-        "build-main-cpu       2         4    16",
-        "build-main-sm90      2         4    16",
-        "all                  4         8    32",
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["build-main-cpu", "2", "4", "16"],
+        ["build-main-sm90", "2", "4", "16"],
+        ["all", "4", "8", "32"],
     ]
 
 

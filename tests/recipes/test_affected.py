@@ -116,7 +116,7 @@ def test_what_a_package_declares_as_shared_affects_all_its_variants(
         repository.commit()
         found = affected(repository, capsys)
         assert set(found.values()) == {path}
-        assert len(found) == 7
+        assert len(found) == 5
         assert {V90, VCPU} <= found.keys()
 
 
@@ -153,7 +153,7 @@ def test_a_changed_spec_affects_variants_before_their_recipes_are_written(
     repository.commit()
     names = affected(repository, capsys)
     assert {name.split("-")[0] for name in names} == {"torchvision"}
-    assert len(names) == 7
+    assert len(names) == 5
     assert set(names.values()) == {spec}
     repository.write(spec, SPEC + "# a remark\n")
     repository.commit()
@@ -178,7 +178,7 @@ def test_changes_are_counted_from_the_merge_base(repository: Repository, capsys:
     ("words", "said"),
     [
         (["--base", "nowhere"], "no commit is called 'nowhere' here"),
-        (["--base", "--help-all"], "usage"),
+        (["--base", "--help-all"], "--base needs a value"),
         (["--base", "HEAD", "--branch", "mian"], "unknown branch 'mian'; did you mean main?"),
     ],
 )
@@ -191,7 +191,7 @@ def test_wrong_arguments_are_refused(
         code = int(str(done.code))
     assert code == 2
     err = capsys.readouterr().err
-    assert said in err or "expected one argument" in err
+    assert said in err
     assert len(err.splitlines()) == 1
 
 

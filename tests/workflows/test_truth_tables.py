@@ -391,6 +391,20 @@ def test_the_spec_is_carried_and_updated_from_the_default_branch_alone(compiled:
     assert_tables((condition, rows))
 
 
+def test_images_are_built_from_the_default_branch_and_pins_are_not_looked_up_on_a_push(compiled: Tree) -> None:
+    if "images.yml" not in compiled.files:
+        return
+    jobs = compiled.files["images.yml"]["jobs"]
+    assert set(jobs) == {"pins", "build", "push"}
+    assert (jobs["push"]["needs"], "if" in jobs["push"]) == (["build"], False)
+    refs = itertools.product(EVENTS[:3], ("heads/main", "tags/main", "heads/x"))
+    rows = [({"github": event.github(f"refs/{ref}")}, event.name, ref == "heads/main") for event, ref in refs]
+    assert_tables(
+        (jobs["pins"]["if"], [(contexts, here and event != "push") for contexts, event, here in rows]),
+        (jobs["build"]["if"], [(contexts, here) for contexts, _, here in rows]),
+    )
+
+
 # Pauses.
 
 PAUSES = (
@@ -426,8 +440,15 @@ def test_every_job_on_a_self_hosted_machine_asks_whether_it_is_paused(compiled: 
             ready = _asked_to_publish(shard, job["needs"])
             tables.append((job["if"], _pause_rows(ready, shard.branch, name.partition("-")[2])))
         elif "uses" not in job:
-            assert job["runs-on"] == compiled.plan.spec.hosted
+            assert is_hosted(compiled, job)
     assert_tables(*tables)
+
+
+def is_hosted(tree_: Tree, job: Mapping[str, Any]) -> bool:
+    """Whether all machines of a job are hosted by GitHub: the spec's one, or those that a matrix lists."""
+    matrix = job.get("strategy", {}).get("matrix", {}).get("include", [])
+    listed = {leg["machine"] for leg in matrix} if job["runs-on"] == "${{ matrix.machine }}" else set()
+    return job["runs-on"] == tree_.plan.spec.hosted or (bool(listed) and listed <= {"ubuntu-24.04", "ubuntu-24.04-arm"})
 
 
 def _pause_rows(contexts: Mapping[str, Any], branch: str, pool: str) -> Iterator[Row]:
@@ -619,7 +640,7 @@ def test_only_stages_of_a_variant_preflights_and_publishing_can_run_on_a_self_ho
         elif "uses" in job:
             assert Path(job["uses"]).name in CALLED
         elif not name.startswith(("preflight-", "publish-")):
-            assert job["runs-on"] == compiled.plan.spec.hosted
+            assert is_hosted(compiled, job)
     callers = {file for file, _, job in compiled.jobs() if "uses" in job}
     assert callers == {"pull-request.yml", *(f"{shard.name}.yml" for shard in compiled.plan.shards)}
 
@@ -675,6 +696,7 @@ def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
             or name.startswith(("preflight-", "publish-"))
             or (file, name)
             in {("sync.yml", "sync"), ("update.yml", "update"), ("waves.yml", "waves"), ("pages.yml", "deploy")}
+            or (file, name) in {("images.yml", "pins"), ("images.yml", "build")}
         )
         assert ("if" in job) is (own or "uses" in job), (file, name)
 
@@ -746,7 +768,8 @@ def test_the_schedule_starts_waves_from_a_file_of_its_own(compiled: Tree) -> Non
     schedule = compiled.plan.spec.schedule
     assert ("schedule.yml" in compiled.files) is (schedule is not None)
     scheduled = {name for name, document in compiled.files.items() if "schedule" in document["on"]}
-    own = {"schedule.yml": schedule, "update.yml": compiled.plan.spec.update}
+    spec = compiled.plan.spec
+    own = {"schedule.yml": schedule, "update.yml": spec.update, "images.yml": spec.images}
     assert scheduled == {"fleet-watch.yml", "pages.yml", *(name for name, wanted in own.items() if wanted)}
 
 

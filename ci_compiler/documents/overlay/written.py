@@ -78,7 +78,7 @@ def overlay(plan: Plan, templates: Mapping[str, str], fetched: Mapping[str, Fetc
             nix_files = {path: text for path, text in made.items() if path.endswith(".nix")}
             files |= {f"recipes/{branch}/{PurePosixPath(path).name}": text for path, text in nix_files.items()}
     words = _words(plan)
-    return files | {path.name: fill(path.read_text("utf-8"), words) for path in sorted(_FILES.iterdir())}
+    return files | {path.name: fill(path.read_text("utf-8"), words) for path in sorted(_FILES.glob("*.*"))}
 
 
 def _published(plan: Plan) -> Iterator[tuple[Cell, Variant]]:
