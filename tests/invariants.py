@@ -451,6 +451,8 @@ def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any
         return {"pages", "id-token"}
     if (name, job_id) in {("waves.yml", "waves"), ("schedule.yml", "start")}:
         return {"actions"}
+    if (name, job_id) == ("fleet-watch.yml", "coverage") and (watch := compiled.decided.spec.watch):
+        return {"issues", "actions"} if watch.rerun_lost else {"issues"}
     builds = "uses" in job or (name in CALLED and _stage(job_id) == BUILD.name)
     return {"id-token", "attestations", "artifact-metadata"} if compiled.decided.spec.attest and builds else set()
 

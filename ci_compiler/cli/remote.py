@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 
 from ci_compiler.cli.console import note
-from ci_compiler.github.access import Access, access
+from ci_compiler.github.access import APP, TOKENS, Access, access
 from ci_compiler.github.client import PATIENT, Client, Patience
+from ci_compiler.workflows.common import WORKFLOW_TOKEN
 
 
 def client_of(arguments: argparse.Namespace, root: Path, patience: Patience = PATIENT) -> Client:
@@ -18,3 +19,12 @@ def client_of(arguments: argparse.Namespace, root: Path, patience: Patience = PA
         return access(os.environ, root, arguments.repository)
 
     return Client(found(), say=note, patience=patience, renewed=found)
+
+
+def workflow_client_of(arguments: argparse.Namespace, root: Path) -> Client:
+    """As `client_of`, with the token of the workflow itself where the environment has one. Raises InputError."""
+    token = os.environ.get(WORKFLOW_TOKEN)
+    if not token:
+        return client_of(arguments, root)
+    others = {name: value for name, value in os.environ.items() if name not in {*TOKENS, *APP}}
+    return Client(access(others | {TOKENS[0]: token}, root, arguments.repository), say=note)

@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.secret import Secret
+from ci_compiler.workflows.common import WORKFLOW_TOKEN
 
 API = "https://api.github.com"
 """GitHub's own API (GitHub Docs, "Getting started with the REST API")."""
@@ -25,7 +26,7 @@ TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 APP = ("GITHUB_APP_ID", "GITHUB_APP_PRIVATE_KEY", "GITHUB_APP_PRIVATE_KEY_FILE")
 """Environment variables of a GitHub App: its id, and its private key or the path of a file with it."""
 
-CREDENTIALS = (*TOKENS, *APP)
+CREDENTIALS = (*TOKENS, *APP, WORKFLOW_TOKEN)
 """Every environment variable that may hold a GitHub credential; none of them is passed to a runner."""
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")

@@ -35,7 +35,7 @@ WRITE_PAUSE = 1.0
 """Seconds between two requests that change something (GitHub Docs, "Best practices for using the REST API")."""
 
 _TIMEOUT = 30
-_PER_PAGE = 100
+PER_PAGE = 100
 """Entries per page; GitHub's maximum."""
 
 
@@ -204,7 +204,7 @@ class Client:
 
         seen = 0
         for number in count(1):
-            address = f"{path}{joint}per_page={_PER_PAGE}&page={number}"
+            address = f"{path}{joint}per_page={PER_PAGE}&page={number}"
             entries, total = self.request(what, "GET", address, read=page)
             yield from entries
             seen += len(entries)
@@ -251,7 +251,7 @@ class Client:
             "base_url": self.access.api,
             "timeout": _TIMEOUT,
             "user_agent": f"ci-compiler/{__version__}",
-            "per_page": _PER_PAGE,
+            "per_page": PER_PAGE,
             "retry": None,
             "seconds_between_requests": None,
             "seconds_between_writes": None,

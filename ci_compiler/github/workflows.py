@@ -9,7 +9,11 @@ from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER
+from ci_compiler.workflows import images, pages, sync, update
 from ci_compiler.workflows.common import FLEET_WATCH, PULL_REQUEST, SCHEDULE, WAVES
+
+_NAMED = (PULL_REQUEST, SCHEDULE, WAVES, FLEET_WATCH, pages.FILE, sync.FILE, update.FILE, images.FILE)
+"""The compiled workflows that events start, apart from the shards."""
 
 _STATES = {
     "disabled_inactivity": "GitHub disabled it, because the repository had no activity for 60 days",
@@ -32,7 +36,7 @@ class DisabledWorkflow(NamedTuple):
 
 def disabled(client: Client, plan: Plan) -> tuple[DisabledWorkflow, ...]:
     """The compiled workflows that GitHub does not run. Raises GitHubError."""
-    named = (f"{FOLDER}/{name}" for name in (PULL_REQUEST, SCHEDULE, WAVES, FLEET_WATCH))
+    named = (f"{FOLDER}/{name}" for name in _NAMED)
     return tuple(_disabled(client, (*named, *(shard.path for shard in plan.shards))))
 
 

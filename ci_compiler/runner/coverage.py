@@ -31,10 +31,15 @@ class CoverageVerdict(StrEnum):
     DECLARED = "declared"
     HOSTED = "hosted by GitHub"
     NOBODY = "nobody"
+    UNSEEN = "not seen"
 
 
 UNSERVED = frozenset({CoverageVerdict.NOBODY, CoverageVerdict.OFFLINE})
 """The verdicts with which jobs wait until GitHub cancels them."""
+
+
+PATIENCE = 60.0
+"""Seconds to wait before a second look at GitHub: between two jobs, a just-in-time runner is not registered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +60,15 @@ class LabelSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """The verdict on a label set, and the live runners that take its jobs."""
+    """The verdict on a label set, and the live runners that take its jobs.
+
+    `scales`: a runner scale set serves it, which shows no runners while it is idle.
+    """
 
     asked: LabelSet
     verdict: CoverageVerdict
     runners: tuple[Runner, ...] = ()
+    scales: bool = False
 
 
 def label_sets(plan: Plan) -> tuple[LabelSet, ...]:
@@ -97,7 +106,7 @@ def _cover(asked: LabelSet, runners: tuple[Runner, ...] | None, *, scale_set_lab
     scales = scale_set_labels or bool(asked.runs_on.scale_set)
     without = CoverageVerdict.FROM_ZERO if scales else CoverageVerdict.NOBODY
     if runners is None:
-        return Served(asked=asked, verdict=without if scales else CoverageVerdict.DECLARED)
+        return Served(asked=asked, verdict=without if scales else CoverageVerdict.DECLARED, scales=scales)
     name = asked.runs_on.scale_set or scale_set_of(asked.pool)
     taking = tuple(runner for runner in runners if takes(runner, asked.runs_on) or _is_of_set(runner, name))
     online = [runner for runner in taking if runner.online]
@@ -107,7 +116,7 @@ def _cover(asked: LabelSet, runners: tuple[Runner, ...] | None, *, scale_set_lab
         verdict = CoverageVerdict.BUSY
     else:
         verdict = CoverageVerdict.OFFLINE if taking and not scales else without
-    return Served(asked=asked, verdict=verdict, runners=taking)
+    return Served(asked=asked, verdict=verdict, runners=taking, scales=scales)
 
 
 def takes(runner: Runner, job: RunsOn) -> bool:

@@ -33,7 +33,7 @@ from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, S
 from ci_compiler.spec.pools import Cache, Pool, Publish, RunsOn
 from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
-from ci_compiler.spec.triggers import PullRequest, Schedule, Sync
+from ci_compiler.spec.triggers import PullRequest, Schedule, Sync, Watch
 from ci_compiler.spec.upstream import ActionName, ActionPin, Images, Update
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stages, stages_that_test
 
@@ -55,6 +55,7 @@ __all__ = [
     "Spec",
     "Sync",
     "Update",
+    "Watch",
     "WorkAround",
     "in_build_order",
 ]
@@ -183,6 +184,7 @@ class Spec:
         "skips the check with a notice.",
         default=True,
     )
+    watch: Watch | None = key(default=None, published=False)
     pages: bool = key(
         "Whether `pages.yml` publishes the finder page. Where GitHub Pages is off, it skips that with a notice.",
         default=True,

@@ -61,3 +61,23 @@ class Sync:
         "What a push to the default branch does: `push` to every branch, or open one `pull-request` per branch.",
         examples=["pull-request"],
     )
+
+
+@declared()
+class Watch:
+    """What `fleet-watch.yml` asks in addition: which jobs wait too long, which machines and scale sets are missing, and
+    which workflows GitHub disabled. It opens an issue about what it finds, updates it, and closes it.
+    """
+
+    longest_wait: int = key(
+        "Minutes that a job may wait for a runner. GitHub cancels a job that waits for 24 hours.",
+        title="a number of minutes from 10 to 1440 (a day)",
+        minimum=10,
+        maximum=1440,
+        default=360,
+    )
+    rerun_lost: bool = key(
+        "Whether it also runs the failed jobs of a shard's run again, once, if each of them lost its runner. Needs the "
+        "permission to write `actions`.",
+        default=False,
+    )

@@ -16,6 +16,9 @@ WAVES = "waves.yml"
 SCHEDULE = "schedule.yml"
 SETUP_ACTION = ".github/actions/setup-ci-compiler"
 
+WORKFLOW_TOKEN = "WORKFLOW_TOKEN"  # noqa: S105
+"""The environment variable with the token of the workflow itself, in a step that has another token as well."""
+
 SELECT = "select"
 """The job that chooses the variants of a run."""
 

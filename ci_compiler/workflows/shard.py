@@ -48,6 +48,9 @@ _PREFLIGHT_MINUTES = 15
 _MAY_PUBLISH = {True: "github.event_name == 'push' || inputs.publish == true", False: "inputs.publish == true"}
 """Whether a run may publish, by whether pushes publish."""
 
+VERDICT_TITLE = "Verdict"
+"""The name of the job that states whether the run of a shard succeeded."""
+
 
 def workflow(spec: Spec, shard: Shard) -> Workflow:
     """The workflow of `shard`."""
@@ -56,7 +59,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard)
     if publishes:
         jobs |= _publications(spec, shard)
-    verdict = verdict_job(spec, "Verdict", [SELECT, *jobs], chosen=CHOSEN, branch=shard.branch, publish=publish)
+    verdict = verdict_job(spec, VERDICT_TITLE, [SELECT, *jobs], chosen=CHOSEN, branch=shard.branch, publish=publish)
     select = select_job(spec, f"--shard {shard.name}", "cells", "onto", ref=_commit(spec, shard), before=_backend(spec))
     group = [
         shard.name,

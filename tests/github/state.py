@@ -98,6 +98,9 @@ class GitHub:
         self.variables: dict[str, str] = {}
         self.pages = False
         self.pulls: dict[int, Json] = {}
+        self.issues: dict[int, Json] = {}
+        self.annotations: dict[int, list[str]] = {}
+        self.rerun: list[int] = []
         self.faults: list[Fault] = []
         self.chance: Callable[[str, str], Fault | None] = lambda *_: None
         self.asked: list[tuple[str, str, Any]] = []
@@ -179,6 +182,27 @@ class GitHub:
             example | known | {"id": self._number(), "name": name, "status": status, "conclusion": conclusion}
             for name, status, conclusion in jobs
         ]
+
+    def record(self, runs: Iterable[Json]) -> None:
+        """Adds recorded runs: each has the keys of GitHub's answer that matter, and its `jobs`."""
+        example = description().example("job-paginated")["jobs"][0]
+        for run in runs:
+            given = {key: value for key, value in run.items() if key not in {"workflow", "jobs"}}
+            number = self.add_run(run["workflow"], [], **given)["id"]
+            self.jobs[number] = [
+                example | {"run_id": number, "workflow_name": "Build", "head_branch": "main"} | job
+                for job in run["jobs"]
+            ]
+
+    def add_issue(self, *, body: str, by: str = "Bot", association: str = "NONE", **more: Any) -> Json:
+        """Adds an open issue by an account of the type `by`."""
+        number, example = self._number(), description().example("issue")
+        del example["pull_request"]
+        links = {"number": number, "html_url": f"https://github.com/{REPOSITORY}/issues/{number}"}
+        example["user"]["type"] = by
+        states = {"state": "open", "state_reason": None, "author_association": association}
+        self.issues[number] = example | links | states | {"body": body} | more
+        return self.issues[number]
 
     def of(self, owner: str = REPOSITORY) -> list[Json]:
         """The runners of the repository, or of the organisation."""
@@ -330,6 +354,38 @@ class GitHub:
             found = [run for run in found if run["created_at"] >= request.query["created"][0].removeprefix(">=")]
         return self._page("workflow_runs", found, request)
 
+    def list_all_runs(self, request: Request) -> Answer:
+        wanted = request.query["status"][0]
+        return self._page(
+            "workflow_runs",
+            [run for run in reversed(self.runs) if wanted in {run["status"], run["conclusion"]}],
+            request,
+        )
+
+    def list_annotations(self, request: Request) -> Answer:
+        [example] = description().example("check-annotation-items")
+        messages = self.annotations.get(int(request.known["check_run_id"]), [])
+        return Answer(200, [example | {"annotation_level": "failure", "message": message} for message in messages])
+
+    def rerun_failed(self, request: Request) -> Answer:
+        self.rerun.append(int(request.known["run_id"]))
+        run = next(run for run in self.runs if run["id"] == self.rerun[-1])
+        run |= {"run_attempt": run["run_attempt"] + 1, "status": "queued", "conclusion": None}
+        return Answer(201, {})
+
+    def list_issues(self, request: Request) -> Answer:
+        size, page = (int(request.query[name][0]) for name in ("per_page", "page"))
+        found = [one for one in self.issues.values() if one["state"] == request.query["state"][0]]
+        return Answer(200, found[(page - 1) * size : page * size])
+
+    def open_issue(self, request: Request) -> Answer:
+        return Answer(201, self.add_issue(**request.body))
+
+    def edit_issue(self, request: Request) -> Answer:
+        issue = self.issues[int(request.known["issue_number"])]
+        issue.update(request.body)
+        return Answer(200, issue)
+
     def run(self, request: Request) -> Answer:
         number = int(request.known["run_id"])
         if self.scripts.get(number):
@@ -412,6 +468,7 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get /actions/workflows": GitHub.list_workflows,
     "post /actions/workflows/{workflow_id}/dispatches": GitHub.dispatch,
     "get /actions/workflows/{workflow_id}/runs": GitHub.list_runs,
+    "get /actions/runs": GitHub.list_all_runs,
     "get /actions/runs/{run_id}": GitHub.run,
     "get /actions/runs/{run_id}/jobs": GitHub.list_jobs,
     "get /actions/variables/{name}": GitHub.variable,
@@ -419,6 +476,11 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "patch /actions/variables/{name}": GitHub.change_variable,
     "delete /actions/variables/{name}": GitHub.remove_variable,
     "get /pages": GitHub.read_pages,
+    "post /actions/runs/{run_id}/rerun-failed-jobs": GitHub.rerun_failed,
+    "get /check-runs/{check_run_id}/annotations": GitHub.list_annotations,
+    "get /issues": GitHub.list_issues,
+    "post /issues": GitHub.open_issue,
+    "patch /issues/{issue_number}": GitHub.edit_issue,
     "get /pulls": GitHub.list_pulls,
     "post /pulls": GitHub.open_pull,
     "patch /pulls/{pull_number}": GitHub.edit_pull,

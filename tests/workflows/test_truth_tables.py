@@ -783,7 +783,22 @@ def test_the_page_is_deployed_where_pages_is_on(compiled: Tree) -> None:
 
 
 def test_without_its_token_the_fleet_watch_skips_its_check(compiled: Tree) -> None:
-    script = compiled.files["fleet-watch.yml"]["jobs"]["coverage"]["steps"][-1]["run"]
+    job = compiled.files["fleet-watch.yml"]["jobs"]["coverage"]
+    script = job["steps"][-1]["run"]
+    assert ("--issue" in script) is (compiled.plan.spec.watch is not None)
+    if compiled.plan.spec.watch:
+        ours = {"github": {"token": "own"}}
+        assert job["permissions"] == {
+            "contents": "read",
+            "actions": "write" if compiled.plan.spec.watch.rerun_lost else "read",
+            "issues": "write",
+            **({"checks": "read"} if compiled.plan.spec.watch.rerun_lost else {}),
+        }
+        text = job["steps"][-1]["env"]["GITHUB_TOKEN"]
+        cases = [(text, ours | {"secrets": {"FLEET_TOKEN": token}}) for token in ("", "a")]
+        assert expression_values(cases) == ["own", "a"]
+        return
+    assert job["permissions"] == {"contents": "read"}
     for token, code in (("", 0), ("a", 3)):
         done = subprocess.run(
             [require("bash"), "-e", "-c", f"ci-runner() {{ return 3; }}; {script}"],

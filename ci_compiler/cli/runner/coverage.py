@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.cli.console import append_to, note, print_rows
@@ -11,8 +12,8 @@ from ci_compiler.cli.pauses import pause_lines
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.plan.pause import PAUSE_VARIABLE
-from ci_compiler.runner.controller.runner_names import QUARANTINED
-from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served, cover, label_sets
+from ci_compiler.runner.coverage import PATIENCE, UNSERVED, LabelSet, Served, cover, label_sets
+from ci_compiler.runner.watch import quarantined, report_text, unserved
 from ci_compiler.units import duration, markdown_text
 
 if TYPE_CHECKING:
@@ -20,37 +21,57 @@ if TYPE_CHECKING:
     from ci_compiler.github.workflows import DisabledWorkflow
     from ci_compiler.plan.pipeline import Plan
 
-PATIENCE = 60.0
-"""Seconds to wait before a second look at GitHub: between two jobs, a just-in-time runner is not registered."""
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints one verdict per label set; returns 1 if jobs would wait, as its runners are missing or offline.
 
-    With `--live`, also if GitHub disabled a compiled workflow. What the environment's variable says is paused goes to
-    the summary of a run, too.
+    With `--live`, also if GitHub disabled a compiled workflow; with `--watch`, also if a job waits for too long. What
+    the environment's variable says is paused goes to the summary of a run, too.
     """
     decided = plan_of(arguments)
     for line in pause_lines(decided.spec, os.environ.get(PAUSE_VARIABLE, "")):
         note(line)
         append_to("GITHUB_STEP_SUMMARY", f"{markdown_text(line)}\n\n")
     asked = label_sets(decided)
+    if arguments.watch or arguments.issue:
+        return _watch(arguments, decided, asked)
     client = _client(arguments) if arguments.live else None
     sets: bool = arguments.scale_set_labels
     served = _live(client, asked, sets=sets) if client else cover(asked, None, scale_set_labels=sets)
     stopped = _disabled(client, decided) if client else ()
-    live = ["online", "busy", "offline"] if arguments.live else []
-    columns = ["labels", "pool", "verdict", "machines", *live, "jobs"]
-    print_rows(
-        [_as_json(one) for one in served], {name: name for name in columns}, as_json=arguments.json, states=["verdict"]
-    )
-    unserved = [one for one in served if one.verdict in UNSERVED]
-    for one in unserved:
-        who = "no runner serves" if one.verdict is CoverageVerdict.NOBODY else "no runner is online for"
-        note(f"{one.asked}: {who} the {sum(one.asked.jobs.values())} jobs of pool {one.asked.pool}")
-    for workflow in stopped:
-        note(str(workflow))
-    return 1 if unserved or stopped else 0
+    _print(served, live=arguments.live, as_json=arguments.json)
+    missing = [unserved(one) for one in served if one.verdict in UNSERVED]
+    for problem in (*map(str, missing), *map(str, stopped)):
+        note(problem)
+    return 1 if missing or stopped else 0
+
+
+def _watch(arguments: argparse.Namespace, decided: Plan, asked: tuple[LabelSet, ...]) -> int:
+    """Prints everything that the tokens may see, and keeps the issue if that is asked for; returns 1 if jobs are lost.
+
+    What they may not see is printed, and is no failure.
+    """
+    from ci_compiler.cli.remote import workflow_client_of
+    from ci_compiler.cli.runner.watching import keep, look
+
+    own = workflow_client_of(arguments, root_of(arguments))
+    served, report = look(_client(arguments), own, decided, asked, scale_set_labels=arguments.scale_set_labels)
+    _print(served, live=True, as_json=arguments.json)
+    for found in report.problems:
+        note(f"{found}; {found.url}" if found.url else str(found))
+    for unseen in report.unseen:
+        note(f"not seen: {unseen}")
+    append_to("GITHUB_STEP_SUMMARY", f"{report_text(report)}\n\n")
+    if arguments.issue:
+        keep(own, report)
+    return 1 if any(not found.harmless for found in report.problems) else 0
+
+
+def _print(served: Iterable[Served], *, live: bool, as_json: bool) -> None:
+    seen = ["online", "busy", "offline"] if live else []
+    columns = ["labels", "pool", "verdict", "machines", *seen, "jobs"]
+    rows = [_as_json(one) for one in served]
+    print_rows(rows, {name: name for name in columns}, as_json=as_json, states=["verdict"])
 
 
 def _client(arguments: argparse.Namespace) -> Client:
@@ -79,9 +100,8 @@ def _live(client: Client, asked: tuple[LabelSet, ...], *, sets: bool) -> tuple[S
 
     with progress("asking GitHub for the runners"):
         seen = inventory(client)
-    for runner in seen.runners:
-        if QUARANTINED in runner.labels:
-            note(f"{runner.name}: a slot of its machine is in quarantine; the log of the machine's controller says why")
+    for slot in quarantined(seen.runners):
+        note(str(slot))
     served = cover(asked, seen.runners, scale_set_labels=sets)
     if any(one.verdict in UNSERVED for one in served):
         if seen.unseen is not None:

@@ -1,0 +1,106 @@
+"""One issue that a program opens, updates and closes by itself, found by a marker in its body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import count
+from typing import Any
+
+from ci_compiler.github.client import PER_PAGE, Client
+from ci_compiler.github.errors import GitHubError, Trouble
+
+PAGES = 30
+"""The most pages of open issues that are searched. If there are more, no issue is opened: there might be one."""
+
+_TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
+"""Authors whose issues are taken for the program's own. Anybody else could copy the marker."""
+
+
+class Kept(StrEnum):
+    """What was done with the issue."""
+
+    NONE = "there is no issue, and none is needed"
+    OPENED = "opened"
+    UPDATED = "updated"
+    SAME = "still open"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issue:
+    """An open issue."""
+
+    number: int
+    body: str
+    url: str
+
+
+def keep_issue(client: Client, marker: str, title: str, text: Callable[[str], str]) -> tuple[Kept, str]:
+    """Opens, updates or closes the issue with `marker` in its body; returns what was done, and the issue's URL.
+
+    `text` makes the new body from the present one ('' without an issue); if it returns '', no issue is needed. If
+    there are several, the oldest is kept, and the others are closed. Raises GitHubError.
+    """
+    found = sorted(_open(client, marker), key=lambda issue: issue.number)
+    for extra in found[1:]:
+        _change(client, extra, {"state": "closed", "state_reason": "not_planned"})
+    if not found:
+        body = text("")
+        return (Kept.OPENED, _post(client, title, body)) if body else (Kept.NONE, "")
+    issue = found[0]
+    body = text(issue.body)
+    if not body:
+        _change(client, issue, {"state": "closed", "state_reason": "completed"})
+        return Kept.CLOSED, issue.url
+    if body.strip() == issue.body.strip():
+        return Kept.SAME, issue.url
+    _change(client, issue, {"body": body})
+    return Kept.UPDATED, issue.url
+
+
+def _open(client: Client, marker: str) -> Iterator[Issue]:
+    """The program's own open issues. Raises GitHubError."""
+    path = f"/repos/{client.access.repository}/issues?state=open&sort=created&direction=asc&per_page={PER_PAGE}"
+    for page in count(1):
+        entries = client.request("list the open issues", "GET", f"{path}&page={page}", read=_entries)
+        yield from (_issue(entry) for entry in entries if _is_own(entry, marker))
+        if len(entries) < PER_PAGE:
+            return
+        if page == PAGES:
+            message = f"{client.access.repository} has more than {PAGES * PER_PAGE:,} open issues; close some of them"
+            raise GitHubError(client.access.host, message, trouble=Trouble.REFUSED, said="", uncertain=False)
+
+
+def _entries(answer: Any) -> list[Mapping[str, Any]]:
+    return [dict(entry) for entry in answer]
+
+
+def _is_own(entry: Mapping[str, Any], marker: str) -> bool:
+    """Whether an entry is an issue with `marker`, and by a bot or by somebody who may write.
+
+    GitHub lists pull requests as well.
+    """
+    by = entry["user"] or {}
+    trusted = by.get("type") == "Bot" or entry.get("author_association") in _TRUSTED
+    return "pull_request" not in entry and trusted and marker in (entry.get("body") or "")
+
+
+def _issue(entry: Mapping[str, Any]) -> Issue:
+    # GitHub stores the line ends that a browser sends.
+    body = (entry["body"] or "").replace("\r\n", "\n")
+    return Issue(number=int(entry["number"]), body=body, url=entry["html_url"])
+
+
+def _post(client: Client, title: str, body: str) -> str:
+    path, given = f"/repos/{client.access.repository}/issues", {"title": title, "body": body}
+    url: str = client.request(
+        "open an issue", "POST", path, given, read=lambda answer: str(answer["html_url"]), again=False
+    )
+    return url
+
+
+def _change(client: Client, issue: Issue, given: Mapping[str, Any]) -> None:
+    path = f"/repos/{client.access.repository}/issues/{issue.number}"
+    client.request(f"change the issue {issue.number}", "PATCH", path, given, read=lambda _: None)

@@ -1,0 +1,101 @@
+"""Runs of shards that failed because runners were lost, told from real failures by GitHub's annotations.
+
+A run is run again once, and only if every failed job lost its runner: GitHub can run only all failed jobs again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from ci_compiler.github.client import PER_PAGE, Client
+from ci_compiler.github.dispatch import SUCCESS
+from ci_compiler.github.status import SKIPPED
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.workflows.shard import VERDICT_TITLE, publication_name
+
+LISTED = 100
+"""The most failed runs that are listed."""
+
+RUNS = 20
+"""The most runs whose jobs are listed, the newest first."""
+
+JOBS = 20
+"""The most failed jobs of a run whose annotations are read; a run with more is left alone."""
+
+AGE = 24 * 3600.0
+"""Seconds after its start in which a run is run again."""
+
+_LOST = re.compile(
+    r"The (self-hosted|hosted) runner\b.{0,200}\blost communication with the server"
+    r"|The runner has received a shutdown signal"
+    r"|The job was not acquired by Runner of type self-hosted"
+)
+"""What GitHub and actions/runner say of a runner that was lost, or that never took its job."""
+
+_FOLLOWS = re.compile(r"The operation was cancell?ed|Process completed with exit code (137|143)\.?$")
+"""What a shutdown of the runner leads to: its processes end by SIGKILL or SIGTERM."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRun:
+    """A run, all of whose failed jobs lost their runner."""
+
+    id: int
+    title: str
+    url: str
+    jobs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.title}: lost its runner in {', '.join(self.jobs)}; {self.url}"
+
+
+def is_lost(annotations: Iterable[str]) -> bool:
+    """Whether the messages of a job's failure annotations show that it lost its runner, and nothing else."""
+    messages = [" ".join(one.split()) for one in annotations]
+    rest = [one for one in messages if not _LOST.match(one)]
+    return len(rest) < len(messages) and all(map(_FOLLOWS.match, rest))
+
+
+def lost_runs(client: Client, plan: Plan) -> Iterator[LostRun]:
+    """The runs of shards whose first attempt failed within a day for lost runners alone. Raises GitHubError."""
+    shards = {shard.path for shard in plan.shards}
+    after = datetime.fromtimestamp(client.clock.now() - AGE, tz=UTC)
+    path = f"/repos/{client.access.repository}/actions/runs?status=failure&created=%3E%3D{after:%Y-%m-%dT%H:%M:%SZ}"
+    aside = {publication_name(pool) for pool in plan.spec.pools}
+    failed = islice(client.pages("list the failed runs", path, "workflow_runs", dict), LISTED)
+    first = [run for run in failed if run["path"].partition("@")[0] in shards and run["run_attempt"] == 1]
+    for run in first[:RUNS]:
+        yield from _lost(client, run, aside)
+
+
+def rerun(client: Client, run: LostRun) -> None:
+    """Runs the failed jobs of `run`, and what needs them, again. Raises GitHubError."""
+    path = f"/repos/{client.access.repository}/actions/runs/{run.id}/rerun-failed-jobs"
+    client.request(f"run the failed jobs of the run {run.id} again", "POST", path, read=lambda _: None, again=False)
+
+
+def _lost(client: Client, run: Mapping[str, Any], aside: set[str]) -> Iterator[LostRun]:
+    """`run`, if it may be run again. A job of publishing (`aside`) may not: part of it may have taken effect."""
+    path = f"/repos/{client.access.repository}/actions/runs/{run['id']}/jobs"
+    jobs = client.pages(f"list the jobs of the run {run['id']}", path, "jobs", dict)
+    failed = [job for job in jobs if job["conclusion"] not in {SUCCESS, SKIPPED} and job["name"] != VERDICT_TITLE]
+    if not 0 < len(failed) <= JOBS or any(job["name"] in aside for job in failed):
+        return
+    if all(is_lost(_annotations(client, job["id"])) for job in failed):
+        names = tuple(str(job["name"]) for job in failed)
+        yield LostRun(id=int(run["id"]), title=run["display_title"], url=run["html_url"], jobs=names)
+
+
+def _annotations(client: Client, job: int) -> list[str]:
+    """The messages of a job's failure annotations; a job has the id of its check run."""
+    path = f"/repos/{client.access.repository}/check-runs/{job}/annotations?per_page={PER_PAGE}"
+
+    def read(answer: Any) -> list[str]:
+        return [one["message"] or "" for one in answer if one["annotation_level"] == "failure"]
+
+    return client.request(f"read the annotations of the job {job}", "GET", path, read=read)

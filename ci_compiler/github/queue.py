@@ -1,0 +1,86 @@
+"""The jobs that wait for a runner, and the label sets whose jobs runners took: from the runs that have not ended.
+
+The number of requests is limited: the newest runs are listed up to a depth, and the jobs of the oldest among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from ci_compiler.github.client import Client
+
+OPEN = ("queued", "in_progress", "waiting")
+"""The statuses of a run that may have queued jobs. A `waiting` run has a job that waits for a reviewer."""
+
+LISTED = 300
+"""The most runs listed per status: three requests."""
+
+RUNS = 100
+"""The most runs whose jobs are listed, one request per hundred jobs. A workflow's token has 1,000 requests an hour."""
+
+QUEUED = "queued"
+"""GitHub's status of a job that waits for a runner; other jobs wait for a reviewer, or for another run."""
+
+Labels = frozenset[str]
+"""The labels of a job in lower case: GitHub ignores case and order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedJob:
+    """A job that waits for a runner. `since`: when it was created, in seconds since 1970."""
+
+    labels: Labels
+    since: float
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """The waiting jobs, the oldest first, and the label sets of jobs that a runner took.
+
+    `left_out`: the number of runs, newer than the others, whose jobs were not listed.
+    """
+
+    jobs: tuple[QueuedJob, ...] = ()
+    taken: frozenset[Labels] = frozenset()
+    left_out: int = 0
+
+
+def queue(client: Client) -> Queue:
+    """The jobs of the repository's open runs. Raises GitHubError."""
+    runs = {run: created for status in OPEN for run, created in islice(_runs(client, status), LISTED)}
+    oldest = sorted(runs, key=lambda run: (runs[run], run))
+    entries = [entry for run in oldest[:RUNS] for entry in _jobs(client, run)]
+    waiting = [_queued(entry) for entry in entries if entry["status"] == QUEUED]
+    return Queue(
+        jobs=tuple(sorted(waiting, key=lambda job: (job.since, job.url))),
+        taken=frozenset(_labels(entry) for entry in entries if entry["runner_id"]),
+        left_out=len(oldest[RUNS:]),
+    )
+
+
+def _runs(client: Client, status: str) -> Iterator[tuple[int, str]]:
+    """The id and time of creation of each run with `status`, the newest first."""
+    path = f"/repos/{client.access.repository}/actions/runs?status={status}"
+    words = status.replace("_", " ")
+    return client.pages(
+        f"list the runs that are {words}", path, "workflow_runs", lambda run: (run["id"], run["created_at"])
+    )
+
+
+def _jobs(client: Client, run: int) -> Iterator[Mapping[str, Any]]:
+    path = f"/repos/{client.access.repository}/actions/runs/{run}/jobs"
+    return client.pages(f"list the jobs of the run {run}", path, "jobs", dict)
+
+
+def _queued(entry: Mapping[str, Any]) -> QueuedJob:
+    since = datetime.fromisoformat(entry["created_at"]).timestamp()
+    return QueuedJob(labels=_labels(entry), since=since, url=entry["html_url"])
+
+
+def _labels(entry: Mapping[str, Any]) -> Labels:
+    return frozenset(label.lower() for label in entry["labels"])

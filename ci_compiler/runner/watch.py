@@ -1,0 +1,190 @@
+"""What is wrong with the fleet on GitHub, as far as the tokens may see it: judged from what was read, and put in words.
+
+A check that could not be made is stated as such. It never counts as passed: an issue about it stays open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ci_compiler.github.inventory import Inventory, Runner
+from ci_compiler.github.queue import Labels, Queue
+from ci_compiler.runner.controller.runner_names import QUARANTINED, read_name
+from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served
+from ci_compiler.runner.scale_sets import scale_set_of
+from ci_compiler.units import duration, markdown_text
+
+MARKER = "<!-- ci-compiler fleet-watch:"
+"""The start of the line in the body by which the issue is found. The checks that found something follow."""
+
+TITLE = "The fleet needs attention"
+
+_CHECKS = re.compile(rf"{re.escape(MARKER)}([a-z ]*)-->")
+
+
+class Check(StrEnum):
+    """What the watch looks at, as the marker names it."""
+
+    RUNNERS = "runners"
+    SETS = "scalesets"
+    QUEUE = "queue"
+    WORKFLOWS = "workflows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """What a check found about a `subject`, or why it could not be made. `url`: a page on GitHub about it, or ''.
+
+    `harmless`: jobs wait longer, but none is lost.
+    """
+
+    check: Check
+    subject: str
+    words: str
+    url: str = ""
+    harmless: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchReport:
+    """What was found, and what could not be seen."""
+
+    problems: tuple[Remark, ...]
+    unseen: tuple[Remark, ...]
+
+
+def without_unseen(served: Iterable[Served], seen: Inventory) -> tuple[Served, ...]:
+    """`served`, where what nobody serves is only not seen if runners could not be listed."""
+    return tuple(
+        replace(one, verdict=CoverageVerdict.UNSEEN) if seen.unseen and one.verdict in UNSERVED else one
+        for one in served
+    )
+
+
+def unserved(one: Served) -> Remark:
+    """A label set whose jobs wait until GitHub cancels them."""
+    who = "no runner serves" if one.verdict is CoverageVerdict.NOBODY else "no runner is online for"
+    words = f"{who} the {sum(one.asked.jobs.values())} jobs of pool {one.asked.pool}"
+    return Remark(check=Check.RUNNERS, subject=str(one.asked), words=words)
+
+
+def quarantined(runners: Iterable[Runner]) -> Iterator[Remark]:
+    """The slots that take no jobs, because their machine is sick."""
+    words = "a slot of its machine is in quarantine; the log of the machine's controller says why"
+    for runner in runners:
+        if QUARANTINED in runner.labels:
+            yield Remark(check=Check.RUNNERS, subject=runner.name, words=words, harmless=True)
+
+
+def of_runners(served: Iterable[Served], *, all_seen: bool) -> Iterator[Remark]:
+    """The label sets that nobody serves and, if all runners were seen, the pools with too few machines online.
+
+    The machines of scale sets are not counted: they are online only while they work.
+    """
+    for one in served:
+        if one.verdict in UNSERVED:
+            yield unserved(one)
+        elif all_seen and one.verdict in {CoverageVerdict.ONLINE, CoverageVerdict.BUSY} and not one.scales:
+            online = {_machine(runner.name) for runner in one.runners if runner.online}
+            if len(online) < one.asked.machines:
+                words = f"{len(online)} of the {one.asked.machines} machines of pool {one.asked.pool} are online"
+                yield Remark(check=Check.RUNNERS, subject=str(one.asked), words=words, harmless=True)
+
+
+def _machine(name: str) -> str:
+    """The machine of a runner. Runners that the controller did not create count as one machine each."""
+    read = read_name(name)
+    return read.host if read else name
+
+
+def of_queue(
+    served: Iterable[Served], waiting: Queue, *, longest: float, now: float, all_seen: bool
+) -> Iterator[Remark]:
+    """The label sets whose oldest job has waited for more than `longest` seconds. `now`: seconds since 1970.
+
+    `all_seen`: all runners were seen, so that a scale set without any has none.
+    """
+    for one in served:
+        wanted = labels_of_jobs(one.asked)
+        oldest = next((job for job in waiting.jobs if job.labels == wanted), None)
+        if oldest is None or now - oldest.since <= longest:
+            continue
+        waited = f"the oldest job has waited for {duration(now - oldest.since)}"
+        if all_seen and one.scales and not _exists(one, waiting):
+            words = f"{waited}, and no runner of the scale set is registered: it does not exist, or is not connected"
+            yield Remark(check=Check.SETS, subject=_set(one), words=words, url=oldest.url)
+        else:
+            yield Remark(check=Check.QUEUE, subject=str(one.asked), words=waited, url=oldest.url)
+
+
+def unseen_sets(served: Iterable[Served], waiting: Queue, *, all_seen: bool) -> Iterator[Remark]:
+    """The scale sets of which nothing shows that they exist: no runner, and no job that one took."""
+    runners = "no runner of it is registered now" if all_seen else "its runners are not seen"
+    words = f"{runners}, and GitHub's API does not list scale sets"
+    for one in served:
+        if one.scales and not _exists(one, waiting):
+            yield Remark(check=Check.SETS, subject=_set(one), words=words)
+
+
+def _set(one: Served) -> str:
+    return f"scale set {one.asked.runs_on.scale_set or scale_set_of(one.asked.pool)}"
+
+
+def _exists(one: Served, waiting: Queue) -> bool:
+    return bool(one.runners) or labels_of_jobs(one.asked) in waiting.taken
+
+
+def labels_of_jobs(asked: LabelSet) -> Labels:
+    """The labels that GitHub shows for the jobs of a label set. Those of a scale set have its name."""
+    where = asked.runs_on
+    return frozenset(label.lower() for label in ((where.scale_set,) if where.scale_set else where.labels))
+
+
+def report_of(problems: Iterable[Remark], unseen: Iterable[Remark]) -> WatchReport:
+    """The report. What a problem is about is not listed as unseen as well."""
+    found = tuple(problems)
+    known = {(one.check, one.subject) for one in found}
+    return WatchReport(problems=found, unseen=tuple(one for one in unseen if (one.check, one.subject) not in known))
+
+
+def report_text(report: WatchReport) -> str:
+    """The report as Markdown; '' if everything was seen and in order."""
+    return "\n\n".join([*_section("Found", report.problems), *_section("Not seen", report.unseen)])
+
+
+def issue_body(report: WatchReport, old: str) -> str:
+    """The body of the issue, which has the body `old` ('': there is no issue); '' if no issue is needed.
+
+    An issue about a check that now cannot be made stays open.
+    """
+    unseen = {one.check for one in report.unseen}
+    kept = [check for check in _recorded(old) if check in unseen]
+    checks = sorted({*(one.check for one in report.problems), *kept})
+    if not checks:
+        return ""
+    parts = [
+        "`ci-runner coverage --watch --issue` keeps this issue up to date, and closes it when everything is in order.",
+        report_text(report),
+        f"{MARKER} {' '.join(checks)} -->",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _recorded(body: str) -> Iterator[Check]:
+    """The checks that the marker in `body` names."""
+    found = _CHECKS.search(body)
+    known = set(Check)
+    return (Check(word) for word in (found[1] if found else "").split() if word in known)
+
+
+def _section(title: str, remarks: Sequence[Remark]) -> list[str]:
+    if not remarks:
+        return []
+    lines = (f"- {markdown_text(str(one))}" + (f" ([job]({one.url}))" if one.url else "") for one in remarks)
+    return [f"### {title}", "\n".join(lines)]
