@@ -1,8 +1,8 @@
 """The documents match the code: commands parse, links resolve, specs compile, counts are right, sessions run.
 
 The info string of a fenced block says what the block is. `sh session` is run, page by page, in an empty folder; a
-`text` block directly after it is its output. A word after `session` says what it needs: `nix`, `jq` or `github`. In the
-output, `…` stands for any text, and alone on a line for any lines.
+`text` block directly after it is its output. The words after `session` say what it needs (`NEEDS`). In the output, `…`
+stands for any text, and alone on a line for any lines. `sh` is not run, and `documents/not_run.toml` says why.
 `diff session` edits the spec in that folder. `yaml spec` is a complete spec, `yaml part` is merged into the bundled
 spec, and `yaml other` is not a spec.
 
@@ -21,8 +21,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -33,11 +34,14 @@ from typing import Any
 import pytest
 import yaml
 
+from ci_compiler.canary.assumptions import assumptions
+from ci_compiler.canary.table import written_table
 from ci_compiler.cli.app import Program, run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.cli.completion import SHELLS
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.cli.where import SPEC
+from ci_compiler.clock import Clock
 from ci_compiler.errors import InputError
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import BUNDLED, FIRST, bundled_spec, parse_spec
@@ -55,16 +59,13 @@ PAGES = {
 IMAGES = DOCS / "images"
 PROGRAMS: Mapping[str, Program] = {"ci-compile": COMPILE, "ci-runner": RUNNER}
 KINDS = {
-    *("sh", "sh session", "sh session nix", "sh session jq", "sh session github", "text"),
-    *("python", "python nix", "mermaid", "nix"),
+    *("sh", "sh session", "text", "python", "python nix", "mermaid", "nix"),
     *("diff session", "yaml spec", "yaml part", "yaml other"),
 }
-FUNCTIONS = "\n".join(
-    f'{name}() {{ {shlex.quote(sys.executable)} -c "import {program.package} as p; raise SystemExit(p.main())" "$@"; }}'
-    for name, program in PROGRAMS.items()
-)
-FUNCTIONS += "\n"
-"""The commands in a shell, for lines with a pipe or a redirection."""
+STANDINS = Path(__file__).parent / "documents/programs"
+"""Programs that check how the pages call them, in place of those that need another machine."""
+NOT_RUN: Mapping[str, Mapping[str, str]] = tomllib.loads(STANDINS.with_name("not_run.toml").read_text("utf-8"))
+"""Why a block is not run: by page and by the block's first line."""
 
 every_page = pytest.mark.parametrize("page", PAGES)
 
@@ -108,7 +109,16 @@ def bundled() -> Plan:
 
 @every_page
 def test_every_block_says_what_it_is(page: str) -> None:
-    assert [block for block in read(page)[0] if block.kind not in KINDS] == []
+    kinds = {re.sub(r"^(sh session)( \w+)+$", r"\1", block.kind) for block in read(page)[0]}
+    assert kinds - KINDS == set()
+    words = {word for block in read(page)[0] if "session" in block.kind for word in block.kind.split()[2:]}
+    assert words - NEEDS.keys() == set()
+
+
+@every_page
+def test_a_block_is_run_or_it_is_said_why_not(page: str) -> None:
+    assert [block.text.split("\n")[0] for block in blocks_of(page, "sh")] == list(NOT_RUN.get(page, {}))
+    assert NOT_RUN.keys() <= PAGES.keys()
 
 
 # Commands.
@@ -375,11 +385,9 @@ class Session:
         if block.kind == "diff session":
             self.edit(block)
             return ""
-        for word, program in (("nix", "nix-instantiate"), ("jq", "jq")):
-            if word in block.kind.split():
-                require(program)
-        if "github" in block.kind:
-            self.github()
+        for word in block.kind.split():
+            if word in NEEDS:
+                NEEDS[word](self)
         with printing() as printed:
             if block.kind.startswith("python"):
                 exec(compile(block.text, f"line {block.line}", "exec"), {})  # noqa: S102  (the page's own example)
@@ -391,14 +399,14 @@ class Session:
     @staticmethod
     def line(line: str) -> None:
         ours = list(calls(line))
-        if ours and not re.search(r"[<>|&]", line):
+        if ours and not re.search(r"[<>|&]|\$\(", line):
             program, *words = ours[0]
             wanted = int(line.rpartition("# exits with ")[2]) if "# exits with " in line else 0
             assert run(PROGRAMS[program], words) == wanted, line
         elif line.startswith("cd "):
             os.chdir(line.removeprefix("cd "))
         else:
-            done = subprocess.run(["bash", "-c", FUNCTIONS + line], capture_output=True, encoding="utf-8", check=False)
+            done = subprocess.run(["bash", "-c", line], capture_output=True, encoding="utf-8", check=False)
             print(done.stdout + done.stderr, end="")
             assert done.returncode == 0, line
 
@@ -412,11 +420,72 @@ class Session:
         assert text.count(old) == 1, f"line {block.line}: the spec contains what it changes {text.count(old)} times"
         SPEC.write_text(text.replace(old, new), "utf-8")
 
+    def program(self, name: str) -> None:
+        """Puts the stand-in for a program on PATH."""
+        Path("../bin", name).symlink_to(STANDINS / name)
+
+    def compiled(self) -> None:
+        """The folder has the bundled spec and what is compiled from it."""
+        SPEC.parent.mkdir()
+        shutil.copy(BUNDLED, SPEC)
+        self.line("ci-compile")
+
+    def branches(self) -> None:
+        """The folder is a repository, which `origin` has with all branches of the bundled spec."""
+        names = " ".join(name for name in bundled().spec.branches if name != "main")
+        script = (
+            "git init --quiet --initial-branch main . && git init --quiet --bare ../origin.git",
+            'git add . && git commit --quiet --message Compiled && git remote add origin "$(realpath ../origin.git)"',
+            f"for name in {names}; do git branch $name; done; git push --quiet --all origin",
+        )
+        self.line("; ".join(script))
+
     def github(self) -> None:
-        """Starts a stand-in for GitHub that has the workflows of this repository."""
-        github = self.stack.enter_context(serving(GitHub()))
-        github.push({path.as_posix(): path.read_text("utf-8") for path in Path(".github/workflows").glob("*.yml")})
-        os.environ |= {"GITHUB_API_URL": github.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}
+        """Starts a stand-in for GitHub with the workflows of the folder and an idle runner for each pool.
+
+        What is dispatched succeeds at once.
+        """
+        self.served = self.stack.enter_context(serving(GitHub()))
+        self.served.push({path.as_posix(): path.read_text("utf-8") for path in Path(".github/workflows").glob("*.yml")})
+        self.served.branches |= set(bundled().spec.branches)
+        self.served.on_dispatch = lambda made: made.update(status="completed", conclusion="success")
+        for pool in bundled().spec.pools:
+            self.served.add_runner(pool.name, pool.runs_on.labels)
+        os.environ |= {"GITHUB_API_URL": self.served.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}
+
+    def failure(self) -> None:
+        """On GitHub, a build has failed."""
+        jobs = [("3.13 avx2 / pytorch / build", "completed", "failure")]
+        self.served.add_run(".github/workflows/build-main-sm90.yml", jobs, conclusion="failure")
+
+    def tables(self) -> None:
+        """`tables.md` has the tables of a push and of a start: one assumption is broken, and one was not tried."""
+        known = assumptions()
+        pushed = {**known["path-filters"].tried, **known["path-filters"].expected}
+        started = [one for name, one in known.items() if name not in {"path-filters", "artifact-rerun"}]
+        facts = {name: value for one in started for name, value in {**one.tried, **one.expected}.items()}
+        facts |= dict.fromkeys(known["queue-max"].expected, "other")
+        Path("tables.md").write_text(written_table(pushed) + written_table(facts), "utf-8")
+
+    def manifests(self) -> None:
+        """`manifests` has the record of a build."""
+        Path("manifests").mkdir()
+        record = {"name": "pytorch-python313-cpu-avx2", "branch": "main", "seconds": 1200}
+        Path("manifests/manifest.json").write_text(json.dumps(record), "utf-8")
+
+
+NEEDS: Mapping[str, Callable[[Session], object]] = {
+    "nix": lambda _: require("nix-instantiate"),
+    "jq": lambda _: require("jq"),
+    "compiled": Session.compiled,
+    "branches": Session.branches,
+    "github": Session.github,
+    "failure": Session.failure,
+    "tables": Session.tables,
+    "manifests": Session.manifests,
+    **{path.name: lambda session, name=path.name: session.program(name) for path in STANDINS.iterdir()},
+}
+"""What a session needs, and how it gets it."""
 
 
 def steps_of(page: str) -> Iterator[tuple[Block, str]]:
@@ -428,7 +497,15 @@ def steps_of(page: str) -> Iterator[tuple[Block, str]]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(steps_of(page))])
 def test_what_a_page_runs_prints_what_it_says(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    for name in ("bin", "work"):
+        (tmp_path / name).mkdir()
+    for name, program in PROGRAMS.items():  # for lines with a pipe or a redirection
+        script = f"import {program.package} as p; raise SystemExit(p.main())"
+        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{script}" "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setattr(Clock, "sleep", lambda *_: None)  # GitHub asks for pauses between requests
+    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path / "bin"), os.environ.get("PATH", os.defpath))))
     for name in [name for name in os.environ if name.startswith(("GIT", "GH_"))]:
         monkeypatch.delenv(name)
     nothing = dict.fromkeys(("GITHUB_API_URL", "GITHUB_TOKEN", "GITHUB_REPOSITORY"), "")
