@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Never
 
@@ -117,13 +118,22 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Never:
         from ci_compiler.cli.usage import explained
 
+        if self.program is None and (typo := self._unknown()):  # matters more than what is missing because of it
+            message = f"unrecognized arguments: {typo}"
         commands = self.program.commands if self.program else {}
         named = next((word for word in self.words if word in commands), "")
         prog = f"{self.prog} {named}".strip()
-        said = explained(message, commands, _options(self.program, named) if self.program else {})
+        own = {"": self._option_string_actions}
+        said = explained(message, commands, _options(self.program, named) if self.program else own)
         more = "" if said.endswith("?") else f"; see `{prog} --help`"
         print_findings(wrong(prog, Code.WRONG_OPTION, f"{said}{more}").findings)
         raise SystemExit(2)
+
+    def _unknown(self) -> str:
+        """The first long option in the words that the parser does not know; '' if there is none."""
+        names = [word.partition("=")[0] for word in takewhile(lambda word: word != "--", self.words)]
+        known = tuple(self._option_string_actions)
+        return next((one for one in names if one[:2] == "--" and not any(k.startswith(one) for k in known)), "")
 
 
 def _options(program: Program, named: str) -> Mapping[str, Collection[str]]:
@@ -202,7 +212,7 @@ def _close_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser(program: Program, words: Iterable[str]) -> _Parser:
+def _parser(program: Program, words: Sequence[str]) -> _Parser:
     """The parser, with the options of the subcommand that `words` name."""
     named = set(words)
     parser = _Parser(prog=program.name, description=program.purpose)
@@ -220,4 +230,5 @@ def _parser(program: Program, words: Iterable[str]) -> _Parser:
         sub = commands.add_parser(name, help=command["help"], description=command["help"])
         if name in named:
             _add(sub, command["options"])
+            sub.words = words[words.index(name) + 1 :]
     return parser

@@ -14,8 +14,8 @@ from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU
 from ci_compiler.spec.alike import alike_findings
 from ci_compiler.spec.load import Path_
-from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec, in_build_order
-from ci_compiler.spec.packages import RecipeKind
+from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec
+from ci_compiler.spec.packages import RecipeKind, circle, circle_in_words
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.proof_references import placeholder_findings, proof_findings
 from ci_compiler.spec.recipe_references import recipe_findings
@@ -132,11 +132,9 @@ def _check_packages(spec: Spec) -> Iterator[Finding]:
                 yield spec.finding((*path, "needs", index), Code.UNKNOWN_PACKAGE, message)
         yield from _known_branches(spec, (*path, "branches"), package.branches)
         yield from _check_repository(spec, package)
-    try:
-        in_build_order(spec.packages)
-    except ValueError as error:
-        if all(need in spec.packages for package in spec.packages.values() for need in package.needs):
-            yield spec.finding(_circle(spec), Code.NEEDS_CIRCLE, str(error), key=True)
+    known = all(need in spec.packages for package in spec.packages.values() for need in package.needs)
+    if known and (found := circle(spec.packages)):
+        yield spec.finding(("packages", found[0], "needs"), Code.NEEDS_CIRCLE, circle_in_words(found), key=True)
 
 
 def _check_commands(spec: Spec) -> Iterator[Finding]:
@@ -316,14 +314,3 @@ def _known_branches(spec: Spec, path: Path_, names: Iterable[str], *, key: bool 
         if name not in spec.branches:
             message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
             yield spec.finding(path if key else (*path, index), Code.UNKNOWN_BRANCH, message, key=key)
-
-
-def _circle(spec: Spec) -> Path_:
-    """The path of the first `needs` that is part of a circle."""
-    for package in spec.packages.values():
-        reached = {package.name: list(package.needs)}
-        while new := [one for needs in reached.values() for one in needs if one not in reached]:
-            reached |= {name: list(spec.packages[name].needs) for name in new}
-        if any(package.name in needs for needs in reached.values()):
-            return "packages", package.name, "needs"
-    return ("packages",)

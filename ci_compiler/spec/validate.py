@@ -44,7 +44,7 @@ def _repeated(_validator: Any, _wanted: Any, value: Any, _rule: Any) -> Iterator
 
 
 _FEW = 12
-"""The most keys that a message lists."""
+"""The most keys that a message lists alone."""
 
 
 def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
@@ -54,7 +54,9 @@ def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
     known = error.schema["properties"]
     for key in error.instance:
         if key not in known:
-            many = "; `ci-compile schema` describes its keys" if len(known) > _FEW else ""
+            many = (
+                f"; its keys are {', '.join(known)} (`ci-compile schema` describes them)" if len(known) > _FEW else ""
+            )
             yield key, key_hint(key, known) or nearest(key, known, only_near=bool(many)) or many
 
 
@@ -142,6 +144,8 @@ def _wrong_type(error: Any, shown: str, typed: str | None) -> str:
         return f"{shown} is not {_expected(error)}; write [{typed or _text(error.instance)}]"
     if wanted == "object" and isinstance(error.instance, list) and error.absolute_path:
         return f"a list is not {_expected(error)}; write NAME: with its own keys for each entry"
+    if not error.absolute_path and isinstance(error.instance, str) and (found := _TOML.match(error.instance)):
+        return f"this is TOML, and a spec is YAML; write `{found['key']}: …` in place of `{found['key']} = …`"
     more = "" if error.absolute_path else "; `ci-compile init` writes a first one"
     return f"{shown} is not {_expected(error)}{more}"
 
@@ -154,8 +158,24 @@ def _expected(error: Any) -> str:
     if title or wanted not in _KINDS:
         return title or "a valid value"
     keys = list(error.schema.get("properties", ())) if wanted == "object" else []
+    required = error.schema.get("required", ())
+    if required:
+        return f"{_KINDS[wanted]} with the key{'s' if required[1:] else ''} {', '.join(required)}"
+    keys = [key for key in _exemplary(tuple(error.absolute_path)) if key in keys] or keys
     return f"{_KINDS[wanted]} with keys such as {', '.join(keys[:4])}" if keys else _KINDS[wanted]
 
+
+def _exemplary(path: Path_) -> list[str]:
+    """The keys of the mapping at `path` in the schema's example of a spec; none if there is no such mapping."""
+    examples = schema()["properties"].get(path[0], {}).get("examples") if path else None
+    value = examples[0] if examples else None
+    for step in path[1:]:
+        value = value.get(step) or next(iter(value.values()), None) if isinstance(value, dict) else None
+    return list(value) if isinstance(value, dict) else []
+
+
+_TOML = re.compile(r"(?P<key>[\w-]+)\s*=(?!=)")
+"""The start of a TOML file; YAML reads all of it as one text."""
 
 _KINDS = {
     "object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number",
