@@ -45,7 +45,7 @@ class Command(Backend):
         """The declared commands, which install what the variants need as well."""
         return request.declared
 
-    def verify(self, script: str) -> tuple[str, ...]:
+    def verify(self, script: str, *_: object) -> tuple[str, ...]:
         """The Python that the declared command installs into."""
         return (shlex.join(["python3", "-c", script]),)
 

@@ -63,7 +63,7 @@ class Flox(Backend):
         packages = (f"{request.owner}/{name}" + (f"@{version}" if version else "") for name, version in request.wanted)
         return (" ".join(["flox install", *packages]),)
 
-    def verify(self, script: str) -> tuple[str, ...]:
+    def verify(self, script: str, *_: object) -> tuple[str, ...]:
         """Python in the environment of the present folder."""
         return (shlex.join(["flox", "activate", "--", "python3", "-c", script]),)
 

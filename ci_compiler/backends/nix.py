@@ -90,6 +90,15 @@ class Nix(Backend):
         build = " ".join(["nix-build", *request.recipes, *_cache_options(request.cache)])
         return (shlex.join(["git", "switch", request.branch]), build)
 
+    def verify(self, script: str, recipes: Collection[str], cache: BinaryCache | None) -> tuple[str, ...]:
+        """A Python with the packages of `recipes` (nixpkgs' `withPackages`), in the same checkout."""
+        if not recipes:
+            return ()
+        built = " ".join(f"(import ./{recipe} {{ }})" for recipe in recipes)
+        python = f"let built = [ {built} ]; in (builtins.head built).pythonModule.withPackages (_: built)"
+        build = " ".join(["nix-build --no-out-link --expr", shlex.quote(python), *_cache_options(cache)])
+        return (f'"$({build})/bin/python3" -c {shlex.quote(script)}',)
+
     def programs(self, job: JobContext) -> BackendPrograms:
         """Nix in a job."""
         from ci_compiler.backends.nix_programs import NixPrograms

@@ -189,8 +189,16 @@ class Backend(ABC):
     def install(self, request: InstallRequest) -> tuple[str, ...]:
         """The commands that install variants for a user."""
 
-    def verify(self, script: str) -> tuple[str, ...]:  # noqa: ARG002
-        """The commands that run the Python `script` with what is installed; () if one line cannot."""
+    def verify(
+        self,
+        script: str,  # noqa: ARG002
+        recipes: Collection[str],  # noqa: ARG002
+        cache: BinaryCache | None,  # noqa: ARG002
+    ) -> tuple[str, ...]:
+        """The commands that run the Python `script` with what is installed; () if none can.
+
+        `recipes` are the paths of the recipes of the installed Python packages.
+        """
         return ()
 
     @abstractmethod

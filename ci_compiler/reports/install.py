@@ -46,14 +46,19 @@ def install(spec: Spec, shared: Container[str], *, branch: str, names: Mapping[s
     return spec.backend.install(request)
 
 
-def verify(spec: Spec, cell: Cell, packages: Iterable[str]) -> tuple[str, ...]:
-    """The commands that import `packages`, print their versions, and use the GPU of a GPU variant; () if none can."""
-    held = [one for one in _held(spec, packages) if one.attribute in checks()["packages"] or not one.smoke]
+def verify(spec: Spec, cell: Cell, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The commands that import variants, print their versions, and use the GPU of a GPU variant; () if none can.
+
+    `names` are the names of the variants by package.
+    """
+    held = [one for one in _held(spec, names) if one.attribute in checks()["packages"] or not one.smoke]
     modules = [module_of(one) for one in held]
     rows = [checks()["packages"].get(one.attribute, {}) for one in held]
     shown = [f"{row['module']}.__version__" for row in rows if row]
     shown += [row["on-gpu"] for row in rows if "on-gpu" in row and cell.gpu != CPU]
-    return spec.backend.verify(f"import {', '.join(modules)}; print({', '.join(shown)})") if modules else ()
+    recipes = [recipe_path(names[one.name]) for one in held if one.name in names]
+    script = f"import {', '.join(modules)}; print({', '.join(shown)})"
+    return spec.backend.verify(script, recipes, spec.cache) if modules else ()
 
 
 def whole(spec: Spec, cell: Cell) -> dict[str, str]:

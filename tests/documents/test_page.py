@@ -510,6 +510,8 @@ def test_nix_s_commands(page: Page, tmp_path: Path) -> None:
     case = Case(gpu="H100", cpu="avx2", driver="", best=None, branch="")
     expected = select(decided.spec, decided.judged.cells, case.machine, case.wishes, everything=True)
     assert page.text("#answer .command pre").splitlines() == list(expected.install)
+    page.click("#answer .verify summary")
+    assert page.text("#answer .verify pre").splitlines() == list(expected.verify)
 
 
 def test_a_page_of_a_thousand_cells(page: Page, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ci_compiler.reports.inventory import read_inventory
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import Recommendation, rarest, select
 from ci_compiler.spec.build import bundled_spec
+from tests.checkers.tools import require
 from tests.reports.machines import Case, cases
 from tests.specs import documents, small, spec_of
 
@@ -194,6 +196,30 @@ def test_nix_builds_out_of_the_cache() -> None:
             f" 's3://c?region=x&profile=y' --option extra-trusted-public-keys {key}"
         ),
     )
+
+
+def test_a_build_of_nix_is_verified_in_a_python_that_has_it(tmp_path: Path) -> None:
+    """The stand-in for `nix-build` evaluates the expression, and the recipes say what their Python is asked for."""
+    spec = spec_of(small(backend="nix", cache={"url": "s3://c?region=x&profile=y", "public-key": f"k-1:{'A' * 43}="}))
+    machine = Case(gpu="H100", cpu="avx2", driver="", best=None, branch="").machine
+    choice = select(spec, judge(spec).cells, machine, Wishes(package="pytorch"), everything=True)
+    names = [f"{name}-python313-cuda12_8-sm90-avx2" for name in ("pytorch", "torchvision")]
+    (tmp_path / ".flox/pkgs").mkdir(parents=True)
+    for name in names:
+        python = "{ withPackages = choose: toString (map (one: one.name) (choose { })); }"
+        (tmp_path / f".flox/pkgs/{name}.nix").write_text(f'{{ ... }}: {{ name = "{name}"; pythonModule = {python}; }}')
+    evaluate = (
+        'nix-build() { [ "$1 $2" = "--no-out-link --expr" ] && [ "$6" = "s3://c?region=x&profile=y" ] && '
+        f'{require("nix-instantiate")} --eval --expr "$3" >asked && echo {tmp_path}; }}\n'
+    )
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").write_text('#!/bin/sh\necho "$2"\n')
+    (tmp_path / "bin/python3").chmod(0o755)
+    [line] = choice.verify
+    done = subprocess.run(["bash", "-c", evaluate + line], cwd=tmp_path, capture_output=True, text=True, check=True)
+    shown = 'print(torch.__version__, torchvision.__version__, torch.ones(1, device="cuda"))'
+    assert done.stdout == f"import torch, torchvision; {shown}\n"
+    assert (tmp_path / "asked").read_text() == f'"{" ".join(names)}"\n'
 
 
 # The machine can run the choice, and nothing better.

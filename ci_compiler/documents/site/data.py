@@ -173,8 +173,11 @@ def _installs(spec: Spec, cell: Cell, shared: set[str]) -> dict[str, str]:
 
 
 def _verified(spec: Spec, cell: Cell) -> dict[str, str]:
-    """The commands that prove that each package of `cell`, and all (''), work; '' if none can."""
-    return {package: "\n".join(verify(spec, cell, names)) for package, names in _choices(spec, cell).items()}
+    """The commands that prove that each package of `cell`, and all (''), work, as `_installs` has them."""
+    return {
+        package: "\n".join(verify(spec, cell, names)).replace(cell.suffix, "{suffix}")
+        for package, names in _choices(spec, cell).items()
+    }
 
 
 def _choices(spec: Spec, cell: Cell) -> dict[str, dict[str, str]]:

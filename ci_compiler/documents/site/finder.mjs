@@ -144,8 +144,9 @@ export function select(data, asked_, wishes) {
 
 /** The commands that prove that an installed variant works; [] if one line cannot. */
 function verifyOf(data, offer, everything) {
-  const found = data.verify[data.cells[offer.at].verify][everything ? "" : offer.package];
-  return found ? found.split("\n") : [];
+  const { verify, suffix } = data.cells[offer.at];
+  const found = data.verify[verify][everything ? "" : offer.package];
+  return found ? found.replaceAll("{suffix}", suffix).split("\n") : [];
 }
 
 /** `why`, with the reason for the instruction set of an unknown CPU in place of its last sentence. */
