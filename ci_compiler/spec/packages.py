@@ -327,7 +327,8 @@ def in_build_order(packages: Mapping[str, Package]) -> tuple[Package, ...]:
 def circle(packages: Mapping[str, Package]) -> tuple[str, ...]:
     """The shortest circle of the first package that needs itself, each name before one it needs; () if none does."""
     for first in packages:
-        paths, seen = [(first,)], {first}
+        paths: list[tuple[str, ...]] = [(first,)]
+        seen = {first}
         for path in paths:  # grows on the way
             needs = packages[path[-1]].needs
             if first in needs:
