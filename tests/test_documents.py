@@ -24,7 +24,7 @@ import tempfile
 import tomllib
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from itertools import pairwise
@@ -49,6 +49,7 @@ from ci_compiler.sync.compiled import compile_files
 from tests.checkers.tools import require
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, GitHub
+from tests.runner.machines import known, recorded
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / ".github/docs"
@@ -458,6 +459,25 @@ class Session:
         jobs = [("3.13 avx2 / pytorch / build", "completed", "failure")]
         self.served.add_run(".github/workflows/build-main-sm90.yml", jobs, conclusion="failure")
 
+    def h200(self) -> None:
+        """`ci-runner` sees a virtual machine with an NVIDIA H200."""
+        found = recorded("h200")
+        assert found.nvidia_smi is not None
+        disk = replace(found.folders[0], size=270_500_000_000, free=68_600_000_000, device="/dev/vda")
+        machine = known(
+            "h200",
+            affinity=16,
+            os_release='PRETTY_NAME="Ubuntu 24.04.3 LTS"',
+            kernel="6.8.0",
+            cpuinfo=found.cpuinfo.replace("Platinum 8480+", "Processor (KVM guest)"),
+            meminfo="MemTotal: 131934208 kB",
+            folders=(disk, replace(disk, role="build", path="/tmp")),  # noqa: S108  (what the page shows)
+            nvidia_smi=replace(found.nvidia_smi, out=found.nvidia_smi.out.replace("570.86.15", "580.159.04")),
+        )
+        patch = self.stack.enter_context(pytest.MonkeyPatch.context())
+        for command in ("detect", "labels"):
+            patch.setattr(f"ci_compiler.cli.runner.{command}.this_machine", lambda *_, **__: machine)
+
     def tables(self) -> None:
         """`tables.md` has the tables of a push and of a start: one assumption is broken, and one was not tried."""
         known = assumptions()
@@ -481,6 +501,7 @@ NEEDS: Mapping[str, Callable[[Session], object]] = {
     "branches": Session.branches,
     "github": Session.github,
     "failure": Session.failure,
+    "h200": Session.h200,
     "tables": Session.tables,
     "manifests": Session.manifests,
     **{path.name: lambda session, name=path.name: session.program(name) for path in STANDINS.iterdir()},
