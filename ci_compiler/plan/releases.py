@@ -36,7 +36,7 @@ def release_findings(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
             yield from _check_attribute(spec, package)
     for branch in spec.branches.values():
         yield from _check_companions(spec, branch)
-    yield from dict.fromkeys(_of_compiled(spec, cells))
+    yield from dict.fromkeys(_of_compiled(spec, cells))  # several toolkits may have one pin
 
 
 def _check_attribute(spec: Spec, package: Package) -> Iterator[Finding]:
@@ -76,19 +76,22 @@ def _check_companions(spec: Spec, branch: Branch) -> Iterator[Finding]:
 
 
 def _of_compiled(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
-    """The findings on the variants whose recipes are compiled; each as often as there are such variants."""
-    for cell in cells:
-        branch = spec.branches[cell.branch]
-        for variant in cell.variants:
-            package = spec.packages[variant.package]
-            if cell.listed or package.kind_of(variant.name) is not RecipeKind.COMPILED:
-                continue
-            if package.attribute == TORCH:
-                yield from _check_gpu(spec, branch, package, cell.gpu)
-                yield from _check_toolkit(spec, branch, package, cell.cuda)
-            pin = branch.pin(cell.cuda)
-            yield from _check_pin(spec, branch, package, pin)
-            yield from _check_arguments(spec, package, pin, "gpu" if cell.cuda else "cpu")
+    """The findings on the variants whose recipes are compiled."""
+    compiled = [
+        (cell.branch, variant.package, cell.cuda, cell.gpu)
+        for cell in cells
+        for variant in cell.variants
+        if not cell.listed and spec.packages[variant.package].kind_of(variant.name) is RecipeKind.COMPILED
+    ]
+    for name, package_name, gpu in dict.fromkeys((name, package, gpu) for name, package, _, gpu in compiled):
+        if spec.packages[package_name].attribute == TORCH:
+            yield from _check_gpu(spec, spec.branches[name], spec.packages[package_name], gpu)
+    for name, package_name, cuda in dict.fromkeys((name, package, cuda) for name, package, cuda, _ in compiled):
+        branch, package = spec.branches[name], spec.packages[package_name]
+        if package.attribute == TORCH:
+            yield from _check_toolkit(spec, branch, package, cuda)
+        yield from _check_pin(spec, branch, package, branch.pin(cuda))
+        yield from _check_arguments(spec, package, branch.pin(cuda), "gpu" if cuda else "cpu")
 
 
 def _check_gpu(spec: Spec, branch: Branch, package: Package, gpu: str) -> Iterator[Finding]:

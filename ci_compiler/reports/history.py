@@ -13,7 +13,7 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
-from ci_compiler.workflows.variant import MANIFEST
+from ci_compiler.workflows.artifacts import MANIFEST
 
 NAME = PurePosixPath(MANIFEST).name
 """The name of the manifest file of a build."""

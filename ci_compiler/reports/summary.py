@@ -21,8 +21,7 @@ from ci_compiler.plan.suites import Bench
 from ci_compiler.stages import BUILD, PUBLISH, Stage, stages, stages_that_test
 from ci_compiler.units import counted, duration, markdown_table, markdown_text, size
 from ci_compiler.variant import variant_name
-from ci_compiler.workflows.artifacts import artifact_name
-from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT, artifact_name
 
 _FAILED, _SHOWN = "**failed**", 3
 """The cell of what failed, and the most failures of a suite that it names."""

@@ -1,4 +1,4 @@
-"""The names of a run's artifacts: `STAGE-VARIANT@BRANCH`.
+"""The names of a run's artifacts, `STAGE-VARIANT@BRANCH`, and of the files in them.
 
 A CPU-only variant has the same name on several branches, and a pull request may build it on each of them in one run. A
 variant's name has no `@`, so that no two names are the same.
@@ -12,6 +12,27 @@ from collections.abc import Iterable
 
 from ci_compiler.stages import Stage
 from ci_compiler.workflows.common import expression
+
+MANIFEST_FILE = "manifest.json"
+"""The file that a build writes beside its log, and that the later stages read."""
+
+MANIFEST = f"build-output/{MANIFEST_FILE}"
+"""Its path in every job."""
+
+SUBJECTS_FILE = "subjects.txt"
+"""The file that a build writes beside its manifest if it is attested: the digest of everything that it made."""
+
+SUBJECTS = f"build-output/{SUBJECTS_FILE}"
+"""Its path in the job."""
+
+RESULT = "result.json"
+"""The file that a test writes beside its log, for the table at the end of a run."""
+
+SUITE_RESULT = "suite.json"
+"""The file that a test suite writes beside its log, for the same table."""
+
+PUBLISHED = "published.json"
+"""The file that publishing writes about its result, for the same table. It is in a folder with the variant's name."""
 
 _REFUSED = re.compile(r'[/"<>|]')
 """What the name of a branch may have and the name of an artifact may not (actions/toolkit, packages/artifact,

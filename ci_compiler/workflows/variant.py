@@ -25,7 +25,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
-from ci_compiler.workflows.artifacts import artifact_expression
+from ci_compiler.workflows.artifacts import MANIFEST, SUBJECTS, artifact_expression
 from ci_compiler.workflows.called import (
     POOLS,
     build_permissions,
@@ -54,27 +54,6 @@ from ci_compiler.workflows.model import (
 )
 from ci_compiler.workflows.steps import checkout
 from ci_compiler.workflows.writer import Node
-
-MANIFEST_FILE = "manifest.json"
-"""The file that a build writes beside its log, and that the later stages read."""
-
-MANIFEST = f"build-output/{MANIFEST_FILE}"
-"""Its path in every job."""
-
-SUBJECTS_FILE = "subjects.txt"
-"""The file that a build writes beside its manifest if it is attested: the digest of everything that it made."""
-
-SUBJECTS = f"build-output/{SUBJECTS_FILE}"
-"""Its path in the job."""
-
-RESULT = "result.json"
-"""The file that a test writes beside its log, for the table at the end of a run."""
-
-SUITE_RESULT = "suite.json"
-"""The file that a test suite writes beside its log, for the same table."""
-
-PUBLISHED = "published.json"
-"""The file that publishing writes about its result, for the same table. It is in a folder with the variant's name."""
 
 
 @record

@@ -31,9 +31,8 @@ from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import CPU_TEST, GPU_TEST
 from ci_compiler.units import markdown_text
 from ci_compiler.workflows import pull_request
-from ci_compiler.workflows.artifacts import artifact_name
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, artifact_name
 from ci_compiler.workflows.model import Job
-from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT
 from tests.adoption.test_audit import CPU, V90, X90
 from tests.recipes.test_affected import PKGS, Repository, repository  # noqa: F401  (a fixture)
 from tests.specs import documents, small, spec_of

@@ -21,7 +21,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.process import ask, find_program
 from ci_compiler.runner.jobs.manifest import Manifest
-from ci_compiler.workflows.variant import MANIFEST_FILE
+from ci_compiler.workflows.artifacts import MANIFEST_FILE
 
 _SECONDS = 600.0
 _MOST = "1000"

@@ -25,7 +25,7 @@ from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Repository, Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
-from ci_compiler.workflows.variant import MANIFEST_FILE, SUBJECTS_FILE
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, SUBJECTS_FILE
 
 LOG = "build.log"
 """The log's name in a build's output folder."""

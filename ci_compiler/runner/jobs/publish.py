@@ -19,7 +19,7 @@ from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import PUBLISH
-from ci_compiler.workflows.variant import PUBLISHED
+from ci_compiler.workflows.artifacts import PUBLISHED
 
 _LOOK_UP_MINUTES = 12
 

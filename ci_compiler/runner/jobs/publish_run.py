@@ -30,7 +30,8 @@ from ci_compiler.runner.jobs.setting import Secrets, output_folder
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD, PUBLISH, Stage, stage_of
-from ci_compiler.workflows.variant import MANIFEST_FILE, PUBLISHED, RESULT, reported_as
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT
+from ci_compiler.workflows.variant import reported_as
 
 TestRecord = Mapping[str, Any]
 """What a test wrote about its result."""

@@ -34,7 +34,7 @@ from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.jobs.uncovered import uncovered
 from ci_compiler.runner.limits import job_seconds
-from ci_compiler.workflows.variant import RESULT
+from ci_compiler.workflows.artifacts import RESULT
 
 JUNIT, LOG, WAY_LOG = "junit.xml", "probe.log", "import-{way}.log"
 """The files that a test writes in addition to `RESULT`: the results as JUnit XML, and the output of the package."""

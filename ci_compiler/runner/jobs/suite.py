@@ -37,7 +37,7 @@ from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.spec.model import Package
 from ci_compiler.spec.suites import ExpectedFailure, Suite
 from ci_compiler.units import counted, duration
-from ci_compiler.workflows.variant import SUITE_RESULT
+from ci_compiler.workflows.artifacts import SUITE_RESULT
 
 LOG, JUNIT = "suite.log", "junit"
 """The output of the command, and the folder of the JUnit files, in addition to `SUITE_RESULT`."""
