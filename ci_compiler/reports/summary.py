@@ -18,10 +18,11 @@ from ci_compiler.plan.proof import is_imported_only, passed
 from ci_compiler.plan.selection import RequestSelection
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.plan.suites import Bench
+from ci_compiler.spec.suites import Suite
 from ci_compiler.stages import BUILD, PUBLISH, Stage, stages, stages_that_test
 from ci_compiler.units import counted, duration, markdown_table, markdown_text, size
 from ci_compiler.variant import variant_name
-from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT, artifact_name
+from ci_compiler.workflows.artifacts import EXPECTED, MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT, artifact_name
 
 _FAILED, _SHOWN = "**failed**", 3
 """The cell of what failed, and the most failures of a suite that it names."""
@@ -127,11 +128,20 @@ def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:
         if bench not in built.route.suites:
             yield f"{suite.name}: no: {markdown_text(built.route.skipped_suites[bench])}"
         elif len(shards) == suite.shards and all(one.get("passed") is True for one in shards):
-            yield f"{suite.name}: passed{' before' if all(one.get('recorded') is True for one in shards) else ''}"
+            before = " before" if all(one.get("recorded") is True for one in shards) else ""
+            yield f"{suite.name}: passed{before}{_expected(suite, shards)}"
         else:
             listed = [one["failures"] for one in shards if isinstance(one.get("failures"), list)]
             failures = [_words(failure) for failure in islice(chain.from_iterable(listed), _SHOWN)]
             yield f"{suite.name}: {_FAILED}" + (f" ({'; '.join(failures)})" if failures else "")
+
+
+def _expected(suite: Suite, shards: Sequence[Mapping[str, Any]]) -> str:
+    """How many tests of a suite that passed failed as expected, and the reasons that the spec gives."""
+    counts = [one["tests"].get(EXPECTED) for one in shards if isinstance(one.get("tests"), dict)]
+    count = sum(one for one in counts if type(one) is int and 0 < one < _LARGEST_NUMBER)
+    reasons = "; ".join(dict.fromkeys(f"{one.because} (until {one.until})" for one in suite.expected_failures))
+    return f", with {counted(count, 'expected failure')}: {_words(reasons)}" if count else ""
 
 
 def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:

@@ -31,6 +31,9 @@ RESULT = "result.json"
 SUITE_RESULT = "suite.json"
 """The file that a test suite writes beside its log, for the same table."""
 
+EXPECTED = "expected to fail"
+"""How `SUITE_RESULT` counts a test whose failure the spec expects."""
+
 PUBLISHED = "published.json"
 """The file that publishing writes about its result, for the same table. It is in a folder with the variant's name."""
 

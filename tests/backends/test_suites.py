@@ -64,9 +64,13 @@ def test_the_shards_of_a_suite_run_with_the_built_wheel(built: Project) -> None:
     declare(built)
     shard = ("suite", NAME, "--suite", "unit", "--manifest", MANIFEST, "--shard")
     assert built.job(*shard, "1/2").stdout.splitlines()[-1] == f"{NAME}: unit 1/2: 2 passed"
-    second = built.job(*shard, "2/2", status=1)
+    second = built.job(*shard, "2/2", status=1, GITHUB_STEP_SUMMARY=str(built.root / "build/summary.md"))
     assert second.stdout.splitlines()[-1] == f"{NAME}: unit 2/2: 1 failed"
     assert f"{NAME}: unit: tests.Tests.test_half: 2 != 1" in second.stderr
+    assert second.stderr.splitlines()[-2:] == [
+        f"| ci-runner build {NAME} --branch main",
+        f"| ci-runner suite {NAME} --suite unit --shard 2/2 --manifest {MANIFEST}",
+    ]
     report = json.loads((built.root / "test-output/suite.json").read_text("utf-8"))
     assert (report["stage"], report["shard"], report["passed"]) == ("cpu-test", 2, False)
     declare(built, **{"expected-failures": EXPECTED})

@@ -52,6 +52,17 @@ def test_suites_are_listed_with_their_stage(decided: Plan, tmp_path: Path) -> No
     assert shown.endswith("| **failed** |")  # publishing left no outcome
 
 
+def test_an_expected_failure_is_shown_with_its_reason_and_its_date(tmp_path: Path) -> None:
+    known = {"test": "ops.fp8*", "because": "FP8 needs driver 580", "until": "2999-12-31"}
+    suites = {"ops": {**SUITES["ops"], "junit": "*.xml", "expected-failures": [known]}}
+    packages = {"pytorch": {"attribute": "torch", "suites": suites}, "torchvision": {}}
+    shard = {"suite": "ops", "passed": True, "failures": [], "tests": {"passed": 3, "expected to fail": 1}}
+    shown = row(plan(spec_of(small(packages=packages))), tmp_path, shard, shard)
+    assert "ops: passed, with 2 expected failures: FP8 needs driver 580 (until 2999-12-31)" in shown
+    forged = shard | {"tests": {"expected to fail": "|x|"}}
+    assert "expected" not in row(plan(spec_of(small(packages=packages))), tmp_path, forged, forged)
+
+
 def test_a_failed_suite_names_its_failures_and_explains_why_nothing_was_published(
     decided: Plan, tmp_path: Path
 ) -> None:

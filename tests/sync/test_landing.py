@@ -15,6 +15,8 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.runner.jobs.reproduce import commands
+from ci_compiler.runner.targets import find
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.stages import BUILD
 from ci_compiler.units import markdown_text
@@ -130,6 +132,26 @@ def test_every_job_checks_out_the_same_commit(
     onto = synced.git("rev-parse", OTHER)
     assert [one.checkout(OTHER, onto) for one in (first, second)] == [0, 0]
     assert first.git("rev-parse", "HEAD") == second.git("rev-parse", "HEAD")
+
+
+def test_the_commands_of_a_failed_job_check_out_the_same_commit_elsewhere(
+    synced: Repository, new_runner: NewRunner, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = new_runner(request(synced, BUMPED))
+    elsewhere = Runner(remote, tmp_path / "elsewhere", synced.git("rev-parse", "main"))
+    monkeypatch.setenv("GITHUB_ENV", str(tmp_path / "env"))
+    assert job.checkout(OTHER, synced.git("rev-parse", OTHER)) == 0
+    name, _, value = (tmp_path / "env").read_text("utf-8").strip().partition("=")
+    monkeypatch.setenv(name, value)
+    spec = parse_spec(BUMPED.encode(), shown=FILE)
+    variant = next(cell.variants[0].name for cell in plan(spec).judged.cells if cell.branch == OTHER)
+    head = job.git("rev-parse", "HEAD")
+    lines = [shlex.split(line) for line in commands(spec, find(spec, variant, OTHER), head)]
+    assert [line[:2] for line in lines[3:]] == [["ci-runner", "checkout"], ["ci-runner", "build"]]
+    for _, *words in lines[:3]:
+        elsewhere.git(*words)
+    assert run(RUNNER, [*lines[3][1:], "--root", str(elsewhere.root)]) == 0
+    assert elsewhere.git("rev-parse", "HEAD") == head
 
 
 def test_a_change_of_all_branches_builds_each_of_them_and_names_with_the_same_cpu_variant_stay_apart(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler.cli.console import append_to
-from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.runner.stage import reported, reproducible
 from ci_compiler.cli.where import branch_of, root_of, spec_of
-from ci_compiler.runner.jobs.build import build, staged_builds
+from ci_compiler.runner.jobs.build import LOG, build, staged_builds
 from ci_compiler.runner.jobs.setting import Secrets
 
 
+@reproducible([LOG])
 @reported
 def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     """Builds and prints the store path after the log; if it fails, prints the end of the log and returns 1."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli.console import append_to
 from ci_compiler.cli.runner.stage import reported
 from ci_compiler.cli.where import branch_of, carried_of, root_of, spec_of
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.runner.jobs.reproduce import ONTO
 from ci_compiler.runner.jobs.setting import Secrets
 from ci_compiler.sync.landing import check_out
 
@@ -17,5 +19,8 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Checks out and prints the commit; returns 1 if tracked files are changed."""
     root, spec = root_of(arguments), spec_of(arguments)
     branch = branch_of(arguments, spec, root)
-    print(check_out(Git(root), plan(spec), carried_of(root, spec), branch, arguments.onto))
+    git = Git(root)
+    source = git.resolve("HEAD")
+    print(check_out(git, plan(spec), carried_of(root, spec), branch, arguments.onto))
+    append_to("GITHUB_ENV", f"{ONTO}={source} {arguments.onto}\n")
     return 0

@@ -8,17 +8,19 @@ from tempfile import TemporaryDirectory
 
 from ci_compiler.cli.console import append_to, print_findings, print_rows
 from ci_compiler.cli.progress import progress
-from ci_compiler.cli.runner.stage import reported, wants_again
+from ci_compiler.cli.runner.stage import reported, reproducible, wants_again
 from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.judgement import CheckVerdict
+from ci_compiler.runner.jobs.reproduce import smoke_command
 from ci_compiler.runner.jobs.setting import Secrets
-from ci_compiler.runner.jobs.smoke import smoke
+from ci_compiler.runner.jobs.smoke import LOG, WAY_LOG, smoke
 from ci_compiler.runner.jobs.subject import SmokeSubject, of_manifest, of_python
 from ci_compiler.stages import stage_of
 
 
+@reproducible([LOG, WAY_LOG.format(way="*")], lambda one: smoke_command(one.name, one.stage))
 @reported
 def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Prints every check; one that failed is also a finding on standard error. Returns 1 if any failed."""

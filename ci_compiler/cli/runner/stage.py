@@ -6,14 +6,20 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 
 from ci_compiler.cli.console import print_findings
-from ci_compiler.errors import StageError
+from ci_compiler.cli.where import branch_of, root_of, spec_of
+from ci_compiler.errors import InputError, StageError
+from ci_compiler.git import Git
 from ci_compiler.process import ending_in_order
+from ci_compiler.runner.jobs.manifest import read_manifest
+from ci_compiler.runner.jobs.reproduce import commands, report_failure
 from ci_compiler.runner.jobs.setting import Secrets, taking_secrets
+from ci_compiler.runner.targets import find
 
 
 def reported(work: Callable[[argparse.Namespace, Secrets], int]) -> Callable[[argparse.Namespace], int]:
@@ -35,6 +41,44 @@ def reported(work: Callable[[argparse.Namespace, Secrets], int]) -> Callable[[ar
             return 1
 
     return run
+
+
+def reproducible(
+    logs: Sequence[str], test: Callable[[argparse.Namespace], str] = lambda _: ""
+) -> Callable[[Callable[[argparse.Namespace], int]], Callable[[argparse.Namespace], int]]:
+    """The decorator of a command whose failure ends with the error in its log and the commands that reproduce it.
+
+    `logs` are the names of the logs in the folder `--out`, as patterns, and `test` is the command that follows the
+    build. An input error has no such end: nothing ran, and its message is all that there is.
+    """
+
+    def decorate(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+        @wraps(run)
+        def whole(arguments: argparse.Namespace) -> int:
+            code = run(arguments)
+            if code:
+                _report(arguments, logs, test(arguments))
+            return code
+
+        return whole
+
+    return decorate
+
+
+def _report(arguments: argparse.Namespace, logs: Sequence[str], test: str) -> None:
+    """Shows how to reproduce a failure, unless the variant is unknown or was not built here (`--python`)."""
+    manifest: Path | None = getattr(arguments, "manifest", None)
+    if test and not manifest:
+        return
+    with suppress(InputError, StageError):
+        spec, root = spec_of(arguments), root_of(arguments)
+        branch = arguments.branch or (read_manifest(manifest).branch if manifest else branch_of(arguments, spec, root))
+        built = find(spec, arguments.name, branch)
+        commit = ""
+        with suppress(InputError):
+            commit = Git(root).resolve("HEAD")
+        found = [path for log in logs for path in sorted(arguments.out.glob(log))]
+        report_failure(arguments.name, [*commands(spec, built, commit, test)], found)
 
 
 def wants_again(arguments: argparse.Namespace) -> bool:

@@ -7,16 +7,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci_compiler.cli.console import print_findings
-from ci_compiler.cli.runner.stage import reported, wants_again
+from ci_compiler.cli.runner.stage import reported, reproducible, wants_again
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
+from ci_compiler.runner.jobs.reproduce import suite_command
 from ci_compiler.runner.jobs.setting import Secrets
 from ci_compiler.runner.jobs.subject import of_manifest
-from ci_compiler.runner.jobs.suite import run_suite, shard_of, suite_of
+from ci_compiler.runner.jobs.suite import LOG, run_suite, shard_of, suite_of
 from ci_compiler.runner.targets import package_of
 
 
+@reproducible([LOG], lambda one: suite_command(one.name, one.suite, one.shard))
 @reported
 def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Prints the output of the suite; each failure is also a finding on standard error. Returns 1 if there are any."""

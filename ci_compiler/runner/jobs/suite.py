@@ -37,7 +37,7 @@ from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.spec.model import Package
 from ci_compiler.spec.suites import ExpectedFailure, Suite
 from ci_compiler.units import counted, duration
-from ci_compiler.workflows.artifacts import SUITE_RESULT
+from ci_compiler.workflows.artifacts import EXPECTED, SUITE_RESULT
 
 LOG, JUNIT = "suite.log", "junit"
 """The output of the command, and the folder of the JUnit files, in addition to `SUITE_RESULT`."""
@@ -206,7 +206,7 @@ def _judge(result: TestResult, expected: Iterable[ExpectedFailure]) -> tuple[str
         case CheckVerdict.SKIPPED:
             return "skipped", ""
         case CheckVerdict.FAILED if known:
-            return "expected to fail", known.because
+            return EXPECTED, known.because
         case CheckVerdict.FAILED:
             return "failed", result.message or "it failed without a message"
         case _ if known:

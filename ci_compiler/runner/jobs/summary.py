@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,14 +44,38 @@ def add_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     Does nothing outside a job of GitHub.
     """
-    target = os.environ.get(VARIABLE, "")
-    if not target:
+    path = _summary()
+    if not path:
         return
-    path = Path(target)
     before = path.read_text("utf-8") if path.exists() else ""
     head = f"{markdown_table(headers, [])}\n"
     table = markdown_table(headers, [[*map(markdown_text, row)] for row in rows])
-    gap = "\n" if before.endswith("\n") else "\n\n" if before else ""
+    gap = _gap(before)
     goes_on = before.rsplit("\n\n", 1)[-1].startswith(head)
     with path.open("a", encoding="utf-8") as file:
         file.write((table.removeprefix(head) if goes_on else f"{gap}{table}") + "\n")
+
+
+def add_text(title: str, parts: Mapping[str, Sequence[str]]) -> None:
+    """Adds a section with lines of code under each heading of `parts`. Does nothing outside a job of GitHub."""
+    path = _summary()
+    if not path:
+        return
+    before = path.read_text("utf-8") if path.exists() else ""
+    blocks = [f"### {markdown_text(title)}"]
+    for heading, lines in parts.items():
+        text = "\n".join(lines)
+        fence = "`" * (1 + max(map(len, re.findall("`+", f"``{text}"))))  # longer than any in the text
+        blocks.append(f"{markdown_text(heading)}\n\n{fence}text\n{text}\n{fence}")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(_gap(before) + "\n\n".join(blocks) + "\n")
+
+
+def _summary() -> Path | None:
+    target = os.environ.get(VARIABLE, "")
+    return Path(target) if target else None
+
+
+def _gap(before: str) -> str:
+    """What separates a new block from the text `before` it."""
+    return "\n" if before.endswith("\n") else "\n\n" if before else ""

@@ -63,7 +63,8 @@ def test_a_build_that_fails_leaves_the_end_of_its_log_and_no_manifest(
     assert err[0].startswith(f"error: {TORCH}: the build ended with status 1")
     assert err[0].endswith(" [build-failed]")
     assert "    THE COMPILER HAS" in err
-    assert len(err) <= 41
+    assert err.index("The error in build.log:") <= 41
+    assert "| THE COMPILER HAS" in err
     assert [path.name for path in Path("build-output").iterdir()] == ["build.log"]
     log = Path("build-output/build.log").read_text("utf-8")
     assert "\n1\n2\n" in log
@@ -160,11 +161,11 @@ def test_a_dependency_that_is_nowhere_is_not_built(
     world.spec(backend=backend)
     assert world.build(VISION) == 1
     message = f"needs {TORCH}, which is neither in this machine's store nor in a cache, because the spec names none"
-    assert capsys.readouterr().err == f"error: {VISION}: {message}; build it first [needs-missing]\n"
+    assert capsys.readouterr().err.startswith(f"error: {VISION}: {message}; build it first [needs-missing]\n")
     world.spec(backend=backend, cache=world.cache())
     assert world.build(VISION) == 1
     message = f"needs {TORCH}, which is neither in this machine's store nor in file://{world.folder}/cache"
-    assert capsys.readouterr().err == f"error: {VISION}: {message}; build it first [needs-missing]\n"
+    assert capsys.readouterr().err.startswith(f"error: {VISION}: {message}; build it first [needs-missing]\n")
     assert world.builds == 0
     assert f"| {VISION} | build | failed |" in world.summary
 
@@ -267,7 +268,8 @@ def test_a_recipe_that_cannot_be_evaluated_says_why(world: World, capsys: pytest
     world.write(TORCH, "{ ... }: derivation { name = nowhere; }")
     world.commit()
     assert world.build() == 1
-    assert capsys.readouterr().err == f"error: {TORCH}.nix: undefined variable 'nowhere' [recipe-evaluation]\n"
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {TORCH}.nix: undefined variable 'nowhere' [recipe-evaluation]\n")
 
 
 def test_settings_of_the_user_do_not_reach_the_recipe(world: World) -> None:
