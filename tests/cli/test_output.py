@@ -60,6 +60,23 @@ def test_the_output_has_its_schema(
     assert checked(f"{program.name} {words.split(maxsplit=1)[0]}", capsys.readouterr().out)
 
 
+def test_a_difference_has_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = small(), small()
+    after["matrix"]["gpus"]["sm100"] = {}
+    after["matrix"]["isas"]["x86_64-linux"] = ["avx2"]
+    for name, document in (("before", before), ("after", after)):
+        (tmp_path / f"{name}.yaml").write_text(json.dumps(document), "utf-8")
+    words = ["diff", str(tmp_path / "before.yaml"), "--json", "--root", str(tmp_path)]
+    assert run(COMPILE, [*words, "--spec", str(tmp_path / "after.yaml")]) == 0
+    found = checked("ci-compile diff", capsys.readouterr().out)
+    added = {name for group in found["added"] for name in group["names"]}
+    removed = {name for group in found["removed"] for name in group["names"]}
+    assert NAME.replace("sm90", "sm100") in added
+    assert NAME.replace("avx2", "avx512") in removed
+    assert found["costs"]
+    assert found["full_build"]["before"] != found["full_build"]["after"]
+
+
 def test_the_schemas_refuse_what_is_not_printed() -> None:
     row = {"name": "a", "branch": "main", "because": "its recipe"}
     validator = Draft202012Validator(output_schemas()["ci-compile affected"])

@@ -1,13 +1,16 @@
-"""`ci-compile diff BASE`: what a change of the spec means, as Markdown for the summary of a pull request."""
+"""`ci-compile diff BASE`: what a change of the spec means: Markdown for the summary of a pull request, or JSON."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from ci_compiler.cli.console import print_json
 from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.reports.diff import diff
+from ci_compiler.reports.diff import ChangeGroup, PlanDifference, diff
 from ci_compiler.reports.diff_markdown import markdown
 from ci_compiler.spec.revision import base_spec
 
@@ -18,8 +21,37 @@ def run(arguments: argparse.Namespace) -> int:
     root, given = root_of(arguments), getattr(arguments, "spec", None)
     within = _within(given, root) if given is not None else None
     before = plan(base_spec(root, arguments.base, within or SPEC.as_posix(), required=within is not None))
-    print(markdown(diff(before, after)))
+    found = diff(before, after)
+    if arguments.json:
+        print_json(_as_json(found))
+    else:
+        print(markdown(found))
     return 0
+
+
+def _as_json(found: PlanDifference) -> dict[str, Any]:
+    return {
+        "variants": found.variants,
+        "added": list(map(_group, found.added)),
+        "removed": list(map(_group, found.removed)),
+        "rebuilt": list(map(_group, found.rebuilt)),
+        "rerouted": [
+            {"stage": one.stage.name, "before": one.before, "after": one.after, "groups": list(map(_group, one.groups))}
+            for one in found.rerouted
+        ],
+        "resharded": [
+            {"before": before, "after": after, "names": names} for (before, after), names in found.resharded.items()
+        ],
+        "warnings": {"new": found.warnings_new, "gone": found.warnings_gone},
+        "settings": [{"key": key, "before": before, "after": after} for key, before, after in found.settings],
+        "costs": list(map(asdict, found.costs)),
+        "seconds": found.end,
+        "full_build": {"before": found.full_before, "after": found.full_after},
+    }
+
+
+def _group(one: ChangeGroup) -> dict[str, Any]:
+    return {"branch": one.branch, "names": one.names, "reasons": one.reasons}
 
 
 def _within(spec: Path, root: Path) -> str | None:
