@@ -178,7 +178,7 @@ def test_changes_are_counted_from_the_merge_base(repository: Repository, capsys:
     ("words", "said"),
     [
         (["--base", "nowhere"], "no commit is called 'nowhere' here"),
-        (["--base", "--help-all"], "--base needs a value"),
+        (["--base", "--help-all"], "unknown option --help-all"),
         (["--base", "HEAD", "--branch", "mian"], "unknown branch 'mian'; did you mean main?"),
     ],
 )
