@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_compiler.backends.protocol import (
@@ -36,6 +37,11 @@ FORMS = OutputForms(
     content=re.compile(r"sha256:[0-9a-df-np-sv-z]{52}"),  # as `nix-store --query --hash` prints it
 )
 """The forms of the outputs of every backend that builds with Nix."""
+
+
+def path_name(path: str) -> str:
+    """The name of a store path, without the folder, the hash and the dash."""
+    return Path(path).name[33:]
 
 
 class Nix(Backend):

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ci_compiler.backends.cache_files import AWS, upload
+from ci_compiler.backends.nix import path_name
 from ci_compiler.backends.nix_environment import key_file
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.protocol import BinaryCache, CachePush
@@ -112,17 +113,17 @@ class OwnStore(Store):
         if recipe not in self._inputs:
             self._inputs[recipe] = self.closure(self.instantiate(recipe))
         for one in self._inputs[recipe]:
-            name = _name(one)
-            named = name.endswith(".drv") and f"{_name(path)}-".startswith(f"{name.removesuffix('.drv')}-")
+            name = path_name(one)
+            named = name.endswith(".drv") and f"{path_name(path)}-".startswith(f"{name.removesuffix('.drv')}-")
             if named and path in self.outputs(one):
                 return one
         return ""
 
     def _product(self, derivation: str) -> str:
         """The product of NVIDIA that `derivation` unpacks, by the name of its folder on the server; '' for none."""
-        source = _name(self.attributes(derivation).get("src", ""))
+        source = path_name(self.attributes(derivation).get("src", ""))
         for one in self.references([derivation]) if source else ():
-            if _name(one) == f"{source}.drv":
+            if path_name(one) == f"{source}.drv":
                 found = self.attributes(one)
                 if match := _DOWNLOAD.search(f"{found.get('url', '')} {found.get('urls', '')}"):
                     return match[1]
@@ -165,8 +166,3 @@ def store_of(cache: BinaryCache | None, *, seconds: float) -> Store:
     """This machine's store, with what it shares with `cache`. Raises InputError if Nix is missing."""
     own = cache is not None and cache.push is CachePush.OWN
     return (OwnStore if own else Store)(seconds=seconds)
-
-
-def _name(path: str) -> str:
-    """The name of a store path, without the folder and the hash."""
-    return Path(path).name[33:]

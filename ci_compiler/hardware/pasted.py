@@ -71,7 +71,7 @@ def machine(hardware: Hardware, pasted: Pasted) -> Machine:
 
 
 def beside(hardware: Hardware, gpus: tuple[GpuDevice, ...], name: str) -> Machine:
-    """The machine with `gpus` and the CPU called `name` ('', `unknown`: the one that a GPU comes with, if it does).
+    """The machine with `gpus` and the CPU called `name` ('' or `unknown`: the CPU of the GPU's board).
 
     Raises UnknownHardwareError, ValueError.
     """

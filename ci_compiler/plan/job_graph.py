@@ -20,7 +20,7 @@ from ci_compiler.plan.sharding import Shard, waits_for
 from ci_compiler.plan.simulation import TimedJob, tails
 from ci_compiler.plan.suites import Bench
 from ci_compiler.record import record
-from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.spec.packages import BUILDER_CORES
 from ci_compiler.stages import PUBLISH, Stage, StageKind, stages
 from ci_compiler.variant import variant_name
@@ -82,6 +82,12 @@ def needs_of(spec: Spec, package: str) -> tuple[str, ...]:
             found[name] = None
             waiting += spec.packages[name].needs
     return tuple(found)
+
+
+def with_needs(spec: Spec, packages: Iterable[str]) -> list[Package]:
+    """`packages` and what they need, in build order."""
+    names = {held for one in packages for held in (one, *needs_of(spec, one))}
+    return [one for one in in_build_order(spec.packages) if one.name in names]
 
 
 JobsByStage = Mapping[Stage, tuple[int, ...]]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from ci_compiler.backends.protocol import InstallRequest
 from ci_compiler.hardware import CPU
-from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.plan.job_graph import with_needs
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import checks, module_of
 from ci_compiler.reports.offers import recalled
-from ci_compiler.spec.model import Package, Spec, in_build_order
+from ci_compiler.spec.model import Spec, in_build_order
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import VariantName, recipe_path, variant_name
@@ -30,7 +30,7 @@ def install(spec: Spec, shared: Container[str], *, branch: str, names: Mapping[s
         if not parsed:
             wanted[name] = versions.get(package, "") if name in shared else ""
             continue
-        for one in _held(spec, [package]):
+        for one in with_needs(spec, [package]):
             own = variant_name(one.name, parsed.suffix)
             wanted[own] = versions.get(one.name, "") if parsed.suffix in shared else ""
         if command := spec.packages[package].command:
@@ -51,7 +51,7 @@ def verify(spec: Spec, cell: Cell, names: Mapping[str, str]) -> tuple[str, ...]:
 
     `names` are the names of the variants by package.
     """
-    held = [one for one in _held(spec, names) if one.attribute in checks()["packages"] or not one.smoke]
+    held = [one for one in with_needs(spec, names) if one.attribute in checks()["packages"] or not one.smoke]
     modules = [module_of(one) for one in held]
     rows = [checks()["packages"].get(one.attribute, {}) for one in held]
     shown = [f"{row['module']}.__version__" for row in rows if row]
@@ -73,9 +73,3 @@ def shared_suffixes(cells: Iterable[Cell]) -> set[str]:
     for cell in cells:
         branches[cell.suffix].add(cell.branch)
     return {suffix for suffix, names in branches.items() if len(names) > 1}
-
-
-def _held(spec: Spec, packages: Iterable[str]) -> list[Package]:
-    """`packages` and what they need, in build order."""
-    names: Collection[str] = {held for one in packages for held in (one, *needs_of(spec, one))}
-    return [one for one in in_build_order(spec.packages) if one.name in names]

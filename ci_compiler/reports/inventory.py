@@ -10,6 +10,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ci_compiler.codes import Code
@@ -236,8 +237,6 @@ def _detected(hardware: Hardware, row: Mapping[str, Any]) -> Machine:
 
 def cluster_json(one: Cluster) -> dict[str, Any]:
     """`one` as JSON."""
-    from dataclasses import asdict
-
     return {
         "machines": [
             {

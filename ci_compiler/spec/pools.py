@@ -18,6 +18,9 @@ from ci_compiler.spec.forms import (
 )
 from ci_compiler.stages import PUBLISH, Stage, TestPolicy, default_stages, stages, stages_that_test
 
+NIXOS_CACHE = "https://cache.nixos.org"
+"""The cache of nixpkgs, which Nix asks and trusts by default."""
+
 
 @declared(required=["group"])
 class RunsOn:
@@ -176,7 +179,7 @@ class Cache:
     )
     others: tuple[CacheUrl, ...] = key(
         "The caches whose paths `push: own` leaves out. Machines and users must be able to fetch from them.",
-        default=("https://cache.nixos.org",),
+        default=(NIXOS_CACHE,),
     )
     redistributes: tuple[Annotated[str, form(pattern="^[a-z0-9]+$", title="the name of a product of NVIDIA")], ...] = (
         key(

@@ -10,5 +10,5 @@ from ci_compiler.workflows.render import render
 
 
 def compile_files(plan: Plan) -> Mapping[str, str]:
-    """The text of every file by its path from the repository's root. Raises InputError if one exceeds a limit."""
+    """The text of every file by its path from the repository's root. Raises InputError if any file exceeds a limit."""
     return {**render(plan.spec, plan.shards), build_matrix.PATH: build_matrix.text(plan)}

@@ -249,7 +249,7 @@ def consumers() -> Fleet:
 
 
 def singles() -> Fleet:
-    """Packages without any variant beside one that has some; one is a folder, one imports a shared file."""
+    """Packages without any variant beside one that has some; some are folders, and some import a shared file."""
     files = together(torch("python313", "12_8", sm, "avx2") for sm in ("80", "90"))
     plain = '{ stdenv }: stdenv.mkDerivation { pname = "@"; version = "1.2"; src = ./.; }\n'
     files |= {f"{name}.nix": plain.replace("@", name) for name in ("comfyui", "comfyui-plugins", "ffmpy")}

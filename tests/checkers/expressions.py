@@ -33,7 +33,7 @@ def expression_value(expression: str, contexts: Contexts) -> Any:
 
 
 def condition_values(cases: Iterable[Case]) -> list[bool]:
-    """Whether jobs or steps with these `if:` texts run: `success() &&` is put before one without a status function."""
+    """Whether jobs or steps with these `if:` texts run: without a status function, `success() &&` is put before."""
     return _evaluated(cases, condition=True)
 
 

@@ -1,6 +1,6 @@
 """The checkers of whole files: each takes paths and returns one line per problem, none if there is no problem.
 
-Each one checks a whole tree in one process, so pass all files at once.
+Every checker reads a whole tree in one process, so pass all files at once.
 """
 
 import json

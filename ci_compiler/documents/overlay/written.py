@@ -25,11 +25,10 @@ from ci_compiler.reports.offers import branch_order, python_order, recalled
 from ci_compiler.reports.reasons import listed
 from ci_compiler.spec.model import RecipeKind, Spec, in_build_order
 from ci_compiler.spec.placeholders import fill
-from ci_compiler.spec.pools import Cache
+from ci_compiler.spec.pools import NIXOS_CACHE, Cache
 from ci_compiler.variant import RECIPES
 
 _FILES = Path(__file__).with_name("files")
-_NIXOS_CACHE = "https://cache.nixos.org"
 _AXES = ("branch", "python", "cuda", "gpu", "isa", "system", "listed")
 """What tells one cell from another."""
 
@@ -204,7 +203,7 @@ def _wrapped(text: str) -> str:
 
 def _others(cache: Cache) -> Iterable[str]:
     """The further caches that a user needs. Nix knows that of NixOS."""
-    return [one for one in cache.others if one != _NIXOS_CACHE] if cache.push is CachePush.OWN else []
+    return [one for one in cache.others if one != NIXOS_CACHE] if cache.push is CachePush.OWN else []
 
 
 def _heading(spec: Spec) -> str:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from ci_compiler.plan.job_graph import with_needs
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.jobs.summary import VARIABLE, add_text
 from ci_compiler.secret import HIDDEN, hide_secrets
@@ -133,16 +134,8 @@ def _shown(line: str) -> str:
 
 def _build_order(spec: Spec, built: BuiltVariant) -> Iterator[str]:
     """The variant after those that it needs and that this repository builds."""
-    packages: dict[str, None] = {}
-
-    def add(package: str) -> None:
-        for need in spec.packages[package].needs:
-            add(need)
-        if not spec.packages[package].repository:
-            packages.setdefault(package)
-
-    add(built.variant.package)
-    return (variant_name(package, built.cell.suffix) for package in packages)
+    here = (one for one in with_needs(spec, [built.variant.package]) if not one.repository)
+    return (variant_name(one.name, built.cell.suffix) for one in here)
 
 
 def _line(*words: str) -> str:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.nar import hex_digest
-from ci_compiler.backends.nix import FORMS
+from ci_compiler.backends.nix import FORMS, path_name
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.own_store import store_of
 from ci_compiler.backends.protocol import BinaryCache
@@ -29,9 +29,6 @@ from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import PUBLISH
 from ci_compiler.workflows.common import CELL, VARIANT
-
-_NAME_AT = 33
-"""Where the name of a store path begins, after its hash and a dash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +180,7 @@ def _store_path(target: str) -> str:
 
 def _builders(spec: Spec, path: str, branch: str) -> tuple[BuiltVariant, ...]:
     """The variant whose name a store path has, on `branch` ('': on each that builds it). Raises InputError."""
-    name = Path(path).name[_NAME_AT:]
+    name = path_name(path)
     found = [one for one in built_variants(plan(spec)) if one.variant.name in name]
     if not found:
         raise wrong(
