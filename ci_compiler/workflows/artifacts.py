@@ -19,6 +19,9 @@ MANIFEST_FILE = "manifest.json"
 MANIFEST = f"build-output/{MANIFEST_FILE}"
 """Its path in every job."""
 
+BESIDE_MANIFEST = f"beside-output/{MANIFEST_FILE}"
+"""The path of the manifest of the second build in a job that takes two; there is none if there is no such build."""
+
 SUBJECTS_FILE = "subjects.txt"
 """The file that a build writes beside its manifest if it is attested: the digest of everything that it made."""
 
@@ -27,6 +30,12 @@ SUBJECTS = f"build-output/{SUBJECTS_FILE}"
 
 RESULT = "result.json"
 """The file that a test writes beside its log, for the table at the end of a run."""
+
+BENCHMARK_RESULT = "benchmark.json"
+"""The file that a benchmark writes beside its log, for the same table and for `ci-compile status --benchmarks`."""
+
+BENCHMARKS = "benchmarks"
+"""The artifact with these files of all variants of a run, in the folders of their own artifacts."""
 
 SUITE_RESULT = "suite.json"
 """The file that a test suite writes beside its log, for the same table."""

@@ -27,6 +27,7 @@ from ci_compiler.workflows.common import (
     CELL,
     CHOSEN,
     COMMIT,
+    RUN_GUARD,
     SELECT,
     VARIANT,
     VERDICT,
@@ -192,15 +193,21 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
     A job is skipped if all of its cells were, so that nobody is asked to approve nothing. `ci-runner publish-run`
     decides from the artifacts which variants passed.
     """
-    events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
     on_branch = f"github.ref == 'refs/heads/{shard.branch}'"
     found: dict[str, Job | CallJob] = {}
     for pool in shard.publish_pools:
         cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
         ran = " || ".join(f"needs.{job_id(cell)}.result != 'skipped'" for cell in cells)
         ready = f"needs.{preflight_id(pool)}.result == 'success'"
-        conditions = ["!cancelled()", events, f"({_MAY_PUBLISH[spec.publish.on_push]})", on_branch, ready, f"({ran})"]
-        conditions.append(not_paused(shard.branch, pool.name))
+        conditions = [
+            "!cancelled()",
+            RUN_GUARD,
+            f"({_MAY_PUBLISH[spec.publish.on_push]})",
+            on_branch,
+            ready,
+            f"({ran})",
+            not_paused(shard.branch, pool.name),
+        ]
         found[publication_id(pool)] = Job(
             name=publication_name(pool),
             needs=[SELECT, preflight_id(pool), *map(job_id, cells)],

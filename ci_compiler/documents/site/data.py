@@ -47,7 +47,7 @@ def data(plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = ()) -> d
         "repository": repository,
         "recipes": RECIPES,
         "workflows": FOLDER,
-        "stages": [stage.name for stage in stages()],
+        "stages": [stage.name for stage in spec.stages],
         **_hardware(spec.hardware),
         "workloads": {one.value: one.label for one in Workload},
         "names": products.as_data(spec.hardware),
@@ -123,7 +123,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild]) -> dict[str, Any]:
             **({"last": results} if (results := _results(cell, last, runs)) else {}),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
-            "tested": [stage.name for stage in stages_that_test() if stage in route.pools],
+            "tested": [stage.name for stage in stages_that_test() if stage.proves and stage in route.pools],
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
