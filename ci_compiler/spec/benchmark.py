@@ -44,5 +44,5 @@ class Benchmark:
         title="a number of runs from 5 to 50",
         minimum=5,
         maximum=50,
-        default=5,
+        default=7,
     )

@@ -20,9 +20,10 @@ from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
-from ci_compiler.stages import PUBLISH
+from ci_compiler.stages import BENCHMARK, PUBLISH
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
 from ci_compiler.workflows import called
+from ci_compiler.workflows.artifacts import BENCHMARK_RESULT, BENCHMARKS
 from ci_compiler.workflows.common import (
     CELL,
     CHOSEN,
@@ -60,7 +61,9 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard)
     if publishes:
         jobs |= _publications(spec, shard)
-    verdict = verdict_job(spec, VERDICT_TITLE, [SELECT, *jobs], chosen=CHOSEN, branch=shard.branch, publish=publish)
+    names: dict[str, Any] = {"chosen": CHOSEN, "branch": shard.branch, "publish": publish}
+    kept = [KEEP_BENCHMARKS] if BENCHMARK in spec.stages else []
+    verdict = verdict_job(spec, VERDICT_TITLE, [SELECT, *jobs], **names, after=kept)
     select = select_job(spec, f"--shard {shard.name}", "cells", "onto", ref=_commit(spec, shard), before=_backend(spec))
     group = [
         shard.name,
@@ -77,6 +80,14 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         concurrency={"group": "-".join(group), "cancel-in-progress": False},  # Assumes `pending-replaced`.
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
+
+
+KEEP_BENCHMARKS = action_step(
+    "Keep the benchmarks",
+    "actions/upload-artifact",
+    {"name": BENCHMARKS, "path": f"{RESULTS}/{BENCHMARK}-*/{BENCHMARK_RESULT}", "if-no-files-found": "ignore"},
+)
+"""Keeps what the benchmarks of a run found as one artifact, so that reading them takes few requests."""
 
 
 def _commit(spec: Spec, shard: Shard) -> str:

@@ -86,12 +86,21 @@ FETCH_RESULTS = action_step("Fetch the results", "actions/download-artifact", {"
 """Downloads every artifact of the run into `RESULTS`, each into a folder with its name."""
 
 
-def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, publish: str, branch: str = "") -> Job:
+def verdict_job(
+    spec: Spec,
+    name: str,
+    needs: Sequence[str],
+    *,
+    chosen: str,
+    publish: str,
+    branch: str = "",
+    after: Sequence[UsesStep] = (),
+) -> Job:
     """The job `name`, which succeeds if every job of `needs` succeeded or was skipped, and fails otherwise.
 
     The table of the run is written after the verdict, which it cannot change: `chosen` are the names of the variants
     as a JSON list, `branch` is theirs, and `publish` states whether they were to be published. Without `branch`,
-    `chosen` is a JSON mapping by branch.
+    `chosen` is a JSON mapping by branch. `after` are steps that follow, without effect on the verdict either.
     """
     table = RunStep(
         name="Write the table",
@@ -105,7 +114,7 @@ def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, pub
         ),
     )
     # Assumes `always-verdict`.
-    steps = [_VERDICT, *_BEFORE_TABLE, _always(table)]
+    steps = [_VERDICT, *_BEFORE_TABLE, _always(table), *map(_always, after)]
     return hosted_job(spec, name, needs=needs, if_=expression("always()"), steps=steps)
 
 

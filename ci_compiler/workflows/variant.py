@@ -89,12 +89,17 @@ class Subject:
         title = title_input(stage)
         return expression(f"inputs.{title}") if title in title_inputs(spec) else stage.name
 
+    def neighbour(self, stage: Stage) -> str:
+        """The name of the other variant that `stage` takes, where the caller names one."""
+        other = expression(f"inputs.{neighbour_input(stage)}")
+        return variant_name(self.package.name, other) if self.package else other
+
     def beside(self, stage: Stage) -> str:
-        """The name of the other variant that `stage` takes; '' where it takes none."""
+        """As `neighbour`; '' where the caller names none."""
         given = f"inputs.{neighbour_input(stage)}"
         if self.package and stage.alone:
             return expression(f"{given} && format('{variant_name(self.package.name, '{0}')}', {given}) || ''")
-        return variant_name(self.package.name, expression(given)) if self.package else expression(given)
+        return self.neighbour(stage)
 
     def succeeded(self, stage: Stage) -> str:
         """An expression that is true if the job of `stage` succeeded."""
@@ -267,6 +272,8 @@ def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, s
     """The steps that bring what was built to a machine that tests it; `env` names the second variant, if any."""
     yield from _checked_out(history=stage.alone)
     yield _fetch_manifest(spec, subject)
+    if stage.alone:
+        yield _fetch_second_manifest(spec, subject, stage)
     yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
     yield RunStep(
         name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
@@ -342,3 +349,11 @@ def _fetch_manifest(spec: Spec, subject: Subject) -> UsesStep:
     artifact = artifact_expression(BUILD, subject.name, spec.branches)
     files: dict[str, Node] = {"name": artifact, "path": "build-output"}
     return action_step("Fetch the manifest", "actions/download-artifact", files)
+
+
+def _fetch_second_manifest(spec: Spec, subject: Subject, stage: Stage) -> UsesStep:
+    """The step that fetches the manifest of the other variant, if the run built it: a pattern may match nothing."""
+    artifact = artifact_expression(BUILD, subject.neighbour(stage), spec.branches)
+    files: dict[str, Node] = {"pattern": artifact, "merge-multiple": True, "path": BESIDE_MANIFEST.partition("/")[0]}
+    some = expression(f"inputs.{neighbour_input(stage)} != ''")
+    return action_step("Fetch the manifest of the second build", "actions/download-artifact", files, if_=some)
