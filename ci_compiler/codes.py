@@ -33,6 +33,7 @@ class Code(StrEnum):
     ANOTHER_TORCH = "another-torch"
     ATTESTATION_DIFFERS = "attestation-differs"
     ATTESTATION_MISSING = "attestation-missing"
+    BENCHMARK_FAILED = "benchmark-failed"
     BIG_PARALLEL_MISSING = "big-parallel-missing"
     BRANCH_AHEAD = "branch-ahead"
     BROKEN_MANIFEST = "broken-manifest"
@@ -157,6 +158,7 @@ class Code(StrEnum):
     SECRET_MISSING = "secret-missing"  # noqa: S105  (a code)
     SETUP_FAILED = "setup-failed"
     SHALLOW_CLONE = "shallow-clone"
+    SLOWER_THAN_PUBLISHED = "slower-than-published"
     SPEC_ALIAS = "spec-alias"
     SPEC_CHARACTER = "spec-character"
     SPEC_DUPLICATE_KEY = "spec-duplicate-key"

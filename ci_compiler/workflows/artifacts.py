@@ -40,6 +40,9 @@ BENCHMARKS = "benchmarks"
 SUITE_RESULT = "suite.json"
 """The file that a test suite writes beside its log, for the same table."""
 
+BENCHMARK = "benchmark.json"
+"""The file that a benchmark writes beside `RESULT`: what it measured."""
+
 EXPECTED = "expected to fail"
 """How `SUITE_RESULT` counts a test whose failure the spec expects."""
 

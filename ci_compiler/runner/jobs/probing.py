@@ -106,7 +106,7 @@ def _run_program(
     if not path.is_file():
         missing = TestResult(check=DECLARED, verdict=CheckVerdict.FAILED, message=f"the package has no {program}")
         return ProbeRun(results=(missing,), ended=Ended(status=0))
-    with _environment(subject, found) as (env, folder):
+    with package_environment(subject, found) as (env, folder):
         command = [*isolated_here().prefix, *prefix, os.fspath(path), *arguments]
         ended = ask(command, seconds=seconds, env=env, folder=folder)
     log.write_text(ended.out + ended.err, "utf-8")
@@ -134,7 +134,7 @@ def run_probe(
     prefix: Sequence[str] = (),
 ) -> ProbeRun:
     """Runs the probe with the expectation `wanted`. If it crashes, the check that it was running has failed."""
-    with _environment(subject, found) as (env, folder):
+    with package_environment(subject, found) as (env, folder):
         interpreter = (subject.interpreter.program, "-I", "-B", "-c", START, str(Path(__file__).parent))
         command = [*isolated_here().prefix, *prefix, *interpreter]
         ended = ask(command, seconds=seconds, env=env, folder=folder, stdin=wanted.as_json())
@@ -180,7 +180,7 @@ def crash(subject: SmokeSubject, ended: Ended, at: str, log: Path) -> str:
 
 
 @contextmanager
-def _environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> Iterator[tuple[dict[str, str], Path]]:
+def package_environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> Iterator[tuple[dict[str, str], Path]]:
     """The whole environment of the package, and an empty folder that is its home and working directory."""
     kept = (*_KEPT, *(() if subject.store_path else ("LD_LIBRARY_PATH",)))  # the user's interpreter may need it
     env = {name: os.environ[name] for name in kept if name in os.environ}

@@ -4,4 +4,6 @@
 and what the package imports. It reads the expectation from standard input as JSON, and writes a line of JSON when a
 check begins and ends, so that the reader knows what was running at a crash. The package's output goes to standard
 error.
+
+`benchmark` is a second script, which `runner.jobs.benchmark` starts in the same way: it measures the package instead.
 """

@@ -1,0 +1,73 @@
+"""The cores on which a benchmark runs, and whether their clock is fixed. Nothing of the machine is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+CPUS = Path("/sys/devices/system/cpu")
+"""Where Linux describes the CPUs."""
+
+MOST = 4
+"""The most cores to use: few enough to be left alone on a shared machine, and the same number on every machine."""
+
+
+def chosen(available: Sequence[int], usable: int = MOST, root: Path = CPUS) -> tuple[int, ...]:
+    """Up to `MOST` of the CPUs `available`, and no more than `usable`: one per core, all in the socket of the last.
+
+    The last CPUs are taken, since Linux handles most interrupts on the first.
+    """
+    socket = _read(root, max(available), "topology/physical_package_id")
+    cores: dict[str, int] = {}
+    for cpu in sorted(available, reverse=True):
+        if _read(root, cpu, "topology/physical_package_id") == socket:
+            cores.setdefault(_read(root, cpu, "topology/thread_siblings_list") or str(cpu), cpu)
+    return tuple(sorted([*cores.values()][: max(1, min(MOST, usable))]))
+
+
+def clocks(cores: Sequence[int], root: Path = CPUS) -> str:
+    """`locked` if each of `cores` has one clock rate, else `not locked: ` and the reason."""
+    for core in cores:
+        lowest, highest = (_read(root, core, f"cpufreq/scaling_{end}_freq") for end in ("min", "max"))
+        if not lowest or not highest:
+            return "not locked: the machine does not show the clocks of its CPU"
+        if lowest != highest:
+            return f"not locked: CPU {core} may run at {_gigahertz(lowest)} to {_gigahertz(highest)} GHz"
+    return "locked"
+
+
+@contextmanager
+def pinned(cores: Sequence[int]) -> Iterator[None]:
+    """Within it, this thread and the programs that it starts run on `cores`, where the system allows that."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    with suppress(OSError):
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)
+
+
+def available() -> tuple[int, ...]:
+    """The CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+def _gigahertz(kilohertz: str) -> str:
+    return f"{int(kilohertz) / 1e6:.1f}" if kilohertz.isdecimal() else kilohertz
+
+
+def _read(root: Path, cpu: int, name: str) -> str:
+    """A fact about a CPU; '' if the system does not have it."""
+    try:
+        return (root / f"cpu{cpu}" / name).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,208 @@
+"""The report of a benchmark: the JSON file, the table, the line for people, and the judgement against the floor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.runner.jobs.benchmark.arms import CPU, GPU
+from ci_compiler.runner.jobs.benchmark.gains import Gain
+from ci_compiler.runner.jobs.benchmark.results import BESIDE, OWN, PAIRS, Measurement, Results, Times
+from ci_compiler.units import size
+
+SCHEMA = 1
+"""The version of the file's form."""
+
+NEIGHBOUR, PUBLICATION = "neighbour", "publication"
+"""What the second build is: another variant, or the last publication of the same one."""
+
+HEADERS = ("measurement", "device", OWN, BESIDE, "gain", "kernels held", "by the kernels")
+"""The columns of the table."""
+
+OVERALL = {
+    "cpu": (CPU, PAIRS["gain"]),
+    "gpu": (GPU, PAIRS["gain"]),
+    "cpu-held": (CPU, PAIRS["gain-held"]),
+    "cpu-dispatch": (CPU, PAIRS["gain-of-dispatch"]),
+}
+"""The gains over all measurements, by their keys in the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """The machine: its CPU and GPU ('': not used), the cores that were used, and whether their clock is fixed."""
+
+    cpu: str
+    gpu: str
+    cores: tuple[int, ...]
+    clocks: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A benchmark with its circumstances. `commit` and `content` are those of the own build, '' for unknown."""
+
+    own: BuiltVariant
+    beside: BuiltVariant | None
+    machine: Circumstances
+    results: Results
+    commit: str = ""
+    content: str = ""
+    ran: str = ""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def beside_is(self) -> str:
+        """What the second build is; '' for none."""
+        if self.beside is None:
+            return ""
+        return PUBLICATION if self.beside.variant.name == self.own.variant.name else NEIGHBOUR
+
+    @property
+    def title(self) -> str:
+        """What is compared, in words; '' for one build alone."""
+        if self.beside is None:
+            return ""
+        if self.beside_is == PUBLICATION:
+            return "this build over the last publication"
+        return " over ".join(_apart(self.own, self.beside))
+
+    @property
+    def gains(self) -> dict[str, Gain]:
+        """The gains over all measurements, by the keys of `OVERALL`."""
+        found = {key: self.results.overall(*place) for key, place in OVERALL.items()}
+        return {key: one for key, one in found.items() if one}
+
+    def __str__(self) -> str:
+        """The line for people: `avx512 over avx2: CPU +0.4 % ± 0.6, with equal kernels +0.1 % ± 0.5`."""
+        names = {"cpu": "CPU", "gpu": "GPU", "cpu-held": "CPU with equal kernels"}
+        shown = [f"{names[key]} {gain}" for key, gain in self.gains.items() if key in names]
+        return f"{self.title}: {', '.join(shown)}" if shown else f"{len(self.results.measurements)} measurements"
+
+
+def _apart(own: BuiltVariant, beside: BuiltVariant) -> tuple[str, str]:
+    """The values of the axes in which two variants differ."""
+    ours, theirs = ((one.cell.python, one.cell.cuda, one.cell.gpu, one.cell.isa) for one in (own, beside))
+    apart = [at for at, value in enumerate(ours) if value != theirs[at]]
+    first, second = (" ".join(filter(None, (cell[at] for at in apart))) for cell in (ours, theirs))
+    return first or own.variant.name, second or beside.variant.name
+
+
+def slower(report: Report, floor: float) -> Iterator[str]:
+    """Why the build is slower than the last publication by more than `floor` percent, beyond the error, by device."""
+    if report.beside_is != PUBLICATION:
+        return
+    for key in ("cpu", "gpu"):
+        one = report.gains.get(key)
+        if one and one.percent + one.error < -floor:
+            worst = min(_of_device(report.results, key), key=lambda pair: pair[1].percent)
+            yield (
+                f"on the {key.upper()}, the build is slower than the last publication by more than {floor:g} %: "
+                f"{one}, most of all in {worst[0]}, {worst[1]}"
+            )
+
+
+def _of_device(results: Results, device: str) -> Iterator[tuple[str, Gain]]:
+    for one in results.measurements:
+        if one.device == device and (found := one.gain(PAIRS["gain"])):
+            yield one.name, found
+
+
+# The table.
+
+
+def rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """The rows of the table, by the columns of `HEADERS`."""
+    results = report.results
+    for one in results.measurements:
+        arms = (_times(one.arms.get(arm)) for arm in (OWN, BESIDE))
+        yield one.name, one.device, *arms, *(_shown(one.gain(pair)) for pair in PAIRS.values())
+    for device in results.devices:
+        if overall := [_shown(results.overall(device, pair)) for pair in PAIRS.values()]:
+            yield "all (geometric mean)", device, "", "", *overall
+    yield "import", CPU, *(_times(results.imports.get(arm)) for arm in (OWN, BESIDE)), "", "", ""
+    sizes = (size(results.sizes[arm]) if results.sizes.get(arm) else "" for arm in (OWN, BESIDE))
+    yield "size", "", *sizes, "", "", ""
+    for skipped in results.skipped:
+        yield skipped.name, skipped.device, f"left out: {skipped.because}", "", "", "", ""
+
+
+def _shown(found: Gain | None) -> str:
+    return str(found) if found else ""
+
+
+def _times(times: Times | None) -> str:
+    """A median with its deviation: `2.31 ms ± 0.02`."""
+    if times is None:
+        return ""
+    factor, unit = next((one for one in _UNITS if times.median * one[0] >= 1), _UNITS[-1])
+    return f"{times.median * factor:.3g} {unit} ± {times.deviation * factor:.2g}"
+
+
+_UNITS = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
+
+
+# The file.
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The content of the file."""
+    own, results = report.own, report.results
+    return {
+        "schema": SCHEMA,
+        "name": own.variant.name,
+        "branch": own.cell.branch,
+        "beside": report.beside.variant.name if report.beside else "",
+        "beside-is": report.beside_is,
+        "title": report.title,
+        "commit": report.commit,
+        "content": report.content,
+        "machine": {
+            "cpu": report.machine.cpu,
+            "gpu": report.machine.gpu,
+            "cores": list(report.machine.cores),
+            "clocks": report.machine.clocks,
+        },
+        "ran": report.ran,
+        "runs": results.runs,
+        "dispatch": dict(results.dispatch) | {"held": results.held},
+        "measurements": [_measurement_json(one) for one in results.measurements],
+        "skipped": [{"name": one.name, "device": one.device, "because": one.because} for one in results.skipped],
+        "import": _arms_json(results.imports),
+        "size": dict(results.sizes),
+        "overall": {key: _gain_json(one) for key, one in report.gains.items()},
+        "remarks": list(report.remarks),
+    }
+
+
+def _measurement_json(one: Measurement) -> dict[str, Any]:
+    gains = {key: found for key, pair in PAIRS.items() if (found := one.gain(pair))}
+    shown = {key: _gain_json(found) for key, found in gains.items()}
+    return {"name": one.name, "device": one.device, "unit": "s", "arms": _arms_json(one.arms)} | shown
+
+
+def _arms_json(arms: Mapping[str, Times]) -> dict[str, Any]:
+    return {
+        arm: {
+            "first": None if times.first is None else _rounded(times.first),
+            "steady": _all_rounded(times.steady),
+            "median": _rounded(times.median),
+            "mad": _rounded(times.deviation),
+        }
+        for arm, times in arms.items()
+    }
+
+
+def _gain_json(found: Gain) -> dict[str, float]:
+    return {"percent": round(found.percent, 2), "error": round(found.error, 2)}
+
+
+def _all_rounded(seconds: Sequence[float]) -> list[float]:
+    return [_rounded(one) for one in seconds]
+
+
+def _rounded(seconds: float) -> float:
+    """`seconds` with six significant digits."""
+    return float(f"{seconds:.6g}")

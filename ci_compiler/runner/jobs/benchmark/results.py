@@ -1,0 +1,129 @@
+"""The results of a benchmark, from what the processes printed: the times of each arm, and the gains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from statistics import median
+
+from ci_compiler.runner.jobs.benchmark.gains import Gain, deviation, gain, overall
+from ci_compiler.runner.jobs.benchmark.lines import Output
+
+OWN, BESIDE, HELD = "own", "beside", "-held"
+"""The names of the arms, and what follows them where the choice of ATen's kernels is held."""
+
+Outputs = Mapping[str, Sequence[Output]]
+"""What the processes of each arm printed on one device, in the order of the rounds."""
+
+PAIRS = {"gain": (OWN, BESIDE), "gain-held": (OWN + HELD, BESIDE + HELD), "gain-of-dispatch": (OWN, OWN + HELD)}
+"""The pairs of arms that are compared: the first over the second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """The seconds of one arm: of the first call (the median of the rounds; None: unknown), and of each round."""
+
+    first: float | None
+    steady: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median of the rounds."""
+        return median(self.steady)
+
+    @property
+    def deviation(self) -> float:
+        """The median absolute deviation of the rounds."""
+        return deviation(self.steady)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One measurement on a device, by arm."""
+
+    name: str
+    device: str
+    arms: Mapping[str, Times]
+
+    def gain(self, pair: tuple[str, str]) -> Gain | None:
+        """The gain of the first arm of `pair` over the second; None if either was not measured."""
+        own, beside = (self.arms.get(name) for name in pair)
+        return gain(own.steady, beside.steady) if own and beside else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A measurement that an arm could not make."""
+
+    name: str
+    device: str
+    because: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """What was measured. `imports` are the seconds of each import by arm, `sizes` the bytes of each build.
+
+    `dispatch` is the level of ATen's kernels by arm, and `held` the one to which the further arms were held ('': none).
+    """
+
+    runs: int
+    devices: Mapping[str, Outputs]
+    imports: Mapping[str, Times]
+    sizes: Mapping[str, int]
+    dispatch: Mapping[str, str]
+    held: str
+
+    @cached_property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """The measurements that the own arm made in every round."""
+        found = chain.from_iterable(_measurements(device, outputs) for device, outputs in self.devices.items())
+        return tuple(one for one in found if OWN in one.arms)
+
+    @cached_property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """The measurements that an arm left out, the first of its reasons each."""
+        return tuple(chain.from_iterable(_skipped(device, outputs) for device, outputs in self.devices.items()))
+
+    def overall(self, device: str, pair: tuple[str, str]) -> Gain | None:
+        """The gain over all measurements on a device that both arms of `pair` made."""
+        both = [one.arms for one in self.measurements if one.device == device and set(pair) <= set(one.arms)]
+        return overall((arms[pair[0]].steady, arms[pair[1]].steady) for arms in both)
+
+
+def import_times(prime: Output, outputs: Iterable[Output]) -> Times | None:
+    """The times of the import: `first` is that of the first process, for which files may be read from disk."""
+    steady = [one.imported for one in outputs if one.imported is not None]
+    return Times(first=prime.imported, steady=tuple(steady)) if steady else None
+
+
+def _names(outputs: Outputs) -> list[str]:
+    return list(dict.fromkeys(name for one in chain.from_iterable(outputs.values()) for name in one.readings))
+
+
+def _measurements(device: str, outputs: Outputs) -> Iterable[Measurement]:
+    for name in _names(outputs):
+        found = {arm: _times(name, rounds) for arm, rounds in outputs.items()}
+        yield Measurement(name=name, device=device, arms={arm: times for arm, times in found.items() if times})
+
+
+def _times(name: str, rounds: Sequence[Output]) -> Times | None:
+    """The times of an arm; None if it did not make the measurement in every round."""
+    readings = [one.readings.get(name) for one in rounds]
+    made = [one for one in readings if one and not one.skipped]
+    if not made or len(made) < len(readings):
+        return None
+    firsts = [one.first for one in made if one.first is not None]
+    return Times(first=median(firsts) if firsts else None, steady=tuple(one.steady for one in made))
+
+
+def _skipped(device: str, outputs: Outputs) -> Iterable[Skipped]:
+    for name in _names(outputs):
+        for arm, rounds in outputs.items():
+            readings = [one.readings.get(name) for one in rounds]
+            reasons = [one.skipped if one else "it printed no result" for one in readings if not one or one.skipped]
+            if reasons:
+                yield Skipped(name=name, device=device, because=f"{arm}: {reasons[0]}")
+                break

@@ -1,0 +1,218 @@
+"""Running a benchmark: the hardware first, then rounds of processes on each device, then the report."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, Place, StageError, failure
+from ci_compiler.hardware import CPU as NO_GPU
+from ci_compiler.hardware.machine import Machine
+from ci_compiler.judgement import CheckVerdict
+from ci_compiler.plan.proof import checks
+from ci_compiler.runner.detect.this_machine import this_machine
+from ci_compiler.runner.doctor import probes
+from ci_compiler.runner.jobs.benchmark import cores
+from ci_compiler.runner.jobs.benchmark.arms import (
+    CPU,
+    GPU,
+    Arm,
+    Bench,
+    DeclaredProgram,
+    measured_by,
+    order,
+    run_process,
+)
+from ci_compiler.runner.jobs.benchmark.gains import held_level
+from ci_compiler.runner.jobs.benchmark.lines import Output
+from ci_compiler.runner.jobs.benchmark.report import HEADERS, Circumstances, Report, as_json, rows
+from ci_compiler.runner.jobs.benchmark.results import BESIDE, HELD, OWN, Results, Times, import_times
+from ci_compiler.runner.jobs.isolation import isolated_here
+from ci_compiler.runner.jobs.manifest import digest_of
+from ci_compiler.runner.jobs.setting import output_folder
+from ci_compiler.runner.jobs.smoke import hardware
+from ci_compiler.runner.jobs.subject import SmokeSubject
+from ci_compiler.runner.jobs.summary import add_row, add_table
+from ci_compiler.runner.limits import job_seconds
+from ci_compiler.workflows.artifacts import BENCHMARK, RESULT
+
+LOG = "benchmark.log"
+"""What the processes wrote to standard error, in addition to `BENCHMARK` and `RESULT`."""
+
+SECONDS = 0.3
+"""How long the samples of one measurement take in each process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How to measure: the number of rounds, the declared program (None: those of this package)."""
+
+    runs: int
+    declared: DeclaredProgram | None = None
+    seconds: float = SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """A build to measure; `commit` and `size`, that of its closure in bytes, are '' and 0 for unknown."""
+
+    subject: SmokeSubject
+    commit: str = ""
+    size: int = 0
+
+
+@dataclass(kw_only=True)
+class _Session:
+    """One benchmark while it runs: the remarks so far, and the time until which it may run."""
+
+    bench: Bench
+    runs: int
+    end: float
+    remarks: list[str] = field(default_factory=list)
+
+    def run(self, arm: Arm, device: str, *, measures: bool = True) -> Output | None:
+        """What a process of `arm` printed; None if it failed and the benchmark goes on without the arm.
+
+        Raises StageError if the own arm failed.
+        """
+        found = run_process(arm, device, self.bench, max(1.0, self.end - time.monotonic()), measures=measures)
+        self.remark(*(f"{arm.name} on the {device}: {one}" for one in found.output.problems))
+        if found.failed and arm.name == OWN:
+            raise failure(arm.subject.name, Code.BENCHMARK_FAILED, found.failed)
+        if found.failed:
+            self.remark(f"{arm.name} was left out: {found.failed}")
+        return None if found.failed else found.output
+
+    def rounds(self, arms: Sequence[Arm], device: str) -> dict[str, list[Output]]:
+        """What the processes of each arm printed in all rounds; an arm that failed once is left out."""
+        found: dict[str, list[Output]] = {arm.name: [] for arm in arms}
+        for number in range(self.runs):
+            for arm in order([arm for arm in arms if arm.name in found], number):
+                output = self.run(arm, device)
+                if output is None:
+                    del found[arm.name]
+                else:
+                    found[arm.name].append(output)
+        return found
+
+    def remark(self, *texts: str) -> None:
+        """Adds remarks that are new."""
+        self.remarks += [text for text in dict.fromkeys(texts) if text not in self.remarks]
+
+
+def benchmark(build: Build, other: Build | None, settings: Settings, out: Path, *, remark: str = "") -> Report:
+    """Measures a build, beside another one if there is one, with its log in `out`. Raises InputError and StageError."""
+    own, declared = build.subject, settings.declared
+    for subject in (one.subject for one in (build, other) if one):
+        if not subject.interpreter.program and not (declared and declared.run):
+            raise failure(subject.interpreter.home, Code.NO_PYTHON_PACKAGE, subject.interpreter.lacks)
+    output_folder(out, (BENCHMARK, RESULT, LOG))
+    machine = this_machine(own.spec.hardware, software=False)
+    _refuse_wrong_machine(own, machine)
+    chosen = cores.chosen(cores.available(), machine.cores)
+    session = _Session(
+        bench=Bench(cores=chosen, seconds=settings.seconds, log=out / LOG, declared=declared),
+        runs=settings.runs,
+        end=time.monotonic() + job_seconds(own.spec.timeouts[own.stage]),
+    )
+    session.remark(*filter(None, [remark]))
+    gpu = _gpu_of(own, machine, session)
+    arms = [Arm(name=OWN, subject=own, size=build.size, found=tuple(probes.cuda()) if gpu and own.store_path else ())]
+    arms += [replace(arms[0], name=BESIDE, subject=other.subject, size=other.size)] if other else []
+    results = _results(session, arms, on_gpu=bool(gpu))
+    if declared and not results.measurements:
+        raise failure(own.name, Code.BENCHMARK_FAILED, f"{declared.run or declared.python} printed no measurement")
+    return Report(
+        own=own.built,
+        beside=other.subject.built if other and BESIDE in results.devices[CPU] else None,
+        machine=Circumstances(cpu=machine.cpu, gpu=gpu, cores=chosen, clocks=cores.clocks(chosen)),
+        results=results,
+        commit=build.commit,
+        content=own.content,
+        ran=isolated_here().found,
+        remarks=tuple(session.remarks),
+    )
+
+
+def _refuse_wrong_machine(own: SmokeSubject, machine: Machine) -> None:
+    """Raises StageError if the hardware cannot run the variant."""
+    failed = [one for one in hardware(own, machine)[0] if one.verdict is CheckVerdict.FAILED]
+    if failed:
+        place = Place(file=own.name)
+        messages = (f"{one.check}: {one.message}" for one in failed)
+        raise StageError([Finding(place=place, code=Code.BENCHMARK_FAILED, message=one) for one in messages])
+
+
+def _gpu_of(own: SmokeSubject, machine: Machine, session: _Session) -> str:
+    """The name of the GPU of this machine that runs the variant; '' for a CPU-only variant, and if there is none."""
+    tables, gpu = own.spec.hardware, own.built.cell.gpu
+    if gpu == NO_GPU:
+        return ""
+    found = next((one.name for one in machine.gpus if one.runs(tables, tables.gpu(gpu))), "")
+    if not found:
+        session.remark(f"it was not measured on a GPU: none here runs code built for {gpu}")
+    return found
+
+
+def _results(session: _Session, given: Sequence[Arm], *, on_gpu: bool) -> Results:
+    """The results of all rounds on each device."""
+    primes = {arm.name: session.run(arm, CPU, measures=False) for arm in given}
+    arms = [arm for arm in given if primes[arm.name] is not None]
+    made = {name: one for name, one in primes.items() if one is not None}
+    held, value = _held(arms, made)
+    further = [replace(arm, name=arm.name + HELD, held=value) for arm in arms] if held and len(arms) > 1 else []
+    devices = {CPU: session.rounds([*arms, *further], CPU)}
+    if on_gpu and (session.bench.declared or measured_by(arms[0], GPU)):
+        devices[GPU] = session.rounds([arm for arm in arms if arm.name in devices[CPU]], GPU)
+    return Results(
+        runs=session.runs,
+        devices=devices,
+        imports=dict(_imports(made, devices[CPU])),
+        sizes={arm.name: arm.size or made[arm.name].size for arm in arms},
+        dispatch={name: one.dispatch for name, one in made.items()},
+        held=held if further else "",
+    )
+
+
+def _held(arms: Sequence[Arm], primes: dict[str, Output]) -> tuple[str, str]:
+    """The level of ATen's kernels to hold, and its value for the environment; '' if nothing would change.
+
+    It is the lowest of the levels that PyTorch chose, and of those that CPUs have with only the ISA of an arm.
+    """
+    table = checks()
+    values: dict[str, str] = table["held"]
+    chosen = [primes[arm.name].dispatch for arm in arms]
+    own = [table["dispatch"][isa][0] for arm in arms if (isa := arm.subject.built.cell.isa) in table["dispatch"]]
+    held = held_level([*chosen, *own], values) if all(chosen) else ""
+    return (held, values[held]) if held and set(chosen) != {held} else ("", "")
+
+
+def _imports(primes: dict[str, Output], outputs: dict[str, list[Output]]) -> Iterator[tuple[str, Times]]:
+    for name, prime in primes.items():
+        if name in outputs and (times := import_times(prime, outputs[name])):
+            yield name, times
+
+
+def write(report: Report, out: Path, seconds: float, failures: Sequence[str], *, stage: str) -> str:
+    """Writes the files and adds the table to GitHub's summary. Returns the digest of the file `RESULT`."""
+    (out / BENCHMARK).write_text(f"{json.dumps(as_json(report), indent=2, ensure_ascii=False)}\n", "utf-8")
+    name = report.own.variant.name
+    content = {
+        "name": name,
+        "branch": report.own.cell.branch,
+        "stage": stage,
+        "passed": not failures,
+        "recorded": False,
+        "content": report.content,
+        "seconds": round(seconds, 1),
+    }
+    raw = f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
+    (out / RESULT).write_bytes(raw)
+    remarks = [*failures, str(report), *report.remarks]
+    add_row(name=name, stage=stage, result="failed" if failures else "passed", seconds=seconds, remarks=remarks)
+    add_table(HEADERS, rows(report))
+    return digest_of(raw)

@@ -1,0 +1,72 @@
+"""How one measurement is timed: the first call, the warm-up, then samples for a fixed time."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable
+
+WARM_UP = 0.5
+"""The time of a warm-up, as a share of the time of the samples."""
+
+AWAKE = 0.5
+"""Seconds that the first warm-up of a process takes in addition: devices raise their clocks meanwhile."""
+
+BATCH = 0.005
+"""Seconds that a sample takes at least: calls that are shorter are timed several at once."""
+
+FEWEST, MOST = 3, 1000
+"""The number of samples."""
+
+
+def measure(
+    call: Callable[[], object],
+    finish: Callable[[], object],
+    seconds: float,
+    *,
+    asleep: bool = False,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[float, list[float]]:
+    """The seconds of the first call, and those of a call in each sample of the steady state.
+
+    `finish` waits for the device. The samples take about `seconds`, without Python's garbage collector. `asleep`: the
+    process has not computed anything yet.
+    """
+    begun = clock()
+    call()
+    finish()
+    first = clock() - begun
+    gc.collect()
+    gc.disable()
+    try:
+        once = _warm_up(call, finish, seconds * WARM_UP + (AWAKE if asleep else 0.0), clock)
+        return first, _samples(call, finish, seconds, max(1, math.ceil(BATCH / max(once, 1e-9))), clock)
+    finally:
+        gc.enable()
+
+
+def _warm_up(
+    call: Callable[[], object], finish: Callable[[], object], seconds: float, clock: Callable[[], float]
+) -> float:
+    """Calls for `seconds`, at least twice; returns the seconds of one call."""
+    begun, calls = clock(), 0
+    while calls < 2 or clock() - begun < seconds:
+        call()
+        finish()
+        calls += 1
+    return (clock() - begun) / calls
+
+
+def _samples(
+    call: Callable[[], object], finish: Callable[[], object], seconds: float, batch: int, clock: Callable[[], float]
+) -> list[float]:
+    found: list[float] = []
+    begun = clock()
+    while len(found) < FEWEST or (clock() - begun < seconds and len(found) < MOST):
+        start = clock()
+        for _ in range(batch):
+            call()
+        finish()
+        found.append((clock() - start) / batch)
+    return found
