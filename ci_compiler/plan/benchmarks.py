@@ -16,11 +16,8 @@ from ci_compiler.variant import ATTRIBUTE, VariantName
 SCHEMA = 1
 """The version of the file's form."""
 
-PUBLICATION = "publication"
-"""What the file calls a second build that is the last publication of the same variant."""
-
-DEVICES: Mapping[str, str] = {"cpu": "CPU", "gpu": "GPU", "cpu-held": "CPU, equal dispatch"}
-"""What is measured, by its key in the file: `cpu-held` has PyTorch's choice of instructions at run time held equal."""
+DEVICES: Mapping[str, str] = {"cpu": "CPU", "gpu": "GPU", "cpu-held": "CPU with equal kernels"}
+"""What is measured, by its key in the file: in `cpu-held`, both builds choose the same kernels at run time."""
 
 _MOST, _LONGEST = 1_000_000.0, 200
 
@@ -39,27 +36,20 @@ class Gain(NamedTuple):
 class BenchmarkResult:
     """The result of a variant: its gain over the second build `beside`, for each of `DEVICES` that was measured.
 
-    `beside` is '' if it was measured alone, and `published` says that it is the last publication of the variant itself.
-    `machine` names the CPU and the GPU ('' for none).
+    `beside` is '' if it was measured alone, and `name` itself for its last publication. `machine` names the CPU and the
+    GPU.
     """
 
     name: str
     branch: str
     beside: str
-    published: bool
     gains: Mapping[str, Gain]
     machine: str
 
     @property
     def over(self) -> str:
         """The two builds in words: `avx512 over avx2`; '' if it was measured alone."""
-        if self.published:
-            return "this build over the last publication"
-        own, other = VariantName.parse(self.name), VariantName.parse(self.beside)
-        if own is None or other is None:
-            return f"{self.name} over {self.beside}" if self.beside else ""
-        pairs = [pair for pair in zip((own.isa, own.gpu), (other.isa, other.gpu), strict=True) if pair[0] != pair[1]]
-        return " over ".join(pairs[0]) if len(pairs) == 1 else f"{own.suffix} over {other.suffix}"
+        return over(self.name, self.beside) if self.beside else ""
 
     def __str__(self) -> str:
         if not self.gains:
@@ -67,7 +57,19 @@ class BenchmarkResult:
         shown = {DEVICES[device]: gain for device, gain in self.gains.items()}
         if len(shown) == 1:
             return f"{self.over}: {next(iter(shown.values()))}"
-        return f"{self.over}: {'; '.join(f'{device} {gain}' for device, gain in shown.items())}"
+        return f"{self.over}: {', '.join(f'{device} {gain}' for device, gain in shown.items())}"
+
+
+def over(name: str, beside: str) -> str:
+    """Two builds in words: `avx512 over avx2`. A build beside one of the same name is the last publication."""
+    if name == beside:
+        return "this build over the last publication"
+    own, other = VariantName.parse(name), VariantName.parse(beside)
+    if own is None or other is None:
+        return f"{name} over {beside}"
+    parts = ((one.package, one.python, one.cuda, one.gpu, one.isa) for one in (own, other))
+    apart = [pair for pair in zip(*parts, strict=True) if pair[0] != pair[1]]
+    return " over ".join(" ".join(filter(None, side)) for side in zip(*apart, strict=True))
 
 
 def read_benchmark(content: Any) -> BenchmarkResult | None:
@@ -83,7 +85,6 @@ def read_benchmark(content: Any) -> BenchmarkResult | None:
             name=_text(name),
             branch=_text(content["branch"]),
             beside=_text(beside),
-            published=bool(beside) and content.get("beside-is") == PUBLICATION,
             gains={device: _gain(overall[device]) for device in DEVICES if beside and overall.get(device)},
             machine=", ".join(filter(None, (_text(machine.get(part) or "") for part in ("cpu", "gpu")))),
         )

@@ -24,7 +24,7 @@ from ci_compiler.stages import BUILD, PUBLISH, Stage
 from ci_compiler.units import counted, duration, markdown_table, markdown_text, size
 from ci_compiler.variant import variant_name
 from ci_compiler.workflows.artifacts import (
-    BENCHMARK_RESULT,
+    BENCHMARK,
     EXPECTED,
     MANIFEST_FILE,
     PUBLISHED,
@@ -135,7 +135,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
 
 def _measured(built: BuiltVariant, folder: Path, *, passed: bool) -> str:
     """What a benchmark found, whose files are in `folder`."""
-    found = read_benchmark(_read(folder / BENCHMARK_RESULT))
+    found = read_benchmark(_read(folder / BENCHMARK))
     is_own = found is not None and (found.name, found.branch) == (built.variant.name, built.cell.branch)
     said = _words(found) if is_own else ""
     return said or "passed" if passed else "; ".join(filter(None, [_FAILED, said]))

@@ -31,17 +31,14 @@ SUBJECTS = f"build-output/{SUBJECTS_FILE}"
 RESULT = "result.json"
 """The file that a test writes beside its log, for the table at the end of a run."""
 
-BENCHMARK_RESULT = "benchmark.json"
-"""The file that a benchmark writes beside its log, for the same table and for `ci-compile status --benchmarks`."""
-
-BENCHMARKS = "benchmarks"
-"""The artifact with these files of all variants of a run, in the folders of their own artifacts."""
-
 SUITE_RESULT = "suite.json"
 """The file that a test suite writes beside its log, for the same table."""
 
 BENCHMARK = "benchmark.json"
-"""The file that a benchmark writes beside `RESULT`: what it measured."""
+"""The file that a benchmark writes beside `RESULT`: what it measured, for `ci-compile status --benchmarks` as well."""
+
+BENCHMARKS = "benchmarks"
+"""The artifact with these files of all variants of a run, in the folders of their own artifacts."""
 
 EXPECTED = "expected to fail"
 """How `SUITE_RESULT` counts a test whose failure the spec expects."""

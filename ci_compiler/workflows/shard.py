@@ -22,8 +22,7 @@ from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.stages import BENCHMARK, PUBLISH
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
-from ci_compiler.workflows import called
-from ci_compiler.workflows.artifacts import BENCHMARK_RESULT, BENCHMARKS
+from ci_compiler.workflows import artifacts, called
 from ci_compiler.workflows.common import (
     CELL,
     CHOSEN,
@@ -85,7 +84,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
 KEEP_BENCHMARKS = action_step(
     "Keep the benchmarks",
     "actions/upload-artifact",
-    {"name": BENCHMARKS, "path": f"{RESULTS}/{BENCHMARK}-*/{BENCHMARK_RESULT}", "if-no-files-found": "ignore"},
+    {"name": artifacts.BENCHMARKS, "path": f"{RESULTS}/{BENCHMARK}-*/{artifacts.BENCHMARK}", "if-no-files-found": "ignore"},
 )
 """Keeps what the benchmarks of a run found as one artifact, so that reading them takes few requests."""
 

@@ -1,4 +1,4 @@
-"""The second build of a stage that takes two: the neighbour, else the last publication, else none, which is no error."""
+"""The second build of a stage that takes two: the neighbour, else the last publication, else none without an error."""
 
 from __future__ import annotations
 
