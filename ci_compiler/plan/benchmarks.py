@@ -29,7 +29,7 @@ class Gain(NamedTuple):
     error: float
 
     def __str__(self) -> str:
-        return f"{self.percent:+.1f} % ± {self.error:.1f}"
+        return f"{self.percent:+z.1f} % ± {self.error:.1f}"
 
 
 @record

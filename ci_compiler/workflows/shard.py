@@ -84,7 +84,11 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
 KEEP_BENCHMARKS = action_step(
     "Keep the benchmarks",
     "actions/upload-artifact",
-    {"name": artifacts.BENCHMARKS, "path": f"{RESULTS}/{BENCHMARK}-*/{artifacts.BENCHMARK}", "if-no-files-found": "ignore"},
+    {
+        "name": artifacts.BENCHMARKS,
+        "path": f"{RESULTS}/{BENCHMARK}-*/{artifacts.BENCHMARK}",
+        "if-no-files-found": "ignore",
+    },
 )
 """Keeps what the benchmarks of a run found as one artifact, so that reading them takes few requests."""
 

@@ -7,11 +7,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
+from typing import TypeVar
 
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.pauses import pause_lines
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import filter_of, root_of, spec_of
+from ci_compiler.github.benchmarks import benchmark_row, benchmark_tables, benchmarks, measured
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.github.status import BuildResult, LastBuild, completeness, grid, status
@@ -20,8 +22,12 @@ from ci_compiler.github.waves import waves_progress
 from ci_compiler.github.workflows import disabled
 from ci_compiler.plan.document import variant_row
 from ci_compiler.plan.pause import PAUSE_VARIABLE
-from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.model import Spec
+from ci_compiler.stages import BENCHMARK
+from ci_compiler.units import counted
+
+Last = TypeVar("Last")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     branch = filter_of(arguments, "branch", spec.branches)
     decided = plan(spec)
     client = client_of(arguments, root_of(arguments))
+    if arguments.benchmarks:
+        return _print_benchmarks(arguments, decided, client, branch)
     shards = sum(branch in {None, shard.branch} for shard in decided.shards)
     cuda = filter_of(arguments, "cuda", spec.toolkits)
     lasts = [
@@ -66,6 +74,28 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _print_benchmarks(arguments: argparse.Namespace, decided: Plan, client: Client, branch: str | None) -> int:
+    """Prints what the last benchmarks found: a table per package, or JSON."""
+    spec, cuda = decided.spec, filter_of(arguments, "cuda", decided.spec.toolkits)
+    if BENCHMARK not in spec.stages:
+        note(f"the spec switches {BENCHMARK} off; `tests: {{{BENCHMARK}: where-routed}}` switches it on")
+    shards = [shard for shard in decided.shards if branch in {None, shard.branch} and measured(shard)]
+    lasts = [one for found in _shown(benchmarks(client, decided, branch), len(shards)) for one in found]
+    lasts = [one for one in lasts if cuda in {None, one.cell.cuda}]
+    if arguments.quiet:
+        print(*(one.variant.name for one in lasts), sep="\n", end="\n" * bool(lasts))
+    elif arguments.json:
+        print_json([benchmark_row(spec, one) for one in lasts])
+    else:
+        headers, tables = benchmark_tables(spec, lasts)
+        for index, rows in enumerate(tables):
+            print("\n" * bool(index), end="")
+            table(headers, rows, spare=headers[-1:])
+        count = sum(len(measured(shard)) for shard in shards)
+        note(f"{len(lasts):,} of {counted(count, 'variant')} that a pool measures have a result")
+    return 0
+
+
 def _print_completeness(lasts: Iterable[LastBuild], *, as_json: bool) -> int:
     found = completeness(lasts)
     if as_json:
@@ -88,7 +118,7 @@ def _print_pauses(spec: Spec, client: Client) -> None:
             note(line)
 
 
-def _shown(shards: Iterable[tuple[LastBuild, ...]], count: int) -> Iterable[tuple[LastBuild, ...]]:
+def _shown(shards: Iterable[Last], count: int) -> Iterable[Last]:
     """The shards, with a progress bar on a terminal while GitHub is asked for them."""
     if not sys.stderr.isatty():
         return shards
