@@ -34,6 +34,7 @@ from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, S
 from ci_compiler.spec.pools import Cache, Pool, Publish, RunsOn
 from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
+from ci_compiler.spec.suites import ExpectedStageFailure
 from ci_compiler.spec.triggers import PullRequest, Schedule, Sync, Watch
 from ci_compiler.spec.upstream import ActionName, ActionPin, Images, Update
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stages, stages_that_test
@@ -148,6 +149,9 @@ class Spec:
         "What happens to a test that no pool can run. A stage that is `never` run by default is switched on by one of "
         "the other values.",
         default={stage: stage.policy for stage in stages_that_test()},
+    )
+    expected_failures: tuple[ExpectedStageFailure, ...] = key(
+        "Test stages of variants that fail for known reasons. Publishing still waits for them.", default=()
     )
     timeouts: Mapping[Stage, Minutes] = key(
         "Minutes after which GitHub ends a job of the stage.",

@@ -52,8 +52,11 @@ from ci_compiler.workflows.model import (
     action_step,
     input_node,
 )
-from ci_compiler.workflows.steps import checkout
+from ci_compiler.workflows.steps import checked_out
 from ci_compiler.workflows.writer import Node
+
+TEST_STEP = "Test"
+"""The name of the step that tests, in the job of a test stage."""
 
 
 @record
@@ -213,7 +216,7 @@ def _not_paused(machine: str) -> str:
 
 def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
-        *_checked_out(),
+        *checked_out(),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
         _build_step(spec, subject),
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
@@ -261,7 +264,7 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
     command = stage.command.format(stage=stage, manifest=MANIFEST, beside=BESIDE_MANIFEST)
     steps: list[Step] = [
         *_before_test(spec, subject, stage, env),
-        RunStep(name="Test" if stage.proves else "Measure", id="test", env=env, run=command),
+        RunStep(name=TEST_STEP, id="test", env=env, run=command),
         _keep(spec, "Keep the report", subject, stage, "test-output/"),
     ]
     needs, reported = [subject.job(other) for other in waits], {"result": expression("steps.test.outputs.result")}
@@ -270,7 +273,7 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
 
 def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> Iterator[Step]:
     """The steps that bring what was built to a machine that tests it; `env` names the second variant, if any."""
-    yield from _checked_out(history=stage.alone)
+    yield from checked_out(history=stage.alone)
     yield _fetch_manifest(spec, subject)
     if stage.alone:
         yield _fetch_second_manifest(spec, subject, stage)
@@ -319,21 +322,6 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
         permissions=READ,
         env={"NAME": subject.name, "BRANCH": expression("inputs.branch")},
         steps=[*_before_test(spec, subject, bench.stage), test, keep],
-    )
-
-
-def _checked_out(*, history: bool = False) -> Iterator[Step]:
-    """The steps that check out the commit of the run, or what sync would commit from it to the branch.
-
-    The latter needs the tip of the branch, which comes with the history of all branches.
-    """
-    depth = "" if history else expression("inputs.onto == '' && 1 || 0")
-    yield checkout(expression("inputs.commit"), history=history, depth=depth)
-    yield RunStep(
-        name="Check out what sync would commit to the branch",
-        if_=expression("inputs.onto != ''"),
-        env={"ONTO": expression("inputs.onto")},
-        run='ci-runner checkout --branch "$BRANCH" --onto "$ONTO"',
     )
 
 

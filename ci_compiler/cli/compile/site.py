@@ -32,9 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     if file.is_symlink() or (file.exists() and not is_ours(file)):
         raise wrong(file, Code.IN_THE_WAY, FOREIGN)
     decided, on = plan_of(arguments), _report_pages(arguments) if arguments.pages else True
-    text = (
-        page(decided, repository, *_known(arguments, decided)) if arguments.status and on else page(decided, repository)
-    )
+    lasts, measured = _known(arguments, decided) if arguments.status and on else ([], [])
+    text = page(decided, repository, lasts, measured)
     try:
         arguments.folder.mkdir(parents=True, exist_ok=True)
         write_file(file, text)

@@ -1,7 +1,7 @@
 // The dialog for a cell of the matrix: versions, recipes, pools and how to build it, or why it is left out.
 import { byId, command, copying, data, link, make, named, repository, sentence } from "./elements.mjs";
 import { cudnnOf, installOf, offerOf, withoutOf } from "./finder.mjs";
-import { gainOf, lastOf, runOf } from "./runs.mjs";
+import { expectationsOf, gainOf, lastOf, runOf } from "./runs.mjs";
 
 function openDialog(title, ...content) {
   const dialog = byId("opened");
@@ -58,6 +58,7 @@ export function openCell(cell) {
   for (const name of cell.packages) {
     const last = lastOf(cell, name);
     if (last) facts.push([`Last ${name}`, make("span", {}, `${last.result}: `, ...runOf(last))]);
+    for (const text of expectationsOf(cell, name)) facts.push([`Expected of ${name}`, text]);
     const found = cell.measured?.[name];
     if (found) facts.push([`Measured ${name}`, make("span", {}, ...gainOf(found))]);
   }
