@@ -96,12 +96,14 @@ class Stage:
         """Whether it runs on a GPU for a variant that is for a GPU or not."""
         return self.needs_gpu or (self.takes_gpu and of_gpu)
 
+    def checks_of(self, *, of_gpu: bool) -> tuple[str, ...]:
+        """The doctor's checks for a variant that is for a GPU or not."""
+        return tuple(one for one in self.checks if one not in _ON_GPU or self.runs_on_gpu(of_gpu=of_gpu))
+
 
 _ANY_MACHINE = ("clock", "runner", "system", "tools")
 _CPU_TEST = (*_ANY_MACHINE, "store", "store-space", "nix-holes", "instructions")
-
-ON_GPU = ("gpu", "gpu-health", "cubin", "driver", "cuda")
-"""The doctor's checks of a machine with a GPU."""
+_ON_GPU = ("gpu", "gpu-health", "cubin", "driver", "cuda")
 
 BUILD = Stage(
     name="build",
@@ -133,7 +135,7 @@ GPU_TEST = Stage(
     on_gpu_pools=True,
     minutes=10,
     timeout=60,
-    checks=(*_CPU_TEST, *ON_GPU),
+    checks=(*_CPU_TEST, *_ON_GPU),
 )
 
 BENCHMARK = Stage(
@@ -151,7 +153,7 @@ BENCHMARK = Stage(
     on_gpu_pools=True,
     minutes=15,
     timeout=60,
-    checks=(*_CPU_TEST, *ON_GPU),
+    checks=(*_CPU_TEST, *_ON_GPU),
     command='ci-runner benchmark "$NAME" --manifest {manifest} --beside-manifest {beside} --out test-output',
 )
 

@@ -31,7 +31,7 @@ def checkout(ref: str = "", *, history: bool = False, depth: str = "", credentia
 
 
 def checked_out(*, history: bool = False) -> Iterator[Step]:
-    """The steps of a called workflow that check out the commit of the run, or what sync would commit from it to the branch.
+    """The steps that check out the commit of a called workflow, or what sync would commit from it to the branch.
 
     The latter needs the tip of the branch, which comes with the history of all branches.
     """

@@ -17,7 +17,7 @@ from ci_compiler.runner.doctor import build_checks, hardware_checks, host_checks
 from ci_compiler.runner.doctor.evidence import Assignment, Evidence
 from ci_compiler.runner.targets import refusal
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.stages import ON_GPU, Stage
+from ci_compiler.stages import Stage
 
 CHECKS = hardware_checks.CHECKS | build_checks.CHECKS | host_checks.CHECKS
 """All checks by name, in their order."""
@@ -43,8 +43,7 @@ def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "", pool: Poo
 def examine(work: Assignment, evidence: Evidence) -> dict[str, Judgement]:
     """The judgement of every check, by name. A check that none of the stages needs is shown as skipped."""
     on_gpu = _on_gpu(work, evidence.machine)
-    stages_here = _stages(work, evidence.machine)
-    wanted = {name for one in stages_here for name in one.checks if name not in ON_GPU or one.needs_gpu or on_gpu}
+    wanted = {name for one in _stages(work, evidence.machine) for name in one.checks_of(of_gpu=on_gpu)}
     if work.pool:
         wanted.add("pool")
     reason = f"{work.stage} does not need it" if work.stage else "nothing that this machine may run needs it"
