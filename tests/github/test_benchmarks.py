@@ -14,6 +14,7 @@ from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.github import benchmarks as reader
 from ci_compiler.github.benchmarks import LastBenchmark, benchmarks, benchmarks_of_run
 from ci_compiler.github.errors import GitHubError
+from ci_compiler.plan.benchmarks import read_benchmark
 from ci_compiler.plan.pipeline import Plan, plan
 from tests.output import checked
 from tests.specs import small, spec_of
@@ -84,30 +85,39 @@ def test_a_result_on_one_device_is_one_number(served: GitHub, stack: Plan) -> No
     assert str(read[LOWER].result) == "measured alone"
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        b"[1]",
-        b'{"schema": 1',
-        b"[" * 100_000,
-        found(schema=2),
-        found(name="../../etc"),
-        found(name=f"{OWN}\n## title"),
-        found(branch="x\x1b[2J"),
-        found(machine={"cpu": "x" * 1000, "gpu": ""}),
-        found(overall={"cpu": {"percent": "0.4", "error": 0.1}}),
-        found(overall={"cpu": {"percent": 1e300, "error": 0.1}}),
-        json.dumps(found(overall={"cpu": {"percent": float("nan"), "error": 0.1}})).encode(),
-        found(overall={"cpu": {"percent": True, "error": 0.1}}),
-        found(overall=[1]),
-        found(branch="cuda-13_0"),
-        found(name=NAME.format("torchaudio", "avx2")),
-    ],
+ODD: tuple[Any, ...] = (
+    b"[1]",
+    b'{"schema": 1',
+    b"[" * 100_000,
+    found(schema=2),
+    found(name="../../etc"),
+    found(name=f"{OWN}\n## title"),
+    found(branch="x\x1b[2J"),
+    found(machine={"cpu": "x" * 1000, "gpu": ""}),
+    found(overall={"cpu": {"percent": "0.4", "error": 0.1}}),
+    found(overall={"cpu": {"percent": 1e300, "error": 0.1}}),
+    json.dumps(found(overall={"cpu": {"percent": float("nan"), "error": 0.1}})).encode(),
+    found(overall={"cpu": {"percent": True, "error": 0.1}}),
+    found(overall=[1]),
+    found(branch="cuda-13_0"),
+    found(name=NAME.format("torchaudio", "avx2")),
 )
-def test_a_result_of_another_form_counts_as_none(served: GitHub, stack: Plan, odd: Any) -> None:
+"""Files that are no results, or results of other variants or branches."""
+
+
+def test_a_result_of_another_form_counts_as_none(served: GitHub, stack: Plan) -> None:
     run_ = served.add_run(SHARD, [])
-    served.add_artifact(run_["id"], "benchmarks", archive(odd, found(LOWER, LOWER)))
+    served.add_artifact(run_["id"], "benchmarks", archive(*ODD, found(LOWER, LOWER)))
     assert set(lasts(served, stack)) == {LOWER}
+    assert {str(one) for one in ODD if read_benchmark(_value(one))} == {str(one) for one in ODD[-2:]}
+
+
+def _value(one: Any) -> Any:
+    """The JSON value of a file; None if it is no JSON."""
+    try:
+        return json.loads(one) if isinstance(one, bytes) else one
+    except (ValueError, RecursionError):
+        return None
 
 
 def test_an_archive_that_is_none_has_expired_or_is_too_large_counts_as_none(

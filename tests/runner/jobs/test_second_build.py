@@ -22,7 +22,9 @@ def fetch(neighbour: str = NEIGHBOUR) -> dict[str, Any]:
     if not BESIDE.exists():
         return {}
     read_manifest(BESIDE)
-    return json.loads(BESIDE.read_text("utf-8"))
+    found: dict[str, Any] = json.loads(BESIDE.read_text("utf-8"))
+    BESIDE.unlink()
+    return found
 
 
 def changed(world: World) -> str:
@@ -35,29 +37,36 @@ def changed(world: World) -> str:
     return before
 
 
-def test_without_a_neighbour_and_a_publication_there_is_none(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.built()
+def test_the_last_publication_is_that_of_an_earlier_recipe_and_not_the_build_itself(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.built(signed=True)
     assert fetch("") == {}
     said = capsys.readouterr().err
     assert "second build: none\n" in said
-    assert "has another build that is published" in said
+    assert "none of the last 1 commits that changed its recipe has another build that is published" in said
+    before, unbuilt = changed(world), TORCH.replace("avx2", "avx512")
+    found = fetch(unbuilt)
+    assert (found["name"], found["commit"], found["built"]) == (TORCH, before, False)
+    assert found["store_path"] != world.manifest["store_path"]
+    assert Path(found["store_path"]).read_text("utf-8") == "2.8.0\n"
+    assert f"{unbuilt} is not built" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("floor", [None, 5])
-def test_the_neighbour_comes_before_the_publication_unless_there_is_a_floor(world: World, floor: int | None) -> None:
+def test_the_neighbour_comes_before_the_publication_unless_there_is_a_floor(world: World) -> None:
     world.built(signed=True)
     world.write(NEIGHBOUR, recipe(NEIGHBOUR, "2.8.0"))
-    own = {"benchmark": {"floor": floor}, "tests": {"benchmark": "where-routed"}} if floor else {}
-    world.spec(cache=world.cache(), **own)
     world.commit()
     assert world.build(NEIGHBOUR) == 0  # signed in the cache
     before = changed(world)
     world.use_store("second")
     found = fetch()
-    assert (found["name"], found["commit"]) == ((TORCH, before) if floor else (NEIGHBOUR, world.head))
-    assert found["built"] is False
+    assert (found["name"], found["commit"]) == (NEIGHBOUR, world.head)
     assert Path(found["store_path"]).is_file()
     assert found["store_path"] in found["closure"]
+    world.spec(cache=world.cache(), benchmark={"floor": 5}, tests={"benchmark": "where-routed"})
+    found = fetch()
+    assert (found["name"], found["commit"]) == (TORCH, before)
 
 
 def test_the_manifest_of_the_run_counts_if_it_is_of_the_same_commit(
@@ -77,21 +86,3 @@ def test_the_manifest_of_the_run_counts_if_it_is_of_the_same_commit(
     BESIDE.write_text(json.dumps(of_run | {"commit": "0" * 40}), "utf-8")
     assert fetch() == {}
     assert f"is for the commit {'0' * 40}, not {world.head}" in capsys.readouterr().err
-
-
-def test_the_build_itself_is_no_publication_to_compare_with(world: World) -> None:
-    world.built(signed=True)
-    assert fetch("") == {}
-    before = changed(world)
-    found = fetch("")
-    assert (found["name"], found["commit"]) == (TORCH, before)
-    assert found["store_path"] != world.manifest["store_path"]
-    assert Path(found["store_path"]).read_text("utf-8") == "2.8.0\n"
-
-
-def test_a_neighbour_that_the_spec_does_not_build_is_a_remark(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.built(signed=True)
-    changed(world)
-    other = TORCH.replace("avx2", "avx512")
-    assert fetch(other)["name"] == TORCH
-    assert f"{other} is not built" in capsys.readouterr().err
