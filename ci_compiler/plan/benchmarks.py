@@ -52,12 +52,7 @@ class BenchmarkResult:
         return over(self.name, self.beside) if self.beside else ""
 
     def __str__(self) -> str:
-        if not self.gains:
-            return "measured alone"
-        shown = {DEVICES[device]: gain for device, gain in self.gains.items()}
-        if len(shown) == 1:
-            return f"{self.over}: {next(iter(shown.values()))}"
-        return f"{self.over}: {', '.join(f'{device} {gain}' for device, gain in shown.items())}"
+        return in_words(self.over, self.gains) or "measured alone"
 
 
 def over(name: str, beside: str) -> str:
@@ -70,6 +65,14 @@ def over(name: str, beside: str) -> str:
     parts = ((one.package, one.python, one.cuda, one.gpu, one.isa) for one in (own, other))
     apart = [pair for pair in zip(*parts, strict=True) if pair[0] != pair[1]]
     return " over ".join(" ".join(filter(None, side)) for side in zip(*apart, strict=True))
+
+
+def in_words(title: str, gains: Mapping[str, object]) -> str:
+    """The line for people: `avx512 over avx2: CPU +0.4 % ± 0.6, GPU +0.1 % ± 0.2`; '' without a gain."""
+    shown = {name: gains[device] for device, name in DEVICES.items() if device in gains}
+    if len(shown) == 1:
+        return f"{title}: {next(iter(shown.values()))}"
+    return f"{title}: {', '.join(f'{name} {gain}' for name, gain in shown.items())}" if shown else ""
 
 
 def read_benchmark(content: Any) -> BenchmarkResult | None:

@@ -13,6 +13,7 @@ from ci_compiler.cli.runner.stage import reported
 from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, wrong
+from ci_compiler.runner.jobs.benchmark.arms import DEVICES
 from ci_compiler.runner.jobs.benchmark.gains import FEWEST
 from ci_compiler.runner.jobs.benchmark.report import HEADERS, as_json, rows, slower
 from ci_compiler.runner.jobs.benchmark.run import Build, Settings, benchmark, write
@@ -59,7 +60,8 @@ def _settings(spec: Spec, arguments: argparse.Namespace) -> Settings:
         raise wrong("--runs", Code.WRONG_OPTION, message)
     if arguments.floor is not None and not 0 <= arguments.floor <= 100:
         raise wrong("--floor", Code.WRONG_OPTION, f"{arguments.floor:g} is not a number of percent from 0 to 100")
-    return Settings(runs=runs, declared=package_of(spec, arguments.name).benchmark)
+    declared = package_of(spec, arguments.name).benchmark
+    return Settings(runs=runs, devices=(arguments.device,) if arguments.device else DEVICES, declared=declared)
 
 
 def _own(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> Build:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
-from ci_compiler.hardware import CPU
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import Proof, Reach, passed, proof_of
@@ -74,15 +73,13 @@ def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[tup
 def hardware(subject: SmokeSubject, machine: Machine) -> tuple[list[TestResult], tuple[CudaAttempt, ...]]:
     """The results of the doctor's hardware checks for the variant, and the attempts to use CUDA."""
     work = work_of(subject.spec, stage=subject.stage, name=subject.name)
-    of_gpu, own = subject.built.cell.gpu != CPU, bool(subject.store_path)
-    on_gpu = subject.stage.runs_on_gpu(of_gpu=of_gpu)
+    on_gpu, own = subject.stage.needs_gpu, bool(subject.store_path)
     evidence = Evidence(
         machine=machine,
         clock=ClockReading(now=int(time.time())),
         cuda=tuple(probes.cuda()) if on_gpu and own else (),
     )
-    wanted = subject.stage.checks_of(of_gpu=of_gpu)
-    names = [name for name in HARDWARE if name in wanted and (own or name != "cuda")]
+    names = [name for name in HARDWARE if name in subject.stage.checks and (own or name != "cuda")]
     judged = [(name, HARDWARE[name](work, evidence)) for name in names]
     results = [TestResult(check=f"machine-{name}", verdict=one.verdict, message=one.message) for name, one in judged]
     return results, evidence.cuda

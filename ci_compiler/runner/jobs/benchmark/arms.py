@@ -20,7 +20,7 @@ from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.probing import crash, package_environment
 from ci_compiler.runner.jobs.subject import SmokeSubject
 
-CPU, GPU = "cpu", "gpu"
+DEVICES = CPU, GPU = "cpu", "gpu"
 """The devices."""
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from smoke_probe.benchmark import main; del sys.path[0]; main()"
@@ -57,11 +57,12 @@ class Arm:
 class Bench:
     """What the processes of all arms have in common: the cores, the declared program, and the seconds of a measurement.
 
-    `log` gets what the processes write to standard error.
+    The first warm-up of a process takes `awake` seconds longer. `log` gets what the processes write to standard error.
     """
 
     cores: tuple[int, ...]
     seconds: float
+    awake: float
     log: Path
     declared: DeclaredProgram | None = None
 
@@ -115,6 +116,7 @@ def _program(arm: Arm, device: str, bench: Bench, *, measures: bool) -> tuple[li
         "device": device,
         "capability": subject.spec.hardware.gpu(cell.gpu).capability if device == GPU else (),
         "seconds": bench.seconds,
+        "awake": bench.awake,
         "script": script,
     }
     folder = os.fspath(Path(__file__).parents[1])

@@ -11,20 +11,21 @@ CPUS = Path("/sys/devices/system/cpu")
 """Where Linux describes the CPUs."""
 
 MOST = 4
-"""The most cores to use: few enough to be left alone on a shared machine, and the same number on every machine."""
+"""The most cores to use: few enough to be left alone on a shared machine, and the same number on most machines."""
 
 
-def chosen(available: Sequence[int], usable: int = MOST, root: Path = CPUS) -> tuple[int, ...]:
-    """Up to `MOST` of the CPUs `available`, and no more than `usable`: one per core, all in the socket of the last.
+def chosen(available: Sequence[int], usable: int = MOST + 1, root: Path = CPUS) -> tuple[int, ...]:
+    """Up to `MOST` of the CPUs `available`, and fewer than `usable`: one per core, all in the socket of the last.
 
-    The last CPUs are taken, since Linux handles most interrupts on the first.
+    A core is left to everything else on the machine: threads that wait for each other all wait for one that is
+    interrupted. The last CPUs are taken, since Linux handles most interrupts on the first.
     """
     socket = _read(root, max(available), "topology/physical_package_id")
     cores: dict[str, int] = {}
     for cpu in sorted(available, reverse=True):
-        if _read(root, cpu, "topology/physical_package_id") == socket:
-            cores.setdefault(_read(root, cpu, "topology/thread_siblings_list") or str(cpu), cpu)
-    return tuple(sorted([*cores.values()][: max(1, min(MOST, usable))]))
+        cores.setdefault(_read(root, cpu, "topology/thread_siblings_list") or str(cpu), cpu)
+    near = [cpu for cpu in cores.values() if _read(root, cpu, "topology/physical_package_id") == socket]
+    return tuple(sorted(near[: max(1, min(MOST, usable - 1, len(cores) - 1))]))
 
 
 def clocks(cores: Sequence[int], root: Path = CPUS) -> str:

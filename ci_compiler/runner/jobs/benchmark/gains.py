@@ -33,7 +33,7 @@ class Gain:
     error: float
 
     def __str__(self) -> str:
-        return f"{self.percent:+.1f} % ± {self.error:.1f}"
+        return f"{self.percent:+z.1f} % ± {self.error:.1f}"
 
 
 def deviation(values: Sequence[float]) -> float:

@@ -63,7 +63,8 @@ def read_output(raw: bytes, device: str) -> Output:
             reading = _reading(row, device)
             if reading.name in readings or len(readings) == _MOST_MEASUREMENTS:
                 problems.append(f"{reading.name} is measured twice, or after {_MOST_MEASUREMENTS} others")
-            readings.setdefault(reading.name, reading)
+                continue
+            readings[reading.name] = reading
         except (ValueError, TypeError, KeyError) as error:
             problems.append(f"{_text(str(row.get('name')))} is not as the protocol says: {_text(str(error))}")
     return Output(readings=readings, problems=tuple(problems[:_MOST_MEASUREMENTS]), **facts)

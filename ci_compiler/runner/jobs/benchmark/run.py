@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.jobs.benchmark import cores
 from ci_compiler.runner.jobs.benchmark.arms import (
     CPU,
+    DEVICES,
     GPU,
     Arm,
     Bench,
@@ -38,22 +39,26 @@ from ci_compiler.runner.jobs.smoke import hardware
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.limits import job_seconds
+from ci_compiler.stages import CPU_TEST
 from ci_compiler.workflows.artifacts import BENCHMARK, RESULT
 
 LOG = "benchmark.log"
 """What the processes wrote to standard error, in addition to `BENCHMARK` and `RESULT`."""
 
-SECONDS = 0.3
+SECONDS = 0.2
 """How long the samples of one measurement take in each process."""
+
+AWAKE = 0.5
+"""How much longer the first warm-up of a process takes: devices raise their clocks meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How to measure: the number of rounds, the declared program (None: those of this package)."""
+    """How to measure: the number of rounds, the declared program (None: those of this package), and where."""
 
     runs: int
+    devices: tuple[str, ...] = DEVICES
     declared: DeclaredProgram | None = None
-    seconds: float = SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,20 +120,24 @@ def benchmark(build: Build, other: Build | None, settings: Settings, out: Path, 
     _refuse_wrong_machine(own, machine)
     chosen = cores.chosen(cores.available(), machine.cores)
     session = _Session(
-        bench=Bench(cores=chosen, seconds=settings.seconds, log=out / LOG, declared=declared),
+        bench=Bench(cores=chosen, seconds=SECONDS, awake=AWAKE, log=out / LOG, declared=declared),
         runs=settings.runs,
         end=time.monotonic() + job_seconds(own.spec.timeouts[own.stage]),
     )
     session.remark(*filter(None, [remark]))
-    gpu = _gpu_of(own, machine, session)
+    gpu = _gpu_of(own, machine, session) if GPU in settings.devices else ""
     arms = [Arm(name=OWN, subject=own, size=build.size, found=tuple(probes.cuda()) if gpu and own.store_path else ())]
     arms += [replace(arms[0], name=BESIDE, subject=other.subject, size=other.size)] if other else []
-    results = _results(session, arms, on_gpu=bool(gpu))
+    devices = [one for one in settings.devices if one == CPU or gpu]
+    if not devices:
+        raise failure(own.name, Code.BENCHMARK_FAILED, "there is no GPU to measure it on")
+    results = _results(session, arms, devices)
     if declared and not results.measurements:
         raise failure(own.name, Code.BENCHMARK_FAILED, f"{declared.run or declared.python} printed no measurement")
+    both = all(BESIDE in outputs for outputs in results.devices.values())
     return Report(
         own=own.built,
-        beside=other.subject.built if other and BESIDE in results.devices[CPU] else None,
+        beside=other.subject.built if other and both else None,
         machine=Circumstances(cpu=machine.cpu, gpu=gpu, cores=chosen, clocks=cores.clocks(chosen)),
         results=results,
         commit=build.commit,
@@ -139,8 +148,9 @@ def benchmark(build: Build, other: Build | None, settings: Settings, out: Path, 
 
 
 def _refuse_wrong_machine(own: SmokeSubject, machine: Machine) -> None:
-    """Raises StageError if the hardware cannot run the variant."""
-    failed = [one for one in hardware(own, machine)[0] if one.verdict is CheckVerdict.FAILED]
+    """Raises StageError if the CPU cannot run the variant. Without its GPU, the CPU alone is measured."""
+    checked, _ = hardware(replace(own, stage=CPU_TEST), machine)
+    failed = [one for one in checked if one.verdict is CheckVerdict.FAILED]
     if failed:
         place = Place(file=own.name)
         messages = (f"{one.check}: {one.message}" for one in failed)
@@ -154,31 +164,33 @@ def _gpu_of(own: SmokeSubject, machine: Machine, session: _Session) -> str:
         return ""
     found = next((one.name for one in machine.gpus if one.runs(tables, tables.gpu(gpu))), "")
     if not found:
-        session.remark(f"it was not measured on a GPU: none here runs code built for {gpu}")
+        session.remark(f"it was not measured on a GPU: no GPU here runs code built for {gpu}")
     return found
 
 
-def _results(session: _Session, given: Sequence[Arm], *, on_gpu: bool) -> Results:
-    """The results of all rounds on each device."""
+def _results(session: _Session, given: Sequence[Arm], wanted: Sequence[str]) -> Results:
+    """The results of all rounds on each of the `wanted` devices."""
     primes = {arm.name: session.run(arm, CPU, measures=False) for arm in given}
     arms = [arm for arm in given if primes[arm.name] is not None]
     made = {name: one for name, one in primes.items() if one is not None}
-    held, value = _held(arms, made)
-    further = [replace(arm, name=arm.name + HELD, held=value) for arm in arms] if held and len(arms) > 1 else []
-    devices = {CPU: session.rounds([*arms, *further], CPU)}
-    if on_gpu and (session.bench.declared or measured_by(arms[0], GPU)):
-        devices[GPU] = session.rounds([arm for arm in arms if arm.name in devices[CPU]], GPU)
+    held, value = _held(arms, made) if CPU in wanted and len(arms) > 1 else ("", "")
+    further = {CPU: [replace(arm, name=arm.name + HELD, held=value) for arm in arms] if held else []}
+    devices: dict[str, dict[str, list[Output]]] = {}
+    for device in wanted:
+        if device == CPU or session.bench.declared or measured_by(given[0], device):
+            left = [arm for arm in arms if all(arm.name in outputs for outputs in devices.values())]
+            devices[device] = session.rounds([*left, *further.get(device, [])], device)
     return Results(
         runs=session.runs,
         devices=devices,
-        imports=dict(_imports(made, devices[CPU])),
+        imports=dict(_imports(made, next(iter(devices.values()), {}))),
         sizes={arm.name: arm.size or made[arm.name].size for arm in arms},
         dispatch={name: one.dispatch for name, one in made.items()},
-        held=held if further else "",
+        held=held,
     )
 
 
-def _held(arms: Sequence[Arm], primes: dict[str, Output]) -> tuple[str, str]:
+def _held(arms: Sequence[Arm], primes: Mapping[str, Output]) -> tuple[str, str]:
     """The level of ATen's kernels to hold, and its value for the environment; '' if nothing would change.
 
     It is the lowest of the levels that PyTorch chose, and of those that CPUs have with only the ISA of an arm.
@@ -191,7 +203,7 @@ def _held(arms: Sequence[Arm], primes: dict[str, Output]) -> tuple[str, str]:
     return (held, values[held]) if held and set(chosen) != {held} else ("", "")
 
 
-def _imports(primes: dict[str, Output], outputs: dict[str, list[Output]]) -> Iterator[tuple[str, Times]]:
+def _imports(primes: Mapping[str, Output], outputs: Mapping[str, Sequence[Output]]) -> Iterator[tuple[str, Times]]:
     for name, prime in primes.items():
         if name in outputs and (times := import_times(prime, outputs[name])):
             yield name, times

@@ -59,9 +59,10 @@ class Benchmark:
         if device == "gpu":
             where = f"cuda:{gpu(self.wanted)}"
             finish = _synchronising(torch, where)
+        awake = self.wanted["awake"]
         for name in names:
             try:
-                first, seconds = measure(PROGRAMS[name](where), finish, self.wanted["seconds"], asleep=name == names[0])
+                first, seconds = measure(PROGRAMS[name](where), finish, self.wanted["seconds"], awake=awake)
             except Exception as error:  # noqa: BLE001  (whatever the package raises is why there is no result)
                 sys.excepthook(type(error), error, error.__traceback__)
                 lines = str(error).strip().splitlines()
@@ -69,6 +70,7 @@ class Benchmark:
                 self._write(name=name, device=device, skipped=reason)
             else:
                 self._write(name=name, device=device, first=first, seconds=seconds)
+                awake = 0.0
 
     def _write(self, **line: object) -> None:
         self._output.write(f"{json.dumps(line)}\n")

@@ -10,9 +10,6 @@ from collections.abc import Callable
 WARM_UP = 0.5
 """The time of a warm-up, as a share of the time of the samples."""
 
-AWAKE = 0.5
-"""Seconds that the first warm-up of a process takes in addition: devices raise their clocks meanwhile."""
-
 BATCH = 0.005
 """Seconds that a sample takes at least: calls that are shorter are timed several at once."""
 
@@ -25,13 +22,13 @@ def measure(
     finish: Callable[[], object],
     seconds: float,
     *,
-    asleep: bool = False,
+    awake: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, list[float]]:
     """The seconds of the first call, and those of a call in each sample of the steady state.
 
-    `finish` waits for the device. The samples take about `seconds`, without Python's garbage collector. `asleep`: the
-    process has not computed anything yet.
+    `finish` waits for the device. The samples take about `seconds`, without Python's garbage collector, and the warm-up
+    takes `awake` seconds in addition.
     """
     begun = clock()
     call()
@@ -40,7 +37,7 @@ def measure(
     gc.collect()
     gc.disable()
     try:
-        once = _warm_up(call, finish, seconds * WARM_UP + (AWAKE if asleep else 0.0), clock)
+        once = _warm_up(call, finish, seconds * WARM_UP + awake, clock)
         return first, _samples(call, finish, seconds, max(1, math.ceil(BATCH / max(once, 1e-9))), clock)
     finally:
         gc.enable()

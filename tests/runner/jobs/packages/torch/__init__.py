@@ -10,6 +10,7 @@ import json
 import math
 import os
 import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -105,6 +106,8 @@ class Tensor:
     def repeat(self, *_: int) -> Tensor:
         return self
 
+    sub_ = repeat
+
     def reshape(self, *shape: int) -> Tensor:
         return Tensor(shape, self.value, self.kind, self.device)
 
@@ -120,6 +123,28 @@ def manual_seed(_: int) -> None:
 
 def rand(*shape: int, dtype: str = "float32", **_: Any) -> Tensor:
     return Tensor(shape, 0.75, dtype)
+
+
+def empty(*shape: int, dtype: str = "float32", **_: Any) -> Tensor:
+    return Tensor(shape, 0.0, dtype)
+
+
+def set_float32_matmul_precision(_: str) -> None:
+    pass
+
+
+def mm(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
+    """A product of float32 that takes as long as the test requests, by the level of the kernels."""
+    if left.kind != "float32":
+        raise RuntimeError(f"not implemented for {left.kind}")
+    meet("mm")
+    time.sleep(BEHAVIOUR.get("mm", {}).get(_level(), 0.0001))
+    return out.having(left.value * right.value * left.shape[1])
+
+
+def _level() -> str:
+    """The level of ATen's kernels."""
+    return os.environ.get("ATEN_CPU_CAPABILITY", "").upper() or str(BEHAVIOUR.get("dispatch", "AVX2"))
 
 
 def tensor(rows: Any, dtype: str = "float32", device: str = "cpu") -> Tensor:
@@ -204,11 +229,12 @@ cuda = SimpleNamespace(
     device_count=lambda: len(_GPUS),
     get_device_name=lambda index: _GPUS[index][0],
     get_device_capability=lambda where: tuple(_GPUS[int(str(where).rpartition(":")[2])][1]),
+    synchronize=lambda _: meet("synchronize"),
     get_arch_list=lambda: BEHAVIOUR.get("architectures", []) if _GPUS else [],
 )
 backends = SimpleNamespace(
     cudnn=SimpleNamespace(is_available=lambda: "cudnn" in BEHAVIOUR, version=lambda: BEHAVIOUR["cudnn"]),
-    cpu=SimpleNamespace(get_cpu_capability=lambda: BEHAVIOUR.get("dispatch", "AVX2")),
+    cpu=SimpleNamespace(get_cpu_capability=_level),
     cuda=SimpleNamespace(matmul=SimpleNamespace(), preferred_linalg_library=lambda _="": "default"),
 )
 ops = SimpleNamespace(torchvision=SimpleNamespace(_cuda_version=lambda: BEHAVIOUR.get("operators", -1)))
