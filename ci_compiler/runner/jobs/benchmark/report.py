@@ -18,7 +18,7 @@ SCHEMA = 1
 NEIGHBOUR, PUBLICATION = "neighbour", "publication"
 """What the second build is: another variant, or the last publication of the same one."""
 
-HEADERS = ("measurement", "device", OWN, BESIDE, "gain", "kernels held", "by the kernels")
+HEADERS = ("measurement", "device", OWN, BESIDE, "gain", "with equal kernels", "of the kernels alone")
 """The columns of the table."""
 
 OVERALL = {
@@ -82,6 +82,12 @@ class Report:
         return f"{self.title}: {', '.join(shown)}" if shown else f"{len(self.results.measurements)} measurements"
 
 
+def remarks(report: Report) -> list[str]:
+    """What is notable apart from the results: the report's remarks, and the measurements that were left out."""
+    left_out = (f"{one.name} was left out on the {one.device}: {one.because}" for one in report.results.skipped)
+    return [*report.remarks, *left_out]
+
+
 def _apart(own: BuiltVariant, beside: BuiltVariant) -> tuple[str, str]:
     """The values of the axes in which two variants differ."""
     ours, theirs = ((one.cell.python, one.cell.cuda, one.cell.gpu, one.cell.isa) for one in (own, beside))
@@ -120,13 +126,12 @@ def rows(report: Report) -> Iterator[tuple[str, ...]]:
         arms = (_times(one.arms.get(arm)) for arm in (OWN, BESIDE))
         yield one.name, one.device, *arms, *(_shown(one.gain(pair)) for pair in PAIRS.values())
     for device in results.devices:
-        if overall := [_shown(results.overall(device, pair)) for pair in PAIRS.values()]:
+        overall = [_shown(results.overall(device, pair)) for pair in PAIRS.values()]
+        if any(overall):
             yield "all (geometric mean)", device, "", "", *overall
     yield "import", CPU, *(_times(results.imports.get(arm)) for arm in (OWN, BESIDE)), "", "", ""
     sizes = (size(results.sizes[arm]) if results.sizes.get(arm) else "" for arm in (OWN, BESIDE))
     yield "size", "", *sizes, "", "", ""
-    for skipped in results.skipped:
-        yield skipped.name, skipped.device, f"left out: {skipped.because}", "", "", "", ""
 
 
 def _shown(found: Gain | None) -> str:

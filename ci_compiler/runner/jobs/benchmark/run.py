@@ -30,7 +30,7 @@ from ci_compiler.runner.jobs.benchmark.arms import (
 )
 from ci_compiler.runner.jobs.benchmark.gains import held_level
 from ci_compiler.runner.jobs.benchmark.lines import Output
-from ci_compiler.runner.jobs.benchmark.report import HEADERS, Circumstances, Report, as_json, rows
+from ci_compiler.runner.jobs.benchmark.report import HEADERS, Circumstances, Report, as_json, remarks, rows
 from ci_compiler.runner.jobs.benchmark.results import BESIDE, HELD, OWN, Results, Times, import_times
 from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.manifest import digest_of
@@ -83,7 +83,11 @@ class _Session:
 
         Raises StageError if the own arm failed.
         """
-        found = run_process(arm, device, self.bench, max(1.0, self.end - time.monotonic()), measures=measures)
+        left = self.end - time.monotonic()
+        if left <= 0:
+            message = f"it did not finish in time: {self.runs} rounds take longer than the stage's timeout"
+            raise failure(arm.subject.name, Code.BENCHMARK_FAILED, message)
+        found = run_process(arm, device, self.bench, left, measures=measures)
         self.remark(*(f"{arm.name} on the {device}: {one}" for one in found.output.problems))
         if found.failed and arm.name == OWN:
             raise failure(arm.subject.name, Code.BENCHMARK_FAILED, found.failed)
@@ -92,15 +96,19 @@ class _Session:
         return None if found.failed else found.output
 
     def rounds(self, arms: Sequence[Arm], device: str) -> dict[str, list[Output]]:
-        """What the processes of each arm printed in all rounds; an arm that failed once is left out."""
+        """What the processes of each arm printed in all rounds.
+
+        A build that failed once is left out, with held kernels too; one that failed only so is left out only so.
+        """
         found: dict[str, list[Output]] = {arm.name: [] for arm in arms}
-        for number in range(self.runs):
-            for arm in order([arm for arm in arms if arm.name in found], number):
-                output = self.run(arm, device)
-                if output is None:
-                    del found[arm.name]
-                else:
-                    found[arm.name].append(output)
+        for arm in (arm for number in range(self.runs) for arm in order(arms, number)):
+            if arm.name not in found:
+                continue
+            output = self.run(arm, device)
+            if output is None:
+                found = {name: made for name, made in found.items() if not name.startswith(arm.name)}
+            else:
+                found[arm.name].append(output)
         return found
 
     def remark(self, *texts: str) -> None:
@@ -222,7 +230,7 @@ def write(report: Report, out: Path, seconds: float, failures: Sequence[str], *,
     }
     raw = f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
     (out / RESULT).write_bytes(raw)
-    remarks = [*failures, str(report), *report.remarks]
-    add_row(name=name, stage=stage, result="failed" if failures else "passed", seconds=seconds, remarks=remarks)
+    notable = [*failures, str(report), *remarks(report)]
+    add_row(name=name, stage=stage, result="failed" if failures else "passed", seconds=seconds, remarks=notable)
     add_table(HEADERS, rows(report))
     return digest_of(raw)
