@@ -6,6 +6,7 @@ The packages are stand-ins whose products take as long as a test says; the proce
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -61,6 +62,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes that measure for a few milliseconds only, on a recorded machine."""
     monkeypatch.setattr(running, "SECONDS", 0.001)
     monkeypatch.setattr(running, "AWAKE", 0.0)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setattr(running, "this_machine", lambda *_, **__: known("h200"))
 
 

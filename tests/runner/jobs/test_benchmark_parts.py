@@ -161,6 +161,11 @@ def test_whether_the_clock_is_fixed_is_reported(tmp_path: Path) -> None:
     assert said == "not locked: the machine does not show the clocks of its CPU"
 
 
+def test_a_machine_that_was_busy_is_reported() -> None:
+    assert cores.disturbed(2.0, 4) == ""
+    assert cores.disturbed(2.5, 4) == "the machine was busy when it began: its load was 2.5 with 4 CPUs"
+
+
 def test_programs_are_pinned_only_while_they_are_measured() -> None:
     before = os.sched_getaffinity(0)
     one = max(before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -131,7 +132,7 @@ def benchmark(build: Build, other: Build | None, settings: Settings, out: Path, 
         runs=settings.runs,
         end=time.monotonic() + job_seconds(own.spec.timeouts[own.stage]),
     )
-    session.remark(*filter(None, [remark]))
+    session.remark(*filter(None, [remark, cores.disturbed(os.getloadavg()[0], os.cpu_count() or 1)]))
     gpu = _gpu_of(own, machine, session) if GPU in settings.devices else ""
     arms = [Arm(name=OWN, subject=own, size=build.size, found=tuple(probes.cuda()) if gpu and own.store_path else ())]
     arms += [replace(arms[0], name=BESIDE, subject=other.subject, size=other.size)] if other else []
