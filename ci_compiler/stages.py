@@ -44,20 +44,30 @@ class TestPolicy(StrEnum):
 class Stage:
     """One stage: what it needs, what it waits for, and its defaults in a spec.
 
-    `name` is its name in specs, job names and artifacts. `follows` lists the stages of the same variant that it waits
-    for in addition to the build. `neighbour` is the axis of the second variant that the stage uses on the same machine:
-    the variant with the next smaller ISA, or for an older GPU whose code the machine also runs. `on_cpu_pools` and
+    `name` is its name in specs, job names and artifacts. `needs_gpu`: only variants for a GPU have it, and it runs on
+    one. `takes_gpu`: all variants have it, and it runs on a GPU if the variant is for one. `follows` lists the stages
+    of the same variant that it waits for in addition to the build.
+
+    `neighbours` are the axes of the second build that the stage uses on the same machine, the preferred one first: the
+    variant with the next smaller ISA, or for an older GPU whose code the machine also runs. `alone`: it takes another
+    second build, or none, if there is no neighbour; otherwise it does not run.
+
+    `proves`: it shows that a variant works. `in_requests`: pull requests and merge groups run it. `on_cpu_pools` and
     `on_gpu_pools` say which pools run the stage by default. `minutes` and `timeout` are in minutes; the minutes of a
     build come from its package. `checks` names the doctor's checks for the stage. `command` is what a test job runs;
-    its environment has `NAME` and, with a `neighbour`, `BESIDE`, the name of the second variant.
+    its environment has `NAME` and, with `neighbours`, `BESIDE`, the name of the second variant ('' for none).
     """
 
     name: str
     kind: StageKind
     needs_gpu: bool = False
+    takes_gpu: bool = False
     needs_isa: bool = False
-    neighbour: Axis | None = None
+    neighbours: tuple[Axis, ...] = ()
+    alone: bool = False
     follows: tuple[str, ...] = ()
+    proves: bool = True
+    in_requests: bool = True
     policy: TestPolicy = TestPolicy.WHERE_ROUTED
     on_cpu_pools: bool = False
     on_gpu_pools: bool = False
@@ -77,9 +87,23 @@ class Stage:
         """Whether the stage tests what was built."""
         return self.kind is StageKind.TEST
 
+    @property
+    def is_optional(self) -> bool:
+        """Whether it is off until a spec switches it on. Where it is off, no output mentions it."""
+        return self.policy is TestPolicy.NEVER
+
+    def runs_on_gpu(self, *, of_gpu: bool) -> bool:
+        """Whether it runs on a GPU for a variant that is for a GPU or not."""
+        return self.needs_gpu or (self.takes_gpu and of_gpu)
+
+    def checks_of(self, *, of_gpu: bool) -> tuple[str, ...]:
+        """The doctor's checks for a variant that is for a GPU or not."""
+        return tuple(one for one in self.checks if one not in _ON_GPU or self.runs_on_gpu(of_gpu=of_gpu))
+
 
 _ANY_MACHINE = ("clock", "runner", "system", "tools")
 _CPU_TEST = (*_ANY_MACHINE, "store", "store-space", "nix-holes", "instructions")
+_ON_GPU = ("gpu", "gpu-health", "cubin", "driver", "cuda")
 
 BUILD = Stage(
     name="build",
@@ -111,7 +135,26 @@ GPU_TEST = Stage(
     on_gpu_pools=True,
     minutes=10,
     timeout=60,
-    checks=(*_CPU_TEST, "gpu", "gpu-health", "cubin", "driver", "cuda"),
+    checks=(*_CPU_TEST, *_ON_GPU),
+)
+
+BENCHMARK = Stage(
+    name="benchmark",
+    kind=StageKind.TEST,
+    takes_gpu=True,
+    needs_isa=True,
+    neighbours=(Axis.ISA, Axis.GPU),
+    alone=True,
+    follows=(CPU_TEST.name, GPU_TEST.name),
+    proves=False,
+    in_requests=False,
+    policy=TestPolicy.NEVER,
+    on_cpu_pools=True,
+    on_gpu_pools=True,
+    minutes=15,
+    timeout=60,
+    checks=(*_CPU_TEST, *_ON_GPU),
+    command='ci-runner benchmark "$NAME" --manifest {manifest} --beside-manifest {beside} --out test-output',
 )
 
 PUBLISH = Stage(
@@ -123,7 +166,7 @@ PUBLISH = Stage(
     checks=(*_ANY_MACHINE, "token", "store", "nix-holes", "cache"),
 )
 
-STAGES = (BUILD, CPU_TEST, GPU_TEST, PUBLISH)
+STAGES = (BUILD, CPU_TEST, GPU_TEST, BENCHMARK, PUBLISH)
 """The table."""
 
 

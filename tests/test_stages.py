@@ -19,10 +19,10 @@ import sys
 import ci_compiler.stages as table
 
 row = table.Stage(
-    name="benchmark",
+    name="comparison",
     kind=table.StageKind.TEST,
     needs_isa=True,
-    neighbour=table.Axis.ISA,
+    neighbours=(table.Axis.ISA,),
     follows=("cpu-test",),
     minutes=20,
     timeout=90,
@@ -39,10 +39,10 @@ raise SystemExit({"ci-compile": compile_, "ci-runner": runner}[program]())
 """
 """A stage that takes two variants. No pool runs it unless the pool lists it."""
 
-BENCH = {
-    "runs-on": ["self-hosted", "linux", "x64", "bench"],
+COMPARING = {
+    "runs-on": ["self-hosted", "linux", "x64", "comparing"],
     "cpu": ["avx512"],
-    "stages": ["benchmark"],
+    "stages": ["comparison"],
     "count": 1,
 }
 
@@ -51,8 +51,8 @@ BENCH = {
 def fleet(tmp_path: Path) -> Path:
     """A repository whose spec has a pool for the stage, compiled."""
     spec: dict[str, Any] = small()
-    spec["runners"] = {**spec["runners"], "bench": BENCH}
-    spec["timeouts"] = {"benchmark": 45}
+    spec["runners"] = {**spec["runners"], "comparing": COMPARING}
+    spec["timeouts"] = {"comparison": 45}
     (tmp_path / ".github").mkdir()
     (tmp_path / ".github/ci-matrix.yaml").write_text(json.dumps(spec), "utf-8")
     assert told(tmp_path, "ci-compile") is not None
@@ -77,47 +77,47 @@ def workflow(root: Path, name: str) -> dict[str, Any]:
 def test_the_schema_has_its_keys(tmp_path: Path) -> None:
     schema = json.loads(told(tmp_path, "ci-compile", "schema"))
     properties = schema["properties"]
-    assert properties["tests"]["properties"]["benchmark"]["default"] == "where-routed"
-    assert properties["timeouts"]["properties"]["benchmark"]["default"] == 90
-    assert properties["stage-minutes"]["properties"]["benchmark"]["default"] == 20
-    assert "benchmark" in schema["$defs"]["pool"]["properties"]["stages"]["items"]["enum"]
+    assert properties["tests"]["properties"]["comparison"]["default"] == "where-routed"
+    assert properties["timeouts"]["properties"]["comparison"]["default"] == 90
+    assert properties["stage-minutes"]["properties"]["comparison"]["default"] == 20
+    assert "comparison" in schema["$defs"]["pool"]["properties"]["stages"]["items"]["enum"]
 
 
 def test_the_workflows_run_it_after_what_it_follows_on_its_own_pool_and_with_its_neighbour(fleet: Path) -> None:
-    job = workflow(fleet, "cell.yml")["jobs"]["pytorch_benchmark"]
+    job = workflow(fleet, "cell.yml")["jobs"]["pytorch_comparison"]
     assert (job["needs"], job["timeout-minutes"]) == (["pytorch_build", "pytorch_cpu-test"], 45)
     assert "needs.pytorch_cpu-test.result == 'success'" in job["if"]
-    assert job["runs-on"] == "${{ fromJSON(inputs.benchmark-on) }}"
+    assert job["runs-on"] == "${{ fromJSON(inputs.comparison-on) }}"
     fetch, test = job["steps"][-3:-1]
     assert fetch["run"].endswith('--beside "$BESIDE"')
-    beside = {"BESIDE": "pytorch-${{ inputs.benchmark-beside }}"}
+    beside = {"BESIDE": "pytorch-${{ inputs.comparison-beside }}"}
     assert test["env"] == beside
     assert fetch["env"] == beside | {"DIGEST": "${{ needs.pytorch_build.outputs.manifest }}"}
     cells = {name: one["with"] for name, one in workflow(fleet, "build-main-sm90.yml")["jobs"].items() if "with" in one}
-    assert json.loads(cells["python313-avx512"]["benchmark-on"]) == BENCH["runs-on"]
-    assert cells["python313-avx512"]["benchmark-beside"] == "python313-cuda12_8-sm90-avx2"
-    assert "benchmark-on" not in cells["python313-avx2"]
+    assert json.loads(cells["python313-avx512"]["comparison-on"]) == COMPARING["runs-on"]
+    assert cells["python313-avx512"]["comparison-beside"] == "python313-cuda12_8-sm90-avx2"
+    assert "comparison-on" not in cells["python313-avx2"]
     assert language_service_problems(sorted((fleet / ".github/workflows").glob("*.yml"))) == []
 
 
 def test_the_reports_and_documents_show_it(fleet: Path) -> None:
     name = "pytorch-python313-cuda12_8-sm90-avx{}"
-    assert "benchmark    bench (self-hosted" in told(fleet, "ci-compile", "explain", name.format("512"))
+    assert "comparison   comparing (self-hosted" in told(fleet, "ci-compile", "explain", name.format("512"))
     assert "not run: the branch builds no variant with" in told(fleet, "ci-compile", "explain", name.format("2"))
     forecast = json.loads(told(fleet, "ci-compile", "forecast", "--json"))
-    (pool,) = [one for one in forecast["pools"] if one["name"] == "bench"]
+    (pool,) = [one for one in forecast["pools"] if one["name"] == "comparing"]
     assert pool["jobs"] == 4
     document = (fleet / ".github/BUILD_MATRIX.md").read_text("utf-8")
-    assert "### benchmark" in document
-    assert "| `bench` |" in document
+    assert "### comparison" in document
+    assert "| `comparing` |" in document
 
 
 def test_the_doctor_checks_a_machine_for_it(fleet: Path) -> None:
-    words = ("doctor", "--for", "benchmark", "pytorch-python313-cpu-avx2", "--json")
+    words = ("doctor", "--for", "comparison", "pytorch-python313-cpu-avx2", "--json")
     try:
         said = told(fleet, "ci-runner", *words)
     except AssertionError:  # a machine of another system
         said = told(fleet, "ci-runner", *words, code=1)
     verdicts = {one["check"]: one for one in json.loads(said)["checks"]}
     assert verdicts["instructions"]["verdict"] != "skipped"
-    assert verdicts["gpu"]["message"] == "benchmark does not need it"
+    assert verdicts["gpu"]["message"] == "comparison does not need it"

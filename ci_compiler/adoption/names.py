@@ -84,7 +84,8 @@ def _spread(rows: Iterable[Row]) -> list[Row]:
     recipes beyond as many as `cell.yml` holds.
     """
     found = list(rows)
-    jobs = (limit("jobs").gate - OWN_JOBS - POOL_JOBS) // (1 + len(stages_that_test()))
+    tests = [stage for stage in stages_that_test() if not stage.is_optional]
+    jobs = (limit("jobs").gate - OWN_JOBS - POOL_JOBS) // (1 + len(tests))
     most = min(jobs, limit("file-bytes").gate // _PACKAGE_BYTES)
     held = Counter(_cell(row) for row in found if not row.listed)
     sizes = Counter(row.package for row in found if not row.listed and held[_cell(row)] <= most)

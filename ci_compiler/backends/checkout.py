@@ -41,6 +41,10 @@ class JobCheckout:
         listed = self._run("status", "--porcelain", "--no-renames", "-z", untracked, "--", *paths)
         return tuple(entry[3:] for entry in listed.split("\0") if entry[2:3] == " ")
 
+    def history(self, paths: Sequence[str], most: int) -> tuple[str, ...]:
+        """At most `most` commits that changed what is at `paths`, the newest first. A shallow clone has few of them."""
+        return tuple(self._run("rev-list", f"--max-count={most}", "HEAD", "--", *paths).split())
+
     def resolve(self, commit: str) -> str:
         """The whole hash of `commit`, which may be abbreviated, or the name of a branch or a tag."""
         return self._git.resolve(commit)

@@ -76,7 +76,7 @@ class CommandPrograms:
         verify(build.name, self.job.folder, build.closure)
         return False
 
-    def fetch_recipe(self, name: str, recipe: str) -> None:  # noqa: ARG002
+    def fetch_recipe(self, name: str, recipe: str) -> BuildResult:  # noqa: ARG002
         """Raises StageError: only what this run built is available."""
         raise failure(name, Code.CLOSURE_MISSING, "the backend command fetches no variant but the one under test")
 

@@ -195,8 +195,8 @@ class BackendPrograms(Protocol):
     def fetch(self, build: BuildRecord) -> bool:
         """Makes a build available on this machine. Returns False if it was already."""
 
-    def fetch_recipe(self, name: str, recipe: str) -> None:
-        """Makes the build of the recipe of `name` in the checkout available on this machine."""
+    def fetch_recipe(self, name: str, recipe: str) -> BuildResult:
+        """Makes the build of the recipe of `name` in the checkout available on this machine, without building it."""
 
     def closure(self, build: BuildRecord) -> tuple[str, ...]:
         """The paths that a build needs on this machine, its own last; () if it has not been fetched."""

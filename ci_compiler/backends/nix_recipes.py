@@ -85,37 +85,44 @@ class RecipePrograms(ABC):
             outputs = tuple(dict.fromkeys((*self.store.outputs(derivation), path)))
         missing = self.store.lacks(outputs)
         outputs = tuple(one for one in outputs if one not in missing)
-        closure = self.store.contents(self.store.closure(*outputs))
-        staged, remarks = self._share(order, path, outputs, closure)
+        result = self._described(derivation, path, outputs, order.recipe, started)
+        staged, remarks = self._share(order, path, outputs, result.closure)
+        return result._replace(seconds=ended.seconds, built=absent, staged=staged, remarks=remarks)
+
+    def _described(
+        self, derivation: str, path: str, outputs: Sequence[str], recipe: str, started: datetime
+    ) -> BuildResult:
+        """What the store has of a derivation: `outputs`, of which `path` is the one to install."""
         return BuildResult(
             derivation=derivation,
             store_path=path,
-            outputs=outputs,
+            outputs=tuple(outputs),
             closure_size=self.store.size(self.store.closure(path)),
-            closure=closure,
+            closure=self.store.contents(self.store.closure(*outputs)),
             started=started,
-            seconds=ended.seconds,
-            built=absent,
-            staged=staged,
-            remarks=remarks,
-            python_modules=self.store.python_modules(self.job.root / order.recipe),
+            seconds=0.0,
+            built=False,
+            python_modules=self.store.python_modules(self._file(recipe)),
         )
 
     def fetch(self, build: BuildRecord) -> bool:
         """Makes the store hold the closures of a build's outputs. Returns False if it already did."""
         return self.hold(build, tuple(dict.fromkeys((build.store_path, *build.outputs))))
 
-    def fetch_recipe(self, name: str, recipe: str) -> None:
+    def fetch_recipe(self, name: str, recipe: str) -> BuildResult:
         """Makes the store hold what a recipe evaluates to, signed by the cache's key."""
         store, cache = self.store, self.job.cache
-        outputs = store.outputs(self._derivation(recipe))
+        derivation = self._derivation(recipe)
+        outputs = store.outputs(derivation)
         missing = store.lacks(outputs)
         if missing and cache is not None:
-            store.fetch(cache, missing, recipe=self.job.root / recipe)
+            store.fetch(cache, missing, recipe=self._file(recipe))
             missing = store.lacks(outputs)
         if missing:
             message = f"{missing[0]} is neither {self._looked_in()}; build {name} first"
             raise failure(name, Code.CLOSURE_MISSING, message)
+        path = store.attributes(derivation).get("out", outputs[0])
+        return self._described(derivation, path, outputs, recipe, datetime.now(UTC))
 
     def closure(self, build: BuildRecord) -> tuple[str, ...]:
         """The closure of a build's output, its references first; () if the store lacks it."""

@@ -40,7 +40,7 @@ CHOICES: Mapping[str, Callable[[], list[str]]] = {
     "results": lambda: [one.value for one in import_module("ci_compiler.github.status").BuildResult],
     "stages": lambda: [stage.name for stage in import_module("ci_compiler.stages").stages()],
     "starters": lambda: import_module("ci_compiler.spec.build").starters(),
-    "test-stages": lambda: [stage.name for stage in import_module("ci_compiler.stages").stages_that_test()],
+    "test-stages": lambda: [one.name for one in import_module("ci_compiler.stages").stages_that_test() if one.proves],
     "workloads": lambda: [one.value for one in import_module("ci_compiler.hardware.workloads").Workload],
 }
 """Choices that other modules know; with `"default": "first"`, the first one is the default."""

@@ -22,7 +22,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.plan.suites import Bench
 from ci_compiler.spec.model import Branch, Spec, in_build_order
-from ci_compiler.stages import PUBLISH, Stage, TestPolicy, stages, stages_that_test
+from ci_compiler.stages import PUBLISH, Stage, TestPolicy
 from ci_compiler.units import counted, markdown_table, markdown_text
 from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.render import header
@@ -47,7 +47,7 @@ def text(plan: Plan) -> str:
         "overview": _overview(plan),
         "matrix": _matrix(plan),
         "tests": [
-            *(block for stage in stages_that_test() for block in _test(spec, stage, parts)),
+            *(block for stage in spec.stages if stage.is_test for block in _test(spec, stage, parts)),
             *build_choice.expected_table(plan),
         ],
         "left_out": _left_out(plan),
@@ -65,9 +65,9 @@ def text(plan: Plan) -> str:
         isas=build_choice.isa_table(plan),
         costs=build_choice.costs(plan),
         pools=markdown_table(
-            ["pool", "machines", "system", "GPU", *(stage.name for stage in stages())],
+            ["pool", "machines", "system", "GPU", *(stage.name for stage in spec.stages)],
             _pool_rows(spec, parts),
-            right=len(stages()),
+            right=len(spec.stages),
         ),
     )
 
@@ -226,7 +226,7 @@ def _workflow(shard: Shard) -> str:
 def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list[object]]:
     for pool in spec.pools:
         counts = [
-            sum(len(cell.variants) for cell, route in parts if route.pools.get(stage) is pool) for stage in stages()
+            sum(len(cell.variants) for cell, route in parts if route.pools.get(stage) is pool) for stage in spec.stages
         ]
         shown = [f"{count:,}" if count else NONE for count in counts]
         title = spec.hardware.systems[pool.system].title
@@ -247,12 +247,13 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
         return
     tested = [(cell, route) for cell, route in wanted if stage in route.pools]
     done = _variants(cell for cell, _ in tested)
-    said = f"{done:,} of {counted(total, 'variant')} {'is' if done == 1 else 'are'} tested"
+    how = ("test", "tested") if stage.proves else ("measure", "measured")
+    said = f"{done:,} of {counted(total, 'variant')} {'is' if done == 1 else 'are'} {how[1]}"
     if of_gpu:
         others = [cell for cell, route in tested if route.pools[stage].gpu != cell.gpu]
         said += ", each on a GPU of its own architecture" if not others and tested else ""
         said += f", {_variants(others):,} of them on another GPU that runs their code" if others else ""
-    untested = f"; {NONE} is what no pool can test (`ci-compile explain NAME` tells why)"
+    untested = f"; {NONE} is what no pool can {how[0]} (`ci-compile explain NAME` tells why)"
     yield f"{said}{untested if done < total else ''}."
     yield from _imported_only(spec, stage)
     isas = _isas(spec, [cell for cell, _ in wanted])

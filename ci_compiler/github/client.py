@@ -14,9 +14,10 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import requests
-from github import Auth, Github, GithubIntegration
+from github import Auth, Github, GithubException, GithubIntegration
 from github.Repository import Repository
 from github.Workflow import Workflow
 from jwt import PyJWTError
@@ -195,6 +196,34 @@ class Client:
 
         return self.call(what, ask)
 
+    def download(self, what: str, path: str, *, most: int) -> bytes:
+        """The file that `path` redirects to, which has at most `most` bytes. Raises GitHubError.
+
+        The file is in a storage that is not GitHub's own, so that the credential is not sent there.
+        """
+        headers = {"User-Agent": f"ci-compiler/{__version__}", "Accept": "application/vnd.github+json"}
+        requester, api = self.github.requester, self.access.api
+
+        def ask() -> bytes:
+            signed = dict(headers)
+            if requester.auth:
+                requester.auth.authentication(signed)
+            found = requests.get(f"{api}{path}", headers=signed, timeout=_TIMEOUT, allow_redirects=False)
+            where = found.headers.get("Location", "")
+            if found.status_code != requests.codes.found or urlsplit(where).scheme != urlsplit(api).scheme:
+                raise GithubException(found.status_code, _json(found), dict(found.headers))
+            with requests.get(where, headers=headers, timeout=_TIMEOUT, stream=True) as answer:
+                if answer.status_code != requests.codes.ok:
+                    raise GithubException(answer.status_code, None, {})
+                content = bytearray()
+                for part in answer.iter_content(1 << 16):
+                    content += part
+                    if len(content) > most:
+                        raise ValueError(f"a file of more than {most:,} bytes")
+                return bytes(content)
+
+        return self.call(what, ask)
+
     def pages(self, what: str, path: str, item: str, read: Callable[[Mapping[str, Any]], Answer]) -> Iterator[Answer]:
         """Applies `read` to the entries of the list `item` on every page of `path`. Raises GitHubError."""
         joint = "&" if "?" in path else "?"
@@ -276,3 +305,11 @@ class Client:
     def _waiting(self, trouble: GitHubError, pause: float) -> str:
         until = f", until {time_of_day(self.clock.now() + pause)}" if trouble.trouble is Trouble.RATE else ""
         return f"{trouble.line}; waiting {duration(pause)}{until}"
+
+
+def _json(answer: requests.Response) -> Any:
+    """The body of an answer as JSON; None if it is none."""
+    try:
+        return answer.json()
+    except ValueError:
+        return None

@@ -76,7 +76,7 @@ def status(
 
 def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: int) -> Iterator[LastBuild]:
     found: dict[str, LastBuild] = {}
-    runs = _runs(client, shard, workflow, depth) if workflow else []
+    runs = last_runs(client, shard, workflow, depth) if workflow else []
     for run in runs:
         jobs = _jobs(client, run)
         for last in read_jobs(shard, jobs, url=run.html_url, started=f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}"):
@@ -88,7 +88,9 @@ def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: in
             yield found.get(variant.name) or LastBuild(variant=variant, cell=cell, result=BuildResult.NEVER, stages={})
 
 
-def _runs(client: Client, shard: Shard, workflow: Workflow, depth: int) -> list[WorkflowRun]:
+def last_runs(client: Client, shard: Shard, workflow: Workflow, depth: int) -> list[WorkflowRun]:
+    """The last runs of `shard`, at most `depth`, the newest first. Raises GitHubError."""
+
     def ask() -> list[WorkflowRun]:
         runs = [run for run in islice(workflow.get_runs(), depth) if run.id]
         for run in runs:

@@ -75,7 +75,7 @@ def document(plan: Plan, branch: str | None = None) -> Row:
             for one in spec.packages.values()
         ],
         pools=[_row("pool", one.runs_on, one) for one in spec.pools],
-        stages=[_stage(spec, stage) for stage in stages()],
+        stages=[_stage(spec, stage) for stage in spec.stages],
         shards=[_shard(spec, shard) for shard in plan.shards if branch in {None, shard.branch}],
         left_out=[left_out_row(spec, one) for one in plan.judged.left_out if branch in {None, one.branch}],
         warnings=[_row("warning", one, url=url(one.code), place=str(one.place)) for one in plan.warnings],

@@ -119,7 +119,8 @@ class _Jobs:
                 self.jobs.append(replace(job, needs=tuple(sorted(chain(*waits, *others)))))
                 at[stage] = self._add_suites(self.jobs[-1], route)
         if self.publishes and PUBLISH in route.pools:
-            needs = tuple(sorted(chain(*(at.get(other, ()) for other in waits_for(self.spec, PUBLISH)))))
+            before = {*waits_for(self.spec, PUBLISH), *(stage for stage in at if not stage.proves)}
+            needs = tuple(sorted(chain(*(at.get(other, ()) for other in before))))
             job = self._job(shard, cell, route.pools[PUBLISH], variant, PUBLISH)
             self.waiting.setdefault(job.pool, []).append(replace(job, needs=needs))
         return at

@@ -19,7 +19,7 @@ from ci_compiler.plan.suites import Bench
 from ci_compiler.spec.model import Branch, Spec
 from ci_compiler.stages import stages
 from ci_compiler.units import counted
-from ci_compiler.variant import EXAMPLE, VariantName
+from ci_compiler.variant import EXAMPLE, VariantName, variant_name
 
 
 class BuiltVariant(NamedTuple):
@@ -72,7 +72,9 @@ class BuiltVariant(NamedTuple):
         for stage in stages():
             if stage in self.route.pools:
                 pool = self.route.pools[stage]
-                yield stage.name, f"{pool.name} ({pool.runs_on})"
+                beside = self.route.beside(self.cell).get(stage, "")
+                with_ = f", beside {variant_name(self.variant.package, beside)}" if beside else ""
+                yield stage.name, f"{pool.name} ({pool.runs_on}){with_}"
             elif stage in self.route.skipped:
                 yield stage.name, f"not run: {self.route.skipped[stage]}"
         for suite in self.spec.packages[self.variant.package].suites.values():

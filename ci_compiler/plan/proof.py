@@ -70,7 +70,7 @@ def is_imported_only(spec: Spec, package: Package, stage: Stage) -> bool:
 
     A build proves nothing, and publishing that waits for no test claims nothing.
     """
-    tests = [stage] if stage.is_test else [one for one in waits_for(spec, stage) if one.is_test]
+    tests = [one for one in ([stage] if stage.is_test else waits_for(spec, stage)) if one.is_test and one.proves]
     claims = stage.kind is not StageKind.BUILD and bool(tests)
     return claims and not any(_is_proved(package, test) for test in tests)
 

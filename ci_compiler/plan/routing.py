@@ -42,6 +42,19 @@ class Route:
     suites: Mapping[Bench, Pool]
     skipped_suites: Mapping[Bench, str]
 
+    def of_request(self) -> Route:
+        """The route in a pull request or a merge group, which do not run every stage."""
+        left_out = [stage for stage in (*self.pools, *self.skipped) if not stage.in_requests]
+        if not left_out:
+            return self
+        return Route(
+            pools={stage: pool for stage, pool in self.pools.items() if stage.in_requests},
+            skipped=dict(self.skipped) | {stage: f"pull requests do not run {stage}" for stage in left_out},
+            neighbours={stage: one for stage, one in self.neighbours.items() if stage.in_requests},
+            suites=self.suites,
+            skipped_suites=self.skipped_suites,
+        )
+
     def beside(self, cell: Cell) -> dict[Stage, str]:
         """The neighbours of `cell`, which takes this route, as the suffixes of their cells."""
         return {stage: replace(cell, gpu=gpu, isa=isa).suffix for stage, (gpu, isa) in self.neighbours.items()}
@@ -66,13 +79,16 @@ class _Router:
         self.runs = {pool.name: spec.hardware.runs(pool.cpu, pool.system) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[str, Finding] = {}
-        self.pairing = [stage for stage in stages() if stage.neighbour and self._is_on(stage)]
+        self.pairing = [stage for stage in stages() if stage.neighbours and self._is_on(stage)]
         self.cells = {_key(cell, cell.gpu, cell.isa) for cell in cells} if self.pairing else set()
 
     def route(self, cell: Cell) -> Route:
         packages = [self.spec.packages[variant.package] for variant in cell.variants]
         disk, memory = max(one.disk for one in packages), max(one.memory for one in packages)
-        neighbours = {stage: self._neighbour(stage.neighbour, cell) for stage in self.pairing}
+        neighbours = {
+            stage: next(filter(None, (self._neighbour(axis, cell) for axis in stage.neighbours)), None)
+            for stage in self.pairing
+        }
         suites = tuple(one for one in benches(packages) if cell.gpu != CPU or not one.stage.needs_gpu)
         near, pool = tuple(neighbours.values()), self._pool_of(cell)
         needs = (cell.system, cell.gpu, cell.isa, disk, memory, pool, near, suites)
@@ -89,7 +105,7 @@ class _Router:
     def _is_on(self, stage: Stage) -> bool:
         return self.spec.tests.get(stage) is not TestPolicy.NEVER
 
-    def _neighbour(self, axis: Axis | None, cell: Cell) -> Neighbour | None:
+    def _neighbour(self, axis: Axis, cell: Cell) -> Neighbour | None:
         """The nearest cell along `axis` whose code runs wherever the code of `cell` runs; None if there is none."""
         hardware = self.spec.hardware
         if axis is Axis.ISA:
@@ -110,10 +126,12 @@ class _Router:
             if stage.needs_gpu and cell.gpu == CPU:
                 continue
             if not self._is_on(stage):
-                skipped[stage] = f"the spec switches {stage} off"
+                if not stage.is_optional:
+                    skipped[stage] = f"the spec switches {stage} off"
                 continue
-            if stage.neighbour and neighbours[stage] is None:
-                skipped[stage] = f"the branch builds no variant with a smaller {stage.neighbour.label} to compare with"
+            if stage.neighbours and not stage.alone and neighbours[stage] is None:
+                smaller = " or ".join(axis.label for axis in stage.neighbours)
+                skipped[stage] = f"the branch builds no variant with a smaller {smaller} to compare with"
                 continue
             fitting = self._fitting(stage, cell)
             if stage in self.spec.building:
@@ -148,14 +166,15 @@ class _Router:
     def _fits(self, stage: Stage, cell: Cell, pool: Pool) -> bool:
         if pool.system != cell.system or (stage.needs_isa and cell.isa not in self.runs[pool.name]):
             return False
-        return not stage.needs_gpu or runs_gpu(self.spec.hardware, pool, cell.gpu)
+        on_gpu = stage.runs_on_gpu(of_gpu=cell.gpu != CPU)
+        return not on_gpu or runs_gpu(self.spec.hardware, pool, cell.gpu)
 
     def _no_pool(self, stage: Stage, cell: Cell, disk: int = 0, memory: int = 0, *, gpus: int = 1) -> str:
         """The reason why no pool runs `stage`; also an error if the stage or the policy requires a pool."""
         if not any(pool.system == cell.system and stage in pool.stages for pool in self.spec.pools):
             return self._report(stage, cell, f"no pool for {stage} has {cell.system}")
         has = "a GPU that runs" if gpus == 1 else f"{gpus} GPUs that run"
-        parts = [f"{has} {cell.gpu}"] if stage.needs_gpu else []
+        parts = [f"{has} {cell.gpu}"] if stage.runs_on_gpu(of_gpu=cell.gpu != CPU) else []
         parts += [f"a CPU that runs {cell.isa}"] if stage.needs_isa else []
         wanted = " beside ".join(parts) or f"{disk} GB of disk and {memory} GB of memory"
         return self._report(stage, cell, f"no pool for {stage} on {cell.system} has {wanted}")

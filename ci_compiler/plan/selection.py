@@ -114,7 +114,7 @@ def of_pull_request(plan: Plan, event: GitHubEvent, landed: Landed) -> RequestSe
         return RequestSelection()
     rebuilt = landed(request.base, request.branch)
     whole = {
-        name: _choice(name, [part for shard in plan.shards if shard.branch == name for part in shard.cells], one)
+        name: _choice(name, [part for shard in plan.shards if shard.branch == name for part in in_request(shard)], one)
         for name, one in rebuilt.items()
     }
     taken = within_limit([part for one in whole.values() for part in one.cells], most_cells(plan))
@@ -127,6 +127,11 @@ def of_pull_request(plan: Plan, event: GitHubEvent, landed: Landed) -> RequestSe
         if whole[branch].variants
     )
     return RequestSelection(branches=parts, ref=request.head)
+
+
+def in_request(shard: Shard) -> tuple[tuple[Cell, Route], ...]:
+    """The cells of `shard` with their routes in a pull request or a merge group."""
+    return tuple((cell, route.of_request()) for cell, route in shard.cells)
 
 
 class _Request(NamedTuple):

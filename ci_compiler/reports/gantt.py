@@ -31,7 +31,7 @@ def gantt(forecast: Forecast) -> str:
     rules = (f".hue-{hue} {{ fill: var(--hue-{hue}); background: var(--hue-{hue}); }}\n" for hue in set(hues.values()))
     parts = {
         "facts": _facts(forecast),
-        "legend": _legend(hues),
+        "legend": _legend(forecast, hues),
         "chart": _chart(forecast, hues),
         "pools": _table(forecast),
         "path": _path(forecast),
@@ -69,10 +69,11 @@ def _facts(forecast: Forecast) -> Iterator[str]:
         yield f"<div><dt>{name}</dt><dd>{escape(value)}<small>{escape(remark)}</small></dd></div>"
 
 
-def _legend(hues: dict[str, int]) -> Iterator[str]:
+def _legend(forecast: Forecast, hues: dict[str, int]) -> Iterator[str]:
     for package, hue in hues.items():
         yield f'<span><i class="hue-{hue}"></i>{escape(package)}</span>'
-    for stage in stages():
+    ran = {job.stage for job in forecast.jobs}
+    for stage in (one for one in stages() if one in ran or not one.is_optional):
         apart = ' class="apart"' if stage is BUILD else ""
         yield f'<span{apart}><i class="stage {stage}"></i>{stage}</span>'
 

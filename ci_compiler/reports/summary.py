@@ -12,6 +12,7 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.plan.benchmarks import read_benchmark
 from ci_compiler.plan.expected import expected_failure, in_words
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
@@ -20,16 +21,27 @@ from ci_compiler.plan.selection import RequestSelection
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.plan.suites import Bench
 from ci_compiler.spec.suites import Suite
-from ci_compiler.stages import BUILD, PUBLISH, Stage, stages, stages_that_test
+from ci_compiler.stages import BUILD, PUBLISH, Stage
 from ci_compiler.units import counted, duration, markdown_table, markdown_text, size
 from ci_compiler.variant import variant_name
-from ci_compiler.workflows.artifacts import EXPECTED, MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT, artifact_name
+from ci_compiler.workflows.artifacts import (
+    BENCHMARK,
+    EXPECTED,
+    MANIFEST_FILE,
+    PUBLISHED,
+    RESULT,
+    SUITE_RESULT,
+    artifact_name,
+)
 
 _FAILED, _SHOWN = "**failed**", 3
 """The cell of what failed, and the most failures of a suite that it names."""
 
 LARGEST_RESULT = 20_000_000
 """The most bytes of a file of a stage; the manifest of a closure of 10,000 paths has 2 MB."""
+
+_REQUESTS = frozenset({"pull_request", "merge_group"})
+"""The events of changes that are not merged, for which not every stage runs."""
 
 _LARGEST_NUMBER, _LONGEST = 10**15, 300
 """The largest number of seconds or bytes, and the longest text, that a row shows."""
@@ -48,7 +60,7 @@ def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], re
     """The table of the `chosen` variants; `results` is the folder of the run's artifacts, one folder per artifact."""
     if not chosen:
         return "Nothing was to be built.\n"
-    head = ["variant", *(stage.name for stage in stages() if stage is not PUBLISH), "time", "size", "published"]
+    head = ["variant", *(stage.name for stage in plan.spec.stages if stage is not PUBLISH), "time", "size", "published"]
     rows = [_row(plan, run, branch, name, results, chosen) for name in chosen]
     return f"{markdown_table(head, rows)}\n"
 
@@ -89,17 +101,22 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
         message = f"{name} is not built on {branch}; `ci-compile variants --branch {branch}` lists what is"
         raise wrong("--chosen", Code.UNKNOWN_VARIANT, message)
     manifest = _manifest(results, name, branch)
-    tests = {stage: read_json(results / artifact_name(stage, name, branch) / RESULT) for stage in stages_that_test()}
+    route = built.route.of_request() if run.event in _REQUESTS else built.route
+    tested = [stage for stage in plan.spec.stages if stage.is_test]
+    tests = {stage: read_json(results / artifact_name(stage, name, branch) / RESULT) for stage in tested}
     needs = [variant_name(need, built.cell.suffix) for need in plan.spec.packages[built.variant.package].needs]
     waited = any(need in chosen and not _manifest(results, need, branch) for need in needs)
     began = results.is_dir() and any(results.iterdir())
     cells = {BUILD: "passed" if manifest else "not reached" if waited or not began else _FAILED}
     for stage, result in tests.items():
-        if stage not in built.route.pools:
-            reason = built.route.skipped.get(stage, "")
+        if stage not in route.pools:
+            reason = route.skipped.get(stage, "")
             cells[stage] = f"no: {markdown_text(reason)}" if reason else "–"
         elif not manifest:
             cells[stage] = "not reached"
+        elif not stage.proves:
+            folder = results / artifact_name(stage, name, branch)
+            cells[stage] = _measured(built, folder, passed=result.get("passed") is True)
         else:
             only = is_imported_only(plan.spec, plan.spec.packages[built.variant.package], stage)
             recorded = result.get("recorded") is True
@@ -111,11 +128,19 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     failed = any(_FAILED in cell or cell == "not reached" for cell in cells.values())
     return [
         f"`{name}`",
-        *(cells[stage] for stage in (BUILD, *stages_that_test())),
+        *cells.values(),
         _number(manifest, "seconds", duration),
         _number(manifest, "closure_size", size),
         _words(published["result"]) if "result" in published else _why_not(run, branch, failed=failed),
     ]
+
+
+def _measured(built: BuiltVariant, folder: Path, *, passed: bool) -> str:
+    """What a benchmark found, whose files are in `folder`."""
+    found = read_benchmark(read_json(folder / BENCHMARK))
+    is_own = found is not None and (found.name, found.branch) == (built.variant.name, built.cell.branch)
+    said = _words(found) if is_own else ""
+    return said or "passed" if passed else "; ".join(filter(None, [_FAILED, said]))
 
 
 def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:

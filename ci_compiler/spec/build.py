@@ -23,7 +23,7 @@ from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
 from ci_compiler.spec.shorthand import spelled_out
 from ci_compiler.spec.validate import schema_findings
-from ci_compiler.stages import PUBLISH, Stage, default_stages
+from ci_compiler.stages import PUBLISH, Stage, default_stages, stages
 
 BUNDLED = Path(__file__).with_name("torch.yaml")
 """The spec of the torch stack, used where a repository has none of its own."""
@@ -131,8 +131,9 @@ def _complete_package(package: Package) -> Package:
 
 
 def _left_out(spec: Spec) -> frozenset[Stage]:
-    """The stages that a pool runs only if it lists them: publishing, if a pool does nothing else."""
-    return frozenset({PUBLISH} if any(pool.only_publishes for pool in spec.pools) else ())
+    """The stages that a pool runs only if it lists them: publishing, if a pool does nothing else; those left off."""
+    publishing = {PUBLISH} if any(pool.only_publishes for pool in spec.pools) else set()
+    return frozenset(publishing | {stage for stage in stages() if stage not in spec.stages})
 
 
 def _complete_pool(pool: Pool, spec: Spec, left_out: frozenset[Stage]) -> Pool:

@@ -14,6 +14,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import Hardware
 from ci_compiler.spec.axes import Exclusion, GpuAxis, Matrix
+from ci_compiler.spec.benchmark import Benchmark
 from ci_compiler.spec.declare import declared, entries, form, key
 from ci_compiler.spec.forms import (
     TOOLKIT,
@@ -145,7 +146,9 @@ class Spec:
         ],
     )
     tests: Mapping[Stage, Policy] = key(
-        "What happens to a test that no pool can run.", default={stage: stage.policy for stage in stages_that_test()}
+        "What happens to a test that no pool can run. A stage that is `never` run by default is switched on by one of "
+        "the other values.",
+        default={stage: stage.policy for stage in stages_that_test()},
     )
     expected_failures: tuple[ExpectedStageFailure, ...] = key(
         "Test stages of variants that fail for known reasons. Publishing still waits for them.", default=()
@@ -164,6 +167,7 @@ class Spec:
         default=HardwareRows(),
         published=False,
     )
+    benchmark: Benchmark = key(default=Benchmark())
     publish: Publish = key(default=Publish())
     cache: Cache | None = key(default=None, published=False)
     recalls: Mapping[Word, Recall] = key(
@@ -235,6 +239,11 @@ class Spec:
             if any(one.name == package for one in packages):
                 return path, matrix
         raise KeyError(package)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages that outputs mention: all but those that a spec must switch on, and this one does not."""
+        return tuple(one for one in stages() if not one.is_optional or self.tests[one] is not TestPolicy.NEVER)
 
     @property
     def building(self) -> frozenset[Stage]:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from ci_compiler.spec.axes import Matrix
+from ci_compiler.spec.benchmark import DeclaredBenchmark
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import (
@@ -285,6 +286,7 @@ class Package(RecipeKeys):
         examples=[{"ops": {"command": "python -m pytest --junitxml=report.xml", "minutes": 30, "junit": "report.xml"}}],
         default={},
     )
+    benchmark: DeclaredBenchmark | None = key(default=None, published=False)
 
     def on(self, branch: str) -> bool:
         """Whether `branch` has the package."""

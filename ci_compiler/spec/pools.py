@@ -47,8 +47,12 @@ def _runs_on(value: str | list[str] | Mapping[str, Any]) -> RunsOn:
 
 
 def _names(listed: tuple[Stage, ...]) -> str:
-    *first, last = map(str, listed)
+    *first, last = (str(stage) for stage in listed if not stage.is_optional)
     return f"{', '.join(first)} and {last}"
+
+
+def _optional() -> str:
+    return " and ".join(str(stage) for stage in stages() if stage.is_optional)
 
 
 @declared()
@@ -76,7 +80,8 @@ class Pool:
     )
     stages: tuple[Stage, ...] = key(
         f"Stages that it may run. Left out: {_names(default_stages(gpu=False))}; with a GPU: "
-        f"{_names(default_stages(gpu=True))}. If a pool runs {PUBLISH} alone, the others leave it out.",
+        f"{_names(default_stages(gpu=True))}, and {_optional()} where `tests` switches it on. If a pool runs {PUBLISH} "
+        "alone, the others leave it out.",
         title=f"a list of stages ({', '.join(map(str, stages()))})",
         minItems=1,
         default=(),

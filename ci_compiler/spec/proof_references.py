@@ -14,12 +14,13 @@ from ci_compiler.spec.placeholders import mentioned
 from ci_compiler.spec.smoke import SmokeTest
 from ci_compiler.spec.suites import Suite
 from ci_compiler.spec.values import NAMES
-from ci_compiler.stages import TestPolicy
+from ci_compiler.stages import BENCHMARK, TestPolicy
 
 
 def proof_findings(spec: Spec) -> Iterator[Finding]:
-    """An error for each smoke test and suite that could never run, or whose results could not be judged."""
+    """An error for each smoke test, suite and benchmark that could never run, or whose results could not be judged."""
     yield from _check_smoke(spec)
+    yield from _check_benchmarks(spec)
     yield from _check_expected(spec)
     for package in spec.packages.values():
         for suite in package.suites.values():
@@ -50,8 +51,7 @@ def _check_smoke(spec: Spec) -> Iterator[Finding]:
 def _check_smoke_test(spec: Spec, path: Path_, test: SmokeTest) -> Iterator[Finding]:
     shown = ".".join(map(str, path))
     if bool(test.python) == bool(test.run):
-        how = "says both `python` and `run`; keep one" if test.run else "says neither `python` nor `run`"
-        yield spec.finding(path, Code.WRONG_TEST, f"{shown} {how}")
+        yield spec.finding(path, Code.WRONG_TEST, _which(path, both=bool(test.run)))
     elif test.expect and not test.run:
         message = f"{shown}: `expect` is about what `run` prints; a `python` file checks its results itself"
         yield spec.finding((*path, "expect"), Code.WRONG_TEST, message)
@@ -60,6 +60,29 @@ def _check_smoke_test(spec: Spec, path: Path_, test: SmokeTest) -> Iterator[Find
         re.compile(test.expect)
     except re.error as error:
         yield spec.finding((*path, "expect"), Code.WRONG_TEST, f"{shown}.expect is not a regular expression: {error}")
+
+
+def _check_benchmarks(spec: Spec) -> Iterator[Finding]:
+    """A declared benchmark says either `python` or `run`, and the stage is on where the spec says how it measures."""
+    own: list[Path_] = [("benchmark",)] if ("benchmark",) in spec.document.values else []
+    for package in spec.packages.values():
+        if package.benchmark is not None:
+            path: Path_ = ("packages", package.name, "benchmark")
+            own.append(path)
+            if bool(package.benchmark.python) == bool(package.benchmark.run):
+                yield spec.finding(path, Code.WRONG_TEST, _which(path, both=bool(package.benchmark.run)))
+    if spec.tests[BENCHMARK] is TestPolicy.NEVER:
+        for path in own:
+            message = (
+                f"`{'.'.join(map(str, path))}` is about the stage {BENCHMARK}, which is off; `tests: {{{BENCHMARK}: "
+                f"{TestPolicy.WHERE_ROUTED}}}` switches it on"
+            )
+            yield spec.finding(path, Code.TEST_NEVER_RUNS, message, key=True)
+
+
+def _which(path: Path_, *, both: bool) -> str:
+    how = "says both `python` and `run`; keep one" if both else "says neither `python` nor `run`"
+    return f"{'.'.join(map(str, path))} {how}"
 
 
 def _check_suite(spec: Spec, package: Package, suite: Suite) -> Iterator[Finding]:

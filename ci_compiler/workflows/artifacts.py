@@ -19,6 +19,9 @@ MANIFEST_FILE = "manifest.json"
 MANIFEST = f"build-output/{MANIFEST_FILE}"
 """Its path in every job."""
 
+BESIDE_MANIFEST = f"beside-output/{MANIFEST_FILE}"
+"""The path of the manifest of the second build in a job that takes two; there is none if there is no such build."""
+
 SUBJECTS_FILE = "subjects.txt"
 """The file that a build writes beside its manifest if it is attested: the digest of everything that it made."""
 
@@ -32,7 +35,10 @@ SUITE_RESULT = "suite.json"
 """The file that a test suite writes beside its log, for the same table."""
 
 BENCHMARK = "benchmark.json"
-"""The file that a benchmark writes beside `RESULT`: what it measured."""
+"""The file that a benchmark writes beside `RESULT`: what it measured, for `ci-compile status --benchmarks` as well."""
+
+BENCHMARKS = "benchmarks"
+"""The artifact with these files of all variants of a run, in the folders of their own artifacts."""
 
 EXPECTED = "expected to fail"
 """How `SUITE_RESULT` counts a test whose failure the spec expects."""

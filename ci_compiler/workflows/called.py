@@ -67,7 +67,7 @@ def neighbour_inputs(spec: Spec) -> dict[str, Node]:
     return {
         neighbour_input(stage): input_node(f"The other variant that {stage} takes.", required=False)
         for stage in stages_of(spec)
-        if stage.neighbour
+        if stage.neighbours
     }
 
 
@@ -106,11 +106,15 @@ def neighbour_input(stage: Stage) -> str:
     return f"{stage}-beside"
 
 
-def machine_inputs(spec: Spec) -> dict[str, Node]:
-    """The inputs that state where each stage runs; a test that no pool runs is passed none."""
+def machine_inputs(spec: Spec, *, request: bool = False) -> dict[str, Node]:
+    """The inputs that state where each stage runs; a test that no pool runs is passed none.
+
+    `request`: those that pull requests and merge groups pass.
+    """
     stages: dict[str, Node] = {
         machine_input(stage): input_node(f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
         for stage in stages_of(spec)
+        if stage.in_requests or not request
     }
     suites: dict[str, Node] = {
         machine_input(one.machine): input_node(f"Where {one.title} run, as JSON for runs-on.", required=False)

@@ -31,6 +31,10 @@ FORK_GUARD = (
 """False for a pull request from a fork, whose code must never reach a self-hosted machine."""
 
 
+RUN_GUARD = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
+"""False for every event of a change that is not merged."""
+
+
 def expression(text: str) -> str:
     """`text` as an expression that GitHub evaluates."""
     return f"${{{{ {text} }}}}"

@@ -129,6 +129,6 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
             **{key: expression(f"matrix.{key}") for key in (*subject, "branch")},
             "commit": COMMIT,
             "onto": expression("matrix.onto"),
-            **{key: expression(f"matrix.{key}") for key in (called.POOLS, *called.machine_inputs(spec))},
+            **{key: expression(f"matrix.{key}") for key in (called.POOLS, *called.machine_inputs(spec, request=True))},
         },
     )

@@ -20,13 +20,14 @@ from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
-from ci_compiler.stages import PUBLISH
+from ci_compiler.stages import BENCHMARK, PUBLISH
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
-from ci_compiler.workflows import called
+from ci_compiler.workflows import artifacts, called
 from ci_compiler.workflows.common import (
     CELL,
     CHOSEN,
     COMMIT,
+    RUN_GUARD,
     SELECT,
     VARIANT,
     VERDICT,
@@ -59,7 +60,9 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard)
     if publishes:
         jobs |= _publications(spec, shard)
-    verdict = verdict_job(spec, VERDICT_TITLE, [SELECT, *jobs], chosen=CHOSEN, branch=shard.branch, publish=publish)
+    names: dict[str, Any] = {"chosen": CHOSEN, "branch": shard.branch, "publish": publish}
+    kept = [KEEP_BENCHMARKS] if BENCHMARK in spec.stages else []
+    verdict = verdict_job(spec, VERDICT_TITLE, [SELECT, *jobs], **names, after=kept)
     select = select_job(spec, f"--shard {shard.name}", "cells", "onto", ref=_commit(spec, shard), before=_backend(spec))
     group = [
         shard.name,
@@ -76,6 +79,18 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         concurrency={"group": "-".join(group), "cancel-in-progress": False},  # Assumes `pending-replaced`.
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
+
+
+KEEP_BENCHMARKS = action_step(
+    "Keep the benchmarks",
+    "actions/upload-artifact",
+    {
+        "name": artifacts.BENCHMARKS,
+        "path": f"{RESULTS}/{BENCHMARK}-*/{artifacts.BENCHMARK}",
+        "if-no-files-found": "ignore",
+    },
+)
+"""Keeps what the benchmarks of a run found as one artifact, so that reading them takes few requests."""
 
 
 def _commit(spec: Spec, shard: Shard) -> str:
@@ -192,15 +207,21 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
     A job is skipped if all of its cells were, so that nobody is asked to approve nothing. `ci-runner publish-run`
     decides from the artifacts which variants passed.
     """
-    events = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
     on_branch = f"github.ref == 'refs/heads/{shard.branch}'"
     found: dict[str, Job | CallJob] = {}
     for pool in shard.publish_pools:
         cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
         ran = " || ".join(f"needs.{job_id(cell)}.result != 'skipped'" for cell in cells)
         ready = f"needs.{preflight_id(pool)}.result == 'success'"
-        conditions = ["!cancelled()", events, f"({_MAY_PUBLISH[spec.publish.on_push]})", on_branch, ready, f"({ran})"]
-        conditions.append(not_paused(shard.branch, pool.name))
+        conditions = [
+            "!cancelled()",
+            RUN_GUARD,
+            f"({_MAY_PUBLISH[spec.publish.on_push]})",
+            on_branch,
+            ready,
+            f"({ran})",
+            not_paused(shard.branch, pool.name),
+        ]
         found[publication_id(pool)] = Job(
             name=publication_name(pool),
             needs=[SELECT, preflight_id(pool), *map(job_id, cells)],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,21 @@ def checkout(ref: str = "", *, history: bool = False, depth: str = "", credentia
         options["fetch-depth"] = depth or 0
     options["persist-credentials"] = credentials
     return action_step("Check out", "actions/checkout", options)
+
+
+def checked_out(*, history: bool = False) -> Iterator[Step]:
+    """The steps that check out the commit of a called workflow, or what sync would commit from it to the branch.
+
+    The latter needs the tip of the branch, which comes with the history of all branches.
+    """
+    depth = "" if history else expression("inputs.onto == '' && 1 || 0")
+    yield checkout(expression("inputs.commit"), history=history, depth=depth)
+    yield RunStep(
+        name="Check out what sync would commit to the branch",
+        if_=expression("inputs.onto != ''"),
+        env={"ONTO": expression("inputs.onto")},
+        run='ci-runner checkout --branch "$BRANCH" --onto "$ONTO"',
+    )
 
 
 def hosted_job(spec: Spec, name: str, *, minutes: int = 10, permissions: Permissions = READ, **more: Any) -> Job:
@@ -112,13 +127,22 @@ FETCH_RESULTS = action_step("Fetch the results", "actions/download-artifact", {"
 """Downloads every artifact of the run into `RESULTS`, each into a folder with its name."""
 
 
-def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, publish: str, branch: str = "") -> Job:
+def verdict_job(
+    spec: Spec,
+    name: str,
+    needs: Sequence[str],
+    *,
+    chosen: str,
+    publish: str,
+    branch: str = "",
+    after: Sequence[UsesStep] = (),
+) -> Job:
     """The job `name`, which succeeds if every job of `needs` succeeded or was skipped, and fails otherwise.
 
     Where the spec expects failures of tests, these count as successes: GitHub's list of the run's jobs tells them from
     others. The table of the run is written after the verdict, which it cannot change. `chosen` are the names of the
     variants as a JSON list, `branch` is theirs, and `publish` states whether they were to be published. Without
-    `branch`, `chosen` is a JSON mapping by branch.
+    `branch`, `chosen` is a JSON mapping by branch. `after` are steps that follow, without effect on the verdict either.
     """
     values = {"CHOSEN": chosen, **({"BRANCH": branch} if branch else {})}
     options = ['--chosen "$CHOSEN"', *(['--branch "$BRANCH"'] if branch else [])]
@@ -132,6 +156,7 @@ def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, pub
     if spec.expected_failures:
         steps = [_VERDICT_WITH_FAILURES, *_BEFORE_TABLE, _judge(values, options), _always(table)]
         permissions = MAY_LIST_JOBS
+    steps += map(_always, after)
     # Assumes `always-verdict`.
     return hosted_job(spec, name, needs=needs, if_=expression("always()"), permissions=permissions, steps=steps)
 

@@ -25,7 +25,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
-from ci_compiler.workflows.artifacts import MANIFEST, SUBJECTS, artifact_expression
+from ci_compiler.workflows.artifacts import BESIDE_MANIFEST, MANIFEST, SUBJECTS, artifact_expression
 from ci_compiler.workflows.called import (
     POOLS,
     build_permissions,
@@ -40,7 +40,7 @@ from ci_compiler.workflows.called import (
     title_input,
     title_inputs,
 )
-from ci_compiler.workflows.common import FORK_GUARD, expression, input_not_paused, result_of
+from ci_compiler.workflows.common import FORK_GUARD, RUN_GUARD, expression, input_not_paused, result_of
 from ci_compiler.workflows.model import (
     READ,
     Job,
@@ -52,7 +52,7 @@ from ci_compiler.workflows.model import (
     action_step,
     input_node,
 )
-from ci_compiler.workflows.steps import checkout
+from ci_compiler.workflows.steps import checked_out
 from ci_compiler.workflows.writer import Node
 
 TEST_STEP = "Test"
@@ -92,10 +92,17 @@ class Subject:
         title = title_input(stage)
         return expression(f"inputs.{title}") if title in title_inputs(spec) else stage.name
 
-    def beside(self, stage: Stage) -> str:
-        """The name of the other variant that `stage` takes."""
+    def neighbour(self, stage: Stage) -> str:
+        """The name of the other variant that `stage` takes, where the caller names one."""
         other = expression(f"inputs.{neighbour_input(stage)}")
         return variant_name(self.package.name, other) if self.package else other
+
+    def beside(self, stage: Stage) -> str:
+        """As `neighbour`; '' where the caller names none."""
+        given = f"inputs.{neighbour_input(stage)}"
+        if self.package and stage.alone:
+            return expression(f"{given} && format('{variant_name(self.package.name, '{0}')}', {given}) || ''")
+        return self.neighbour(stage)
 
     def succeeded(self, stage: Stage) -> str:
         """An expression that is true if the job of `stage` succeeded."""
@@ -209,7 +216,7 @@ def _not_paused(machine: str) -> str:
 
 def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
-        *_checked_out(),
+        *checked_out(),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
         _build_step(spec, subject),
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
@@ -251,11 +258,13 @@ def _staged(spec: Spec) -> tuple[str, ...]:
 def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
     waits = waits_for(spec, stage)
     passed = [subject.passed(other) for other in waits if other.is_test]
-    conditions = (subject.succeeded(BUILD), f"inputs.{machine_input(stage)} != ''", FORK_GUARD, *passed)
-    env = {"BESIDE": subject.beside(stage)} if stage.neighbour else None
+    guard = FORK_GUARD if stage.in_requests else RUN_GUARD
+    conditions = (subject.succeeded(BUILD), f"inputs.{machine_input(stage)} != ''", guard, *passed)
+    env = {"BESIDE": subject.beside(stage)} if stage.neighbours else None
+    command = stage.command.format(stage=stage, manifest=MANIFEST, beside=BESIDE_MANIFEST)
     steps: list[Step] = [
         *_before_test(spec, subject, stage, env),
-        RunStep(name=TEST_STEP, id="test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
+        RunStep(name=TEST_STEP, id="test", env=env, run=command),
         _keep(spec, "Keep the report", subject, stage, "test-output/"),
     ]
     needs, reported = [subject.job(other) for other in waits], {"result": expression("steps.test.outputs.result")}
@@ -264,14 +273,24 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
 
 def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> Iterator[Step]:
     """The steps that bring what was built to a machine that tests it; `env` names the second variant, if any."""
-    yield from _checked_out()
+    yield from checked_out(history=stage.alone)
     yield _fetch_manifest(spec, subject)
+    if stage.alone:
+        yield _fetch_second_manifest(spec, subject, stage)
     yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
     yield RunStep(
         name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
         env={**(env or {}), "DIGEST": expression(subject.reported("manifest"))},
-        run=f'ci-runner fetch {MANIFEST} --digest "$DIGEST"' + (' --beside "$BESIDE"' if env else ""),
+        run=" ".join([f'ci-runner fetch {MANIFEST} --digest "$DIGEST"', *_beside(stage)]),
     )
+
+
+def _beside(stage: Stage) -> Iterator[str]:
+    """The options that fetch the second build of `stage`, and keep its manifest if another one can take its place."""
+    if stage.neighbours:
+        yield '--beside "$BESIDE"'
+    if stage.alone:
+        yield f"--beside-manifest {BESIDE_MANIFEST}"
 
 
 def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
@@ -306,20 +325,6 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
     )
 
 
-def _checked_out() -> Iterator[Step]:
-    """The steps that check out the commit of the run, or what sync would commit from it to the branch.
-
-    The latter needs the tip of the branch, which comes with the history of all branches.
-    """
-    yield checkout(expression("inputs.commit"), depth=expression("inputs.onto == '' && 1 || 0"))
-    yield RunStep(
-        name="Check out what sync would commit to the branch",
-        if_=expression("inputs.onto != ''"),
-        env={"ONTO": expression("inputs.onto")},
-        run='ci-runner checkout --branch "$BRANCH" --onto "$ONTO"',
-    )
-
-
 def _keep(spec: Spec, name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
     # Assumes `artifact-rerun`.
@@ -332,3 +337,11 @@ def _fetch_manifest(spec: Spec, subject: Subject) -> UsesStep:
     artifact = artifact_expression(BUILD, subject.name, spec.branches)
     files: dict[str, Node] = {"name": artifact, "path": "build-output"}
     return action_step("Fetch the manifest", "actions/download-artifact", files)
+
+
+def _fetch_second_manifest(spec: Spec, subject: Subject, stage: Stage) -> UsesStep:
+    """The step that fetches the manifest of the other variant, if the run built it: a pattern may match nothing."""
+    artifact = artifact_expression(BUILD, subject.neighbour(stage), spec.branches)
+    files: dict[str, Node] = {"pattern": artifact, "merge-multiple": True, "path": BESIDE_MANIFEST.partition("/")[0]}
+    some = expression(f"inputs.{neighbour_input(stage)} != ''")
+    return action_step("Fetch the manifest of the second build", "actions/download-artifact", files, if_=some)

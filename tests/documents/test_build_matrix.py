@@ -14,7 +14,6 @@ from ci_compiler.documents.build_matrix import text
 from ci_compiler.files.drift import MARK, marked
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.stages import stages
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.variant import RECIPES
 from tests.specs import documents, small, spec_of
@@ -93,7 +92,7 @@ def test_every_number_is_counted(document: dict[str, Any]) -> None:
         assert list(map(number, rows["all"])) == [len(cells), variants.total(), len(decided.shards)]
     pools = next(table for table in found if table[0][0] == "pool")[2:]
     assert [row[0] for row in pools] == [f"`{pool.name}`" for pool in spec.pools]
-    for at, stage in enumerate(stages(), start=4):
+    for at, stage in enumerate(spec.stages, start=4):
         runs = [(cell, route) for cell, route in zip(cells, decided.routes, strict=True) if stage in route.pools]
         assert sum(number(row[at]) for row in pools) == sum(len(cell.variants) for cell, _ in runs)
 

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from ci_compiler.documents.site.page import page as written
+from ci_compiler.github.benchmarks import LastBenchmark
 from ci_compiler.github.status import BuildResult, LastBuild
+from ci_compiler.plan.benchmarks import BenchmarkResult, Gain
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.select import select
@@ -126,13 +128,32 @@ def test_the_last_runs_are_shown_where_they_are_known(page: Page, tmp_path: Path
         url="https://example.org/1",
         started="2026-11-21T10:00:00Z",
     )
-    (tmp_path / "index.html").write_text(written(decided, REPOSITORY, [last]), "utf-8")
+    found = BenchmarkResult(
+        name=cell.variants[0].name,
+        branch=cell.branch,
+        beside=cell.variants[0].name,
+        gains={"gpu": Gain(-0.4, 0.6)},
+        machine="NVIDIA H100",
+    )
+    measured = LastBenchmark(
+        variant=cell.variants[0],
+        cell=cell,
+        result=found,
+        url="https://example.org/2",
+        started="2026-11-20T10:00:00Z",
+        commit="",
+    )
+    (tmp_path / "index.html").write_text(written(decided, REPOSITORY, [last], [measured]), "utf-8")
     page.open(f"{(tmp_path / 'index.html').as_uri()}#gpu=H100&cpu=avx2")
     said = "build success, cpu-test timed out November 21, 2026"
     assert page.text("#answer .run") == f"Last build failed: {said}"
+    gain = "this build over the last publication: -0.4 % ± 0.6, on NVIDIA H100, November 20, 2026"
+    assert page.text("#answer .measured") == f"Measured: {gain}"
+    assert page.run("document.querySelector('#answer .measured a').href") == "https://example.org/2"
     assert cells(page, ".failed") == 1
     page.click("[aria-label$=', failed when it was last built']")
     assert f"failed: {said}" in page.text("#opened")
+    assert gain in page.text("#opened")
     page.press("Escape")
     page.fill("#gpu", "none")
     assert page.run("document.querySelectorAll('#answer .run').length") == 0

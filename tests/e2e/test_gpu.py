@@ -79,3 +79,56 @@ def test_a_gpu_variant_is_built_for_its_gpu(world: World, with_driver: Run) -> N
     assert "cuda = '12.8'" in module
     assert "architectures = '9.0'.split()" in module
     assert world.signed(store_path)
+
+
+PROGRAM = """\
+import json, os, time
+import engine
+start = time.perf_counter()
+sum(range(20_000))
+took = time.perf_counter() - start
+print(json.dumps({"name": "sum", "device": os.environ["BENCHMARK_DEVICE"], "seconds": [took]}))
+"""
+
+
+@pytest.fixture(scope="module")
+def measured(world: World, with_driver: Run) -> Run:
+    """A run of a changed engine, which is measured beside the one that was published."""
+    assert with_driver.status == 0
+    world.write_spec(
+        ("stages: [gpu-test]", "stages: [gpu-test, benchmark]"),
+        ("title: Engine\n", "title: Engine\n    benchmark: {python: bench.py}\n"),
+        ('gpuTargets: ["@capability@"]', 'gpuTargets: ["@capability@", "9.0a"]'),
+        ("publish: {", "tests: {benchmark: where-routed}\nbenchmark: {runs: 5, floor: 99}\npublish: {"),
+    )
+    (world.clone / "bench.py").write_text(PROGRAM, "utf-8")
+    world.compile("main")
+    world.commit("Measure")
+    world.git("push", "--quiet", "origin", "main")
+    world.add_nixpkgs("h100")  # which evaluates the recipe of the publication
+    return world.dispatch("build-main-sm90.yml", "main", variant=ENGINE)
+
+
+@pytest.mark.usefixtures("machines_apart")
+def test_a_benchmark_follows_the_tests_and_takes_the_last_publication(measured: Run, with_driver: Run) -> None:
+    assert measured.status == 0, measured.log.said
+    assert measured.before(("cpu-test", ENGINE), ("benchmark", ENGINE))
+    assert measured.before(("gpu-test", ENGINE), ("benchmark", ENGINE))
+    found = measured.json(f"benchmark-{ENGINE}", "benchmark.json")
+    assert (found["beside"], found["beside-is"], found["runs"]) == (ENGINE, "publication", 5)
+    assert found["machine"]["gpu"] == "NVIDIA H100 80GB HBM3"
+    arms = {
+        one["device"]: {arm: len(times["steady"]) for arm, times in one["arms"].items()}
+        for one in found["measurements"]
+    }
+    assert arms == {device: {"own": 5, "beside": 5} for device in ("cpu", "gpu")}
+    old, new = (run.json(f"build-{ENGINE}", "manifest.json") for run in (with_driver, measured))
+    assert old["store_path"] != new["store_path"]
+    assert f"second build: {ENGINE} at " in measured.log.said
+    assert measured.row(ENGINE)[3].startswith("this build over the last publication: CPU ")
+
+
+@pytest.mark.usefixtures("machines_apart")
+def test_a_run_keeps_what_its_benchmarks_found_as_one_artifact(measured: Run) -> None:
+    (file,) = measured.files("benchmarks")
+    assert measured.json("benchmarks", file) == measured.json(f"benchmark-{ENGINE}", "benchmark.json")

@@ -110,20 +110,20 @@ class World:
             (source / "here.nix").write_text(f"{{\n{rows}}}\n", "utf-8")
             digest = self.on("hosted", require("nix-hash"), "--type", "sha256", source).strip()
             self.nixpkgs_hash[branch] = f"sha256-{base64.b64encode(bytes.fromhex(digest)).decode()}"
-        self._add_nixpkgs("hosted")
+        self.add_nixpkgs("hosted")
         self._supply_builder()
 
     def _nixpkgs(self, branch: str) -> Path:
         return self.root / "nixpkgs" / branch / "source"  # the name that fetchTarball gives
 
-    def _add_nixpkgs(self, machine: str) -> None:
+    def add_nixpkgs(self, machine: str) -> None:
         """Puts the archives of nixpkgs where a machine has them after fetching them."""
         for branch in VERSIONS:
             self.on(machine, require("nix-store"), "--add-fixed", "--recursive", "sha256", self._nixpkgs(branch))
 
     def _supply_builder(self) -> None:
         """Gives the builder the archives, and a Python as if from a public cache."""
-        self._add_nixpkgs("builder")
+        self.add_nixpkgs("builder")
         build = (require("nix-build"), self._nixpkgs("main"), "--argstr", "system", "x86_64-linux", "--attr", "python")
         self.on("builder", *build, "--no-out-link")
 

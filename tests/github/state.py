@@ -100,6 +100,8 @@ class GitHub:
         self.pulls: dict[int, Json] = {}
         self.issues: dict[int, Json] = {}
         self.annotations: dict[int, list[str]] = {}
+        self.artifacts: dict[int, list[Json]] = {}
+        self.storage: dict[str, bytes] = {}
         self.rerun: list[int] = []
         self.faults: list[Fault] = []
         self.chance: Callable[[str, str], Fault | None] = lambda *_: None
@@ -203,6 +205,21 @@ class GitHub:
         states = {"state": "open", "state_reason": None, "author_association": association}
         self.issues[number] = example | links | states | {"body": body} | more
         return self.issues[number]
+
+    def add_artifact(self, run: int, name: str, content: bytes, **more: Any) -> Json:
+        """An artifact of a run with the archive `content`."""
+        [example] = description().example("artifact-paginated")["artifacts"][:1]
+        number = self._number()
+        self.storage[f"/storage/{number}"] = content
+        made = example | {"id": number, "name": name, "size_in_bytes": len(content)} | more
+        self.artifacts.setdefault(run, []).insert(0, made)
+        return made
+
+    def stored(self, path: str, headers: Mapping[str, str]) -> bytes | None:
+        """The archive in the storage, which must not see a credential."""
+        if "Authorization" in headers:
+            self.problems.append("the storage of artifacts was sent a credential")
+        return self.storage.get(path)
 
     def of(self, owner: str = REPOSITORY) -> list[Json]:
         """The runners of the repository, or of the organisation."""
@@ -396,6 +413,19 @@ class GitHub:
         number = int(request.known["run_id"])
         return self._page("jobs", self.jobs[number], request)
 
+    def list_artifacts(self, request: Request) -> Answer:
+        found = self.artifacts.get(int(request.known["run_id"]), [])
+        named = request.query.get("name", [])
+        return self._page("artifacts", [one for one in found if not named or one["name"] == named[0]], request)
+
+    def download(self, request: Request) -> Answer:
+        number = int(request.known["artifact_id"])
+        expired = {one["id"]: one["expired"] for artifacts in self.artifacts.values() for one in artifacts}
+        if expired[number]:
+            return refusal(410, "Artifact has expired")
+        storage = self.url.replace("127.0.0.1", "localhost")
+        return Answer(302, headers={"Location": f"{storage}/storage/{number}"})
+
     def variable(self, request: Request) -> Answer:
         value = self.variables.get(request.known["name"])
         if value is None:
@@ -471,6 +501,8 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get /actions/runs": GitHub.list_all_runs,
     "get /actions/runs/{run_id}": GitHub.run,
     "get /actions/runs/{run_id}/jobs": GitHub.list_jobs,
+    "get /actions/runs/{run_id}/artifacts": GitHub.list_artifacts,
+    "get /actions/artifacts/{artifact_id}/{archive_format}": GitHub.download,
     "get /actions/variables/{name}": GitHub.variable,
     "post /actions/variables": GitHub.create_variable,
     "patch /actions/variables/{name}": GitHub.change_variable,

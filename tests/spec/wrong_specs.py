@@ -27,6 +27,9 @@ publish: {on-shared-machines: true}
 COMMIT = "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"
 KEY = "k:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="
 
+_DECLARED = SPEC.replace("{", "{{").replace("}", "}}").replace("[pytorch]", "[pytorch], benchmark: {}")
+"""The spec with a package that declares what measures it."""
+
 EXPECTED = "expected-failures: [{variants: '*', stage: gpu-test"
 WHY = "reason: no kernels, until: 2027-03-31"
 
@@ -260,5 +263,19 @@ CASES: list[tuple[str, str, str]] = [
     ("pin tag", "owner: my-org", "owner: my-org\npins: {actions/checkout: v4}"),
     ("work-around", "    versions:", "    work-arounds: magma-cuda-13\n    versions:"),
     ("update", "owner: my-org", "owner: my-org\nupdate: weekly"),
+    ("benchmark word", "owner: my-org", "owner: my-org\nbenchmark: true"),
+    ("benchmark off", "owner: my-org", "owner: my-org\nbenchmark: {floor: 5}"),
+    ("benchmark floor text", "owner: my-org", 'owner: my-org\ntests: {benchmark: required}\nbenchmark: {floor: "5 %"}'),
+    ("benchmark floor none", "owner: my-org", "owner: my-org\ntests: {benchmark: required}\nbenchmark: {floor: 0}"),
+    ("benchmark runs", "owner: my-org", "owner: my-org\ntests: {benchmark: required}\nbenchmark: {runs: 3}"),
+    ("benchmark policy", "owner: my-org", "owner: my-org\ntests: {benchmark: true}"),
+    ("benchmark declared off", "needs: [pytorch]}", "needs: [pytorch], benchmark: {python: bench.py}}"),
+    ("benchmark empty", SPEC, f"tests: {{benchmark: required}}\n{_DECLARED.format('{}')}"),
+    (
+        "benchmark both",
+        SPEC,
+        f"tests: {{benchmark: required}}\n{_DECLARED.format('{python: bench.py, run: bin/bench}')}",
+    ),
+    ("benchmark command", SPEC, f"tests: {{benchmark: required}}\n{_DECLARED.format('python bench.py')}"),
 ]
 """A name, what of `SPEC` is replaced, and by what."""

@@ -26,14 +26,23 @@ from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.sharding import Shard, cell_packages, job_id, stages_of
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import RunsOn, Spec
-from ci_compiler.stages import PUBLISH, Stage, stage_of, stages_that_test
+from ci_compiler.stages import BENCHMARK, PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.artifacts import artifact_expression, artifact_name
 from tests.checkers import condition_values, expression_values, require
 from tests.specs import SMALL, small, spec_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples/good"
-TREES = ("bundled", "everything", "no-gpu-tests", "wheel", "listed", "flox-by-the-clock", "nix-by-the-clock")
+TREES = (
+    "bundled",
+    "everything",
+    "no-gpu-tests",
+    "wheel",
+    "listed",
+    "flox-by-the-clock",
+    "nix-by-the-clock",
+    "measured",
+)
 CALLED = ("cell.yml", "variant.yml")
 """The workflows that others call: the jobs of the packages of a cell, and of a listed variant."""
 
@@ -42,6 +51,7 @@ STATES = ("success", "failure", "cancelled", "skipped")
 """What `status()` of the checkers can be: of all jobs above, the callers' too; "skipped": one of them was."""
 
 LANDING = "Check out what sync would commit to the branch"
+SECOND = "Fetch the manifest of the second build"
 
 OWN, BRANCH = "my-org/build-pytorch", "main"
 
@@ -73,9 +83,9 @@ def specs(name: str) -> Spec:
         return spec_of(small(**{"expected-failures": [failure]}))
     if name in {"flox-by-the-clock", "nix-by-the-clock"}:
         return spec_of(small(backend=name.partition("-")[0], schedule={"days": ["sun"]}))
-    if name == "listed":
+    if name in {"listed", "measured"}:
         packages = SMALL["packages"] | {"wheelhouse": {"variants": {"wheelhouse-linux": {"system": "x86_64-linux"}}}}
-        document = small(packages=packages)
+        document = small(packages=packages, **({"tests": {"benchmark": "required"}} if name == "measured" else {}))
         document["branches"]["main"]["versions"]["wheelhouse"] = "1.0"
         return spec_of(document)
     return load_spec(EXAMPLES / name / "ci-matrix.yaml", shown="spec")
@@ -219,7 +229,7 @@ def test_only_the_whole_name_of_a_variant_chooses_it(compiled: Tree) -> None:
 
 
 def test_a_test_runs_after_a_good_build_if_a_pool_runs_it_and_never_for_a_fork(compiled: Tree) -> None:
-    tests = [stage for stage in stages_that_test() if stage in compiled_stages(compiled)]
+    tests = [stage for stage in stages_that_test() if stage in compiled_stages(compiled) and stage is not BENCHMARK]
     assert_tables(
         *(
             (jobs[f"{prefix}{stage}"]["if"], _test_rows(prefix, stage))
@@ -229,11 +239,60 @@ def test_a_test_runs_after_a_good_build_if_a_pool_runs_it_and_never_for_a_fork(c
     )
 
 
-def test_a_test_waits_only_for_its_own_build(compiled: Tree) -> None:
+def test_a_test_waits_only_for_its_own_build_and_a_benchmark_for_the_tests(compiled: Tree) -> None:
     for jobs, prefix, _ in subjects(compiled):
         for stage in stages_that_test():
             if stage in compiled_stages(compiled):
-                assert jobs[f"{prefix}{stage}"]["needs"] == [f"{prefix}build"]
+                tests = ["cpu-test", "gpu-test"] if stage is BENCHMARK else []
+                assert jobs[f"{prefix}{stage}"]["needs"] == [f"{prefix}{one}" for one in ("build", *tests)]
+
+
+def test_a_benchmark_follows_the_tests_of_a_push_or_a_dispatch_and_of_no_pull_request() -> None:
+    measured = tree("measured")
+    tables = [(jobs[f"{prefix}benchmark"]["if"], _benchmark_rows(prefix)) for jobs, prefix, _ in subjects(measured)]
+    assert len(tables) == 4
+    assert_tables(*tables)
+    request = json.dumps(measured.files["pull-request.yml"])
+    assert "gpu-test-on" in request
+    assert "benchmark" not in request
+    assert all(
+        "benchmark-on" in job["with"] for job in measured.files["build-main-cpu.yml"]["jobs"].values() if "uses" in job
+    )
+
+
+def _benchmark_rows(prefix: str) -> Iterator[Row]:
+    """It runs after tests that passed, or that no pool runs, wherever a pool runs it."""
+    tested = [(result, where) for result in RESULTS for where in ("", '["self-hosted"]')]
+    good = {("success", where) for _, where in tested} | {("skipped", "")}
+    for event, state, build, cpu, gpu, where in itertools.product(
+        EVENTS, ("success", "failure", "cancelled"), ("success", "failure"), tested, tested, ("", '["self-hosted"]')
+    ):
+        contexts = {
+            "github": event.github(),
+            "inputs": {"benchmark-on": where, "cpu-test-on": cpu[1], "gpu-test-on": gpu[1]},
+            "needs": {
+                f"{prefix}build": {"result": build},
+                f"{prefix}cpu-test": {"result": cpu[0]},
+                f"{prefix}gpu-test": {"result": gpu[0]},
+            },
+            "status()": state,
+        }
+        ready = state != "cancelled" and build == "success" and bool(where) and {cpu, gpu} <= good
+        yield contexts, ready and event.name in {"push", "workflow_dispatch"}
+
+
+def test_a_benchmark_takes_its_neighbour_where_the_caller_names_one() -> None:
+    for jobs, prefix, _ in subjects(tree("measured")):
+        steps = {step["name"]: step for step in jobs[f"{prefix}benchmark"]["steps"]}
+        package = prefix.replace("_", "-")
+        for step in (steps["Fetch the closure"], steps["Test"]):
+            beside = step["env"]["BESIDE"]
+            given = [{"inputs": {"benchmark-beside": CELL}}, {"inputs": {"benchmark-beside": ""}}, {"inputs": {}}]
+            assert expression_values((beside, contexts) for contexts in given)[:2] == [f"{package}{CELL}", ""]
+        fetch = steps[SECOND]
+        assert fetch["with"]["pattern"] == f"build-{package}${{{{ inputs.benchmark-beside }}}}@${{{{ inputs.branch }}}}"
+        rows = [({"inputs": {"benchmark-beside": given}, "status()": "success"}, bool(given)) for given in ("", CELL)]
+        assert_tables((fetch["if"], rows))
 
 
 def _test_rows(prefix: str, stage: Stage) -> Iterator[Row]:
@@ -664,7 +723,7 @@ def test_a_leg_of_a_matrix_passes_on_its_machines(compiled: Tree) -> None:
     jobs = compiled.files["pull-request.yml"]["jobs"]
     for name in {"cells", "listed"} & jobs.keys():
         inputs = compiled.files[Path(jobs[name]["uses"]).name]["on"]["workflow_call"]["inputs"]
-        machines = {key for key in inputs if key.endswith("-on")}
+        machines = {key for key in inputs if key.endswith("-on")} - {"benchmark-on"}
         assert {jobs[name]["with"][key] for key in machines} == {f"${{{{ matrix.{key} }}}}" for key in machines}
 
 
@@ -684,22 +743,23 @@ def test_only_stages_of_a_variant_preflights_and_publishing_can_run_on_a_self_ho
 
 
 def test_what_sync_would_commit_is_checked_out_where_there_is_some_and_never_for_publishing(compiled: Tree) -> None:
-    """It needs the history of all branches; every other checkout is shallow."""
+    """It needs the history of all branches, as a benchmark does; every other checkout is shallow."""
     tables: dict[str, list[Row]] = {}
-    depths = set()
+    depths, whole = set(), set()
     for file, name, job in compiled.jobs():
         if file not in CALLED or name.endswith("publish"):
             assert LANDING not in {step["name"] for step in job.get("steps", ())}
             continue
         first, second = job["steps"][:2]
         assert second["name"] == LANDING
-        depths.add(first["with"]["fetch-depth"])
+        (whole if name.endswith(BENCHMARK.name) else depths).add(first["with"]["fetch-depth"])
         tables[second["if"]] = [
             ({"inputs": {"onto": onto}, "status()": state}, bool(onto) and state == "success")
             for onto in ("", "1..2")
             for state in ("success", "failure", "cancelled")
         ]
     assert_tables(*tables.items())
+    assert whole <= {0}
     (depth,) = depths
     assert expression_values((depth, {"inputs": {"onto": onto}}) for onto in ("", "1..2")) == [1, 0]
 
@@ -742,7 +802,7 @@ def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
         ("verdict" if name == "verdict" else "stage", step["if"], step.get("continue-on-error", False))
         for file, name, job in compiled.jobs()
         for step in job.get("steps", ())
-        if "if" in step and name != "select" and file != "pages.yml" and step["name"] != LANDING
+        if "if" in step and name != "select" and file != "pages.yml" and step["name"] not in {LANDING, SECOND}
     }
     for job, text, harmless in steps:
         rows = list(itertools.product(EVENTS, STATES))

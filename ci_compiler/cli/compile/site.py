@@ -17,6 +17,7 @@ from ci_compiler.files.drift import FOREIGN, is_ours
 from ci_compiler.units import size
 
 if TYPE_CHECKING:
+    from ci_compiler.github.benchmarks import LastBenchmark
     from ci_compiler.github.status import LastBuild
     from ci_compiler.plan.pipeline import Plan
 
@@ -31,7 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     if file.is_symlink() or (file.exists() and not is_ours(file)):
         raise wrong(file, Code.IN_THE_WAY, FOREIGN)
     decided, on = plan_of(arguments), _report_pages(arguments) if arguments.pages else True
-    text = page(decided, repository, _lasts(arguments, decided) if arguments.status and on else ())
+    lasts, measured = _known(arguments, decided) if arguments.status and on else ([], [])
+    text = page(decided, repository, lasts, measured)
     try:
         arguments.folder.mkdir(parents=True, exist_ok=True)
         write_file(file, text)
@@ -41,17 +43,26 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _lasts(arguments: argparse.Namespace, decided: Plan) -> list[LastBuild]:
-    """The last results of all variants; none if GitHub does not say them, since the page is of use without them."""
+def _known(arguments: argparse.Namespace, decided: Plan) -> tuple[list[LastBuild], list[LastBenchmark]]:
+    """The last results of all variants, and those of their benchmarks.
+
+    None if GitHub does not say them, since the page is of use without them.
+    """
     from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
+    from ci_compiler.github.benchmarks import benchmarks
     from ci_compiler.github.errors import GitHubError
     from ci_compiler.github.status import status
 
+    lasts: list[LastBuild] = []
+    measured: list[LastBenchmark] = []
     try:
-        return [last for shard in status(client_of(arguments, root_of(arguments)), decided) for last in shard]
+        client = client_of(arguments, root_of(arguments))
+        lasts = [last for shard in status(client, decided) for last in shard]
+        measured = [one for shard in benchmarks(client, decided) for one in shard]
     except GitHubError as error:
-        note(f"warning: {error.findings[0]}; the page does not show the last runs")
-        return []
+        what = "benchmarks" if lasts else "last runs"
+        note(f"warning: {error.findings[0]}; the page does not show the {what}")
+    return lasts, measured
 
 
 def _report_pages(arguments: argparse.Namespace) -> bool:

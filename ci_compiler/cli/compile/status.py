@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from ci_compiler.cli.console import note, print_findings, print_json, table
 from ci_compiler.cli.pauses import pause_lines
@@ -15,6 +15,7 @@ from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import filter_of, root_of, spec_of
 from ci_compiler.clock import day_of
 from ci_compiler.errors import Finding
+from ci_compiler.github.benchmarks import benchmark_row, benchmark_tables, benchmarks, measured
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.github.expectations import expectation_lines, expectation_rows
@@ -25,8 +26,12 @@ from ci_compiler.github.workflows import disabled
 from ci_compiler.plan.document import variant_row
 from ci_compiler.plan.expected import dated_findings
 from ci_compiler.plan.pause import PAUSE_VARIABLE
-from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.model import Spec
+from ci_compiler.stages import BENCHMARK
+from ci_compiler.units import counted
+
+Last = TypeVar("Last")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     branch = filter_of(arguments, "branch", spec.branches)
     decided = plan(spec)
     client = client_of(arguments, root_of(arguments))
+    if arguments.benchmarks:
+        return _print_benchmarks(arguments, decided, client, branch)
     shards = sum(branch in {None, shard.branch} for shard in decided.shards)
     cuda = filter_of(arguments, "cuda", spec.toolkits)
     lasts = [
@@ -69,6 +76,28 @@ def run(arguments: argparse.Namespace) -> int:
             note(one)
     counts = Counter(last.result for last in lasts)
     note(", ".join(f"{counts[result]} {result.value}" for result in BuildResult if counts[result]))
+    return 0
+
+
+def _print_benchmarks(arguments: argparse.Namespace, decided: Plan, client: Client, branch: str | None) -> int:
+    """Prints what the last benchmarks found: a table per package, or JSON."""
+    spec, cuda = decided.spec, filter_of(arguments, "cuda", decided.spec.toolkits)
+    if BENCHMARK not in spec.stages:
+        note(f"the spec switches {BENCHMARK} off; `tests: {{{BENCHMARK}: where-routed}}` switches it on")
+    shards = [shard for shard in decided.shards if branch in {None, shard.branch} and measured(shard)]
+    lasts = [one for found in _shown(benchmarks(client, decided, branch), len(shards)) for one in found]
+    lasts = [one for one in lasts if cuda in {None, one.cell.cuda}]
+    if arguments.quiet:
+        print(*(one.variant.name for one in lasts), sep="\n", end="\n" * bool(lasts))
+    elif arguments.json:
+        print_json([benchmark_row(spec, one) for one in lasts])
+    else:
+        headers, tables = benchmark_tables(spec, lasts)
+        for index, rows in enumerate(tables):
+            print("\n" * bool(index), end="")
+            table(headers, rows, spare=headers[-1:])
+        count = sum(len(measured(shard)) for shard in shards)
+        note(f"{len(lasts):,} of {counted(count, 'variant')} that a pool measures have a result")
     return 0
 
 
@@ -106,7 +135,7 @@ def _print_pauses(spec: Spec, client: Client) -> None:
             note(line)
 
 
-def _shown(shards: Iterable[tuple[LastBuild, ...]], count: int) -> Iterable[tuple[LastBuild, ...]]:
+def _shown(shards: Iterable[Last], count: int) -> Iterable[Last]:
     """The shards, with a progress bar on a terminal while GitHub is asked for them."""
     if not sys.stderr.isatty():
         return shards

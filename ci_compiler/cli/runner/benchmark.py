@@ -20,23 +20,25 @@ from ci_compiler.runner.jobs.benchmark.run import Build, Settings, benchmark, wr
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.setting import Secrets
 from ci_compiler.runner.jobs.subject import of_manifest, of_python
+from ci_compiler.runner.targets import package_of
 from ci_compiler.spec.model import Spec
-from ci_compiler.stages import stage_of
+from ci_compiler.stages import BENCHMARK
 
 
 @reported
 def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Prints what was measured. Returns 1 if the build is slower than the last publication by more than the floor."""
     spec, start = spec_of(arguments), time.monotonic()
-    settings = _settings(arguments)
+    settings = _settings(spec, arguments)
+    floor = spec.benchmark.floor if arguments.floor is None else arguments.floor
     with TemporaryDirectory(prefix="ci-runner-benchmark-") as scratch:
         own = _own(spec, arguments, Path(scratch, "own"))
         other, remark = _beside(spec, arguments, Path(scratch, "beside"))
         with progress(f"measuring {arguments.name}"):
             report = benchmark(own, other, settings, arguments.out, remark=remark)
-    failures = [] if arguments.floor is None else list(slower(report, arguments.floor))
+    failures = [] if floor is None else list(slower(report, floor))
     seconds = time.monotonic() - start
-    digest = write(report, arguments.out, seconds, failures, stage=arguments.stage)
+    digest = write(report, arguments.out, seconds, failures, stage=BENCHMARK.name)
     append_to("GITHUB_OUTPUT", f"result={digest}\n")
     if arguments.json:
         print_json(as_json(report))
@@ -50,41 +52,43 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     return 1 if failures else 0
 
 
-def _settings(arguments: argparse.Namespace) -> Settings:
-    if arguments.runs < FEWEST:
-        message = f"{arguments.runs} is too few: the error of a gain needs at least {FEWEST} rounds"
+def _settings(spec: Spec, arguments: argparse.Namespace) -> Settings:
+    """How to measure, as the options say, else the spec."""
+    runs = spec.benchmark.runs if arguments.runs is None else arguments.runs
+    if runs < FEWEST:
+        message = f"{runs} is too few: the error of a gain needs at least {FEWEST} rounds"
         raise wrong("--runs", Code.WRONG_OPTION, message)
     if arguments.floor is not None and not 0 <= arguments.floor <= 100:
         raise wrong("--floor", Code.WRONG_OPTION, f"{arguments.floor:g} is not a number of percent from 0 to 100")
-    return Settings(runs=arguments.runs, devices=(arguments.device,) if arguments.device else DEVICES)
+    declared = package_of(spec, arguments.name).benchmark
+    return Settings(runs=runs, devices=(arguments.device,) if arguments.device else DEVICES, declared=declared)
 
 
 def _own(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> Build:
-    stage, name, branch = stage_of(arguments.stage), arguments.name, arguments.branch
+    name, branch = arguments.name, arguments.branch
     if arguments.python is not None:
-        return Build(subject=of_python(spec, name, branch, stage, arguments.python, {}))
+        return Build(subject=of_python(spec, name, branch, BENCHMARK, arguments.python, {}))
     expect(read_manifest(arguments.manifest), arguments.manifest, name=name)
-    return _of_manifest(spec, arguments.manifest, branch, arguments, scratch)
+    return _of_manifest(spec, arguments.manifest, branch, scratch)
 
 
 def _beside(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> tuple[Build | None, str]:
     """The second build; if there is none, why."""
     path, name = arguments.beside_manifest, arguments.beside
     if arguments.beside_python is not None:
-        stage = stage_of(arguments.stage)
         chosen = name or arguments.name
-        return Build(subject=of_python(spec, chosen, arguments.branch, stage, arguments.beside_python, {})), ""
+        return Build(subject=of_python(spec, chosen, arguments.branch, BENCHMARK, arguments.beside_python, {})), ""
     if path is None:
         return None, "it was measured alone: no second build was named"
     if not path.exists():
         return None, "it was measured alone: there is no second build"
     if name:
         expect(read_manifest(path), path, name=name)
-    return _of_manifest(spec, path, "", arguments, scratch), ""
+    return _of_manifest(spec, path, "", scratch), ""
 
 
-def _of_manifest(spec: Spec, path: Path, branch: str, arguments: argparse.Namespace, scratch: Path) -> Build:
+def _of_manifest(spec: Spec, path: Path, branch: str, scratch: Path) -> Build:
     scratch.mkdir()
     manifest = read_manifest(path)
-    subject = of_manifest(spec, manifest.name, branch, stage_of(arguments.stage), path, {}, scratch=scratch)
+    subject = of_manifest(spec, manifest.name, branch, BENCHMARK, path, {}, scratch=scratch)
     return Build(subject=subject, commit=manifest.commit, size=manifest.closure_size)

@@ -30,7 +30,8 @@ from ci_compiler.stages import stages, stages_that_test
 from ci_compiler.variant import RECIPES
 
 if TYPE_CHECKING:
-    from ci_compiler.github.status import LastBuild  # PyGithub is slow to import
+    from ci_compiler.github.benchmarks import LastBenchmark  # PyGithub is slow to import
+    from ci_compiler.github.status import LastBuild
 
 _SENTENCES = (
     "where-branch", "where-python", "need-branch", "need-python", "need-isa", "isa-portable", "whole-lacks", "and",
@@ -38,17 +39,19 @@ _SENTENCES = (
 """Sentences that mention what the user asks for, so the tables cannot contain them filled in."""
 
 
-def data(plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = ()) -> dict[str, Any]:
+def data(
+    plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = (), measured: Iterable[LastBenchmark] = ()
+) -> dict[str, Any]:
     """The page's data. `repository` is the `OWNER/NAME` on GitHub for its links; '' for no links.
 
-    `lasts` are the last results of variants, where they are known.
+    `lasts` are the last results of variants, where they are known, and `measured` those of their benchmarks.
     """
     spec = plan.spec
     return {
         "repository": repository,
         "recipes": RECIPES,
         "workflows": FOLDER,
-        "stages": [stage.name for stage in stages()],
+        "stages": [stage.name for stage in spec.stages],
         **_hardware(spec.hardware),
         "workloads": {one.value: one.label for one in Workload},
         "names": products.as_data(spec.hardware),
@@ -71,7 +74,7 @@ def data(plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = ()) -> d
         },
         "pythons": python_order(spec),
         "axis": list(spec.gpus),
-        **_cells(plan, lasts),
+        **_cells(plan, lasts, measured),
         "pools": {pool.name: str(pool.runs_on) for pool in spec.pools},
         "left_out": [left_out_row(spec, one) for one in plan.judged.left_out],
         "sentences": {key: reasons.say(key) for key in _SENTENCES},
@@ -105,11 +108,12 @@ def _hardware(hardware: Hardware) -> dict[str, Any]:
     }
 
 
-def _cells(plan: Plan, lasts: Iterable[LastBuild]) -> dict[str, Any]:
+def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchmark]) -> dict[str, Any]:
     """The cells, and the rows that they share: their routes and their commands."""
     shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
     shared = shared_suffixes(plan.judged.cells)
     routes, installs, verified, without, cudnn = Rows(), Rows(), Rows(), Rows(), Rows()
+    gains = {(one.cell.branch, one.variant.name): _gain(one) for one in measured if one.result.gains}
     runs, last = Rows(), {(one.cell.branch, one.variant.name): _last(one) for one in lasts if one.stages}
     cells = [
         {
@@ -123,9 +127,10 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild]) -> dict[str, Any]:
             **({"expected": fails} if (fails := _expected(plan.spec, cell)) else {}),
             **({"cudnn": cudnn.index(has)} if any((has := _cudnn(plan.spec, cell)).values()) else {}),
             **({"last": results} if (results := _results(cell, last, runs)) else {}),
+            **({"measured": faster} if (faster := _measured(cell, gains)) else {}),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
-            "tested": [stage.name for stage in stages_that_test() if stage in route.pools],
+            "tested": [stage.name for stage in stages_that_test() if stage.proves and stage in route.pools],
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
@@ -149,6 +154,17 @@ def _results(cell: Cell, last: Mapping[tuple[str, str], dict[str, Any]], runs: R
 def _last(one: LastBuild) -> dict[str, Any]:
     """The last result of a variant: of each stage that ran, with the run and its start."""
     return {"result": one.result.value, "stages": dict(one.stages), "run": one.url, "started": one.started}
+
+
+def _measured(cell: Cell, gains: Mapping[tuple[str, str], dict[str, str]]) -> dict[str, dict[str, str]]:
+    """What the last benchmark of each package of the cell found, where it compared two builds."""
+    known = {one.package: gains.get((cell.branch, one.name)) for one in cell.variants}
+    return {package: found for package, found in known.items() if found}
+
+
+def _gain(one: LastBenchmark) -> dict[str, str]:
+    """What a benchmark found, in words, with the machine, the run and its start."""
+    return {"says": str(one.result), "machine": one.result.machine, "run": one.url, "started": one.started}
 
 
 def _lacks(spec: Spec, cell: Cell) -> dict[str, tuple[str, ...]]:

@@ -24,7 +24,8 @@ from ci_compiler.units import counted
 from ci_compiler.workflows.render import header
 
 if TYPE_CHECKING:
-    from ci_compiler.github.status import LastBuild  # PyGithub is slow to import
+    from ci_compiler.github.benchmarks import LastBenchmark  # PyGithub is slow to import
+    from ci_compiler.github.status import LastBuild
 
 NAME = "index.html"
 
@@ -32,10 +33,12 @@ SCRIPTS = ("names.mjs", "finder.mjs", "elements.mjs", "runs.mjs", "cell.mjs", "m
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z]+\.mjs";\n', re.MULTILINE)
 
 
-def page(plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = ()) -> str:
+def page(
+    plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = (), measured: Iterable[LastBenchmark] = ()
+) -> str:
     """The page. `repository` is the `OWNER/NAME` on GitHub for its links; '' if it is not known.
 
-    `lasts` are the last results of variants, where they are known.
+    `lasts` are the last results of variants, where they are known, and `measured` those of their benchmarks.
     """
     style, script = _text("page.css"), _script()
     policy = (
@@ -50,7 +53,7 @@ def page(plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = ()) -> s
         "policy": policy,
         "style": style,
         "script": script,
-        "data": _embedded(data(plan, repository, lasts)),
+        "data": _embedded(data(plan, repository, lasts, measured)),
     }
     text = re.sub("@([a-z]+)@", lambda found: parts[found[1]], _text("page.html"))
     mark = header(plan.spec)[0].replace("--", "‐‐")

@@ -10,8 +10,24 @@ export const hasFailed = (cell) => cell.packages.some((name) => lastOf(cell, nam
 /** `build success, gpu-test failure, 21 November 2026`, with a link to the run. */
 export function runOf({ stages, run, started }) {
   const ran = Object.entries(stages).map(([stage, result]) => `${stage} ${result.replaceAll("_", " ")}`);
+  return [`${ran.join(", ")} `, dayOf(run, started)];
+}
+
+/** The day of a run, with a link to it. */
+function dayOf(run, started) {
   const day = started && new Date(started).toLocaleDateString("en", { dateStyle: "long", timeZone: "UTC" });
-  return [`${ran.join(", ")} `, run ? make("a", { href: run, text: day || "run" }) : day];
+  return run ? make("a", { href: run, text: day || "run" }) : day;
+}
+
+/** `avx512 over avx2: +0.4 % ± 0.6, on AMD EPYC 9354, 21 November 2026`, with a link to the run. */
+export function gainOf({ says, machine, run, started }) {
+  return [`${says}${machine && `, on ${machine}`}, `, dayOf(run, started)];
+}
+
+/** What the last benchmark of a variant found, as a line of the answer; null if it is not known. */
+export function lastGain(cell, package_) {
+  const found = cell.measured?.[package_];
+  return found ? make("p", { class: "run measured" }, make("strong", { text: "Measured: " }), ...gainOf(found)) : null;
 }
 
 /** The last result of a variant as a line of the answer; null if it is not known. */

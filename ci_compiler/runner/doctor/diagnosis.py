@@ -17,7 +17,7 @@ from ci_compiler.runner.doctor import build_checks, hardware_checks, host_checks
 from ci_compiler.runner.doctor.evidence import Assignment, Evidence
 from ci_compiler.runner.targets import refusal
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.stages import Stage, stages
+from ci_compiler.stages import Stage
 
 CHECKS = hardware_checks.CHECKS | build_checks.CHECKS | host_checks.CHECKS
 """All checks by name, in their order."""
@@ -42,11 +42,19 @@ def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "", pool: Poo
 
 def examine(work: Assignment, evidence: Evidence) -> dict[str, Judgement]:
     """The judgement of every check, by name. A check that none of the stages needs is shown as skipped."""
-    wanted = {name for stage in _stages(work, evidence.machine) for name in stage.checks}
+    on_gpu = _on_gpu(work, evidence.machine)
+    wanted = {name for one in _stages(work, evidence.machine) for name in one.checks_of(of_gpu=on_gpu)}
     if work.pool:
         wanted.add("pool")
     reason = f"{work.stage} does not need it" if work.stage else "nothing that this machine may run needs it"
     return {name: check(work, evidence) if name in wanted else skipped(reason) for name, check in CHECKS.items()}
+
+
+def _on_gpu(work: Assignment, machine: Machine) -> bool:
+    """Whether a stage that takes a GPU for a variant that is for one takes a GPU here."""
+    if work.subject:
+        return work.cell.gpu != CPU
+    return bool(work.pool.gpu) if work.pool else bool(machine.gpus or machine.problems)
 
 
 def as_json(work: Assignment, results: Mapping[str, Judgement]) -> dict[str, Any]:
@@ -66,5 +74,5 @@ def _stages(work: Assignment, machine: Machine) -> frozenset[Stage]:
         return frozenset(work.stages)
     suited = {stage for pool in work.spec.pools if fit(work.spec.hardware, machine, pool).fits for stage in pool.stages}
     any_gpu = bool(machine.gpus or machine.problems)
-    unsuited = {stage for stage in stages() if any_gpu or not stage.needs_gpu}
+    unsuited = {stage for stage in work.spec.stages if any_gpu or not stage.needs_gpu}
     return frozenset(suited or unsuited)

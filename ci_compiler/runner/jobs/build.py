@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ci_compiler.backends.checkout import JobCheckout
-from ci_compiler.backends.job import BuildOrder, NeededVariant, show
+from ci_compiler.backends.job import BuildOrder, BuildResult, NeededVariant, show
 from ci_compiler.backends.nix import FORMS
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.codes import Code
@@ -78,7 +78,22 @@ def _build(
     with watched_memory(uses_nix=spec.backend.nix is not NixUse.NONE) as peak:
         result = programs.build(order)
     machine = this_machine(spec.hardware, software=False)
-    manifest = Manifest(
+    manifest = manifest_of(
+        spec,
+        built,
+        result,
+        commit=commit,
+        machine=Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores),
+        memory=peak.memory if result.built else 0,
+    )
+    return manifest, result.remarks
+
+
+def manifest_of(
+    spec: Spec, built: BuiltVariant, result: BuildResult, *, commit: str, machine: Builder, memory: int = 0
+) -> Manifest:
+    """The manifest of a build from `commit` on `machine`, which took at most `memory` bytes (0: unknown)."""
+    return Manifest(
         name=built.variant.name,
         package=built.variant.package,
         version=built.version,
@@ -94,13 +109,12 @@ def _build(
         started=result.started.isoformat(timespec="seconds").replace("+00:00", "Z"),
         seconds=round(result.seconds, 1),
         built=result.built,
-        machine=Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores),
+        machine=machine,
         staged=result.staged,
         untested={stage.name: reason for stage, reason in built.route.skipped.items() if stage.is_test},
-        memory=peak.memory if result.built else 0,
+        memory=memory,
         python_modules=result.python_modules,
     )
-    return manifest, result.remarks
 
 
 def _needed(spec: Spec, built: BuiltVariant) -> Iterator[NeededVariant]:

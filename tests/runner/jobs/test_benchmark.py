@@ -100,7 +100,7 @@ def test_two_builds_are_measured_in_turn_and_with_equal_kernels(
     there = ["own", "beside", "own-held", "beside-held"]
     assert turns == ["own", "beside", *there, *there[::-1], *there, *there[::-1], *there]
     summary = Path("summary.md").read_text("utf-8").replace("\\_", "_")
-    assert f"| {LARGER} | cpu-test | passed |" in summary
+    assert f"| {LARGER} | benchmark | passed |" in summary
     assert "| avx512bf16 over avx2: CPU +" in summary.replace("| | ", "| ").replace("|  | ", "| ")
     assert "| measurement | device | own | beside | gain | with equal kernels | of the kernels alone |" in summary
     assert "result=sha256:" in Path("outputs").read_text("utf-8")
@@ -235,6 +235,19 @@ def test_a_benchmark_that_takes_too_long_fails(
     assert "it did not finish in time: 7 rounds take longer" in capsys.readouterr().err
 
 
-def test_a_declared_program_that_measures_nothing_fails(build: Make) -> None:
-    with pytest.raises(StageError, match=r"program\.py printed no measurement"):
-        declared(build(), "print('hello')")
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("print('hello')", "none of its lines is JSON with a name"),
+        (
+            'print(\'{"name": "a", "device": "cpu"}\')',
+            "own on the cpu: a is not as the protocol says: it has no 'seconds'",
+        ),
+        ('print(\'{"name": "a", "device": "cpu", "skipped": "old"}\')', "a was left out: own: old"),
+    ],
+)
+def test_a_declared_program_that_measures_nothing_fails(build: Make, text: str, reason: str) -> None:
+    with pytest.raises(StageError) as raised:
+        declared(build(), text)
+    (finding,) = raised.value.findings
+    assert finding.message == f"program.py printed no measurement: {reason}"

@@ -16,25 +16,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean, median
+
+from ci_compiler.plan.benchmarks import Gain
 
 FEWEST = 5
 """The fewest rounds from which an error is estimated."""
 
 _CONFIDENCE = 1 - 2 * 0.5**FEWEST
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
-    """How much faster one build is than another, in percent, and the error of that; negative: it is slower."""
-
-    percent: float
-    error: float
-
-    def __str__(self) -> str:
-        return f"{self.percent:+.1f} % ± {self.error:.1f}"
 
 
 def deviation(values: Sequence[float]) -> float:

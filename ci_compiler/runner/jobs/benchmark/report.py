@@ -6,14 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ci_compiler.plan.benchmarks import SCHEMA, Gain, in_words, over
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.jobs.benchmark.arms import CPU, GPU
-from ci_compiler.runner.jobs.benchmark.gains import Gain
 from ci_compiler.runner.jobs.benchmark.results import BESIDE, OWN, PAIRS, Measurement, Results, Times
 from ci_compiler.units import size
-
-SCHEMA = 1
-"""The version of the file's form."""
 
 NEIGHBOUR, PUBLICATION = "neighbour", "publication"
 """What the second build is: another variant, or the last publication of the same one."""
@@ -63,11 +60,7 @@ class Report:
     @property
     def title(self) -> str:
         """What is compared, in words; '' for one build alone."""
-        if self.beside is None:
-            return ""
-        if self.beside_is == PUBLICATION:
-            return "this build over the last publication"
-        return " over ".join(_apart(self.own, self.beside))
+        return over(self.own.variant.name, self.beside.variant.name) if self.beside else ""
 
     @property
     def gains(self) -> dict[str, Gain]:
@@ -76,24 +69,14 @@ class Report:
         return {key: one for key, one in found.items() if one}
 
     def __str__(self) -> str:
-        """The line for people: `avx512 over avx2: CPU +0.4 % ± 0.6, with equal kernels +0.1 % ± 0.5`."""
-        names = {"cpu": "CPU", "gpu": "GPU", "cpu-held": "CPU with equal kernels"}
-        shown = [f"{names[key]} {gain}" for key, gain in self.gains.items() if key in names]
-        return f"{self.title}: {', '.join(shown)}" if shown else f"{len(self.results.measurements)} measurements"
+        """The line for people: `avx512 over avx2: CPU +0.4 % ± 0.6, CPU with equal kernels +0.1 % ± 0.5`."""
+        return in_words(self.title, self.gains) or f"{len(self.results.measurements)} measurements"
 
 
 def remarks(report: Report) -> list[str]:
     """What is notable apart from the results: the report's remarks, and the measurements that were left out."""
     left_out = (f"{one.name} was left out on the {one.device}: {one.because}" for one in report.results.skipped)
     return [*report.remarks, *left_out]
-
-
-def _apart(own: BuiltVariant, beside: BuiltVariant) -> tuple[str, str]:
-    """The values of the axes in which two variants differ."""
-    ours, theirs = ((one.cell.python, one.cell.cuda, one.cell.gpu, one.cell.isa) for one in (own, beside))
-    apart = [at for at, value in enumerate(ours) if value != theirs[at]]
-    first, second = (" ".join(filter(None, (cell[at] for at in apart))) for cell in (ours, theirs))
-    return first or own.variant.name, second or beside.variant.name
 
 
 def slower(report: Report, floor: float) -> Iterator[str]:

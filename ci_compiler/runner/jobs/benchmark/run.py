@@ -40,6 +40,7 @@ from ci_compiler.runner.jobs.smoke import hardware
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.limits import job_seconds
+from ci_compiler.stages import CPU_TEST
 from ci_compiler.workflows.artifacts import BENCHMARK, RESULT
 
 LOG = "benchmark.log"
@@ -141,7 +142,7 @@ def benchmark(build: Build, other: Build | None, settings: Settings, out: Path, 
         raise failure(own.name, Code.BENCHMARK_FAILED, "there is no GPU to measure it on")
     results = _results(session, arms, devices)
     if declared and not results.measurements:
-        raise failure(own.name, Code.BENCHMARK_FAILED, f"{declared.run or declared.python} printed no measurement")
+        raise failure(own.name, Code.BENCHMARK_FAILED, _nothing(declared, results, session))
     both = all(BESIDE in outputs for outputs in results.devices.values())
     return Report(
         own=own.built,
@@ -155,9 +156,18 @@ def benchmark(build: Build, other: Build | None, settings: Settings, out: Path, 
     )
 
 
+def _nothing(declared: DeclaredProgram, results: Results, session: _Session) -> str:
+    """The message for a declared program that measured nothing."""
+    reasons = [one for one in session.remarks if one.startswith(f"{OWN} on the ")]
+    reasons += [f"{one.name} was left out: {one.because}" for one in results.skipped]
+    why = "; ".join(reasons) or "none of its lines is JSON with a name"
+    return f"{declared.run or declared.python} printed no measurement: {why}"
+
+
 def _refuse_wrong_machine(own: SmokeSubject, machine: Machine) -> None:
-    """Raises StageError if the hardware cannot run the variant."""
-    failed = [one for one in hardware(own, machine)[0] if one.verdict is CheckVerdict.FAILED]
+    """Raises StageError if the CPU cannot run the variant. Without its GPU, the CPU alone is measured."""
+    checked, _ = hardware(replace(own, stage=CPU_TEST), machine)
+    failed = [one for one in checked if one.verdict is CheckVerdict.FAILED]
     if failed:
         place = Place(file=own.name)
         messages = (f"{one.check}: {one.message}" for one in failed)

@@ -15,4 +15,5 @@ if wanted := os.environ["NAME"]:
 else:
     found = [name for name in names if fnmatchcase(name, os.environ["PATTERN"] or "*")]
     for name in found:
-        shutil.copytree(store / name, target / name if len(found) > 1 else target, dirs_exist_ok=True)
+        apart = len(found) > 1 and os.environ["MERGE"] != "true"
+        shutil.copytree(store / name, target / name if apart else target, dirs_exist_ok=True)

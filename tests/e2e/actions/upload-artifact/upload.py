@@ -19,6 +19,9 @@ def main() -> str:
         return f"the artifact name {name!r} is not valid"
     source = Path(wanted)
     files = [path for path in source.rglob("*") if path.is_file()] if source.is_dir() else [source]
+    if "*" in wanted:  # the paths begin below what all files have in common (README, "Upload using multiple paths")
+        files = sorted(Path().glob(wanted))
+        source = Path(os.path.commonpath([path.parent for path in files])) if files else source
     # Hidden files are left out unless include-hidden-files says otherwise.
     files = [path for path in files if path.is_file() and not any(part.startswith(".") for part in path.parts)]
     if not files:

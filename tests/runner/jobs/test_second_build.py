@@ -1,0 +1,88 @@
+"""The second build of a stage that takes two: the neighbour, else the last publication, else none without an error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.runner.jobs.manifest import read_manifest
+from tests.runner.jobs.world import TORCH, World, ci_runner, recipe
+
+NEIGHBOUR = TORCH.replace("avx2", "avx")
+BESIDE = Path("beside-output/manifest.json")
+
+
+def fetch(neighbour: str = NEIGHBOUR) -> dict[str, Any]:
+    """The manifest that `fetch` leaves of the second build; {} if it leaves none."""
+    words = ("fetch", "build-output/manifest.json", "--beside", neighbour, "--beside-manifest", BESIDE)
+    assert ci_runner(*words) == 0
+    if not BESIDE.exists():
+        return {}
+    read_manifest(BESIDE)
+    found: dict[str, Any] = json.loads(BESIDE.read_text("utf-8"))
+    BESIDE.unlink()
+    return found
+
+
+def changed(world: World) -> str:
+    """Builds a changed TORCH, which is not published; returns the commit that made it as it was."""
+    before = world.git("rev-list", "--max-count=1", "HEAD", "--", f".flox/pkgs/{TORCH}.nix").strip()
+    world.torch("2.8.1")
+    world.commit()
+    world.patch.delenv("NIX_CACHE_SIGNING_KEY")
+    assert world.build() == 0
+    return before
+
+
+def test_the_last_publication_is_that_of_an_earlier_recipe_and_not_the_build_itself(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.built(signed=True)
+    assert fetch("") == {}
+    said = capsys.readouterr().err
+    assert "second build: none\n" in said
+    assert "none of the last 1 commits that changed its recipe has another build that is published" in said
+    before, unbuilt = changed(world), TORCH.replace("avx2", "avx512")
+    found = fetch(unbuilt)
+    assert (found["name"], found["commit"], found["built"]) == (TORCH, before, False)
+    assert found["store_path"] != world.manifest["store_path"]
+    assert Path(found["store_path"]).read_text("utf-8") == "2.8.0\n"
+    assert f"{unbuilt} is not built" in capsys.readouterr().err
+
+
+def test_the_neighbour_comes_before_the_publication_unless_there_is_a_floor(world: World) -> None:
+    world.built(signed=True)
+    world.write(NEIGHBOUR, recipe(NEIGHBOUR, "2.8.0"))
+    world.commit()
+    assert world.build(NEIGHBOUR) == 0  # signed in the cache
+    before = changed(world)
+    world.use_store("second")
+    found = fetch()
+    assert (found["name"], found["commit"]) == (NEIGHBOUR, world.head)
+    assert Path(found["store_path"]).is_file()
+    assert found["store_path"] in found["closure"]
+    world.spec(cache=world.cache(), benchmark={"floor": 5}, tests={"benchmark": "where-routed"})
+    found = fetch()
+    assert (found["name"], found["commit"]) == (TORCH, before)
+
+
+def test_the_manifest_of_the_run_counts_if_it_is_of_the_same_commit(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.spec(cache=world.cache())
+    world.write(NEIGHBOUR, recipe(NEIGHBOUR, "2.8.0"))
+    world.commit()
+    assert world.build(NEIGHBOUR) == 0
+    of_run = world.manifest
+    assert world.build() == 0
+    world.use_store("second")  # the neighbour is staged, and not signed
+    BESIDE.parent.mkdir()
+    BESIDE.write_text(json.dumps(of_run), "utf-8")
+    assert fetch() == of_run
+    assert Path(of_run["store_path"]).is_file()
+    BESIDE.write_text(json.dumps(of_run | {"commit": "0" * 40}), "utf-8")
+    assert fetch() == {}
+    assert f"is for the commit {'0' * 40}, not {world.head}" in capsys.readouterr().err
