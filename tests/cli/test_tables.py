@@ -44,7 +44,7 @@ GIVEN: dict[str, tuple[Sequence[str], Sequence[Sequence[str]]]] = {
         [["build-space", "ok", f"62.1 GB free, {LONG} needs 10 GB of /nix/store"]],
     ),
     "benchmark": (
-        ["measurement", "device", "own", "beside", "gain", "kernels held", "by the kernels"],
+        ["measurement", "device", "own", "beside", "gain", "with equal kernels", "of the kernels alone"],
         [
             [
                 "transformer-step",

@@ -15,7 +15,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, wrong
 from ci_compiler.runner.jobs.benchmark.arms import DEVICES
 from ci_compiler.runner.jobs.benchmark.gains import FEWEST
-from ci_compiler.runner.jobs.benchmark.report import HEADERS, as_json, rows, slower
+from ci_compiler.runner.jobs.benchmark.report import HEADERS, as_json, remarks, rows, slower
 from ci_compiler.runner.jobs.benchmark.run import Build, Settings, benchmark, write
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.setting import Secrets
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     else:
         table(HEADERS, rows(report))
         print(report)
-    for one in report.remarks:
+    for one in remarks(report):
         note(f"{arguments.name}: {one}")
     place = Place(file=arguments.name)
     print_findings(Finding(place=place, code=Code.SLOWER_THAN_PUBLISHED, message=one) for one in failures)

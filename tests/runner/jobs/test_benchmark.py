@@ -6,6 +6,7 @@ The packages are stand-ins whose products take as long as a test says; the proce
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -61,6 +62,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes that measure for a few milliseconds only, on a recorded machine."""
     monkeypatch.setattr(running, "SECONDS", 0.001)
     monkeypatch.setattr(running, "AWAKE", 0.0)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setattr(running, "this_machine", lambda *_, **__: known("h200"))
 
 
@@ -79,7 +81,8 @@ def test_two_builds_are_measured_in_turn_and_with_equal_kernels(
     beside = build("beside", dispatch="AVX512", mm={"AVX512": 0.03, "AVX2": 0.04})
     code, report = measured(LARGER, own, "--beside", TORCH, "--beside-python", beside, "--json")
     out, err = capsys.readouterr()
-    assert (code, err, checked("ci-runner benchmark", out)) == (0, "", report)
+    assert (code, checked("ci-runner benchmark", out)) == (0, report)
+    assert f"{LARGER}: gemm-int8 was left out on the cpu: own: AttributeError: " in err
     assert report["dispatch"] == {"own": "AVX512", "beside": "AVX512", "held": "AVX2"}
     assert (report["title"], report["beside-is"]) == ("avx512bf16 over avx2", "neighbour")
     (product,) = report["measurements"]
@@ -99,7 +102,7 @@ def test_two_builds_are_measured_in_turn_and_with_equal_kernels(
     summary = Path("summary.md").read_text("utf-8").replace("\\_", "_")
     assert f"| {LARGER} | benchmark | passed |" in summary
     assert "| avx512bf16 over avx2: CPU +" in summary.replace("| | ", "| ").replace("|  | ", "| ")
-    assert "| measurement | device | own | beside | gain | kernels held | by the kernels |" in summary
+    assert "| measurement | device | own | beside | gain | with equal kernels | of the kernels alone |" in summary
     assert "result=sha256:" in Path("outputs").read_text("utf-8")
 
 
@@ -147,6 +150,9 @@ def test_a_package_that_crashes_fails_and_a_second_build_that_does_is_left_out(
     code, report = measured(TORCH, good, "--beside-python", bad)
     assert (code, report["beside"]) == (0, "")
     assert "beside was left out: the benchmark (beside, cpu) was ended by SIGILL" in report["remarks"][0]
+    late = build("late", dispatch="AVX512", events={"mm": {"signal": "SIGSEGV"}})
+    code, report = measured(TORCH, good, "--beside-python", late)
+    assert (code, report["beside"], [*report["measurements"][0]["arms"]]) == (0, "", ["own", "own-held"])
     words = ("--spec", "spec.json", "--branch", "main", "--python", bad)
     assert ci_runner("benchmark", TORCH, *words) == 1
     assert "the benchmark (own, cpu) was ended by SIGILL: it uses an instruction" in capsys.readouterr().err
@@ -220,6 +226,28 @@ def test_a_declared_program_says_what_it_measured(build: Make) -> None:
     assert remark.startswith("own on the cpu: no quantised weights is not as the protocol says: a name has at most 64")
 
 
-def test_a_declared_program_that_measures_nothing_fails(build: Make) -> None:
-    with pytest.raises(StageError, match=r"program\.py printed no measurement"):
-        declared(build(), "print('hello')")
+def test_a_benchmark_that_takes_too_long_fails(
+    build: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(running, "job_seconds", lambda _: 0.0)
+    words = ("--spec", "spec.json", "--branch", "main", "--python", build())
+    assert ci_runner("benchmark", TORCH, *words) == 1
+    assert "it did not finish in time: 7 rounds take longer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("print('hello')", "none of its lines is JSON with a name"),
+        (
+            'print(\'{"name": "a", "device": "cpu"}\')',
+            "own on the cpu: a is not as the protocol says: it has no 'seconds'",
+        ),
+        ('print(\'{"name": "a", "device": "cpu", "skipped": "old"}\')', "a was left out: own: old"),
+    ],
+)
+def test_a_declared_program_that_measures_nothing_fails(build: Make, text: str, reason: str) -> None:
+    with pytest.raises(StageError) as raised:
+        declared(build(), text)
+    (finding,) = raised.value.findings
+    assert finding.message == f"program.py printed no measurement: {reason}"

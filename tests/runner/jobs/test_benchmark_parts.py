@@ -30,11 +30,11 @@ def row(**changes: Any) -> str:
         (row(name=["gemm"]), "a name has at most 64 small letters"),
         (row(name="<script>"), "a name has at most 64 small letters"),
         (row(device="gpu"), "it ran to measure on the cpu"),
-        (row(device=...), "'device'"),
-        (row(seconds=...), "'seconds'"),
-        (row(seconds=[]), "`seconds` is a list of 1 to 10,000 numbers"),
-        (row(seconds=[0.1] * 10_001), "`seconds` is a list of 1 to 10,000 numbers"),
-        (row(seconds={"a": 1}), "`seconds` is a list"),
+        (row(device=...), "it has no 'device'"),
+        (row(seconds=...), "it has no 'seconds'"),
+        (row(seconds=[]), "`seconds` is a number, or a list of 1 to 10,000 numbers"),
+        (row(seconds=[0.1] * 10_001), "`seconds` is a number, or a list of 1 to 10,000 numbers"),
+        (row(seconds={"a": 1}), "`seconds` is a number, or a list"),
         (row(seconds=[0.1, "0.1"]), "seconds are numbers between 1e-09 and 100,000"),
         (row(seconds=[True]), "seconds are numbers"),
         (row(seconds=[0]), "seconds are numbers"),
@@ -62,6 +62,7 @@ def test_other_output_is_ignored() -> None:
     found = read_output(noise.encode() + b"\n\xff\xfe\n", "cpu")
     assert (found.problems, found.imported, found.size, found.dispatch) == ((), 2.5, 9, "")
     assert (found.readings["gemm"].steady, found.readings["gemm"].first) == (0.2, 0.5)
+    assert read_output(row(seconds=3).encode(), "cpu").readings["gemm"].steady == 3
     assert read_output(row(first=...).encode(), "cpu").readings["gemm"].first is None
 
 
@@ -159,6 +160,11 @@ def test_whether_the_clock_is_fixed_is_reported(tmp_path: Path) -> None:
     assert said == "not locked: CPU 0 may run at 0.8 to 3.5 GHz"
     said = cores.clocks([0], machine(tmp_path / "c", 1))
     assert said == "not locked: the machine does not show the clocks of its CPU"
+
+
+def test_a_machine_that_was_busy_is_reported() -> None:
+    assert cores.disturbed(2.0, 4) == ""
+    assert cores.disturbed(2.5, 4) == "the machine was busy when it began: its load was 2.5 with 4 CPUs"
 
 
 def test_programs_are_pinned_only_while_they_are_measured() -> None:

@@ -19,7 +19,7 @@ the first call, a warm-up, and the steady state, whose result is the median of i
     {"name": "gemm-float32", "device": "cpu", "first": 0.012, "seconds": [0.0021, 0.0022, 0.0021]}
     {"name": "gemm-int8", "device": "cpu", "skipped": "this build has no such kernel"}
 
-`seconds` are the durations of single calls, or one duration, and `first` may be left out. The environment of a declared
+`seconds` has the durations of single calls, or is one duration; `first` may be left out. The environment of a declared
 program has `BENCHMARK_DEVICE` (`cpu` or `gpu`), `BENCHMARK_SECONDS` (about how long each measurement should take), and
 `OMP_NUM_THREADS`. All this comes from code under test: it is data, checked and bounded by `lines`, and other output is
 ignored.

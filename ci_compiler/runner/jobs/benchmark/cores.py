@@ -39,6 +39,15 @@ def clocks(cores: Sequence[int], root: Path = CPUS) -> str:
     return "locked"
 
 
+def disturbed(load: float, cpus: int) -> str:
+    """What to know about a machine with `cpus` CPUs that was already busy; '' for nothing. `load` is its load average.
+
+    Up to half of the CPUs may be busy: the benchmark's own are then still free.
+    """
+    busy = load > cpus / 2
+    return f"the machine was busy when it began: its load was {load:.1f} with {cpus} CPUs" if busy else ""
+
+
 @contextmanager
 def pinned(cores: Sequence[int]) -> Iterator[None]:
     """Within it, this thread and the programs that it starts run on `cores`, where the system allows that."""

@@ -16,24 +16,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean, median
+
+from ci_compiler.plan.benchmarks import Gain
 
 FEWEST = 5
 """The fewest rounds from which an error is estimated."""
 
 _CONFIDENCE = 1 - 2 * 0.5**FEWEST
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
-    """How much faster one build is than another, in percent, and the error of that; negative: it is slower."""
-
-    percent: float
-    error: float
-
-    def __str__(self) -> str:
-        return f"{self.percent:+z.1f} % ± {self.error:.1f}"
 
 
 def deviation(values: Sequence[float]) -> float:
@@ -72,9 +63,5 @@ def _gain(ratios: Sequence[float]) -> Gain:
 
 def _rank(rounds: int) -> int:
     """How many of the smallest and of the largest ratios the interval leaves out."""
-    left_out, outside = 0, 2 * 0.5**rounds
-    while True:
-        outside += 2 * math.comb(rounds, left_out + 1) * 0.5**rounds
-        if outside > 1 - _CONFIDENCE or 2 * (left_out + 1) >= rounds:
-            return left_out
-        left_out += 1
+    outside = accumulate(2 * math.comb(rounds, rank) * 0.5**rounds for rank in range(rounds))
+    return max(0, sum(1 for one in outside if one <= 1 - _CONFIDENCE) - 1)

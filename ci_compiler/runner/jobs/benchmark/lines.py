@@ -65,9 +65,15 @@ def read_output(raw: bytes, device: str) -> Output:
                 problems.append(f"{reading.name} is measured twice, or after {_MOST_MEASUREMENTS} others")
                 continue
             readings[reading.name] = reading
-        except (ValueError, TypeError, KeyError) as error:
-            problems.append(f"{_text(str(row.get('name')))} is not as the protocol says: {_text(str(error))}")
+        except KeyError as error:
+            problems.append(_problem(row, f"it has no {error}"))
+        except (ValueError, TypeError) as error:
+            problems.append(_problem(row, str(error)))
     return Output(readings=readings, problems=tuple(problems[:_MOST_MEASUREMENTS]), **facts)
+
+
+def _problem(row: dict[str, Any], reason: str) -> str:
+    return f"{_text(str(row.get('name', 'import')))} is not as the protocol says: {_text(reason)}"
 
 
 def _rows(raw: bytes) -> Iterator[dict[str, Any]]:
@@ -98,8 +104,10 @@ def _reading(row: dict[str, Any], device: str) -> Reading:
     if "skipped" in row:
         return Reading(name=name, skipped=_text(str(row["skipped"])) or "no reason is given")
     seconds = row["seconds"]
+    if type(seconds) in {int, float}:
+        seconds = [seconds]
     if type(seconds) is not list or not 1 <= len(seconds) <= _MOST_SAMPLES:
-        raise ValueError(f"`seconds` is a list of 1 to {_MOST_SAMPLES:,} numbers")
+        raise ValueError(f"`seconds` is a number, or a list of 1 to {_MOST_SAMPLES:,} numbers")
     first = None if row.get("first") is None else _seconds(row["first"])
     return Reading(name=name, first=first, steady=median(map(_seconds, seconds)))
 

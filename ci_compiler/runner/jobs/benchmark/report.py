@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ci_compiler.plan.benchmarks import SCHEMA, in_words, over
+from ci_compiler.plan.benchmarks import SCHEMA, Gain, in_words, over
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.jobs.benchmark.arms import CPU, GPU
-from ci_compiler.runner.jobs.benchmark.gains import Gain
 from ci_compiler.runner.jobs.benchmark.results import BESIDE, OWN, PAIRS, Measurement, Results, Times
 from ci_compiler.units import size
 
 NEIGHBOUR, PUBLICATION = "neighbour", "publication"
 """What the second build is: another variant, or the last publication of the same one."""
 
-HEADERS = ("measurement", "device", OWN, BESIDE, "gain", "kernels held", "by the kernels")
+HEADERS = ("measurement", "device", OWN, BESIDE, "gain", "with equal kernels", "of the kernels alone")
 """The columns of the table."""
 
 OVERALL = {
@@ -74,6 +73,12 @@ class Report:
         return in_words(self.title, self.gains) or f"{len(self.results.measurements)} measurements"
 
 
+def remarks(report: Report) -> list[str]:
+    """What is notable apart from the results: the report's remarks, and the measurements that were left out."""
+    left_out = (f"{one.name} was left out on the {one.device}: {one.because}" for one in report.results.skipped)
+    return [*report.remarks, *left_out]
+
+
 def slower(report: Report, floor: float) -> Iterator[str]:
     """Why the build is slower than the last publication by more than `floor` percent, beyond the error, by device."""
     if report.beside_is != PUBLICATION:
@@ -104,13 +109,12 @@ def rows(report: Report) -> Iterator[tuple[str, ...]]:
         arms = (_times(one.arms.get(arm)) for arm in (OWN, BESIDE))
         yield one.name, one.device, *arms, *(_shown(one.gain(pair)) for pair in PAIRS.values())
     for device in results.devices:
-        if overall := [_shown(results.overall(device, pair)) for pair in PAIRS.values()]:
+        overall = [_shown(results.overall(device, pair)) for pair in PAIRS.values()]
+        if any(overall):
             yield "all (geometric mean)", device, "", "", *overall
     yield "import", CPU, *(_times(results.imports.get(arm)) for arm in (OWN, BESIDE)), "", "", ""
     sizes = (size(results.sizes[arm]) if results.sizes.get(arm) else "" for arm in (OWN, BESIDE))
     yield "size", "", *sizes, "", "", ""
-    for skipped in results.skipped:
-        yield skipped.name, skipped.device, f"left out: {skipped.because}", "", "", "", ""
 
 
 def _shown(found: Gain | None) -> str:

@@ -8,7 +8,8 @@ from functools import cached_property
 from itertools import chain
 from statistics import median
 
-from ci_compiler.runner.jobs.benchmark.gains import Gain, deviation, gain, overall
+from ci_compiler.plan.benchmarks import Gain
+from ci_compiler.runner.jobs.benchmark.gains import deviation, gain, overall
 from ci_compiler.runner.jobs.benchmark.lines import Output
 
 OWN, BESIDE, HELD = "own", "beside", "-held"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,7 @@ from ci_compiler.runner.jobs.benchmark.arms import (
 )
 from ci_compiler.runner.jobs.benchmark.gains import held_level
 from ci_compiler.runner.jobs.benchmark.lines import Output
-from ci_compiler.runner.jobs.benchmark.report import HEADERS, Circumstances, Report, as_json, rows
+from ci_compiler.runner.jobs.benchmark.report import HEADERS, Circumstances, Report, as_json, remarks, rows
 from ci_compiler.runner.jobs.benchmark.results import BESIDE, HELD, OWN, Results, Times, import_times
 from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.manifest import digest_of
@@ -84,7 +85,11 @@ class _Session:
 
         Raises StageError if the own arm failed.
         """
-        found = run_process(arm, device, self.bench, max(1.0, self.end - time.monotonic()), measures=measures)
+        left = self.end - time.monotonic()
+        if left <= 0:
+            message = f"it did not finish in time: {self.runs} rounds take longer than the stage's timeout"
+            raise failure(arm.subject.name, Code.BENCHMARK_FAILED, message)
+        found = run_process(arm, device, self.bench, left, measures=measures)
         self.remark(*(f"{arm.name} on the {device}: {one}" for one in found.output.problems))
         if found.failed and arm.name == OWN:
             raise failure(arm.subject.name, Code.BENCHMARK_FAILED, found.failed)
@@ -93,15 +98,19 @@ class _Session:
         return None if found.failed else found.output
 
     def rounds(self, arms: Sequence[Arm], device: str) -> dict[str, list[Output]]:
-        """What the processes of each arm printed in all rounds; an arm that failed once is left out."""
+        """What the processes of each arm printed in all rounds.
+
+        A build that failed once is left out, with held kernels too; one that failed only so is left out only so.
+        """
         found: dict[str, list[Output]] = {arm.name: [] for arm in arms}
-        for number in range(self.runs):
-            for arm in order([arm for arm in arms if arm.name in found], number):
-                output = self.run(arm, device)
-                if output is None:
-                    del found[arm.name]
-                else:
-                    found[arm.name].append(output)
+        for arm in (arm for number in range(self.runs) for arm in order(arms, number)):
+            if arm.name not in found:
+                continue
+            output = self.run(arm, device)
+            if output is None:
+                found = {name: made for name, made in found.items() if not name.startswith(arm.name)}
+            else:
+                found[arm.name].append(output)
         return found
 
     def remark(self, *texts: str) -> None:
@@ -124,7 +133,7 @@ def benchmark(build: Build, other: Build | None, settings: Settings, out: Path, 
         runs=settings.runs,
         end=time.monotonic() + job_seconds(own.spec.timeouts[own.stage]),
     )
-    session.remark(*filter(None, [remark]))
+    session.remark(*filter(None, [remark, cores.disturbed(os.getloadavg()[0], os.cpu_count() or 1)]))
     gpu = _gpu_of(own, machine, session) if GPU in settings.devices else ""
     arms = [Arm(name=OWN, subject=own, size=build.size, found=tuple(probes.cuda()) if gpu and own.store_path else ())]
     arms += [replace(arms[0], name=BESIDE, subject=other.subject, size=other.size)] if other else []
@@ -133,7 +142,7 @@ def benchmark(build: Build, other: Build | None, settings: Settings, out: Path, 
         raise failure(own.name, Code.BENCHMARK_FAILED, "there is no GPU to measure it on")
     results = _results(session, arms, devices)
     if declared and not results.measurements:
-        raise failure(own.name, Code.BENCHMARK_FAILED, f"{declared.run or declared.python} printed no measurement")
+        raise failure(own.name, Code.BENCHMARK_FAILED, _nothing(declared, results, session))
     both = all(BESIDE in outputs for outputs in results.devices.values())
     return Report(
         own=own.built,
@@ -145,6 +154,14 @@ def benchmark(build: Build, other: Build | None, settings: Settings, out: Path, 
         ran=isolated_here().found,
         remarks=tuple(session.remarks),
     )
+
+
+def _nothing(declared: DeclaredProgram, results: Results, session: _Session) -> str:
+    """The message for a declared program that measured nothing."""
+    reasons = [one for one in session.remarks if one.startswith(f"{OWN} on the ")]
+    reasons += [f"{one.name} was left out: {one.because}" for one in results.skipped]
+    why = "; ".join(reasons) or "none of its lines is JSON with a name"
+    return f"{declared.run or declared.python} printed no measurement: {why}"
 
 
 def _refuse_wrong_machine(own: SmokeSubject, machine: Machine) -> None:
@@ -224,7 +241,7 @@ def write(report: Report, out: Path, seconds: float, failures: Sequence[str], *,
     }
     raw = f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
     (out / RESULT).write_bytes(raw)
-    remarks = [*failures, str(report), *report.remarks]
-    add_row(name=name, stage=stage, result="failed" if failures else "passed", seconds=seconds, remarks=remarks)
+    notable = [*failures, str(report), *remarks(report)]
+    add_row(name=name, stage=stage, result="failed" if failures else "passed", seconds=seconds, remarks=notable)
     add_table(HEADERS, rows(report))
     return digest_of(raw)
