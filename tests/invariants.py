@@ -19,10 +19,11 @@ import yaml
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.model import RunsOn, Spec
-from ci_compiler.stages import BUILD, PUBLISH, stages_that_test
+from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH, stages_that_test
 from ci_compiler.workflows.fleet_watch import ENVIRONMENT, SECRET
 
 GUARD = "github.event.pull_request.head.repo.full_name == github.repository"
+RUNS = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
 FOLDER = "./.github/workflows/"
 CALLED = ("cell.yml", "variant.yml")
 """The workflows with the jobs of variants, which others call."""
@@ -339,8 +340,11 @@ def artifacts(compiled: Compiled) -> Iterator[str]:
     for name, job_id, step in compiled.steps():
         if name in CALLED and "-artifact@" in step.get("uses", ""):
             made_by = _stage(job_id) if "upload" in step["uses"] else BUILD.name
-            wanted = f"{made_by}-{compiled.workflows[name]['jobs'][job_id]['env']['NAME']}@"
-            given = step["with"]["name"]
+            variant = compiled.workflows[name]["jobs"][job_id]["env"]["NAME"]
+            given = step["with"].get("name") or step["with"]["pattern"]
+            if "pattern" in step["with"]:  # of another variant, which the run may not have built
+                variant = variant.replace("inputs.cell", "inputs.benchmark-beside")
+            wanted = f"{made_by}-{variant}@"
             if not given.startswith(wanted) or "inputs.branch" not in given.removeprefix(wanted):
                 yield f"{name} {job_id}: {given}"
 
@@ -351,7 +355,8 @@ def landing(compiled: Compiled) -> Iterator[str]:
     for name, job_id, job in compiled.jobs():
         if name in CALLED and _stage(job_id) != PUBLISH.name:
             first, second = job["steps"][:2]
-            if first["with"].get("fetch-depth") != "${{ inputs.onto == '' && 1 || 0 }}":
+            history = 0 if _stage(job_id) == BENCHMARK.name else "${{ inputs.onto == '' && 1 || 0 }}"
+            if first["with"].get("fetch-depth") != history:
                 yield f"{name} {job_id}: has no history to land on"
             if second.get("if") != "${{ inputs.onto != '' }}" or "ci-runner checkout" not in second.get("run", ""):
                 yield f"{name} {job_id}: builds the commit of the run on every branch"
@@ -426,6 +431,9 @@ def fork_guard(compiled: Compiled) -> Iterator[str]:
         if _publishes(name, job_id):
             if "pull_request" in condition or "github.event_name == 'push'" not in condition:
                 yield f"{name} {job_id}: may run on a pull request"
+        elif name in CALLED and job_id.endswith("benchmark"):
+            if "pull_request" in condition or RUNS not in condition:
+                yield f"{name} {job_id}: may run in a pull request"
         elif (name in CALLED or (name == "pull-request.yml" and "uses" in job)) and GUARD not in condition:
             yield f"{name} {job_id}: no guard against forks"
 

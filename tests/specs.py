@@ -155,5 +155,6 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
             "gpus": {gpu: {} for gpu in gpus},
         },
         runners=pools,
+        tests={"benchmark": "where-routed"} if draw(st.booleans()) else {},
         **{"pull-request": {"cells": draw(st.integers(0, 20))}},
     )

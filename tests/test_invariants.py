@@ -20,7 +20,7 @@ from ci_compiler.hardware import CPU, tables
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.routing import scarcity
 from ci_compiler.spec.build import BUNDLED, BUNDLED_SHOWN, bundled_spec, parse_spec
-from ci_compiler.stages import BUILD, CPU_TEST, GPU_TEST, stages
+from ci_compiler.stages import BENCHMARK, BUILD, CPU_TEST, GPU_TEST
 from ci_compiler.sync.compiled import compile_files
 from tests.invariants import parsed, problems
 from tests.specs import documents, spec_of
@@ -33,15 +33,16 @@ def check_routes(decided: Plan) -> None:
         for stage, pool in route.pools.items():
             assert pool.system == cell.system
             assert stage in pool.stages
-            if stage in {CPU_TEST, GPU_TEST}:
+            if stage in {CPU_TEST, GPU_TEST, BENCHMARK}:
                 assert cell.isa in hardware.runs(pool.cpu, pool.system)
-            if stage is GPU_TEST:
+            if stage is GPU_TEST or (stage is BENCHMARK and cell.gpu != CPU):
                 assert hardware.gpu(pool.gpu).runs_cubin_of(hardware.gpu(cell.gpu))
             if stage is BUILD:
                 fitting = [p for p in decided.spec.pools if p.system == cell.system and stage in p.stages]
                 assert scarcity(hardware, pool) == min(scarcity(hardware, other) for other in fitting)
         assert GPU_TEST not in route.pools if cell.gpu == CPU else True
-        assert route.pools.keys() | route.skipped.keys() >= set(stages()) - ({GPU_TEST} if cell.gpu == CPU else set())
+        wanted = set(decided.spec.stages) - ({GPU_TEST} if cell.gpu == CPU else set())
+        assert route.pools.keys() | route.skipped.keys() == wanted
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
