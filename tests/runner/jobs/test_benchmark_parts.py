@@ -200,7 +200,7 @@ class Device:
 @pytest.mark.parametrize(("step", "samples", "batch"), [(1.0, 3, 1), (0.25, 4, 1), (0.002, 166, 3)])
 def test_the_first_call_and_the_warm_up_are_apart_from_the_steady_state(step: float, samples: int, batch: int) -> None:
     device = Device(step)
-    first, seconds = measure(device.call, device.finish, 1.0, clock=device.clock)
+    first, seconds = measure(device.call, device.finish, 1.0, device.clock)
     assert first == 8
     assert len(seconds) == pytest.approx(samples, abs=1)
     assert seconds == pytest.approx([step] * len(seconds))
@@ -211,6 +211,6 @@ def test_the_first_call_and_the_warm_up_are_apart_from_the_steady_state(step: fl
 
 def test_a_device_wakes_up_during_a_longer_warm_up() -> None:
     short, long = Device(0.25), Device(0.25)
-    measure(short.call, short.finish, 1.0, clock=short.clock)
-    measure(long.call, long.finish, 1.0, awake=2.0, clock=long.clock)
+    measure(short.call, short.finish, 1.0, short.clock)
+    measure(long.call, long.finish, 1.0, long.clock, awake=2.0)
     assert long.calls - short.calls == 8
