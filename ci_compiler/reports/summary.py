@@ -17,6 +17,7 @@ from ci_compiler.plan.expected import expected_failure, in_words
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only, passed
+from ci_compiler.plan.routing import Route
 from ci_compiler.plan.selection import RequestSelection
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.plan.suites import Bench
@@ -112,7 +113,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
         if stage not in route.pools:
             reason = route.skipped.get(stage, "")
             cells[stage] = f"no: {markdown_text(reason)}" if reason else "–"
-        elif not manifest:
+        elif not manifest or any(tests[other].get("passed") is not True for other in _followed(stage, route)):
             cells[stage] = "not reached"
         elif not stage.proves:
             folder = results / artifact_name(stage, name, branch)
@@ -133,6 +134,11 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
         _number(manifest, "closure_size", size),
         _words(published["result"]) if "result" in published else _why_not(run, branch, failed=failed),
     ]
+
+
+def _followed(stage: Stage, route: Route) -> Iterator[Stage]:
+    """The tests after which `stage` runs, where a pool runs them."""
+    return (other for other in route.pools if other.name in stage.follows)
 
 
 def _measured(built: BuiltVariant, folder: Path, *, passed: bool) -> str:

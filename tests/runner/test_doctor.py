@@ -510,6 +510,22 @@ def test_a_pool_is_checked_for_its_own_stages_and_gpus() -> None:
     )
 
 
+def test_a_benchmark_needs_a_gpu_for_a_variant_or_a_pool_that_has_one() -> None:
+    tests = {"benchmark": "where-routed"}
+    needed = {"gpu", "gpu-health", "cubin", "driver", "cuda"}
+    without = evidence(gpus=(), cuda=())
+    of_gpu, of_cpu = (f"pytorch-python313-{cell}" for cell in ("cuda12_8-sm90-avx2", "cpu-avx2"))
+    assert set(failures(work("benchmark", of_gpu, tests=tests), without)) >= {"gpu", "cubin", "cuda"}
+    assert not failures(work("benchmark", of_gpu, tests=tests), evidence())
+    found = judged(work("benchmark", of_cpu, tests=tests), without)
+    assert {name for name, one in found.items() if one.message == "benchmark does not need it"} >= needed
+    assert found["instructions"].verdict is CheckVerdict.OK
+    spec = spec_of(small(tests=tests))
+    for pool, shown in ((spec.pools[0], without), (spec.pools[1], evidence())):
+        assert stage_of("benchmark") in pool.stages
+        assert not {"gpu", "cuda"} & set(failures(work_of(spec, pool=pool), shown))
+
+
 def test_a_store_that_does_not_answer_is_found() -> None:
     shown = evidence(store=Answer(status=1, err="error: cannot connect to socket"))
     assert failures(work("cpu-test"), shown) == {"store": "the store does not answer: error: cannot connect to socket"}

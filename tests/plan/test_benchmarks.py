@@ -1,0 +1,167 @@
+"""The stage that measures: off until the spec switches it on, then on the machines of the tests, beside a neighbour."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.plan.benchmarks import over
+from ci_compiler.plan.document import document as plan_document
+from ci_compiler.plan.job_graph import jobs_of
+from ci_compiler.plan.lookup import explain
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.proof import is_imported_only
+from ci_compiler.reports.forecast import forecast
+from ci_compiler.reports.summary import SummarisedRun, table
+from ci_compiler.stages import BENCHMARK, CPU_TEST, GPU_TEST, PUBLISH
+from ci_compiler.sync.compiled import compile_files
+from ci_compiler.workflows.artifacts import BENCHMARK as FILE
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, RESULT, artifact_name
+from tests.specs import small, spec_of
+
+ON = {"benchmark": "where-routed"}
+NAME = "pytorch-python313-{}"
+
+
+def measuring(**changes: Any) -> Plan:
+    """The small spec with GPUs of one family, one of which the older one's code runs on, and the stage switched on."""
+    gpus = {"cpu": {}, "sm80": {}, "sm86": {"isas": ["avx512"]}}
+    isas = {"x86_64-linux": ["avx2", "avx512"]}
+    runners = {
+        "builder": {"runs-on": ["self-hosted", "linux", "x64", "nix-builder"], "cpu": ["avx512"], "count": 2},
+        "a40": {"runs-on": ["self-hosted", "linux", "x64", "gpu-sm86"], "gpu": "sm86", "cpu": ["avx512"]},
+    }
+    own: dict[str, Any] = {"matrix": {"python": ["3.13"], "isas": isas, "gpus": gpus}, "runners": runners, "tests": ON}
+    return plan(spec_of(small(**(own | changes))))
+
+
+def beside(decided: Plan) -> dict[str, tuple[str, str]]:
+    """The pool that measures each cell, and the cell of its neighbour ('' for none)."""
+    return {
+        cell.suffix: (route.pools[BENCHMARK].name, route.beside(cell).get(BENCHMARK, ""))
+        for cell, route in zip(decided.judged.cells, decided.routes, strict=True)
+        if BENCHMARK in route.pools
+    }
+
+
+def test_the_neighbour_is_of_the_smaller_isa_else_of_the_older_gpu_on_the_pools_of_the_tests() -> None:
+    of_gpu = "python313-cuda12_8-{}"
+    assert beside(measuring()) == {
+        "python313-cpu-avx2": ("builder", ""),
+        "python313-cpu-avx512": ("builder", "python313-cpu-avx2"),
+        of_gpu.format("sm80-avx2"): ("a40", ""),
+        of_gpu.format("sm80-avx512"): ("a40", of_gpu.format("sm80-avx2")),
+        of_gpu.format("sm86-avx512"): ("a40", of_gpu.format("sm80-avx512")),
+    }
+
+
+def test_it_is_off_until_a_spec_switches_it_on_and_then_nothing_else_changes() -> None:
+    off, never = measuring(tests={}), measuring(tests={"benchmark": "never"})
+    assert compile_files(off) == compile_files(never)
+    said = json.dumps(plan_document(off)) + "".join(compile_files(off).values())
+    assert "benchmark" not in said
+    assert "benchmark" not in dict(explain(off, NAME.format("cpu-avx2")).built[0].stages())
+    on = measuring()
+    for before, after in zip(off.routes, on.routes, strict=True):
+        own, others = ({stage: pool.name for stage, pool in route.pools.items()} for route in (after, before))
+        assert own == others | {BENCHMARK: own[BENCHMARK]}
+    assert [pool.stages for pool in off.spec.pools] == [
+        tuple(stage for stage in pool.stages if stage is not BENCHMARK) for pool in on.spec.pools
+    ]
+
+
+def test_a_pool_that_lists_its_stages_measures_if_it_says_so() -> None:
+    runners = small()["runners"]
+    runners["h100"]["stages"] = ["gpu-test"]
+    matrix = small()["matrix"]
+    assert {pool for pool, _ in beside(measuring(runners=runners, matrix=matrix)).values()} == {"builder"}
+    runners["h100"]["stages"] = ["gpu-test", "benchmark"]
+    assert {pool for pool, _ in beside(measuring(runners=runners, matrix=matrix)).values()} == {"builder", "h100"}
+
+
+def test_explain_says_where_and_beside_what_it_is_measured() -> None:
+    stages = dict(explain(measuring(), NAME.format("cpu-avx512")).built[0].stages())
+    pool = "builder (self-hosted, linux, x64, nix-builder)"
+    assert stages["benchmark"] == f"{pool}, beside {NAME.format('cpu-avx2')}"
+
+
+def test_it_proves_nothing_and_publishing_waits_for_its_job() -> None:
+    decided = measuring(packages={"odd": {}}, branches=small()["branches"] | _odd())
+    package = decided.spec.packages["odd"]
+    assert is_imported_only(decided.spec, package, CPU_TEST)
+    assert not is_imported_only(decided.spec, package, BENCHMARK)
+    assert BENCHMARK not in decided.spec.publish.after
+    jobs = jobs_of(decided.spec, decided.shards)
+    first = next(job for job in jobs if job.stage is PUBLISH)
+    assert BENCHMARK in {jobs[need].stage for need in first.needs}
+
+
+def _odd() -> dict[str, Any]:
+    return {"main": small()["branches"]["main"] | {"versions": {"odd": "1.0"}}}
+
+
+def test_the_forecast_counts_it_for_a_full_build_and_not_for_a_pull_request() -> None:
+    on, off = forecast(measuring()), forecast(measuring(tests={}))
+    assert on.seconds - off.seconds == 15 * 60 * len([job for job in on.jobs if job.stage is BENCHMARK]) > 0
+    assert on.pull_request == off.pull_request
+
+
+@pytest.mark.parametrize(
+    ("event", "cpu", "result", "said"),
+    [
+        ("push", True, {"passed": True}, "avx512 over avx2: +0.4 % ± 0.6"),
+        ("push", True, {"passed": False}, "**failed**; avx512 over avx2: +0.4 % ± 0.6"),
+        ("push", True, {}, "**failed**; avx512 over avx2: +0.4 % ± 0.6"),
+        ("push", False, {}, "not reached"),
+        ("pull_request", True, {}, "no: pull requests do not run benchmark"),
+        ("merge_group", True, {}, "no: pull requests do not run benchmark"),
+    ],
+)
+def test_the_table_of_a_run_shows_what_it_found(
+    tmp_path: Path, event: str, cpu: bool, result: dict[str, Any], said: str
+) -> None:
+    name = NAME.format("cpu-avx512")
+    found = {"name": name, "branch": "main", "schema": 1, "beside": NAME.format("cpu-avx2"), "machine": {"cpu": "x"}}
+    gains = {"overall": {"cpu": {"percent": 0.42, "error": 0.6}}}
+    for stage, file, content in (
+        ("build", MANIFEST_FILE, {"seconds": 60, "closure_size": 1}),
+        (CPU_TEST, RESULT, {"passed": cpu}),
+        (BENCHMARK, RESULT, result),
+        (BENCHMARK, FILE, found | gains),
+    ):
+        folder = tmp_path / artifact_name(stage, name, "main")
+        folder.mkdir(exist_ok=True)
+        (folder / file).write_text(json.dumps(content), "utf-8")
+    run = SummarisedRun(event=event, ref="main", publish=False)
+    lines = table(measuring(), run, "main", [name], tmp_path).splitlines()
+    head, row = ([cell.strip() for cell in lines[at].strip("|").split(" | ")] for at in (0, 2))
+    assert head[:5] == ["variant", "build", "cpu-test", "gpu-test", "benchmark"]
+    assert row[4] == said
+
+
+def test_a_route_of_a_request_leaves_it_out_and_nothing_else() -> None:
+    for route in measuring().routes:
+        asked = route.of_request()
+        assert asked.pools == {stage: pool for stage, pool in route.pools.items() if stage is not BENCHMARK}
+        assert not asked.neighbours
+        assert asked.suites == route.suites
+    route = measuring(tests={}).routes[0]
+    assert route.of_request() is route
+    assert GPU_TEST.in_requests
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "said"),
+    [
+        (NAME.format("cuda12_8-sm90-avx512"), NAME.format("cuda12_8-sm90-avx2"), "avx512 over avx2"),
+        (NAME.format("cuda12_8-sm86-avx2"), NAME.format("cuda12_8-sm80-avx2"), "sm86 over sm80"),
+        (NAME.format("cuda12_8-sm86-avx2"), NAME.format("cuda12_8-sm80-avx"), "sm86 avx2 over sm80 avx"),
+        (NAME.format("cpu-avx2"), NAME.format("cpu-avx2"), "this build over the last publication"),
+        ("a-wheel", "another", "a-wheel over another"),
+    ],
+)
+def test_two_builds_in_words(name: str, other: str, said: str) -> None:
+    assert over(name, other) == said
