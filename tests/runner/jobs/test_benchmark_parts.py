@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -106,6 +108,24 @@ def test_one_disturbed_round_widens_the_error_and_not_the_gain() -> None:
     assert found.error == pytest.approx(79)
     many = gain([1.0] * 9, [1.01, 1.0, 1.02, 1.01, 1.8, 1.01, 1.0, 1.02, 1.01])
     assert many.error == pytest.approx(1.01)  # from nine rounds on, the farthest on either side is left out
+
+
+@pytest.mark.parametrize(("rounds", "covered"), [(5, 0.973), (7, 0.995), (12, 0.98)])
+@pytest.mark.parametrize("slow", [0.0, 0.1])
+def test_equal_builds_differ_by_less_than_the_error(rounds: int, covered: float, slow: float) -> None:
+    """With noise of 1 %, and again with every tenth process several percent slower."""
+    random = Random(7)  # noqa: S311  (an experiment)
+
+    def times() -> list[float]:
+        noise = (
+            random.gauss(0, 0.01) + (random.expovariate(20) if random.random() < slow else 0) for _ in range(rounds)
+        )
+        return [math.exp(one) for one in noise]
+
+    found = [gain(times(), times()) for _ in range(1000)]
+    inside = sum(abs(one.percent) <= one.error for one in found) / len(found)
+    assert inside >= covered - 0.012
+    assert sum(one.error for one in found) / len(found) < (10 if slow else 3)  # and the error says something
 
 
 def test_the_overall_gain_is_that_of_the_geometric_mean() -> None:
