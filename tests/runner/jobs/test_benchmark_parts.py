@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -108,6 +110,24 @@ def test_one_disturbed_round_widens_the_error_and_not_the_gain() -> None:
     assert many.error == pytest.approx(1.01)  # from nine rounds on, the farthest on either side is left out
 
 
+@pytest.mark.parametrize(("rounds", "covered"), [(5, 0.973), (7, 0.995), (12, 0.98)])
+@pytest.mark.parametrize("slow", [0.0, 0.1])
+def test_equal_builds_differ_by_less_than_the_error(rounds: int, covered: float, slow: float) -> None:
+    """With noise of 1 %, and again with every tenth process several percent slower."""
+    random = Random(7)  # noqa: S311  (an experiment)
+
+    def times() -> list[float]:
+        noise = (
+            random.gauss(0, 0.01) + (random.expovariate(20) if random.random() < slow else 0) for _ in range(rounds)
+        )
+        return [math.exp(one) for one in noise]
+
+    found = [gain(times(), times()) for _ in range(1000)]
+    inside = sum(abs(one.percent) <= one.error for one in found) / len(found)
+    assert inside >= covered - 0.012
+    assert sum(one.error for one in found) / len(found) < (10 if slow else 3)  # and the error says something
+
+
 def test_the_overall_gain_is_that_of_the_geometric_mean() -> None:
     twice, half = ([1.0] * 5, [2.0] * 5), ([1.0] * 5, [0.5] * 5)
     assert overall([twice, half]) == Gain(percent=0, error=0)
@@ -200,7 +220,7 @@ class Device:
 @pytest.mark.parametrize(("step", "samples", "batch"), [(1.0, 3, 1), (0.25, 4, 1), (0.002, 166, 3)])
 def test_the_first_call_and_the_warm_up_are_apart_from_the_steady_state(step: float, samples: int, batch: int) -> None:
     device = Device(step)
-    first, seconds = measure(device.call, device.finish, 1.0, clock=device.clock)
+    first, seconds = measure(device.call, device.finish, 1.0, device.clock)
     assert first == 8
     assert len(seconds) == pytest.approx(samples, abs=1)
     assert seconds == pytest.approx([step] * len(seconds))
@@ -211,6 +231,6 @@ def test_the_first_call_and_the_warm_up_are_apart_from_the_steady_state(step: fl
 
 def test_a_device_wakes_up_during_a_longer_warm_up() -> None:
     short, long = Device(0.25), Device(0.25)
-    measure(short.call, short.finish, 1.0, clock=short.clock)
-    measure(long.call, long.finish, 1.0, awake=2.0, clock=long.clock)
+    measure(short.call, short.finish, 1.0, short.clock)
+    measure(long.call, long.finish, 1.0, long.clock, awake=2.0)
     assert long.calls - short.calls == 8

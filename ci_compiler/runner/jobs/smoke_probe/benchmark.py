@@ -62,7 +62,9 @@ class Benchmark:
         awake = self.wanted["awake"]
         for name in names:
             try:
-                first, seconds = measure(PROGRAMS[name](where), finish, self.wanted["seconds"], awake=awake)
+                first, seconds = measure(
+                    PROGRAMS[name](where), finish, self.wanted["seconds"], time.perf_counter, awake=awake
+                )
             except Exception as error:  # noqa: BLE001  (whatever the package raises is why there is no result)
                 sys.excepthook(type(error), error, error.__traceback__)
                 lines = str(error).strip().splitlines()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-import time
 from collections.abc import Callable
 
 WARM_UP = 0.5
@@ -21,9 +20,9 @@ def measure(
     call: Callable[[], object],
     finish: Callable[[], object],
     seconds: float,
+    clock: Callable[[], float],
     *,
     awake: float = 0.0,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, list[float]]:
     """The seconds of the first call, and those of a call in each sample of the steady state.
 

@@ -138,8 +138,14 @@ def mm(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
     if left.kind != "float32":
         raise RuntimeError(f"not implemented for {left.kind}")
     meet("mm")
-    time.sleep(BEHAVIOUR.get("mm", {}).get(_level(), 0.0001))
+    if "mm" in BEHAVIOUR:
+        _time_of_products.append(BEHAVIOUR["mm"][_level()])
     return out.having(left.value * right.value * left.shape[1])
+
+
+_time_of_products = [time.perf_counter()]
+if "mm" in BEHAVIOUR:  # only products take time, so that a busy machine changes nothing
+    time.perf_counter = lambda: sum(_time_of_products)
 
 
 def _level() -> str:
