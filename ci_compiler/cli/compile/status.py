@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -65,18 +65,23 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json([_as_json(spec, last, today) for last in lasts])
         return 0
+    _print_grid(decided, client, lasts, today)
+    return 0
+
+
+def _print_grid(decided: Plan, client: Client, lasts: Sequence[LastBuild], today: str) -> None:
+    """Prints the grid, and notes on what is disabled, on waves, and on failures that the spec expects."""
     headers, rows = grid(decided, lasts)
     table(headers, rows, states=headers[2:])
     for line in (*disabled(client, decided), *waves_progress(client, decided)):
         note(str(line))
-    for one in expectation_lines(spec, lasts, today):
+    for one in expectation_lines(decided.spec, lasts, today):
         if isinstance(one, Finding):
             print_findings([one])
         else:
             note(one)
     counts = Counter(last.result for last in lasts)
     note(", ".join(f"{counts[result]} {result.value}" for result in BuildResult if counts[result]))
-    return 0
 
 
 def _print_benchmarks(arguments: argparse.Namespace, decided: Plan, client: Client, branch: str | None) -> int:

@@ -42,10 +42,7 @@ _SENTENCES = (
 def data(
     plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = (), measured: Iterable[LastBenchmark] = ()
 ) -> dict[str, Any]:
-    """The page's data. `repository` is the `OWNER/NAME` on GitHub for its links; '' for no links.
-
-    `lasts` are the last results of variants, where they are known, and `measured` those of their benchmarks.
-    """
+    """The page's data: `repository` is the `OWNER/NAME` on GitHub for its links, the others as in `page`."""
     spec = plan.spec
     return {
         "repository": repository,
