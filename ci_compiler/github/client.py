@@ -211,6 +211,26 @@ class Client:
             if not entries or seen >= total:
                 return
 
+    def download(self, what: str, path: str, most: int) -> bytes:
+        """The file to which GitHub redirects a GET of `path`. Raises GitHubError.
+
+        It has at most `most` bytes. It is on another server, which gets no credential.
+        """
+
+        def ask() -> bytes:
+            headers, _ = self.github.requester.requestJsonAndCheck("GET", path)
+            given = {"User-Agent": f"ci-compiler/{__version__}"}
+            with requests.get(
+                headers["location"], headers=given, auth=_anonymous, stream=True, timeout=_TIMEOUT
+            ) as file:
+                file.raise_for_status()
+                data: bytes = file.raw.read(most + 1, decode_content=True)
+            if len(data) > most:
+                raise ValueError("too large")
+            return data
+
+        return self.call(what, ask)
+
     def _in_time(self, ask: Callable[[], Answer]) -> Answer:
         """The result of `ask`. Raises requests.Timeout after the limit of an attempt, and what `ask` raises."""
         done: SimpleQueue[tuple[Answer | None, BaseException | None]] = SimpleQueue()
@@ -276,3 +296,8 @@ class Client:
     def _waiting(self, trouble: GitHubError, pause: float) -> str:
         until = f", until {time_of_day(self.clock.now() + pause)}" if trouble.trouble is Trouble.RATE else ""
         return f"{trouble.line}; waiting {duration(pause)}{until}"
+
+
+def _anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Leaves a request without the credentials that `requests` takes from .netrc."""
+    return request

@@ -156,6 +156,9 @@ def outputs(spec: Spec, subjects: Iterable[Subject]) -> dict[str, Node]:
     return found
 
 
+NOT_BUILT = "Note that the store already had it"
+"""The name of the step that runs if nothing was built, by which the history recognizes such a build."""
+
 _REPORTED = {StageKind.BUILD: "manifest", StageKind.TEST: "result"}
 """The output of a job with the digest of the file that it wrote."""
 
@@ -209,6 +212,11 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         *_checked_out(),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
         _build_step(spec, subject),
+        RunStep(
+            name=NOT_BUILT,
+            if_=expression("steps.build.outputs.built == 'no'"),
+            run='echo "::notice::$NAME was not built: the store or a substituter already had it"',
+        ),
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
     ]
     if spec.attest:

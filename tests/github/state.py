@@ -7,9 +7,11 @@ and fail the test. Time stands still: the test itself triggers every event.
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
 import threading
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -101,6 +103,8 @@ class GitHub:
         self.issues: dict[int, Json] = {}
         self.annotations: dict[int, list[str]] = {}
         self.rerun: list[int] = []
+        self.artifacts: dict[int, tuple[Json, bytes]] = {}
+        self.most_listed = 1000
         self.faults: list[Fault] = []
         self.chance: Callable[[str, str], Fault | None] = lambda *_: None
         self.asked: list[tuple[str, str, Any]] = []
@@ -193,6 +197,28 @@ class GitHub:
                 example | {"run_id": number, "workflow_name": "Build", "head_branch": "main"} | job
                 for job in run["jobs"]
             ]
+
+    def add_artifact(self, run: Json, name: str, files: Mapping[str, bytes], **more: Any) -> Json:
+        """Adds an artifact of a run, with these files."""
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+            for path, content in files.items():
+                packed.writestr(path, content)
+        return self.add_archive(run, name, archive.getvalue(), **more)
+
+    def add_archive(self, run: Json, name: str, archive: bytes, **more: Any) -> Json:
+        """Adds an artifact of a run, with this archive."""
+        number, example = self._number(), description().example("artifact-paginated")["artifacts"][0]
+        origin = example["workflow_run"] | {"id": run["id"]}
+        known = {"id": number, "name": name, "size_in_bytes": len(archive), "workflow_run": origin}
+        self.artifacts[number] = (example | known | more, archive)
+        return self.artifacts[number][0]
+
+    def blob(self, target: str, headers: Mapping[str, str]) -> bytes:
+        """The archive of an artifact, from the other server, which must not get the token."""
+        if "Authorization" in headers:
+            self.problems.append("the credential was sent to the server of the artifacts")
+        return self.artifacts[int(target.partition("?")[0].rpartition("/")[2])][1]
 
     def add_issue(self, *, body: str, by: str = "Bot", association: str = "NONE", **more: Any) -> Json:
         """Adds an open issue by an account of the type `by`."""
@@ -347,7 +373,12 @@ class GitHub:
         return Answer(200, {"workflow_run_id": run["id"], "run_url": run["url"], "html_url": run["html_url"]})
 
     def list_runs(self, request: Request) -> Answer:
-        found = [run for run in reversed(self.runs) if run["workflow_id"] == int(request.known["workflow_id"])]
+        asked = request.known["workflow_id"]
+        ids = {str(one["id"]): one["id"] for one in self.workflows.values()}
+        ids |= {path.rpartition("/")[2]: one["id"] for path, one in self.workflows.items()}
+        if asked not in ids:
+            return refusal(404, "Not Found")
+        found = [run for run in reversed(self.runs) if run["workflow_id"] == ids[asked]]
         for key, name in (("branch", "head_branch"), ("event", "event")):
             found = [run for run in found if key not in request.query or run[name] == request.query[key][0]]
         if "created" in request.query:
@@ -355,12 +386,14 @@ class GitHub:
         return self._page("workflow_runs", found, request)
 
     def list_all_runs(self, request: Request) -> Answer:
-        wanted = request.query["status"][0]
-        return self._page(
-            "workflow_runs",
-            [run for run in reversed(self.runs) if wanted in {run["status"], run["conclusion"]}],
-            request,
-        )
+        found = sorted(self.runs, key=lambda run: str(run["created_at"]), reverse=True)
+        if "status" in request.query:
+            wanted = request.query["status"][0]
+            found = [run for run in reversed(self.runs) if wanted in {run["status"], run["conclusion"]}]
+        first, dots, last = request.query.get("created", [""])[0].partition("..")
+        if dots:
+            found = [run for run in found if first <= run["created_at"] <= last]
+        return self._page("workflow_runs", found, request, most=self.most_listed)
 
     def list_annotations(self, request: Request) -> Answer:
         [example] = description().example("check-annotation-items")
@@ -445,13 +478,24 @@ class GitHub:
     def read_pages(self, _: Request) -> Answer:
         return Answer(200, description().example("page")) if self.pages else refusal(404, "Not Found")
 
-    def _page(self, item: str, found: list[Any], request: Request) -> Answer:
+    def list_artifacts(self, request: Request) -> Answer:
+        number, name = int(request.known["run_id"]), request.query.get("name", [""])[0]
+        found = [one for one, _ in self.artifacts.values() if one["workflow_run"]["id"] == number]
+        return self._page("artifacts", [one for one in found if name in {"", one["name"]}], request)
+
+    def download_artifact(self, request: Request) -> Answer:
+        number = int(request.known["artifact_id"])
+        if number not in self.artifacts or request.known["archive_format"] != "zip":
+            return refusal(404, "Not Found")
+        return Answer(302, headers={"Location": f"{self.url}/blob/{number}?sig=secret"})
+
+    def _page(self, item: str, found: list[Any], request: Request, *, most: int = 1_000_000) -> Answer:
         size, page = (int(request.query.get(name, [usual])[0]) for name, usual in (("per_page", "30"), ("page", "1")))
         last = max(1, -(-len(found) // size))
         links = {"next": page + 1, "last": last} if page < last else {}
         url = f"{self.url}{request.path}?per_page={size}&page="
         link = ", ".join(f'<{url}{number}>; rel="{rel}"' for rel, number in links.items())
-        shown = found[(page - 1) * size : page * size]
+        shown = found[:most][(page - 1) * size : page * size]
         return Answer(200, {"total_count": len(found), item: shown}, {"Link": link} if link else {})
 
 
@@ -471,6 +515,8 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get /actions/runs": GitHub.list_all_runs,
     "get /actions/runs/{run_id}": GitHub.run,
     "get /actions/runs/{run_id}/jobs": GitHub.list_jobs,
+    "get /actions/runs/{run_id}/artifacts": GitHub.list_artifacts,
+    "get /actions/artifacts/{artifact_id}/{archive_format}": GitHub.download_artifact,
     "get /actions/variables/{name}": GitHub.variable,
     "post /actions/variables": GitHub.create_variable,
     "patch /actions/variables/{name}": GitHub.change_variable,

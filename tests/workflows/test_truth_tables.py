@@ -28,6 +28,7 @@ from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.artifacts import artifact_expression, artifact_name
+from ci_compiler.workflows.variant import NOT_BUILT
 from tests.checkers import condition_values, expression_values, require
 from tests.specs import SMALL, small, spec_of
 
@@ -707,13 +708,26 @@ def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
         ("verdict" if name == "verdict" else "stage", step["if"], step.get("continue-on-error", False))
         for file, name, job in compiled.jobs()
         for step in job.get("steps", ())
-        if "if" in step and name != "select" and file != "pages.yml" and step["name"] != LANDING
+        if "if" in step and name != "select" and file != "pages.yml" and step["name"] not in {LANDING, NOT_BUILT}
     }
     for job, text, harmless in steps:
         rows = list(itertools.product(EVENTS, STATES))
         found = condition_values((text, {"github": event.github(), "status()": state}) for event, state in rows)
         assert found == [{"verdict": True, "stage": state != "cancelled"}[job] for event, state in rows]
         assert harmless is (job == "verdict")
+
+
+def test_a_build_that_the_store_had_has_a_step_that_says_so(compiled: Tree) -> None:
+    conditions = {
+        step["if"] for _, _, job in compiled.jobs() for step in job.get("steps", ()) if step.get("name") == NOT_BUILT
+    }
+    rows = [("no", "success", True), ("yes", "success", False), ("", "success", False), ("no", "failure", False)]
+    for text in conditions:
+        given = [
+            (text, {"steps": {"build": {"outputs": {"built": built}}}, "status()": state}) for built, state, _ in rows
+        ]
+        assert condition_values(given) == [must for _, _, must in rows]
+    assert bool(conditions) is bool(compiled.plan.shards)
 
 
 def test_the_backend_is_installed_where_it_is_asked_what_is_published(compiled: Tree) -> None:
