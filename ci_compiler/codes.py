@@ -35,6 +35,7 @@ class Code(StrEnum):
     ATTESTATION_MISSING = "attestation-missing"
     BIG_PARALLEL_MISSING = "big-parallel-missing"
     BRANCH_AHEAD = "branch-ahead"
+    BROKEN_HISTORY = "broken-history"
     BROKEN_MANIFEST = "broken-manifest"
     BUILD_FAILED = "build-failed"
     CACHE_MISSING = "cache-missing"

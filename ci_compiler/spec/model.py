@@ -30,7 +30,7 @@ from ci_compiler.spec.forms import (
 from ci_compiler.spec.hardware import HardwareRows
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source, in_build_order
-from ci_compiler.spec.pools import Cache, Pool, Publish, RunsOn
+from ci_compiler.spec.pools import Cache, Pool, Prices, Publish, RunsOn
 from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.triggers import PullRequest, Schedule, Sync, Watch
@@ -45,6 +45,7 @@ __all__ = [
     "Matrix",
     "Package",
     "Pool",
+    "Prices",
     "Publish",
     "PullRequest",
     "RecipeKind",
@@ -160,6 +161,7 @@ class Spec:
         default=HardwareRows(),
         published=False,
     )
+    prices: Prices | None = key(default=None, published=False)
     publish: Publish = key(default=Publish())
     cache: Cache | None = key(default=None, published=False)
     recalls: Mapping[Word, Recall] = key(
