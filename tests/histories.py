@@ -7,11 +7,17 @@ from random import Random
 
 from ci_compiler.plan.job_graph import PlannedJob, jobs_of
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.records import DAY, PASSED, Found, Record, Records, Run, merged
+from ci_compiler.plan.records import DAY, NEWEST, PASSED, Found, Record, Records, Run, merged
 from ci_compiler.stages import BUILD
 
 NOW = 1_790_856_000
 """2026-10-01, 12:00:00 UTC, as for the GitHub of tests."""
+
+
+def _ages(days: int, every: int) -> list[int]:
+    """The days ago of the runs, the oldest first. Of the older ones, some are left out that would not be kept."""
+    every_age = range(0, days + 1, every)
+    return [*reversed([*every_age[:NEWEST], *every_age[NEWEST:][:: max(1, 10 // every)]])]
 
 
 def history(
@@ -34,7 +40,7 @@ def history(
     found: list[Found] = []
     for at, shard in enumerate(plan.shards):
         jobs = jobs_of(plan.spec, [shard], publish=False)
-        for ago in range(days, -1, -every):
+        for ago in _ages(days, every):
             records: dict[tuple[str, str], Record] = {}
             run = Run(
                 number=20_000_000_000 + 1000 * ago + at,

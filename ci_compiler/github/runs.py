@@ -105,7 +105,8 @@ class _Reader:
         for key, trace in self.old.variants.items():
             for record in trace.records:
                 self._count(key, record)
-        self.since, self.through = self.old.since or now, self.old.through or now
+        self.through = min(self.old.through or now, now)
+        self.since = min(self.old.since or now, self.through)
         start = self.old.listed_from if self.old.through else now
         while self.through < now:
             end = min(start + _WINDOW, now)
@@ -187,6 +188,22 @@ class _Reader:
     def _count(self, key: Key, record: Record) -> None:
         self._counts[key] = self._counts.get(key, 0) + 1
         self._months.add((key, month_of(record.run.started)))
+
+
+def lasts_of(plan: Plan, records: Records, web_host: str) -> Iterator[LastBuild]:
+    """The last result of each variant that has one in `records`, as `status` reads it from GitHub."""
+    for cell in plan.judged.cells:
+        for variant in cell.variants:
+            trace = records.variants.get((cell.branch, variant.name))
+            for last in trace.records[:1] if trace else ():
+                yield LastBuild(
+                    variant=variant,
+                    cell=cell,
+                    result=BuildResult(last.result),
+                    stages=dict(last.ends),
+                    url=f"https://{web_host}/{records.repository}/actions/runs/{last.run.number}",
+                    started=_stamp(last.run.started),
+                )
 
 
 def reported_job(job: Mapping[str, Any]) -> ReportedJob:

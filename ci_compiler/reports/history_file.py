@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from ci_compiler.plan.records import Key, Record, Records, Run, Trace
 from ci_compiler.stages import stages
+from ci_compiler.workflows.pages import HISTORY
 
-NAME = "history.json"
+NAME = HISTORY
 
 SCHEMA = 1
 """The version of the format. A file with another one is not read, and the history starts again from nothing."""

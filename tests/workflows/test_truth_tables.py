@@ -789,11 +789,13 @@ def test_the_schedule_starts_waves_from_a_file_of_its_own(compiled: Tree) -> Non
 
 def test_the_page_is_deployed_where_pages_is_on(compiled: Tree) -> None:
     jobs = compiled.files["pages.yml"]["jobs"]
-    (step,) = (step for step in jobs["page"]["steps"] if "if" in step)
+    steps_with_a_condition = [step for step in jobs["page"]["steps"] if "if" in step]
+    assert len(steps_with_a_condition) == 2
     for answer in ("on", "off", ""):
         page = {"needs": {"page": {"result": "success", "outputs": {"pages": answer}}}, "status()": "success"}
         steps = {"steps": {"page": {"outputs": {"pages": answer}}}, "status()": "success"}
-        assert condition_values([(jobs["deploy"]["if"], page), (step["if"], steps)]) == [answer == "on"] * 2
+        cases = [(jobs["deploy"]["if"], page), *((step["if"], steps) for step in steps_with_a_condition)]
+        assert condition_values(cases) == [answer == "on"] * 3
 
 
 def test_without_its_token_the_fleet_watch_skips_its_check(compiled: Tree) -> None:

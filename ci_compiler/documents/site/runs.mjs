@@ -7,10 +7,16 @@ export const lastOf = (cell, package_) => data.lasts[cell.last?.[package_]];
 /** Whether a variant of `cell` failed when it was last built. */
 export const hasFailed = (cell) => cell.packages.some((name) => lastOf(cell, name)?.result === "failed");
 
+/** The class of a result, for its colour: `good`, `doubt` or none. */
+export const toneOf = (result) => (result === "passed" ? "good" : result === "failed" ? "doubt" : "");
+
+/** A day in words, UTC. */
+export const dayOf = (started) => new Date(started).toLocaleDateString("en", { dateStyle: "long", timeZone: "UTC" });
+
 /** `build success, gpu-test failure, 21 November 2026`, with a link to the run. */
 export function runOf({ stages, run, started }) {
   const ran = Object.entries(stages).map(([stage, result]) => `${stage} ${result.replaceAll("_", " ")}`);
-  const day = started && new Date(started).toLocaleDateString("en", { dateStyle: "long", timeZone: "UTC" });
+  const day = started && dayOf(started);
   return [`${ran.join(", ")} `, run ? make("a", { href: run, text: day || "run" }) : day];
 }
 
@@ -18,6 +24,6 @@ export function runOf({ stages, run, started }) {
 export function lastRun(cell, package_) {
   const last = lastOf(cell, package_);
   if (!last) return null;
-  const state = last.result === "passed" ? "good" : last.result === "failed" ? "doubt" : "";
-  return make("p", { class: "run" }, make("strong", { class: state || false, text: `Last build ${last.result}: ` }), ...runOf(last));
+  const result = make("strong", { class: toneOf(last.result) || false, text: `Last build ${last.result}: ` });
+  return make("p", { class: "run" }, result, ...runOf(last));
 }
