@@ -14,9 +14,10 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import requests
-from github import Auth, Github, GithubIntegration
+from github import Auth, Github, GithubException, GithubIntegration
 from github.Repository import Repository
 from github.Workflow import Workflow
 from jwt import PyJWTError
@@ -195,6 +196,34 @@ class Client:
 
         return self.call(what, ask)
 
+    def download(self, what: str, path: str, *, most: int) -> bytes:
+        """The file that `path` redirects to, which has at most `most` bytes. Raises GitHubError.
+
+        The file is in a storage that is not GitHub's own, so that the credential is not sent there.
+        """
+        headers = {"User-Agent": f"ci-compiler/{__version__}", "Accept": "application/vnd.github+json"}
+        requester, api = self.github.requester, self.access.api
+
+        def ask() -> bytes:
+            signed = dict(headers)
+            if requester.auth:
+                requester.auth.authentication(signed)
+            found = requests.get(f"{api}{path}", headers=signed, timeout=_TIMEOUT, allow_redirects=False)
+            where = found.headers.get("Location", "")
+            if found.status_code != requests.codes.found or urlsplit(where).scheme != urlsplit(api).scheme:
+                raise GithubException(found.status_code, _json(found), dict(found.headers))
+            with requests.get(where, headers=headers, timeout=_TIMEOUT, stream=True) as answer:
+                if answer.status_code != requests.codes.ok:
+                    raise GithubException(answer.status_code, None, {})
+                content = bytearray()
+                for part in answer.iter_content(1 << 16):
+                    content += part
+                    if len(content) > most:
+                        raise ValueError(f"a file of more than {most:,} bytes")
+                return bytes(content)
+
+        return self.call(what, ask)
+
     def pages(self, what: str, path: str, item: str, read: Callable[[Mapping[str, Any]], Answer]) -> Iterator[Answer]:
         """Applies `read` to the entries of the list `item` on every page of `path`. Raises GitHubError."""
         joint = "&" if "?" in path else "?"
@@ -210,26 +239,6 @@ class Client:
             seen += len(entries)
             if not entries or seen >= total:
                 return
-
-    def download(self, what: str, path: str, most: int) -> bytes:
-        """The file to which GitHub redirects a GET of `path`. Raises GitHubError.
-
-        It has at most `most` bytes. It is on another server, which gets no credential.
-        """
-
-        def ask() -> bytes:
-            headers, _ = self.github.requester.requestJsonAndCheck("GET", path)
-            given = {"User-Agent": f"ci-compiler/{__version__}"}
-            with requests.get(
-                headers["location"], headers=given, auth=_anonymous, stream=True, timeout=_TIMEOUT
-            ) as file:
-                file.raise_for_status()
-                data: bytes = file.raw.read(most + 1, decode_content=True)
-            if len(data) > most:
-                raise ValueError("too large")
-            return data
-
-        return self.call(what, ask)
 
     def _in_time(self, ask: Callable[[], Answer]) -> Answer:
         """The result of `ask`. Raises requests.Timeout after the limit of an attempt, and what `ask` raises."""
@@ -298,6 +307,9 @@ class Client:
         return f"{trouble.line}; waiting {duration(pause)}{until}"
 
 
-def _anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Leaves a request without the credentials that `requests` takes from .netrc."""
-    return request
+def _json(answer: requests.Response) -> Any:
+    """The body of an answer as JSON; None if it is none."""
+    try:
+        return answer.json()
+    except ValueError:
+        return None

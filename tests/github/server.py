@@ -25,8 +25,9 @@ class _Handler(BaseHTTPRequestHandler):
     def handle_any(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else None
-        if self.path.startswith("/blob/"):
-            self._send(200, {"Content-Type": "application/zip"}, self.github.blob(self.path, self.headers))
+        if self.path.startswith("/storage/"):  # not of the API: where artifacts are
+            content = self.github.stored(self.path, self.headers)
+            self._send(404 if content is None else 200, {"Content-Type": "application/zip"}, content or b"")
             return
         answer = self.github.answer(self.command, self.path, body, self.headers)
         if isinstance(answer, Fault):

@@ -7,11 +7,9 @@ and fail the test. Time stands still: the test itself triggers every event.
 from __future__ import annotations
 
 import base64
-import io
 import json
 import re
 import threading
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -102,9 +100,10 @@ class GitHub:
         self.pulls: dict[int, Json] = {}
         self.issues: dict[int, Json] = {}
         self.annotations: dict[int, list[str]] = {}
-        self.rerun: list[int] = []
-        self.artifacts: dict[int, tuple[Json, bytes]] = {}
+        self.artifacts: dict[int, list[Json]] = {}
+        self.storage: dict[str, bytes] = {}
         self.most_listed = 1000
+        self.rerun: list[int] = []
         self.faults: list[Fault] = []
         self.chance: Callable[[str, str], Fault | None] = lambda *_: None
         self.asked: list[tuple[str, str, Any]] = []
@@ -198,28 +197,6 @@ class GitHub:
                 for job in run["jobs"]
             ]
 
-    def add_artifact(self, run: Json, name: str, files: Mapping[str, bytes], **more: Any) -> Json:
-        """Adds an artifact of a run, with these files."""
-        archive = io.BytesIO()
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-            for path, content in files.items():
-                packed.writestr(path, content)
-        return self.add_archive(run, name, archive.getvalue(), **more)
-
-    def add_archive(self, run: Json, name: str, archive: bytes, **more: Any) -> Json:
-        """Adds an artifact of a run, with this archive."""
-        number, example = self._number(), description().example("artifact-paginated")["artifacts"][0]
-        origin = example["workflow_run"] | {"id": run["id"]}
-        known = {"id": number, "name": name, "size_in_bytes": len(archive), "workflow_run": origin}
-        self.artifacts[number] = (example | known | more, archive)
-        return self.artifacts[number][0]
-
-    def blob(self, target: str, headers: Mapping[str, str]) -> bytes:
-        """The archive of an artifact, from the other server, which must not get the token."""
-        if "Authorization" in headers:
-            self.problems.append("the credential was sent to the server of the artifacts")
-        return self.artifacts[int(target.partition("?")[0].rpartition("/")[2])][1]
-
     def add_issue(self, *, body: str, by: str = "Bot", association: str = "NONE", **more: Any) -> Json:
         """Adds an open issue by an account of the type `by`."""
         number, example = self._number(), description().example("issue")
@@ -229,6 +206,21 @@ class GitHub:
         states = {"state": "open", "state_reason": None, "author_association": association}
         self.issues[number] = example | links | states | {"body": body} | more
         return self.issues[number]
+
+    def add_artifact(self, run: int, name: str, content: bytes, **more: Any) -> Json:
+        """An artifact of a run with the archive `content`."""
+        [example] = description().example("artifact-paginated")["artifacts"][:1]
+        number = self._number()
+        self.storage[f"/storage/{number}"] = content
+        made = example | {"id": number, "name": name, "size_in_bytes": len(content)} | more
+        self.artifacts.setdefault(run, []).insert(0, made)
+        return made
+
+    def stored(self, path: str, headers: Mapping[str, str]) -> bytes | None:
+        """The archive in the storage, which must not see a credential."""
+        if "Authorization" in headers:
+            self.problems.append("the storage of artifacts was sent a credential")
+        return self.storage.get(path)
 
     def of(self, owner: str = REPOSITORY) -> list[Json]:
         """The runners of the repository, or of the organisation."""
@@ -429,6 +421,19 @@ class GitHub:
         number = int(request.known["run_id"])
         return self._page("jobs", self.jobs[number], request)
 
+    def list_artifacts(self, request: Request) -> Answer:
+        found = self.artifacts.get(int(request.known["run_id"]), [])
+        named = request.query.get("name", [])
+        return self._page("artifacts", [one for one in found if not named or one["name"] == named[0]], request)
+
+    def download(self, request: Request) -> Answer:
+        number = int(request.known["artifact_id"])
+        expired = {one["id"]: one["expired"] for artifacts in self.artifacts.values() for one in artifacts}
+        if expired[number]:
+            return refusal(410, "Artifact has expired")
+        storage = self.url.replace("127.0.0.1", "localhost")
+        return Answer(302, headers={"Location": f"{storage}/storage/{number}"})
+
     def variable(self, request: Request) -> Answer:
         value = self.variables.get(request.known["name"])
         if value is None:
@@ -478,17 +483,6 @@ class GitHub:
     def read_pages(self, _: Request) -> Answer:
         return Answer(200, description().example("page")) if self.pages else refusal(404, "Not Found")
 
-    def list_artifacts(self, request: Request) -> Answer:
-        number, name = int(request.known["run_id"]), request.query.get("name", [""])[0]
-        found = [one for one, _ in self.artifacts.values() if one["workflow_run"]["id"] == number]
-        return self._page("artifacts", [one for one in found if name in {"", one["name"]}], request)
-
-    def download_artifact(self, request: Request) -> Answer:
-        number = int(request.known["artifact_id"])
-        if number not in self.artifacts or request.known["archive_format"] != "zip":
-            return refusal(404, "Not Found")
-        return Answer(302, headers={"Location": f"{self.url}/blob/{number}?sig=secret"})
-
     def _page(self, item: str, found: list[Any], request: Request, *, most: int = 1_000_000) -> Answer:
         size, page = (int(request.query.get(name, [usual])[0]) for name, usual in (("per_page", "30"), ("page", "1")))
         last = max(1, -(-len(found) // size))
@@ -516,7 +510,7 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get /actions/runs/{run_id}": GitHub.run,
     "get /actions/runs/{run_id}/jobs": GitHub.list_jobs,
     "get /actions/runs/{run_id}/artifacts": GitHub.list_artifacts,
-    "get /actions/artifacts/{artifact_id}/{archive_format}": GitHub.download_artifact,
+    "get /actions/artifacts/{artifact_id}/{archive_format}": GitHub.download,
     "get /actions/variables/{name}": GitHub.variable,
     "post /actions/variables": GitHub.create_variable,
     "patch /actions/variables/{name}": GitHub.change_variable,

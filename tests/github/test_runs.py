@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -44,6 +46,14 @@ def ran(
         job["started_at"] = stamp(days_ago, start)
         job["completed_at"] = stamp(days_ago, end) if conclusion else None
     return made
+
+
+def zipped(content: bytes, name: str = "history.json") -> bytes:
+    """An archive with one file."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr(name, content)
+    return archive.getvalue()
 
 
 def read(github: GitHub, stack: Plan, old: Records | None = None, **more: int) -> Reading:
@@ -178,33 +188,33 @@ def test_the_newest_artifact_of_the_workflow_has_the_file(served: GitHub) -> Non
     assert last_file(client, "pages.yml", "main", "history.json", 1000) is None
     for days, text in ((3, b"old"), (2, b"new")):
         run = ran(served, days, workflow=PAGES, event="schedule")
-        served.add_artifact(run, "history.json", {"history.json": text})
-        served.add_artifact(run, "github-pages-1", {"artifact.tar": b"?"})
+        served.add_artifact(run["id"], "history.json", zipped(text))
+        served.add_artifact(run["id"], "github-pages-1", zipped(b"?", "artifact.tar"))
     ran(served, 1, workflow=PAGES)
     assert last_file(client, "pages.yml", "main", "history.json", 1000) == b"new"
 
 
 def test_an_artifact_of_a_pull_request_is_not_read(served: GitHub) -> None:
     for more in ({"event": "pull_request"}, {"event": "pull_request_target"}, {"head_branch": "other"}):
-        served.add_artifact(ran(served, 1, workflow=PAGES, **more), "history.json", {"history.json": b"poison"})
-    served.add_artifact(ran(served, 1, workflow=SHARD), "history.json", {"history.json": b"poison"})
-    served.add_artifact(ran(served, 1, workflow=PAGES), "history.json", {"history.json": b"poison"}, expired=True)
+        served.add_artifact(ran(served, 1, workflow=PAGES, **more)["id"], "history.json", zipped(b"poison"))
+    served.add_artifact(ran(served, 1, workflow=SHARD)["id"], "history.json", zipped(b"poison"))
+    served.add_artifact(ran(served, 1, workflow=PAGES)["id"], "history.json", zipped(b"poison"), expired=True)
     assert last_file(talk(served).client, "pages.yml", "main", "history.json", 1000) is None
 
 
 @pytest.mark.parametrize("archive", [b"", b"PK no archive", b"\0" * 900])
 def test_a_damaged_archive_has_no_file(served: GitHub, archive: bytes) -> None:
-    served.add_archive(ran(served, 1, workflow=PAGES), "history.json", archive)
+    served.add_artifact(ran(served, 1, workflow=PAGES)["id"], "history.json", archive)
     assert last_file(talk(served).client, "pages.yml", "main", "history.json", 1000) is None
 
 
 def test_an_archive_that_unpacks_to_too_much_has_no_file(served: GitHub) -> None:
     run = ran(served, 1, workflow=PAGES)
-    served.add_artifact(run, "history.json", {"history.json": b"0" * 100_000})
+    served.add_artifact(run["id"], "history.json", zipped(b"0" * 100_000))
     assert last_file(talk(served).client, "pages.yml", "main", "history.json", 1000) is None
 
 
 def test_a_download_that_is_larger_than_listed_is_refused(served: GitHub) -> None:
-    served.add_archive(ran(served, 1, workflow=PAGES), "history.json", b"0" * 2000, size_in_bytes=10)
-    with pytest.raises(GitHubError, match="too large"):
+    served.add_artifact(ran(served, 1, workflow=PAGES)["id"], "history.json", b"0" * 2000, size_in_bytes=10)
+    with pytest.raises(GitHubError, match="a file of more than 1,000 bytes"):
         last_file(talk(served).client, "pages.yml", "main", "history.json", 1000)

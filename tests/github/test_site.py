@@ -15,7 +15,7 @@ from ci_compiler.reports.history_file import NAME as HISTORY
 from ci_compiler.reports.history_file import parsed
 
 from .state import NOW, REPOSITORY, Fault, GitHub
-from .test_runs import KEY, PAGES, job_requests, ran
+from .test_runs import KEY, PAGES, job_requests, ran, zipped
 
 ATTACK = "<img src=x onerror=alert(1)>"
 
@@ -34,7 +34,7 @@ def site(commands: list[str], folder: Path, *more: str) -> int:
 
 def keep(served: GitHub, content: bytes, **more: object) -> None:
     """The last run of `pages.yml`, with its history."""
-    served.add_artifact(ran(served, 1, workflow=PAGES, **more), HISTORY, {HISTORY: content})
+    served.add_artifact(ran(served, 1, workflow=PAGES, **more)["id"], HISTORY, zipped(content))
 
 
 def test_the_history_grows_from_one_run_to_the_next(
