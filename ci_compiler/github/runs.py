@@ -1,8 +1,8 @@
 """Reads what the runs of the shards recorded, for a history that grows: only runs that it does not have yet.
 
 Runs are listed for the whole repository, a page of 100 for each request, and the jobs of those that are new, that went
-on when they were read, or that were run again. The time before the oldest known run is read backwards, week by week. A
-command makes a limited number of requests, and the next one continues where it stopped.
+on when they were read, or that were run again. The time before the oldest known run is read backwards. A command makes a
+limited number of requests, and the next one continues where it stopped.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ YEAR = 365 * DAY
 
 _WINDOW = 7 * DAY
 """The time whose runs are listed together."""
+
+_WIDEST = 8 * _WINDOW
+"""The same where there were few runs."""
 
 _MOST = 1000
 """The most results of a listing by time (GitHub Docs, "List workflow runs for a repository")."""
@@ -114,12 +117,15 @@ class _Reader:
                 self._read_if(run, lambda _: True)
                 self.through = max(self.through, _seconds(run["created_at"]))
             start, self.through = end, max(self.through, end)
+        window = _WINDOW
         while self.since > now - YEAR:
-            start = max(self.since - _WINDOW, now - YEAR)
-            for run in self._listed(start, self.since):
+            start = max(self.since - window, now - YEAR)
+            runs = self._listed(start, self.since)
+            for run in runs:
                 self._read_if(run, self._is_wanted)
                 self.since = min(self.since, _seconds(run["created_at"]))
             self.since = start
+            window = min(2 * window, _WIDEST) if len(runs) < PER_PAGE else _WINDOW
         self.complete = True
 
     def _read_if(self, run: Mapping[str, Any], wanted: Callable[[Mapping[str, Any]], bool]) -> None:

@@ -58,7 +58,7 @@ def _write_history(folder: Path, decided: Plan, records: Records, repository: st
     from ci_compiler.reports.history_file import text_of
 
     _write(folder / HISTORY, text_of(records))
-    _write(folder / STATUS, status_page(decided, records, repository))
+    _write(folder / STATUS, status_page(decided, records, repository or records.repository))
 
 
 def _records(arguments: argparse.Namespace, decided: Plan) -> Records | None:
