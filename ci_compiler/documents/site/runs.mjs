@@ -27,3 +27,13 @@ export function lastRun(cell, package_) {
   const result = make("strong", { class: toneOf(last.result) || false, text: `Last build ${last.result}: ` });
   return make("p", { class: "run" }, result, ...runOf(last));
 }
+
+/** `gpu-test is expected to fail until 2027-03-31: REASON`, with a link to the issue, for each stage of a variant. */
+export function expectationsOf(cell, package_) {
+  const today = new Date().toISOString().slice(0, 10);
+  return (cell.expected?.[package_] ?? []).map(({ stage, reason, until, issue }) => {
+    const verb = until < today ? "was" : "is";
+    const text = `${stage} ${verb} expected to fail until ${until}: ${reason} `;
+    return make("span", {}, text, issue ? make("a", { href: issue, text: "issue" }) : null);
+  });
+}
