@@ -1,8 +1,8 @@
 """Reads what the runs of the shards recorded, for a history that grows: only runs that it does not have yet.
 
 Runs are listed for the whole repository, a page of 100 for each request, and the jobs of those that are new, that went
-on when they were read, or that were run again. The time before the oldest known run is read backwards. A command makes a
-limited number of requests, and the next one continues where it stopped.
+on when they were read, or that were run again. The time before the oldest known run is read backwards. A command makes
+a limited number of requests, and the next one continues where it stopped.
 """
 
 from __future__ import annotations

@@ -92,6 +92,17 @@ def benchmarked(records: Records) -> Records:
     return replace(records, variants=traces)
 
 
+def test_an_expected_failure_is_shown_with_its_reason(page: Page, tmp_path: Path) -> None:
+    entry = {"variants": "pytorch-*-sm90-avx2", "stage": "gpu-test", "reason": "no kernels", "until": "2099-01-31"}
+    decided = plan(spec_of(small(**{"expected-failures": [entry]})))
+    (tmp_path / STATUS).write_text(status_page(decided, history(decided, failures=1), REPOSITORY), "utf-8")
+    page.open((tmp_path / STATUS).as_uri(), width=390, touch=True)
+    page.fill("#words", "pytorch-python313-cuda12_8-sm90")
+    assert page.text("#variants .expected") == "gpu-test is expected to fail until 2099-01-31: no kernels"
+    assert int(page.run("document.querySelectorAll('#variants .expected').length")) == 1
+    assert page.violations() == []
+
+
 def test_filters_hide_rows_and_are_part_of_the_address(page: Page, site: Path) -> None:
     page.open((site / STATUS).as_uri())
     page.fill("#words", "sm90 AVX512 cuda-13_0 torchvision")

@@ -1,6 +1,6 @@
 // The page of results over time: a row for each variant, which filters hide, and its results in a dialog.
 import { byId, data, make, named, repository } from "./elements.mjs";
-import { dayOf, runOf, toneOf } from "./runs.mjs";
+import { dayOf, expectationsOf, runOf, toneOf } from "./runs.mjs";
 import { offerThemes } from "./theme.mjs";
 import { chart, durations, inWords, lasting, percentile } from "./trend.mjs";
 
@@ -29,8 +29,8 @@ const address = (one) => (repository ? `${repository}/actions/runs/${one.number}
 
 // What a cell of the table shows.
 
-function lastResult({ results }) {
-  const [last] = results;
+function lastResult(variant) {
+  const [last] = variant.results;
   if (!last) return make("span", { class: "quiet", text: "never built" });
   const day = dayOf(last.started);
   const where = address(last);
@@ -38,6 +38,7 @@ function lastResult({ results }) {
     make("strong", { class: toneOf(last.result) || false, text: last.result }),
     " ",
     where ? make("a", { href: where, text: day }) : make("span", { class: "quiet", text: day }),
+    ...expectationsOf(variant, variant.package).map((one) => make("p", { class: "expected" }, one)),
   ];
 }
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ci_compiler.clock import day_of
 from ci_compiler.documents.site.page import NAME, assembled
+from ci_compiler.plan.expected import as_row, expected_failures
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import Records
@@ -66,6 +67,7 @@ def status_data(plan: Plan, records: Records, repository: str) -> dict[str, Any]
                 "gpu": cell.gpu,
                 "isa": cell.isa,
                 "cuda": cell.cuda,
+                **({"expected": {variant.package: fails}} if (fails := _expected(plan, cell, variant)) else {}),
                 **columns(shown.get((cell.branch, variant.name), ()), at),
                 **({"cost": _cost(plan, known, cell, route, variant)} if prices else {}),
             }
@@ -77,6 +79,11 @@ def status_data(plan: Plan, records: Records, repository: str) -> dict[str, Any]
 
 def _keys(plan: Plan) -> list[tuple[str, str]]:
     return [(cell.branch, variant.name) for cell in plan.judged.cells for variant in cell.variants]
+
+
+def _expected(plan: Plan, cell: Cell, variant: Variant) -> list[dict[str, str]]:
+    """The test stages of a variant that are expected to fail."""
+    return list(map(as_row, expected_failures(plan.spec, variant.name, cell.branch).values()))
 
 
 def _cost(plan: Plan, known: History, cell: Cell, route: Route, variant: Variant) -> str:
