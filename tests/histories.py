@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from ci_compiler.plan.job_graph import PlannedJob, jobs_of
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, PASSED, Found, Record, Records, Run, merged
+from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.stages import BUILD
 
 NOW = 1_790_856_000
@@ -36,23 +38,25 @@ def history(
     `failures` of the variants failed in their first test, or else in their build.
     """
     random = Random(1)  # noqa: S311
+    machines = machine_counts(plan.spec)
     runs: list[Run] = []
     found: list[Found] = []
     for at, shard in enumerate(plan.shards):
         jobs = jobs_of(plan.spec, [shard], publish=False)
         for ago in _ages(days, every):
             records: dict[tuple[str, str], Record] = {}
+            times = [replace(job, seconds=int(took(job, ago) * (1 + random.uniform(-spread, spread)))) for job in jobs]
             run = Run(
                 number=20_000_000_000 + 1000 * ago + at,
                 shard=shard.name,
                 started=NOW - ago * DAY - 60 * at,
-                seconds=max(1, int(sum(took(job, ago) for job in jobs))),
+                seconds=end_of(times, machines),
             )
-            for job in jobs:
+            for job in times:
                 before = records.get(job.key)
                 if before and before.result != PASSED:
                     continue
-                seconds = int(took(job, ago) * (1 + random.uniform(-spread, spread)))
+                seconds = job.seconds
                 passed = random.random() >= failures or (job.stage is BUILD and random.random() < 0.5)
                 records[job.key] = Record(
                     run=run,

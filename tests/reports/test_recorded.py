@@ -85,7 +85,7 @@ def test_a_forecast_that_is_always_right_is_off_by_nothing(decided: Plan) -> Non
     found = accuracy(decided, history(decided))
     assert found is not None
     assert found.runs == 5 * len(decided.shards)
-    assert found.work == (0, 0, 0)
+    assert found.work == found.time == (0, 0, 0)
 
 
 def test_the_forecast_of_a_run_knows_only_what_came_before_it(decided: Plan) -> None:

@@ -61,7 +61,7 @@ def _print(found: Forecast, history: History, off: Accuracy | None) -> None:
     print()
     table(*pool_table(found))
     print()
-    for key, value in (*_lines(found), *_recorded_lines(found, off)):
+    for key, value in (*_lines(found), *_recorded_lines(found, off), *_path_lines(found)):
         print(f"{key:<16} {value}")
 
 
@@ -130,6 +130,9 @@ def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
         yield "CUDA libraries", f"built again for {gpus}, because {count} set config.cudaCapabilities; not in the times"
     saved = f"{machine_hours(found.alone_seconds - found.seconds)} machine-hours"
     yield "shared builds", f"save {saved} and {duration(found.alone_end - found.end)} of a full build"
+
+
+def _path_lines(found: Forecast) -> Iterator[tuple[str, str]]:
     yield "critical path", duration(sum(job.seconds for job in found.path))
     for job in found.path:
         stage = f"{job.stage} {job.suite}".rstrip()
