@@ -28,7 +28,7 @@ def last_file(client: Client, workflow: str, branch: str, name: str, most: int) 
     for run in _runs(client, workflow, branch):
         artifacts = f"/repos/{client.access.repository}/actions/runs/{run['id']}/artifacts?name={name}"
         for one in client.pages(f"list the artifacts of the run {run['id']}", artifacts, "artifacts", dict):
-            if one["name"] == name and not one["expired"] and one["size_in_bytes"] <= most:
+            if not one["expired"] and one["size_in_bytes"] <= most:
                 path = f"/repos/{client.access.repository}/actions/artifacts/{one['id']}/zip"
                 return _unpacked(client.download(f"download the artifact {name}", path, most=most), name, most)
     return None

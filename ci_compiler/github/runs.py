@@ -115,7 +115,6 @@ class _Reader:
             end = min(start + _WINDOW, now)
             for run in reversed(self._listed(start, end)):
                 self._read_if(run, lambda _: True)
-                self.through = max(self.through, _seconds(run["created_at"]))
             start, self.through = end, max(self.through, end)
         window = _WINDOW
         while self.since > now - YEAR:

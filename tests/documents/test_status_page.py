@@ -13,9 +13,9 @@ import pytest
 
 from ci_compiler.documents.site.page import NAME, STATUS
 from ci_compiler.documents.site.page import page as finder
-from ci_compiler.documents.site.status_page import status_page
+from ci_compiler.documents.site.status_page import status_data, status_page
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.records import Records
+from ci_compiler.plan.records import Records, Trace
 from ci_compiler.reports.history_file import text_of
 from ci_compiler.spec.build import bundled_spec
 from tests.documents.browser import Page
@@ -164,6 +164,10 @@ def test_a_benchmark_and_a_price_have_columns_of_their_own(page: Page, tmp_path:
     assert cells["Benchmark"] == "avx512 over avx2: CPU +0.4 % ± 0.6, GPU −12.5 % ± 1"
     key = "main", "pytorch-python313-cpu-avx512"
     assert cells["Cost in EUR"] == f"{records.variants[key].records[0].total:,}.00"
+    found = replace(records.variants[key].records[0], built=False)
+    unbuilt = replace(records, variants={**records.variants, key: Trace(records=(found,))})
+    [row] = (one for one in status_data(decided, unbuilt, "")["variants"] if (one["branch"], one["name"]) == key)
+    assert row["cost"] == ""
     plain = plan(spec_of(small()))
     (tmp_path / STATUS).write_text(status_page(plain, history(plain, days=0), REPOSITORY), "utf-8")
     page.open((tmp_path / STATUS).as_uri())

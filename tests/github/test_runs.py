@@ -13,7 +13,8 @@ from ci_compiler.github.artifacts import last_file
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.runs import Reading, read_runs
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.records import DAY, Record, Records
+from ci_compiler.plan.records import DAY, NEWEST, Record, Records
+from ci_compiler.plan.sharding import job_name
 from ci_compiler.workflows.variant import NOT_BUILT
 
 from .state import NOW, Fault, GitHub, Json
@@ -129,6 +130,7 @@ def test_a_first_reading_stops_at_its_limit_and_the_next_ones_continue(served: G
         ran(served, 30 + number / 100)
     whole = read(served, stack).records
     found, readings = read(served, stack, most=most), 1
+    assert (found.requests, found.complete) == (most, False)
     newest = next(iter(found.records.variants.values()), None)
     assert newest is None or newest.records[0].run.number == served.runs[0]["id"]
     while not found.complete:
@@ -138,13 +140,46 @@ def test_a_first_reading_stops_at_its_limit_and_the_next_ones_continue(served: G
     assert found.records.variants == whole.variants
 
 
-def test_a_reading_makes_progress_among_runs_of_which_nothing_is_kept(served: GitHub, stack: Plan) -> None:
+@pytest.mark.parametrize("known_until", [0, int(NOW - 60 * DAY)])
+def test_a_reading_makes_progress_among_runs_of_which_nothing_is_kept(
+    served: GitHub, stack: Plan, known_until: int
+) -> None:
+    """In the time before what is known, and in that after it."""
     for number in range(12):
         served.jobs[ran(served, 30 + number / 100)["id"]].clear()
-    found = read(served, stack, most=4)
-    for _ in range(60):
+    found = read(served, stack, Records(since=known_until, through=known_until), most=4)
+    for _ in range(40):
         found = read(served, stack, found.records, most=4)
     assert found.complete
+
+
+def test_each_page_is_a_request(served: GitHub, stack: Plan) -> None:
+    made = ran(served, 1)
+    served.set_jobs(made["id"], [(f"other {number}", "completed", "success") for number in range(230)])
+    read(served, stack)  # compares the requests that it counts with those that were made
+    assert len(job_requests(served)) == 3
+
+
+def test_of_older_runs_those_are_read_whose_results_are_kept(served: GitHub, stack: Plan) -> None:
+    """Beyond the newest results of each variant of the shard, one run for each month."""
+    [shard] = [one for one in stack.shards if one.path == SHARD]
+    jobs = [
+        (f"{job_name(cell)} / {variant.package} / build", "completed", "success")
+        for cell, _ in shard.cells
+        for variant in cell.variants
+    ]
+    for days in range(1, 100):
+        served.set_jobs(ran(served, days)["id"], jobs)
+    found = read(served, stack)
+    assert len(job_requests(served)) == NEWEST + 3  # those of September; then of August, July and June
+    assert len(list(records(found))) == NEWEST + 3
+
+
+def test_a_history_from_the_future_is_continued_from_now(served: GitHub, stack: Plan) -> None:
+    ran(served, 1)
+    later = int(NOW + 400 * DAY)
+    found = read(served, stack, Records(since=later, through=later))
+    assert (found.records.through, found.complete, len(list(records(found)))) == (NOW, True, 1)
 
 
 def test_more_runs_than_one_listing_has_are_listed_in_parts(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_compiler.plan.records import DAY, GONE, MONTHS, NEWEST, Record, Records, Run, kept_of, merged
+from ci_compiler.plan.records import DAY, GONE, LONGEST, MONTHS, NEWEST, Record, Records, Run, kept_of, merged
 
 NOW = int(datetime(2026, 10, 15, tzinfo=UTC).timestamp())
 KEY = ("main", "pytorch-python313-cpu-avx2")
@@ -91,3 +91,7 @@ def test_runs_without_a_record_are_kept_while_they_may_be_listed_again() -> None
     going = Run(number=3, shard="build-main-cpu", started=NOW - 20 * DAY, going=True)
     found = merged(Records(), [], runs=[old, going], **known)  # type: ignore[arg-type]
     assert (set(found.runs), found.listed_from) == ({2, 3}, going.started)
+    lost = Run(number=4, shard="build-main-cpu", started=NOW - 90 * DAY, going=True)
+    assert merged(Records(), [], runs=[lost], **known).runs == {}  # type: ignore[arg-type]
+    held = Records(through=NOW, runs={4: lost})
+    assert held.listed_from == NOW - LONGEST

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,11 @@ def test_only_runs_of_whole_shards_are_compared(decided: Plan) -> None:
     compared = accuracy(decided, without)
     assert compared is not None
     assert compared.runs == len(decided.shards) - 1
+    for change in ({"built": False}, {"run": replace(whole.variants[first].records[0].run, attempt=2)}):
+        trace = Trace(records=(replace(whole.variants[first].records[0], **change),))
+        compared = accuracy(decided, Records(variants={**whole.variants, first: trace}))
+        assert compared is not None
+        assert compared.runs == len(decided.shards) - 1
 
 
 def test_the_command_says_it(tmp_path: Path, decided: Plan, capsys: pytest.CaptureFixture[str]) -> None:
