@@ -8,7 +8,7 @@ a limited number of requests, and the next one continues where it stopped.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -22,7 +22,7 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, Found, Key, Record, Records, Run, merged, month_of
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.stages import BUILD
-from ci_compiler.workflows.variant import NOT_BUILT
+from ci_compiler.workflows.steps import NOT_BUILT
 
 REQUESTS = 400
 """The most requests of one reading; the token of GitHub Actions has 1,000 per hour and repository."""
@@ -42,8 +42,11 @@ _MOST = 1000
 _OWN_EVENTS = frozenset({"push", "workflow_dispatch"})
 """The events that start a shard. A fork may change its copy of a workflow so that others start it."""
 
-Benchmarks = Mapping[tuple[int, str, str], Mapping[str, Any]]
-"""What benchmarks found, by run, branch and variant."""
+BENCHMARK = "benchmark"
+"""The stage whose runs `Measured` is asked about."""
+
+Measured = Callable[[int], Mapping[Key, Mapping[str, Any]]]
+"""Returns what the benchmarks of a run found, as `Record.benchmark` has it, with at most two requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +64,14 @@ class _SpentError(Exception):
     """The requests of this reading are used up."""
 
 
-def read_runs(client: Client, plan: Plan, old: Records, *, most: int = REQUESTS) -> Reading:
-    """`old` with the runs that it does not have yet. A failure of GitHub ends the reading; what was read is kept."""
-    reader = _Reader(client, plan, old, most)
+def read_runs(
+    client: Client, plan: Plan, old: Records, *, most: int = REQUESTS, measured: Measured | None = None
+) -> Reading:
+    """`old` with the runs that it does not have yet. A failure of GitHub ends the reading; what was read is kept.
+
+    `measured` is asked about each run with benchmarks.
+    """
+    reader = _Reader(client, plan, old, most, measured)
     trouble: GitHubError | None = None
     try:
         reader.read()
@@ -90,6 +98,7 @@ class _Reader:
     plan: Plan
     old: Records
     most: int
+    measured: Measured | None
     requests: int = 0
     since: int = 0
     through: int = 0
@@ -152,10 +161,10 @@ class _Reader:
                 self._spend()
             yield entry
 
-    def _spend(self) -> None:
-        if self.requests >= self.most:
+    def _spend(self, requests: int = 1) -> None:
+        if self.requests + requests > self.most:
             raise _SpentError
-        self.requests += 1
+        self.requests += requests
 
     def _is_ours(self, run: Mapping[str, Any]) -> bool:
         """Whether it is a run of a shard that built what a branch of the spec has, and not a pull request's code."""
@@ -185,6 +194,10 @@ class _Reader:
         )
         lasts = read_jobs(shard, map(reported_job, jobs), url="", started="")
         found = {(last.cell.branch, last.variant.name): _record(made, last) for last in lasts}
+        if self.measured and any(BENCHMARK in record.ends for record in found.values()):
+            self._spend(2)
+            results = self.measured(made.number)
+            found = {key: replace(record, benchmark=results.get(key, {})) for key, record in found.items()}
         for key, record in found.items():
             self._count(key, record)
         self.runs.append(made)

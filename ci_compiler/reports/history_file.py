@@ -99,7 +99,7 @@ def columns(records: Sequence[Record], at: Mapping[int, int]) -> dict[str, Any]:
             if any(one.seconds.get(stage) for one in records)
         },
     }
-    benchmarks = {str(one.run.number): dict(one.benchmark) for one in records if one.benchmark}
+    benchmarks = {str(one.run.number): benchmark_of(dict(one.benchmark)) for one in records if one.benchmark}
     return found | ({"benchmarks": benchmarks} if benchmarks else {})
 
 

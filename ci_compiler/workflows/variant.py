@@ -52,7 +52,7 @@ from ci_compiler.workflows.model import (
     action_step,
     input_node,
 )
-from ci_compiler.workflows.steps import checkout
+from ci_compiler.workflows.steps import NOTE_NOT_BUILT, checkout
 from ci_compiler.workflows.writer import Node
 
 TEST_STEP = "Test"
@@ -159,9 +159,6 @@ def outputs(spec: Spec, subjects: Iterable[Subject]) -> dict[str, Node]:
     return found
 
 
-NOT_BUILT = "Note that the store already had it"
-"""The name of the step that runs if nothing was built, by which the history recognizes such a build."""
-
 _REPORTED = {StageKind.BUILD: "manifest", StageKind.TEST: "result"}
 """The output of a job with the digest of the file that it wrote."""
 
@@ -215,11 +212,7 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         *_checked_out(),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
         _build_step(spec, subject),
-        RunStep(
-            name=NOT_BUILT,
-            if_=expression("steps.build.outputs.built == 'no'"),
-            run='echo "::notice::$NAME was not built: the store or a substituter already had it"',
-        ),
+        NOTE_NOT_BUILT,
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
     ]
     if spec.attest:

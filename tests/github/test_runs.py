@@ -15,7 +15,7 @@ from ci_compiler.github.runs import Reading, read_runs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, Record, Records
 from ci_compiler.plan.sharding import job_name
-from ci_compiler.workflows.variant import NOT_BUILT
+from ci_compiler.workflows.steps import NOT_BUILT
 
 from .state import NOW, Fault, GitHub, Json
 from .talk import talk
@@ -213,6 +213,27 @@ def test_a_failure_of_github_keeps_what_was_read(served: GitHub, stack: Plan) ->
     found = read_runs(talk(served).client, stack, Records())
     assert (len(list(records(found))), found.complete) == (1, False)
     assert isinstance(found.trouble, GitHubError)
+
+
+def test_benchmarks_are_asked_for_where_a_run_has_some(served: GitHub, stack: Plan) -> None:
+    plain, measured = ran(served, 2), ran(served, 1)
+    job = next(job for job in served.jobs[measured["id"]] if job["name"].endswith("/ cpu-test"))
+    served.jobs[measured["id"]].append(job | {"name": "3.13 avx2 / pytorch / benchmark"})
+    asked: list[int] = []
+
+    def ask(run: int) -> dict[tuple[str, str], dict[str, object]]:
+        asked.append(run)
+        return {KEY: {"over": KEY[1], "cpu": [0.4, 0.6]}}
+
+    found = read_runs(talk(served).client, stack, Records(), measured=ask)
+    assert asked == [measured["id"]]
+    assert {one.run.number: dict(one.benchmark) for one in records(found)} == {
+        measured["id"]: {"over": KEY[1], "cpu": [0.4, 0.6]},
+        plain["id"]: {},
+    }
+    assert found.requests == len(served.asked) + 2
+    limited = read_runs(talk(served).client, stack, Records(), most=found.requests - 1, measured=ask)
+    assert not limited.complete
 
 
 # The file of the last time, in an artifact.

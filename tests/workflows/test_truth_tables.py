@@ -29,7 +29,7 @@ from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.artifacts import artifact_expression, artifact_name
-from ci_compiler.workflows.variant import NOT_BUILT
+from ci_compiler.workflows.steps import NOT_BUILT
 from tests.checkers import condition_values, expression_values, require
 from tests.specs import SMALL, small, spec_of
 
