@@ -157,12 +157,12 @@ function takeFilters() {
 function open(variant) {
   const results = variant.results.map((one) => {
     const state = make("strong", { class: toneOf(one.result) || false, text: one.result });
-    const took = one.total ? `${lasting(one.total)}, waited ${lasting(one.waited)}` : "";
+    const took = one.total ? make("p", { text: `${lasting(one.total)}, and ${lasting(one.waited)} in the queue` }) : null;
     const extra = one.benchmark ? make("p", { class: "quiet", text: benchmarked(variant.name, one.benchmark) }) : null;
     const run = make("p", {}, ...runOf({ stages: one.stages, run: address(one), started: one.started }));
-    return make("tr", {}, make("td", { class: "result" }, state), make("td", {}, run, extra), make("td", { class: "number", text: took }));
+    return make("tr", {}, make("td", { class: "result" }, state), make("td", {}, run, took, extra));
   });
-  const heads = ["Result", "Stages", "Duration"].map((text) => make("th", { scope: "col", text }));
+  const heads = ["Result", "Stages and durations"].map((text) => make("th", { scope: "col", text }));
   const close = make("button", { type: "button", text: "Close", onclick: () => byId("opened").close() });
   const about = make("p", { class: "quiet", text: `${variant.branch}: ${inWords(variant.results)}` });
   const title = make("h2", { class: "name", id: "opened-title" }, named(variant.name));
