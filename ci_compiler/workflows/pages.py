@@ -23,6 +23,9 @@ ENVIRONMENT = "github-pages"
 HISTORY = "history.json"
 """The file of the history, and the artifact with it."""
 
+_MINUTES = 20
+"""The time limit of writing: reading the history takes some hundred requests, one after the other."""
+
 _FOLDER = "_site"
 _ARTIFACT = f"github-pages-{expression('github.run_attempt')}"
 """One artifact per attempt: a run keeps those of earlier attempts, and a deployment needs a unique name."""
@@ -47,6 +50,7 @@ def _page(spec: Spec) -> Job:
     return hosted_job(
         spec,
         "Write the page",
+        minutes=_MINUTES,
         permissions=READ
         | {
             "actions": Remarked("read", "the results of the variants, and the history"),

@@ -130,6 +130,20 @@ def test_a_failure_amid_the_runs_keeps_those_that_were_read(
     assert len(parsed((tmp_path / "site" / HISTORY).read_bytes()).variants[KEY].records) == 1
 
 
+def test_a_rate_limit_ends_the_reading_and_not_the_page(
+    served: GitHub, commands: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], now: list[float]
+) -> None:
+    """Waiting for it would take longer than the job has."""
+    ran(served, 3)
+    limit = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(now[0]) + 800)}
+    served.faults += [Fault(403, path="/jobs", message="API rate limit exceeded", headers=limit)]
+    assert site(commands, tmp_path / "site", "--history") == 0
+    err = capsys.readouterr().err
+    assert "rate limit" in err
+    assert "waiting" not in err
+    assert parsed((tmp_path / "site" / HISTORY).read_bytes()).variants == {}
+
+
 @pytest.mark.parametrize("name", [STATUS, HISTORY])
 def test_foreign_files_are_kept(
     served: GitHub, commands: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ci_compiler.plan.records import Records
 
 
+_LONGEST_WAIT = 120.0
+"""Seconds to wait for a rate limit at most: what is not read now, the next run reads."""
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Writes the pages. Raises InputError if a foreign file is in the way or a file cannot be written."""
     repository: str = arguments.repository
@@ -65,10 +69,12 @@ def _records(arguments: argparse.Namespace, decided: Plan) -> Records | None:
     """The history with the newest runs; None if GitHub does not say the one so far, which must not be lost."""
     from ci_compiler.cli.history import last_history  # PyGithub is slow to import
     from ci_compiler.cli.remote import client_of
+    from ci_compiler.github.client import Patience
     from ci_compiler.github.errors import GitHubError
     from ci_compiler.github.runs import read_runs
 
-    client = client_of(arguments, root_of(arguments))
+    patience = Patience(longest_wait=_LONGEST_WAIT)
+    client = client_of(arguments, root_of(arguments), patience)
     try:
         old = last_history(client, decided, arguments.folder)
     except GitHubError as error:
