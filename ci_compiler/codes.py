@@ -36,6 +36,7 @@ class Code(StrEnum):
     BENCHMARK_FAILED = "benchmark-failed"
     BIG_PARALLEL_MISSING = "big-parallel-missing"
     BRANCH_AHEAD = "branch-ahead"
+    BROKEN_HISTORY = "broken-history"
     BROKEN_MANIFEST = "broken-manifest"
     BUILD_FAILED = "build-failed"
     CACHE_MISSING = "cache-missing"

@@ -74,6 +74,18 @@ def benchmarks_of_run(client: Client, run: int) -> tuple[BenchmarkResult, ...]:
     return tuple(_results(client.download(f"read the benchmarks of the run {run}", path, most=LARGEST)))
 
 
+def gains_of_run(client: Client, run: int) -> dict[tuple[str, str], dict[str, Any]]:
+    """What a history keeps of the benchmarks of a run, by branch and variant. Raises GitHubError."""
+    return {
+        (one.branch, one.name): {
+            "over": one.beside,
+            **{at: list(one.gains[at]) for at in ("cpu", "gpu") if at in one.gains},
+        }
+        for one in benchmarks_of_run(client, run)
+        if one.beside
+    }
+
+
 def benchmark_row(spec: Spec, last: LastBenchmark) -> dict[str, Any]:
     """The row of a result as plain JSON."""
     result = last.result

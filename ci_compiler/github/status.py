@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 
@@ -45,7 +45,10 @@ class BuildResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBuild:
-    """The last result of a variant: the conclusion of each stage that ran; of the run, the URL, start and commit."""
+    """The last result of a variant: the conclusion of each stage that ran; of the run, the URL, start and commit.
+
+    `jobs` are the jobs that ran, by stage.
+    """
 
     variant: Variant
     cell: Cell
@@ -54,15 +57,22 @@ class LastBuild:
     url: str = ""
     started: str = ""
     commit: str = ""
+    jobs: Mapping[str, ReportedJob] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedJob:
-    """A job of a run, as GitHub lists it: its name after its callers' names, status, conclusion ('' before the end)."""
+    """A job of a run, as GitHub lists it: its name after its callers' names, status, conclusion ('' before the end).
+
+    Where they were read: the seconds that it waited for a machine and that it ran, and the names of the steps that ran.
+    """
 
     name: str
     status: str
     conclusion: str
+    waited: int = 0
+    seconds: int = 0
+    steps: frozenset[str] = frozenset()
 
 
 def status(
@@ -127,7 +137,13 @@ def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: s
             if ran:
                 stages = {stage: job.conclusion or job.status for stage, job in ran.items()}
                 yield LastBuild(
-                    variant=variant, cell=cell, result=_result(ran.values()), stages=stages, url=url, started=started
+                    variant=variant,
+                    cell=cell,
+                    result=_result(ran.values()),
+                    stages=stages,
+                    url=url,
+                    started=started,
+                    jobs=ran,
                 )
 
 

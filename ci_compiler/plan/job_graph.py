@@ -22,11 +22,11 @@ from ci_compiler.plan.suites import Bench
 from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.spec.packages import BUILDER_CORES
-from ci_compiler.stages import PUBLISH, Stage, StageKind, stages
+from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, stages
 from ci_compiler.variant import variant_name
 
-Recorded = Mapping[tuple[str, str], int]
-"""Durations of recorded builds in seconds, by branch and variant name."""
+Recorded = Mapping[tuple[str, str, str], int]
+"""Durations of recorded builds and tests in seconds, by branch, variant name and stage."""
 
 
 @record
@@ -155,13 +155,14 @@ class _Jobs:
 
     def _seconds(self, cell: Cell, variant: Variant, stage: Stage, pool: Pool) -> int:
         if stage.kind is not StageKind.BUILD:
-            return self.spec.stage_minutes[stage] * 60
+            known = self.recorded.get((cell.branch, variant.name, stage.name)) if self.recorded else None
+            return self.spec.stage_minutes[stage] * 60 if known is None else known
         return sum(self._build_seconds(cell, package, pool) for package in self.builds[variant.package])
 
     def _build_seconds(self, cell: Cell, package: str, pool: Pool) -> int:
         """The recorded duration, else the spec's minutes scaled to the compile jobs that the pool's cores allow."""
         if self.recorded:
-            seconds = self.recorded.get((cell.branch, variant_name(package, cell.suffix)))
+            seconds = self.recorded.get((cell.branch, variant_name(package, cell.suffix), BUILD.name))
             if seconds is not None:
                 return seconds
         found = self.spec.packages[package]

@@ -13,11 +13,12 @@ from itertools import combinations
 from typing import Any
 
 from ci_compiler.hardware import CPU
-from ci_compiler.plan.job_graph import jobs_of, needs_of
+from ci_compiler.plan.job_graph import PlannedJob, jobs_of, needs_of
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.recipes.capabilities import variants_with_capabilities
+from ci_compiler.reports.costs import Bill, bill_of
 from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.schema import with_defaults
@@ -70,7 +71,8 @@ class PlanDifference:
 
     `resharded`: variants by the shard before and after. `warnings_new`, `warnings_gone`: as `message [code]`.
     `settings`: every value of the spec that differs, with its dotted path. Times are in seconds: `end` for
-    building the added and rebuilt variants, `full_before` and `full_after` for a full build.
+    building the added and rebuilt variants, `full_before` and `full_after` for a full build. `bill`: what the former
+    costs, where the spec has prices.
     """
 
     variants: int
@@ -86,6 +88,7 @@ class PlanDifference:
     end: int
     full_before: int
     full_after: int
+    bill: Bill | None = None
 
     def __bool__(self) -> bool:
         """Whether anything changes."""
@@ -165,6 +168,8 @@ def diff(before: Plan, after: Plan, branch: str = "") -> PlanDifference:
     jobs = jobs_of(after.spec, after.shards, chosen=built)
     machines = machine_counts(after.spec)
     warned, warns = (_warnings(plan) for plan in (before, after))
+    costs = _costs(after, jobs)
+    runs = len({job.shard for job in jobs})
     resharded: dict[tuple[str, str], list[str]] = {}
     for key in both:
         if old[key].shard.name != new[key].shard.name:
@@ -179,17 +184,22 @@ def diff(before: Plan, after: Plan, branch: str = "") -> PlanDifference:
         warnings_new=tuple(text for text in warns if text not in warned),
         warnings_gone=tuple(text for text in warned if text not in warns),
         settings=tuple(settings(*(with_defaults(plan.spec.document.value) for plan in (before, after)))),
-        costs=tuple(
-            Cost(
-                pool=pool.name,
-                jobs=sum(job.pool == pool.name for job in jobs),
-                seconds=sum(job.seconds for job in jobs if job.pool == pool.name),
-            )
-            for pool in after.spec.pools
-        ),
+        costs=costs,
+        bill=bill_of(after.spec, {cost.pool: cost.seconds for cost in costs}, runs) if jobs else None,
         end=end_of(jobs, machines),
         full_before=end_of(jobs_of(before.spec, before.shards), machine_counts(before.spec)),
         full_after=end_of(jobs_of(after.spec, after.shards), machines),
+    )
+
+
+def _costs(plan: Plan, jobs: Sequence[PlannedJob]) -> tuple[Cost, ...]:
+    return tuple(
+        Cost(
+            pool=pool.name,
+            jobs=sum(job.pool == pool.name for job in jobs),
+            seconds=sum(job.seconds for job in jobs if job.pool == pool.name),
+        )
+        for pool in plan.spec.pools
     )
 
 

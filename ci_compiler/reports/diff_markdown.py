@@ -119,12 +119,23 @@ def _folded(title: str, lines: Iterable[str]) -> str:
 def _costs(found: PlanDifference, variants: int) -> Iterator[str]:
     if variants:
         hours = machine_hours(sum(cost.seconds for cost in found.costs))
+        money = f" ({found.bill})" if found.bill else ""
         yield (
-            f"Building {variants:,} variants takes {hours} machine-hours, "
+            f"Building {variants:,} variants takes {hours} machine-hours{money}, "
             f"{duration(found.end)} with these pools where nothing else runs:"
         )
-        rows = [(code(cost.pool), f"{cost.jobs:,}", machine_hours(cost.seconds)) for cost in found.costs if cost.jobs]
-        yield markdown_table(("pool", "jobs", "machine-hours"), rows, right=2)
+        rows = [
+            (
+                code(cost.pool),
+                f"{cost.jobs:,}",
+                machine_hours(cost.seconds),
+                *([found.bill.shown(found.bill.machines[cost.pool])] if found.bill else []),
+            )
+            for cost in found.costs
+            if cost.jobs
+        ]
+        headers = ("pool", "jobs", "machine-hours", *(["cost"] if found.bill else []))
+        yield markdown_table(headers, rows, right=len(headers) - 1)
     before, after = duration(found.full_before), duration(found.full_after)
     if before != after:
         yield f"A full build takes {after} instead of {before}."

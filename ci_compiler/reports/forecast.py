@@ -17,6 +17,7 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import in_request, most_cells, within_limit
 from ci_compiler.plan.simulation import LowerBound, QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
 from ci_compiler.recipes.capabilities import variants_with_capabilities
+from ci_compiler.reports.costs import Bill, bill_of
 from ci_compiler.reports.history import History
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD
@@ -29,6 +30,16 @@ RESULT_SHARE = 0.1
 """The size of a result as a share of the disk space of its build (seed documents: 1 to 3 of 20 GB, 0.5 of 6 GB)."""
 
 NO_HISTORY = History()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """The work and the end, in seconds, if every recorded job took its tenth and its ninetieth percentile."""
+
+    least: int
+    most: int
+    first_end: int
+    last_end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +89,7 @@ class Forecast:
     in `waves` there are none. `shards`: the duration of a run of each shard alone. `capabilities`: the variants
     whose recipes set `config.cudaCapabilities`, by GPU; their builds also build the CUDA libraries that they are
     linked with, which the times leave out. `alone_seconds`, `alone_end`: the work and the end if each package built
-    all packages that it needs itself.
+    all packages that it needs itself. `spread`: where durations were recorded. `bill`: where the spec has prices.
     """
 
     variants: int
@@ -98,6 +109,8 @@ class Forecast:
     capabilities: Mapping[str, int]
     alone_seconds: int
     alone_end: int
+    spread: Spread | None = None
+    bill: Bill | None = None
 
     @property
     def seconds(self) -> int:
@@ -125,7 +138,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
     waits = (start - ready for start, ready in zip(schedule.starts, schedule.ready, strict=True))
     return Forecast(
         variants=sum(len(shard.variants) for shard in plan.shards),
-        measured=sum((job.cell.branch, job.variant.name) in history.seconds for job in jobs if job.stage is BUILD),
+        measured=sum((*job.key, BUILD.name) in history.seconds for job in jobs if job.stage is BUILD),
         memory=_memory(jobs, history),
         jobs=jobs,
         schedule=schedule,
@@ -141,6 +154,8 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         capabilities=Counter(cell.gpu for cell in plan.judged.cells for _ in variants_with_capabilities(spec, cell)),
         alone_seconds=sum(job.seconds for job in again),
         alone_end=end_of(again, machines),
+        spread=_spread(plan, history, publish=publish) if history.seconds else None,
+        bill=bill_of(spec, _work(jobs), len(plan.shards)),
     )
 
 
@@ -156,7 +171,8 @@ def end_of(jobs: Sequence[TimedJob], machines: Mapping[str, int], order: QueueOr
 
 def pool_table(found: Forecast) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """The headers and rows of a table of the pools."""
-    headers = ("pool", "machines", "jobs", "machine-hours", "busy", "least time")
+    headers = ["pool", "machines", "jobs", "machine-hours", "busy", "least time"]
+    headers += ["largest build", "disk uncollected", "one more saves", *(["cost"] if found.bill else [])]
     rows = [
         (
             one.pool.name,
@@ -168,13 +184,35 @@ def pool_table(found: Forecast) -> tuple[Sequence[str], Sequence[Sequence[str]]]
             f"{one.build_disk} GB" if one.build_disk else "-",
             f"{one.disk_peak:.0f} of {one.pool.disk:,} GB",
             duration(one.one_more) if one.one_more else "-",
+            *([found.bill.shown(found.bill.machines[one.pool.name])] if found.bill else []),
         )
         for one in found.pools
     ]
-    return (*headers, "largest build", "disk uncollected", "one more saves"), rows
+    return headers, rows
 
 
 # Parts of the forecast.
+
+
+def _work(jobs: Iterable[PlannedJob]) -> Counter[str]:
+    """The seconds of the jobs of each pool."""
+    found = Counter[str]()
+    for job in jobs:
+        found[job.pool] += job.seconds
+    return found
+
+
+def _spread(plan: Plan, history: History, *, publish: bool) -> Spread:
+    machines = machine_counts(plan.spec)
+    least, most = (
+        jobs_of(plan.spec, plan.shards, recorded=recorded, publish=publish) for recorded in (history.low, history.high)
+    )
+    return Spread(
+        least=sum(job.seconds for job in least),
+        most=sum(job.seconds for job in most),
+        first_end=end_of(least, machines),
+        last_end=end_of(most, machines),
+    )
 
 
 def _memory(jobs: Iterable[PlannedJob], history: History) -> dict[str, int]:

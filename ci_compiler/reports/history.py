@@ -1,18 +1,26 @@
-"""The durations and the memory of recorded builds, read from their manifests."""
+"""The durations of recorded builds and tests, and the memory of builds: from manifests, or from `history.json`.
+
+A duration stands for several as their median, with the spread from the tenth to the ninetieth percentile. What a build
+took that found its result in a store does not count.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
+from ci_compiler.plan.job_graph import Recorded
+from ci_compiler.plan.records import Records
+from ci_compiler.reports.history_file import parsed
+from ci_compiler.stages import BUILD
 from ci_compiler.workflows.artifacts import MANIFEST
 
 NAME = PurePosixPath(MANIFEST).name
@@ -21,21 +29,78 @@ NAME = PurePosixPath(MANIFEST).name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The median duration of builds in seconds, and the most memory in bytes, by branch and variant name.
+    """Median durations in seconds with their spread, and the most memory in bytes by branch and variant name.
 
-    `manifests` is the number of manifests.
+    `low`, `high`: the durations that a tenth of the records is below, and above. `manifests` is the number of
+    manifests, `records` what `history.json` has.
     """
 
-    seconds: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    seconds: Recorded = field(default_factory=dict)
+    low: Recorded = field(default_factory=dict)
+    high: Recorded = field(default_factory=dict)
     memory: Mapping[tuple[str, str], int] = field(default_factory=dict)
     manifests: int = 0
+    records: Records | None = None
+
+    @property
+    def source(self) -> str:
+        """Where the durations come from, in words; '' for nowhere."""
+        if self.records is not None:
+            results = sum(len(trace.records) for trace in self.records.variants.values())
+            return f"{results:,} results"
+        return f"{self.manifests:,} manifests" if self.manifests else ""
 
 
-def read_history(folder: Path) -> History:
-    """Reads the manifests in `folder` and below. Raises InputError if there are none, or if one is invalid."""
-    if not folder.is_dir():
-        raise wrong(folder, Code.HISTORY_MISSING, "no such folder")
-    found: dict[tuple[str, str], list[float]] = {}
+def read_history(path: Path) -> History:
+    """Reads `history.json`, or the manifests in a folder and below.
+
+    Raises InputError if there are none, or if a file is invalid.
+    """
+    if path.is_dir():
+        return _of_manifests(path)
+    try:
+        return history_of(parsed(path.read_bytes()))
+    except FileNotFoundError:
+        raise wrong(path, Code.HISTORY_MISSING, "no such folder, and no such file") from None
+    except OSError as error:
+        raise wrong(path, Code.BROKEN_HISTORY, f"cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise wrong(path, Code.BROKEN_HISTORY, str(error)) from None
+
+
+def history_of(records: Records, *, before: int | None = None) -> History:
+    """The durations of `records`: of those `before` a time, if it is given."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for (branch, name), trace in records.variants.items():
+        for record in trace.records:
+            if before is not None and record.run.started >= before:
+                continue
+            for stage, seconds in record.seconds.items():
+                if record.ends.get(stage) == "success" and (record.built or stage != BUILD.name):
+                    found.setdefault((branch, name, stage), []).append(seconds)
+    return replace(_medians(found), records=records)
+
+
+def _medians(found: Mapping[tuple[str, str, str], Sequence[float]]) -> History:
+    """The median of each duration, and its spread."""
+    spreads = {key: spread(times) for key, times in sorted(found.items())}
+    return History(
+        seconds={key: round(one[1]) for key, one in spreads.items()},
+        low={key: round(one[0]) for key, one in spreads.items()},
+        high={key: round(one[2]) for key, one in spreads.items()},
+    )
+
+
+def spread(values: Sequence[float]) -> tuple[float, float, float]:
+    """The tenth percentile, the median and the ninetieth percentile; between two values, the line between them."""
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    tenths = quantiles(values, n=10, method="inclusive")
+    return tenths[0], median(values), tenths[-1]
+
+
+def _of_manifests(folder: Path) -> History:
+    found: dict[tuple[str, str, str], list[float]] = {}
     memory: dict[tuple[str, str], int] = {}
     findings: list[Finding] = []
     paths = list(_manifests(folder))
@@ -45,7 +110,7 @@ def read_history(folder: Path) -> History:
             if used:
                 memory[branch, name] = max(used, memory.get((branch, name), 0))
             if seconds is not None:
-                found.setdefault((branch, name), []).append(seconds)
+                found.setdefault((branch, name, BUILD.name), []).append(seconds)
         except InputError as error:
             findings += error.findings
     if not paths:
@@ -53,8 +118,7 @@ def read_history(folder: Path) -> History:
         findings += wrong(folder, Code.HISTORY_EMPTY, message).findings
     if findings:
         raise InputError(findings)
-    medians = {key: round(median(times)) for key, times in sorted(found.items())}
-    return History(seconds=medians, memory=dict(sorted(memory.items())), manifests=len(paths))
+    return replace(_medians(found), memory=dict(sorted(memory.items())), manifests=len(paths))
 
 
 def _manifests(folder: Path) -> Iterator[Path]:

@@ -98,6 +98,16 @@ Minutes = Annotated[
     ),
 ]
 
+Amount = Annotated[
+    str,
+    form(
+        "amount",
+        title='an amount of money in quotes ("2.40")',
+        pattern=r"^(0|[1-9][0-9]{0,8})(\.[0-9]{1,8})?$",
+        examples=["2.40"],
+    ),
+]
+
 IsaNames = Annotated[tuple[Word, ...], form("isa-names", title="a list of ISA names", examples=[["avx2", "avx512"]])]
 
 BranchNames = Annotated[

@@ -31,7 +31,7 @@ from ci_compiler.spec.forms import (
 from ci_compiler.spec.hardware import HardwareRows
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source, in_build_order
-from ci_compiler.spec.pools import Cache, Pool, Publish, RunsOn
+from ci_compiler.spec.pools import Cache, Pool, Prices, Publish, RunsOn
 from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.suites import ExpectedStageFailure
@@ -47,6 +47,7 @@ __all__ = [
     "Matrix",
     "Package",
     "Pool",
+    "Prices",
     "Publish",
     "PullRequest",
     "RecipeKind",
@@ -168,6 +169,7 @@ class Spec:
         published=False,
     )
     benchmark: Benchmark = key(default=Benchmark())
+    prices: Prices | None = key(default=None, published=False)
     publish: Publish = key(default=Publish())
     cache: Cache | None = key(default=None, published=False)
     recalls: Mapping[Word, Recall] = key(

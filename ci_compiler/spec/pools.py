@@ -8,10 +8,12 @@ from typing import Annotated, Any
 from ci_compiler.backends.protocol import CachePush
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import (
+    Amount,
     CacheUrl,
     IsaNames,
     Label,
     LabelSet,
+    PoolName,
     PublicKey,
     ScaleSetName,
     Word,
@@ -147,6 +149,25 @@ class Publish:
         "Whether the environment has required reviewers. If so, a run does not check the secret before it builds, so "
         "that no build waits for an approval.",
         default=False,
+    )
+
+
+@declared()
+class Prices:
+    """What machines cost. The forecast, `diff` and the status page then say what builds cost."""
+
+    currency: Annotated[str, form(pattern="^[A-Z]{3}$", title="the code of a currency (EUR, USD)")] = key(
+        "Code of the currency of all amounts.", examples=["EUR"]
+    )
+    machine_hour: Mapping[PoolName, Amount] = key(
+        "Price of one hour of one machine, by pool. The machines of other pools cost nothing.",
+        default={},
+        examples=[{"x86-builder": "2.40"}],
+    )
+    hosted_minute: Amount = key(
+        "Price of one minute of a machine hosted by GitHub, which counts each job up to the full minute.",
+        default="0",
+        examples=["0.008"],
     )
 
 

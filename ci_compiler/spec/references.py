@@ -37,6 +37,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
         *_check_listed(spec),
         *_check_pools(spec),
         *_check_publish(spec),
+        *_check_prices(spec),
         *_check_cache(spec),
         *alike_findings(spec),
     ]
@@ -311,6 +312,15 @@ def _check_publish(spec: Spec) -> Iterator[Finding]:
         if spec.tests[stage] is TestPolicy.NEVER and ("publish", "after") in spec.document.values:
             message = f"publishing waits for {stage}, which `tests` switches off"
             yield spec.finding(("publish", "after", index), Code.TEST_NEVER_RUNS, message)
+
+
+def _check_prices(spec: Spec) -> Iterator[Finding]:
+    """Prices name pools."""
+    pools = [pool.name for pool in spec.pools]
+    for name in spec.prices.machine_hour if spec.prices else ():
+        if name not in pools:
+            path: Path_ = ("prices", "machine-hour", name)
+            yield spec.finding(path, Code.UNKNOWN_POOL, f"unknown pool {name!r}{nearest(name, pools)}", key=True)
 
 
 def _known_branches(spec: Spec, path: Path_, names: Iterable[str], *, key: bool = False) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
-"""`pages.yml`: publishes the finder page on GitHub Pages when its sources change on the default branch, and daily.
+"""`pages.yml`: publishes the finder page and the history on GitHub Pages, when their sources change and daily.
 
-The page shows the last results of the variants, which change without a commit.
+The pages show the results of the variants, which change without a commit. The history is also an artifact, from which
+the next run continues it: unlike the site of a private repository, the workflow's token can read that.
 
 In the repository's settings, the source of Pages must be GitHub Actions, and their environment must allow that branch.
 Where Pages is off, nothing is published, and a notice says so.
@@ -18,6 +19,12 @@ from ci_compiler.workflows.writer import Remarked
 FILE = "pages.yml"
 ENVIRONMENT = "github-pages"
 """The environment that GitHub creates for Pages."""
+
+HISTORY = "history.json"
+"""The file of the history, and the artifact with it."""
+
+_MINUTES = 20
+"""The time limit of writing: reading the history takes some hundred requests, one after the other."""
 
 _FOLDER = "_site"
 _ARTIFACT = f"github-pages-{expression('github.run_attempt')}"
@@ -43,9 +50,10 @@ def _page(spec: Spec) -> Job:
     return hosted_job(
         spec,
         "Write the page",
+        minutes=_MINUTES,
         permissions=READ
         | {
-            "actions": Remarked("read", "the last results of the variants"),
+            "actions": Remarked("read", "the results of the variants, and the history"),
             "pages": Remarked("read", "tells whether Pages is on"),
         },
         outputs={"artifact": _ARTIFACT, "pages": expression("steps.page.outputs.pages")},
@@ -56,7 +64,14 @@ def _page(spec: Spec) -> Job:
                 name="Write the page",
                 id="page",
                 env={"GITHUB_TOKEN": expression("github.token")},
-                run=f'ci-compile site {_FOLDER} --repository "$GITHUB_REPOSITORY" --pages --status',
+                run=f'ci-compile site {_FOLDER} --repository "$GITHUB_REPOSITORY" --pages --status --history',
+            ),
+            action_step(
+                "Keep the history for the next run",
+                "actions/upload-artifact",
+                # Assumes `artifact-rerun`.
+                {"name": HISTORY, "path": f"{_FOLDER}/{HISTORY}", "if-no-files-found": "ignore", "overwrite": True},
+                if_=expression("steps.page.outputs.pages == 'on'"),
             ),
             action_step(
                 "Keep it for Pages",

@@ -18,6 +18,15 @@ RESULTS = "results"
 SETUP = UsesStep(name="Set up ci-compiler", uses=f"./{SETUP_ACTION}")
 """Installs `ci-compile` on a hosted machine."""
 
+NOT_BUILT = "Note that the store already had it"
+"""The name of the step that runs if nothing was built, by which the history recognizes such a build."""
+
+NOTE_NOT_BUILT = RunStep(
+    name=NOT_BUILT,
+    if_=expression("steps.build.outputs.built == 'no'"),
+    run='echo "::notice::$NAME was not built: the store or a substituter already had it"',
+)
+
 
 def checkout(ref: str = "", *, history: bool = False, depth: str = "", credentials: bool = False) -> UsesStep:
     """The checkout of `ref` or of the event's own commit, shallow unless `history` or as deep as `depth` says."""

@@ -52,7 +52,7 @@ from ci_compiler.workflows.model import (
     action_step,
     input_node,
 )
-from ci_compiler.workflows.steps import checked_out
+from ci_compiler.workflows.steps import NOTE_NOT_BUILT, checked_out
 from ci_compiler.workflows.writer import Node
 
 TEST_STEP = "Test"
@@ -219,6 +219,7 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         *checked_out(),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
         _build_step(spec, subject),
+        NOTE_NOT_BUILT,
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
     ]
     if spec.attest:

@@ -102,6 +102,7 @@ class GitHub:
         self.annotations: dict[int, list[str]] = {}
         self.artifacts: dict[int, list[Json]] = {}
         self.storage: dict[str, bytes] = {}
+        self.most_listed = 1000
         self.rerun: list[int] = []
         self.faults: list[Fault] = []
         self.chance: Callable[[str, str], Fault | None] = lambda *_: None
@@ -364,7 +365,12 @@ class GitHub:
         return Answer(200, {"workflow_run_id": run["id"], "run_url": run["url"], "html_url": run["html_url"]})
 
     def list_runs(self, request: Request) -> Answer:
-        found = [run for run in reversed(self.runs) if run["workflow_id"] == int(request.known["workflow_id"])]
+        asked = request.known["workflow_id"]
+        ids = {str(one["id"]): one["id"] for one in self.workflows.values()}
+        ids |= {path.rpartition("/")[2]: one["id"] for path, one in self.workflows.items()}
+        if asked not in ids:
+            return refusal(404, "Not Found")
+        found = [run for run in reversed(self.runs) if run["workflow_id"] == ids[asked]]
         for key, name in (("branch", "head_branch"), ("event", "event")):
             found = [run for run in found if key not in request.query or run[name] == request.query[key][0]]
         if "created" in request.query:
@@ -372,12 +378,14 @@ class GitHub:
         return self._page("workflow_runs", found, request)
 
     def list_all_runs(self, request: Request) -> Answer:
-        wanted = request.query["status"][0]
-        return self._page(
-            "workflow_runs",
-            [run for run in reversed(self.runs) if wanted in {run["status"], run["conclusion"]}],
-            request,
-        )
+        found = sorted(self.runs, key=lambda run: str(run["created_at"]), reverse=True)
+        if "status" in request.query:
+            wanted = request.query["status"][0]
+            found = [run for run in reversed(self.runs) if wanted in {run["status"], run["conclusion"]}]
+        first, dots, last = request.query.get("created", [""])[0].partition("..")
+        if dots:
+            found = [run for run in found if first <= run["created_at"] <= last]
+        return self._page("workflow_runs", found, request, most=self.most_listed)
 
     def list_annotations(self, request: Request) -> Answer:
         [example] = description().example("check-annotation-items")
@@ -475,13 +483,13 @@ class GitHub:
     def read_pages(self, _: Request) -> Answer:
         return Answer(200, description().example("page")) if self.pages else refusal(404, "Not Found")
 
-    def _page(self, item: str, found: list[Any], request: Request) -> Answer:
+    def _page(self, item: str, found: list[Any], request: Request, *, most: int = 1_000_000) -> Answer:
         size, page = (int(request.query.get(name, [usual])[0]) for name, usual in (("per_page", "30"), ("page", "1")))
         last = max(1, -(-len(found) // size))
         links = {"next": page + 1, "last": last} if page < last else {}
         url = f"{self.url}{request.path}?per_page={size}&page="
         link = ", ".join(f'<{url}{number}>; rel="{rel}"' for rel, number in links.items())
-        shown = found[(page - 1) * size : page * size]
+        shown = found[:most][(page - 1) * size : page * size]
         return Answer(200, {"total_count": len(found), item: shown}, {"Link": link} if link else {})
 
 

@@ -314,9 +314,12 @@ def test_a_recorded_variant_takes_the_median_and_the_others_the_estimate(tmp_pat
         record(tmp_path / "runs" / str(index), "pytorch-python313-cpu-avx2", seconds)
     record(tmp_path / "elsewhere", "pytorch-python313-cpu-avx512", 1, branch="other")
     history = read_history(tmp_path)
+    first, other = (
+        ("main", "pytorch-python313-cpu-avx2", "build"),
+        ("other", "pytorch-python313-cpu-avx512", "build"),
+    )
     assert history == History(
-        seconds={("main", "pytorch-python313-cpu-avx2"): 1200, ("other", "pytorch-python313-cpu-avx512"): 1},
-        manifests=4,
+        seconds={first: 1200, other: 1}, low={first: 320, other: 1}, high={first: 72_240, other: 1}, manifests=4
     )
     found = forecast(decided, history=history)
     assert found.measured == 1

@@ -29,6 +29,7 @@ from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import BENCHMARK, PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.artifacts import artifact_expression, artifact_name
+from ci_compiler.workflows.steps import NOT_BUILT
 from tests.checkers import condition_values, expression_values, require
 from tests.specs import SMALL, small, spec_of
 
@@ -802,13 +803,27 @@ def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
         ("verdict" if name == "verdict" else "stage", step["if"], step.get("continue-on-error", False))
         for file, name, job in compiled.jobs()
         for step in job.get("steps", ())
-        if "if" in step and name != "select" and file != "pages.yml" and step["name"] not in {LANDING, SECOND}
+        if "if" in step and name != "select" and file != "pages.yml"
+        if step["name"] not in {LANDING, NOT_BUILT, SECOND}
     }
     for job, text, harmless in steps:
         rows = list(itertools.product(EVENTS, STATES))
         found = condition_values((text, {"github": event.github(), "status()": state}) for event, state in rows)
         assert found == [{"verdict": True, "stage": state != "cancelled"}[job] for event, state in rows]
         assert harmless is (job == "verdict")
+
+
+def test_a_build_that_the_store_had_has_a_step_that_says_so(compiled: Tree) -> None:
+    conditions = {
+        step["if"] for _, _, job in compiled.jobs() for step in job.get("steps", ()) if step.get("name") == NOT_BUILT
+    }
+    rows = [("no", "success", True), ("yes", "success", False), ("", "success", False), ("no", "failure", False)]
+    for text in conditions:
+        given = [
+            (text, {"steps": {"build": {"outputs": {"built": built}}}, "status()": state}) for built, state, _ in rows
+        ]
+        assert condition_values(given) == [must for _, _, must in rows]
+    assert bool(conditions) is bool(compiled.plan.shards)
 
 
 def test_the_backend_is_installed_where_it_is_asked_what_is_published(compiled: Tree) -> None:
@@ -870,11 +885,13 @@ def test_the_schedule_starts_waves_from_a_file_of_its_own(compiled: Tree) -> Non
 
 def test_the_page_is_deployed_where_pages_is_on(compiled: Tree) -> None:
     jobs = compiled.files["pages.yml"]["jobs"]
-    (step,) = (step for step in jobs["page"]["steps"] if "if" in step)
+    steps_with_a_condition = [step for step in jobs["page"]["steps"] if "if" in step]
+    assert len(steps_with_a_condition) == 2
     for answer in ("on", "off", ""):
         page = {"needs": {"page": {"result": "success", "outputs": {"pages": answer}}}, "status()": "success"}
         steps = {"steps": {"page": {"outputs": {"pages": answer}}}, "status()": "success"}
-        assert condition_values([(jobs["deploy"]["if"], page), (step["if"], steps)]) == [answer == "on"] * 2
+        cases = [(jobs["deploy"]["if"], page), *((step["if"], steps) for step in steps_with_a_condition)]
+        assert condition_values(cases) == [answer == "on"] * 3
 
 
 def test_without_its_token_the_fleet_watch_skips_its_check(compiled: Tree) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from ci_compiler.cli.console import print_json
 from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.reports.costs import bill_row
 from ci_compiler.reports.diff import ChangeGroup, PlanDifference, diff
 from ci_compiler.reports.diff_markdown import markdown
 from ci_compiler.spec.revision import base_spec
@@ -47,6 +48,7 @@ def _as_json(found: PlanDifference) -> dict[str, Any]:
         "costs": list(map(asdict, found.costs)),
         "seconds": found.end,
         "full_build": {"before": found.full_before, "after": found.full_after},
+        **({"bill": bill_row(found.bill)} if found.bill else {}),
     }
 
 

@@ -13,10 +13,12 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.files.atomic import cannot_write
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.reports.forecast import NO_HISTORY, Forecast, PoolForecast, forecast, pool_table
-from ci_compiler.reports.history import read_history
+from ci_compiler.reports.accuracy import Accuracy, accuracy
+from ci_compiler.reports.costs import bill_row
+from ci_compiler.reports.forecast import NO_HISTORY, Forecast, PoolForecast, Spread, forecast, pool_table
+from ci_compiler.reports.history import History, read_history
 from ci_compiler.reports.without import Substitute, axis_values, substitutes, without
-from ci_compiler.units import duration, machine_hours, size
+from ci_compiler.units import counted, duration, machine_hours, size
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -24,6 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     decided = plan_of(arguments)
     history = read_history(arguments.history) if arguments.history is not None else NO_HISTORY
     found = forecast(decided, history=history, publish=not arguments.no_publish)
+    off = accuracy(decided, history.records) if history.records else None
     dropped = _dropped(arguments, decided)
     less = forecast(dropped, history=history, publish=not arguments.no_publish) if dropped else None
     instead = substitutes(decided, arguments.without) if less else ()
@@ -36,9 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
             raise cannot_write(arguments.html, error) from error
         note(f"wrote {arguments.html}")
     if arguments.json:
-        print_json(_as_json(found) | ({"without": _without_json(arguments.without, less, instead)} if less else {}))
+        print_json(
+            _as_json(found, off) | ({"without": _without_json(arguments.without, less, instead)} if less else {})
+        )
     else:
-        _print(found, history.manifests)
+        _print(found, history, off)
         if less:
             _print_without(arguments.without, found, less, instead)
     document = decided.spec.document
@@ -47,16 +52,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print(found: Forecast, manifests: int) -> None:
+def _print(found: Forecast, history: History, off: Accuracy | None) -> None:
     source = "the spec's minutes"
-    if manifests:
-        source = f"{manifests:,} manifests for {found.measured:,} variants, the spec's minutes for the others"
+    if history.source:
+        source = f"{history.source} for {found.measured:,} variants, the spec's minutes for the others"
     hours = f"{machine_hours(found.seconds)} machine-hours"
     print(f"{found.variants:,} variants in {len(found.jobs):,} jobs on your machines, {hours}, by {source}")
     print()
     table(*pool_table(found))
     print()
-    for key, value in _lines(found):
+    for key, value in (*_lines(found), *_recorded_lines(found, off), *_path_lines(found)):
         print(f"{key:<16} {value}")
 
 
@@ -79,7 +84,9 @@ def _print_without(value: str, found: Forecast, less: Forecast, instead: Sequenc
     print(
         f"Without {value}: {less.variants:,} of {found.variants:,} variants, {machine_hours(less.seconds)} of", end=" "
     )
-    print(f"{machine_hours(found.seconds)} machine-hours ({saved:.1%} saved), {duration(less.end)} for a full build.")
+    money = f", {found.bill.shown(found.bill.total - less.bill.total)}" if found.bill and less.bill else ""
+    whole = machine_hours(found.seconds)
+    print(f"{whole} machine-hours ({saved:.1%}{money} saved), {duration(less.end)} for a full build.")
     print("Its users get instead, without a measurement of what that costs them:")
     print()
     rows = [(one.variants, one.instead or "nothing", one.lost, ", ".join(one.gpus)) for one in instead]
@@ -123,13 +130,29 @@ def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
         yield "CUDA libraries", f"built again for {gpus}, because {count} set config.cudaCapabilities; not in the times"
     saved = f"{machine_hours(found.alone_seconds - found.seconds)} machine-hours"
     yield "shared builds", f"save {saved} and {duration(found.alone_end - found.end)} of a full build"
+
+
+def _path_lines(found: Forecast) -> Iterator[tuple[str, str]]:
     yield "critical path", duration(sum(job.seconds for job in found.path))
     for job in found.path:
         stage = f"{job.stage} {job.suite}".rstrip()
         yield "", f"{job.variant.name} {stage} on {job.pool}, {duration(job.seconds)}"
 
 
-def _as_json(found: Forecast) -> dict[str, Any]:
+def _recorded_lines(found: Forecast, off: Accuracy | None) -> Iterator[tuple[str, str]]:
+    """What records and prices add."""
+    if one := found.spread:
+        hours = f"{machine_hours(one.least)} to {machine_hours(one.most)} machine-hours"
+        ends = f"a full build of {duration(one.first_end)} to {duration(one.last_end)}"
+        yield "spread", f"{hours} and {ends}, from the 10th to the 90th percentile of every recorded job"
+    if off:
+        yield "was off by", f"{off.work} in the machine-hours of {counted(off.runs, 'recorded run')} of whole shards"
+        yield "", f"{off.time} in their duration, with the time that they waited for machines"
+    if found.bill:
+        yield "cost", str(found.bill)
+
+
+def _as_json(found: Forecast, off: Accuracy | None) -> dict[str, Any]:
     return {
         "variants": found.variants,
         "measured": found.measured,
@@ -165,7 +188,14 @@ def _as_json(found: Forecast) -> dict[str, Any]:
             for job in found.path
         ],
         "every_package_builds_its_needs": {"seconds": found.alone_seconds, "full_build": found.alone_end},
+        **({"spread": _spread_json(found.spread)} if found.spread else {}),
+        **({"off": {"runs": off.runs, "work": off.work, "time": off.time}} if off else {}),
+        **({"cost": bill_row(found.bill)} if found.bill else {}),
     }
+
+
+def _spread_json(one: Spread) -> dict[str, Any]:
+    return {"seconds": [one.least, one.most], "full_build": [one.first_end, one.last_end]}
 
 
 def _pool_json(one: PoolForecast) -> dict[str, Any]:

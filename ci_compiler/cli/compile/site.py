@@ -1,4 +1,4 @@
-"""`ci-compile site DIR`: writes the finder page, one static file."""
+"""`ci-compile site DIR`: writes the finder page, and the page of results over time with the history that it shows."""
 
 from __future__ import annotations
 
@@ -10,54 +10,105 @@ from typing import TYPE_CHECKING
 from ci_compiler.cli.console import append_to, note
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.codes import Code
-from ci_compiler.documents.site.page import NAME, page
+from ci_compiler.documents.site.page import NAME, STATUS, page
 from ci_compiler.errors import wrong
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.files.drift import FOREIGN, is_ours
-from ci_compiler.units import size
+from ci_compiler.units import counted, size
 
 if TYPE_CHECKING:
     from ci_compiler.github.benchmarks import LastBenchmark
     from ci_compiler.github.status import LastBuild
     from ci_compiler.plan.pipeline import Plan
+    from ci_compiler.plan.records import Records
+
+
+_LONGEST_WAIT = 120.0
+"""Seconds to wait for a rate limit at most: what is not read now, the next run reads."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes `DIR/index.html`. Raises InputError if a foreign file is in the way or the file cannot be written."""
+    """Writes the pages. Raises InputError if a foreign file is in the way or a file cannot be written."""
     repository: str = arguments.repository
     if repository and not re.fullmatch(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+", repository):
         message = f"{repository!r} is not a GitHub repository such as my-org/build-pytorch"
         raise wrong("--repository", Code.WRONG_REPOSITORY, message)
-    file: Path = arguments.folder / NAME
-    if file.is_symlink() or (file.exists() and not is_ours(file)):
-        raise wrong(file, Code.IN_THE_WAY, FOREIGN)
+    folder: Path = arguments.folder
+    for file in (folder / NAME, *([folder / STATUS] if arguments.history else [])):
+        if file.is_symlink() or (file.exists() and not is_ours(file)):
+            raise wrong(file, Code.IN_THE_WAY, FOREIGN)
     decided, on = plan_of(arguments), _report_pages(arguments) if arguments.pages else True
-    lasts, measured = _known(arguments, decided) if arguments.status and on else ([], [])
-    text = page(decided, repository, lasts, measured)
+    records = _records(arguments, decided) if arguments.history and on else None
+    if records is not None:
+        _write_history(folder, decided, records, repository)
+    lasts, measured = _known(arguments, decided, records) if arguments.status and on else ([], [])
+    _write(folder / NAME, page(decided, repository, lasts, measured, status=records is not None))
+    return 0
+
+
+def _write(file: Path, text: str) -> None:
     try:
-        arguments.folder.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, text)
     except OSError as error:
         raise cannot_write(file, error) from error
     print(f"wrote {file} ({size(len(text.encode()))})")
-    return 0
 
 
-def _known(arguments: argparse.Namespace, decided: Plan) -> tuple[list[LastBuild], list[LastBenchmark]]:
-    """The last results of all variants, and those of their benchmarks.
+def _write_history(folder: Path, decided: Plan, records: Records, repository: str) -> None:
+    from ci_compiler.documents.site.status_page import status_page  # only this option needs it
+    from ci_compiler.reports.history_file import NAME as HISTORY
+    from ci_compiler.reports.history_file import text_of
+
+    _write(folder / HISTORY, text_of(records))
+    _write(folder / STATUS, status_page(decided, records, repository or records.repository))
+
+
+def _records(arguments: argparse.Namespace, decided: Plan) -> Records | None:
+    """The history with the newest runs; None if GitHub does not say the one so far, which must not be lost."""
+    from ci_compiler.cli.history import last_history  # PyGithub is slow to import
+    from ci_compiler.cli.remote import client_of
+    from ci_compiler.github.benchmarks import gains_of_run
+    from ci_compiler.github.client import Patience
+    from ci_compiler.github.errors import GitHubError
+    from ci_compiler.github.runs import read_runs
+
+    patience = Patience(longest_wait=_LONGEST_WAIT)
+    client = client_of(arguments, root_of(arguments), patience)
+    try:
+        old = last_history(client, decided, arguments.folder)
+    except GitHubError as error:
+        note(f"warning: {error.findings[0]}; the site has no page of results this time")
+        return None
+    reading = read_runs(client, decided, old, measured=lambda run: gains_of_run(client, run))
+    if reading.trouble:
+        note(f"warning: {reading.trouble.findings[0]}; the history lacks what was not read")
+    rest = "" if reading.complete else "; the next one continues"
+    note(f"history: {counted(reading.runs, 'run')} read with {counted(reading.requests, 'request')}{rest}")
+    return reading.records
+
+
+def _known(
+    arguments: argparse.Namespace, decided: Plan, records: Records | None
+) -> tuple[list[LastBuild], list[LastBenchmark]]:
+    """The last results of all variants, from the history if there is one, and those of their benchmarks.
 
     None if GitHub does not say them, since the page is of use without them.
     """
     from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
     from ci_compiler.github.benchmarks import benchmarks
     from ci_compiler.github.errors import GitHubError
+    from ci_compiler.github.runs import lasts_of
     from ci_compiler.github.status import status
 
     lasts: list[LastBuild] = []
     measured: list[LastBenchmark] = []
     try:
         client = client_of(arguments, root_of(arguments))
-        lasts = [last for shard in status(client, decided) for last in shard]
+        if records is None:
+            lasts = [last for shard in status(client, decided) for last in shard]
+        else:
+            lasts = list(lasts_of(decided, records, client.access.web_host))
         measured = [one for shard in benchmarks(client, decided) for one in shard]
     except GitHubError as error:
         what = "benchmarks" if lasts else "last runs"

@@ -19,6 +19,8 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     branch = branch_of(arguments, spec, root)
     staged = staged_builds(arguments.staged)
     manifest, digest = build(spec, root, arguments.name, branch, arguments.out, secrets, staged=staged)
-    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\n")
+    append_to(
+        "GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={'yes' if manifest.built else 'no'}\n"
+    )
     print(manifest.store_path)
     return 0

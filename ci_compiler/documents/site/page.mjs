@@ -4,6 +4,7 @@ import { byId, data, make, repository } from "./elements.mjs";
 import { driverNumber, gpuKey, highestIsas, running, select, settled } from "./finder.mjs";
 import { drawGrids, filter } from "./matrix.mjs";
 import { UnknownName, cpuBeside, cpuOf, gpuOf, read } from "./names.mjs";
+import { offerThemes } from "./theme.mjs";
 
 // The machine.
 
@@ -239,33 +240,7 @@ function fillFields() {
   if (repository) byId("source").append(" ", make("a", { href: repository, text: "Repository" }));
 }
 
-// Light and dark.
-
-const THEMES = ["auto", "light", "dark"];
-
-function theme(name) {
-  if (name === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = name;
-  byId("theme").textContent = `Theme: ${name}`;
-  byId("theme").value = name;
-}
-
-function remembered(write) {
-  try {
-    if (write) localStorage.setItem("theme", write);
-    return localStorage.getItem("theme");
-  } catch {
-    return null; // storage may be disabled
-  }
-}
-
-byId("theme").addEventListener("click", () => {
-  const next = THEMES[(THEMES.indexOf(byId("theme").value) + 1) % THEMES.length];
-  remembered(next);
-  theme(next);
-});
-
-theme(THEMES.includes(remembered()) ? remembered() : "auto");
+offerThemes();
 fillFields();
 document.body.classList.toggle("runs-known", data.lasts.length > 0);
 takeAddress();

@@ -1,7 +1,7 @@
-"""The finder as one static page: style, scripts and data in one file that makes no network requests.
+"""The site's pages, each one static file with its style, scripts and data, which makes no network requests.
 
-The page's policy forbids all requests, and all scripts except its own, which it allows by their hashes. The scripts are
-modules that import one another on disk, where tests run them; in the page they are concatenated.
+A page's policy forbids all requests, and all scripts except its own, which it allows by their hashes. The scripts are
+modules that import one another on disk, where tests run them; in a page they are concatenated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,35 +29,56 @@ if TYPE_CHECKING:
 
 NAME = "index.html"
 
-SCRIPTS = ("names.mjs", "finder.mjs", "elements.mjs", "runs.mjs", "cell.mjs", "matrix.mjs", "answer.mjs", "page.mjs")
+STATUS = "status.html"
+"""The page of results over time."""
+
+SCRIPTS = (
+    "names.mjs", "finder.mjs", "elements.mjs", "theme.mjs", "runs.mjs", "cell.mjs", "matrix.mjs", "answer.mjs",
+    "page.mjs",
+)  # fmt: skip
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z]+\.mjs";\n', re.MULTILINE)
 
 
 def page(
-    plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = (), measured: Iterable[LastBenchmark] = ()
+    plan: Plan,
+    repository: str = "",
+    lasts: Iterable[LastBuild] = (),
+    measured: Iterable[LastBenchmark] = (),
+    *,
+    status: bool = False,
 ) -> str:
-    """The page. `repository` is the `OWNER/NAME` on GitHub for its links; '' if it is not known.
+    """The finder. `repository` is the `OWNER/NAME` on GitHub for its links; '' if it is not known.
 
-    `lasts` are the last results of variants, where they are known, and `measured` those of their benchmarks.
+    `lasts` are the last results of variants, where they are known, and `measured` those of their benchmarks. `status`:
+    whether the page of results is beside it.
     """
-    style, script = _text("page.css"), _script()
+    parts = {
+        "lead": html.escape(_lead(plan)),
+        "summary": html.escape(_summary(plan)),
+        "status": f' <a href="{STATUS}">Results over time</a>' if status else "",
+        "source": html.escape(_source(plan)),
+        "title": html.escape(f"Find the build for your machine · {plan.spec.owner}"),
+    }
+    return assembled(plan, "page.html", ["page.css"], SCRIPTS, parts, data(plan, repository, lasts, measured))
+
+
+def assembled(
+    plan: Plan, template: str, styles: Iterable[str], scripts: Sequence[str], parts: Mapping[str, str], given: object
+) -> str:
+    """A page: `template` with its `parts`, which are HTML, and its styles and scripts, which read the data `given`."""
+    style, script = "".join(map(_text, styles)), _script(scripts)
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
         "form-action 'none'"
     )
-    parts = {
-        "lead": html.escape(_lead(plan)),
-        "summary": html.escape(_summary(plan)),
-        "source": html.escape(f"Compiled by ci-compile from {plan.spec.document.file}."),
-        "title": html.escape(f"Find the build for your machine · {plan.spec.owner}"),
-        "policy": policy,
-        "style": style,
-        "script": script,
-        "data": _embedded(data(plan, repository, lasts, measured)),
-    }
-    text = re.sub("@([a-z]+)@", lambda found: parts[found[1]], _text("page.html"))
+    every = {**parts, "policy": policy, "style": style, "script": script, "data": _embedded(given)}
+    text = re.sub("@([a-z]+)@", lambda found: every[found[1]], _text(template))
     mark = header(plan.spec)[0].replace("--", "‐‐")
     return f"<!-- {mark} -->\n{text}"
+
+
+def _source(plan: Plan) -> str:
+    return f"Compiled by ci-compile from {plan.spec.document.file}."
 
 
 def _lead(plan: Plan) -> str:
@@ -82,9 +103,9 @@ def _summary(plan: Plan) -> str:
     )
 
 
-def _script() -> str:
+def _script(names: Sequence[str]) -> str:
     """The scripts concatenated, each after those that it imports, without the import statements."""
-    return "\n" + "\n".join(_IMPORT.sub("", _text(name)) for name in SCRIPTS)
+    return "\n" + "\n".join(_IMPORT.sub("", _text(name)) for name in names)
 
 
 def _embedded(value: object) -> str:

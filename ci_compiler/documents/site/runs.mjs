@@ -7,21 +7,27 @@ export const lastOf = (cell, package_) => data.lasts[cell.last?.[package_]];
 /** Whether a variant of `cell` failed when it was last built. */
 export const hasFailed = (cell) => cell.packages.some((name) => lastOf(cell, name)?.result === "failed");
 
+/** The class of a result, for its colour: `good`, `doubt` or none. */
+export const toneOf = (result) => (result === "passed" ? "good" : result === "failed" ? "doubt" : "");
+
+/** A day in words, UTC. */
+export const dayOf = (started) => new Date(started).toLocaleDateString("en", { dateStyle: "long", timeZone: "UTC" });
+
 /** `build success, gpu-test failure, 21 November 2026`, with a link to the run. */
 export function runOf({ stages, run, started }) {
   const ran = Object.entries(stages).map(([stage, result]) => `${stage} ${result.replaceAll("_", " ")}`);
-  return [`${ran.join(", ")} `, dayOf(run, started)];
+  return [`${ran.join(", ")} `, linkTo(run, started)];
 }
 
 /** The day of a run, with a link to it. */
-function dayOf(run, started) {
-  const day = started && new Date(started).toLocaleDateString("en", { dateStyle: "long", timeZone: "UTC" });
+function linkTo(run, started) {
+  const day = started && dayOf(started);
   return run ? make("a", { href: run, text: day || "run" }) : day;
 }
 
 /** `avx512 over avx2: +0.4 % ± 0.6, on AMD EPYC 9354, 21 November 2026`, with a link to the run. */
 export function gainOf({ says, machine, run, started }) {
-  return [`${says}${machine && `, on ${machine}`}, `, dayOf(run, started)];
+  return [`${says}${machine && `, on ${machine}`}, `, linkTo(run, started)];
 }
 
 /** What the last benchmark of a variant found, as a line of the answer; null if it is not known. */
@@ -34,8 +40,8 @@ export function lastGain(cell, package_) {
 export function lastRun(cell, package_) {
   const last = lastOf(cell, package_);
   if (!last) return null;
-  const state = last.result === "passed" ? "good" : last.result === "failed" ? "doubt" : "";
-  return make("p", { class: "run" }, make("strong", { class: state || false, text: `Last build ${last.result}: ` }), ...runOf(last));
+  const result = make("strong", { class: toneOf(last.result) || false, text: `Last build ${last.result}: ` });
+  return make("p", { class: "run" }, result, ...runOf(last));
 }
 
 /** `gpu-test is expected to fail until 2027-03-31: REASON`, with a link to the issue, for each stage of a variant. */

@@ -71,11 +71,16 @@ def test_a_build_that_fails_leaves_the_end_of_its_log_and_no_manifest(
     assert f"| {TORCH} | build | failed |" in world.summary
 
 
-def test_a_result_that_the_store_already_has_is_not_reported_as_built(world: World) -> None:
+def test_a_result_that_the_store_already_has_is_not_reported_as_built(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_OUTPUT", str(world.folder / "outputs"))
     world.built()
     assert world.manifest["built"] is True
     assert world.build() == 0
     assert world.manifest["built"] is False
+    said = [line for line in (world.folder / "outputs").read_text("utf-8").splitlines() if "built" in line]
+    assert said == ["built=yes", "built=no"]
     assert world.builds == 1
     assert "already had it" in world.summary
 

@@ -80,7 +80,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 def test_the_forecast_reads_it(tmp_path: Path) -> None:
     write_manifest(MANIFEST, tmp_path / "manifest.json")
-    assert read_history(tmp_path).seconds == {("main", MANIFEST.name): 7200}
+    assert read_history(tmp_path).seconds == {("main", MANIFEST.name, "build"): 7200}
 
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in WRONG.items() for value in values])

@@ -1,0 +1,57 @@
+"""The history of a repository so far: in the folder of the site, or in the artifact of the last `pages.yml`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ci_compiler.cli.console import note
+from ci_compiler.codes import Code
+from ci_compiler.errors import wrong
+from ci_compiler.files.drift import FOREIGN
+from ci_compiler.github.artifacts import last_file
+from ci_compiler.github.client import Client
+from ci_compiler.github.errors import GitHubError, Trouble
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.records import Records
+from ci_compiler.reports.history_file import LARGEST, NAME, parsed
+from ci_compiler.spec.carried import default_branch
+from ci_compiler.workflows import pages
+
+
+def last_history(client: Client, plan: Plan, folder: Path) -> Records:
+    """The history so far; an empty one if there is none, or none that is valid and of this repository.
+
+    Raises GitHubError, and InputError if the folder has a file of that name that is no history.
+    """
+    repository = client.access.repository
+    empty = Records(repository=repository)
+    file = folder / NAME
+    if file.exists() or file.is_symlink():
+        try:
+            found = parsed(file.read_bytes())
+        except (OSError, ValueError):
+            raise wrong(file, Code.IN_THE_WAY, FOREIGN) from None
+        data = None
+    else:
+        data = _published(client, plan)
+        if data is None:
+            return empty
+        try:
+            found = parsed(data)
+        except ValueError as error:
+            note(f"warning: the history of the last {pages.FILE} {error}; the history starts again from nothing")
+            return empty
+    if found.repository != repository:
+        note(f"warning: the history is that of {found.repository!r}; the history starts again from nothing")
+        return empty
+    return found
+
+
+def _published(client: Client, plan: Plan) -> bytes | None:
+    """The file in the artifact of the last run; None if there is none, or the workflow was never pushed."""
+    try:
+        return last_file(client, pages.FILE, default_branch(plan.spec), NAME, LARGEST)
+    except GitHubError as error:
+        if error.trouble is Trouble.MISSING:
+            return None
+        raise

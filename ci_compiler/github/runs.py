@@ -1,0 +1,268 @@
+"""Reads what the runs of the shards recorded, for a history that grows: only runs that it does not have yet.
+
+Runs are listed for the whole repository, a page of 100 for each request, and the jobs of those that are new, that went
+on when they were read, or that were run again. The time before the oldest known run is read backwards. A command makes
+a limited number of requests, and the next one continues where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+from urllib.parse import quote
+
+from ci_compiler.github.client import PER_PAGE, Client
+from ci_compiler.github.dispatch import DONE, SUCCESS
+from ci_compiler.github.errors import GitHubError
+from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, ReportedJob, read_jobs
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.records import DAY, NEWEST, Found, Key, Record, Records, Run, merged, month_of
+from ci_compiler.plan.sharding import Shard
+from ci_compiler.stages import BUILD
+from ci_compiler.workflows.steps import NOT_BUILT
+
+REQUESTS = 400
+"""The most requests of one reading; the token of GitHub Actions has 1,000 per hour and repository."""
+
+YEAR = 365 * DAY
+"""How far back runs are read; GitHub keeps them for 400 days."""
+
+_WINDOW = 7 * DAY
+"""The time whose runs are listed together."""
+
+_WIDEST = 8 * _WINDOW
+"""The same where there were few runs."""
+
+_MOST = 1000
+"""The most results of a listing by time (GitHub Docs, "List workflow runs for a repository")."""
+
+_OWN_EVENTS = frozenset({"push", "workflow_dispatch"})
+"""The events that start a shard. A fork may change its copy of a workflow so that others start it."""
+
+BENCHMARK = "benchmark"
+"""The stage whose runs `Measured` is asked about."""
+
+Measured = Callable[[int], Mapping[Key, Mapping[str, Any]]]
+"""Returns what the benchmarks of a run found, as `Record.benchmark` has it, with at most two requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The history after a reading: how many runs were read with how many requests, whether any are left, and why."""
+
+    records: Records
+    runs: int
+    requests: int
+    complete: bool
+    trouble: GitHubError | None = None
+
+
+class _SpentError(Exception):
+    """The requests of this reading are used up."""
+
+
+def read_runs(
+    client: Client, plan: Plan, old: Records, *, most: int = REQUESTS, measured: Measured | None = None
+) -> Reading:
+    """`old` with the runs that it does not have yet. A failure of GitHub ends the reading; what was read is kept.
+
+    `measured` is asked about each run with benchmarks.
+    """
+    reader = _Reader(client, plan, old, most, measured)
+    trouble: GitHubError | None = None
+    try:
+        reader.read()
+    except _SpentError:
+        pass
+    except GitHubError as error:
+        trouble = error
+    keys = {(shard.branch, variant) for shard in plan.shards for variant in shard.variants}
+    records = merged(old, reader.found, runs=reader.runs, variants=keys, known=(reader.since, reader.through))
+    return Reading(
+        records=records,
+        runs=len(reader.runs),
+        requests=reader.requests,
+        complete=reader.complete,
+        trouble=trouble,
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One reading. All runs created from `since` to `through` are known."""
+
+    client: Client
+    plan: Plan
+    old: Records
+    most: int
+    measured: Measured | None
+    requests: int = 0
+    since: int = 0
+    through: int = 0
+    complete: bool = False
+    runs: list[Run] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    _numbers: set[int] = field(default_factory=set)
+    _counts: dict[Key, int] = field(default_factory=dict)
+    _months: set[tuple[Key, int]] = field(default_factory=set)
+    _shards: dict[str, Shard] = field(default_factory=dict)
+
+    def read(self) -> None:
+        """Reads the runs after the known ones, then those before. Raises _SpentError and GitHubError."""
+        now = int(self.client.clock.now())
+        self._shards = {shard.path: shard for shard in self.plan.shards}
+        for key, trace in self.old.variants.items():
+            for record in trace.records:
+                self._count(key, record)
+        self.through = min(self.old.through or now, now)
+        self.since = min(self.old.since or now, self.through)
+        start = self.old.listed_from if self.old.through else now
+        while self.through < now:
+            end = min(start + _WINDOW, now)
+            for run in reversed(self._listed(start, end)):
+                self._read_if(run, lambda _: True)
+            start, self.through = end, max(self.through, end)
+        window = _WINDOW
+        while self.since > now - YEAR:
+            start = max(self.since - window, now - YEAR)
+            runs = self._listed(start, self.since)
+            for run in runs:
+                self._read_if(run, self._is_wanted)
+                self.since = min(self.since, _seconds(run["created_at"]))
+            self.since = start
+            window = min(2 * window, _WIDEST) if len(runs) < PER_PAGE else _WINDOW
+        self.complete = True
+
+    def _read_if(self, run: Mapping[str, Any], wanted: Callable[[Mapping[str, Any]], bool]) -> None:
+        """Reads a run of a shard, unless it is known, or not `wanted`. One may be on the border of two listings."""
+        known = self.old.runs.get(run["id"])
+        same = known is not None and not known.going and known.attempt == run["run_attempt"]
+        if self._is_ours(run) and not same and run["id"] not in self._numbers and wanted(run):
+            self._numbers.add(run["id"])
+            self._read_run(run)
+
+    def _listed(self, start: int, end: int) -> list[Mapping[str, Any]]:
+        """The runs of all workflows that were created from `start` to `end`, the newest first."""
+        created = quote(f"{_stamp(start)}..{_stamp(end)}")
+        path = f"/repos/{self.client.access.repository}/actions/runs?created={created}"
+        runs = list(islice(self._pages("list the runs", path, "workflow_runs"), _MOST))
+        if len(runs) < _MOST or end - start < 2:
+            return runs
+        middle = (start + end) // 2
+        return [*self._listed(middle + 1, end), *self._listed(start, middle)]
+
+    def _pages(self, what: str, path: str, item: str) -> Iterator[Mapping[str, Any]]:
+        self._spend()
+        for at, entry in enumerate(self.client.pages(what, path, item, dict)):
+            if at and at % PER_PAGE == 0:
+                self._spend()
+            yield entry
+
+    def _spend(self, requests: int = 1) -> None:
+        if self.requests + requests > self.most:
+            raise _SpentError
+        self.requests += requests
+
+    def _is_ours(self, run: Mapping[str, Any]) -> bool:
+        """Whether it is a run of a shard that built what a branch of the spec has, and not a pull request's code."""
+        return (
+            run["path"].partition("@")[0] in self._shards
+            and run["event"] in _OWN_EVENTS
+            and run["head_branch"] in self.plan.spec.branches
+        )
+
+    def _is_wanted(self, run: Mapping[str, Any]) -> bool:
+        """Whether a result of an older run would be kept: some variant of the shard lacks results, or the month's."""
+        shard, month = self._shards[run["path"].partition("@")[0]], month_of(_seconds(run["created_at"]))
+        keys = [(shard.branch, name) for name in shard.variants]
+        return any(self._counts.get(key, 0) < NEWEST or (key, month) not in self._months for key in keys)
+
+    def _read_run(self, run: Mapping[str, Any]) -> None:
+        shard = self._shards[run["path"].partition("@")[0]]
+        path = f"/repos/{self.client.access.repository}/actions/runs/{run['id']}/jobs?filter=latest"
+        jobs = list(self._pages(f"list the jobs of the run {run['id']}", path, "jobs"))
+        made = Run(
+            number=int(run["id"]),
+            shard=shard.name,
+            started=_seconds(run["created_at"]),
+            attempt=int(run["run_attempt"]),
+            going=run["status"] != DONE,
+            seconds=_whole(jobs) if run["status"] == DONE else 0,
+        )
+        lasts = read_jobs(shard, map(reported_job, jobs), url="", started="")
+        found = {(last.cell.branch, last.variant.name): _record(made, last) for last in lasts}
+        if self.measured and any(BENCHMARK in record.ends for record in found.values()):
+            self._spend(2)
+            results = self.measured(made.number)
+            found = {key: replace(record, benchmark=results.get(key, {})) for key, record in found.items()}
+        for key, record in found.items():
+            self._count(key, record)
+        self.runs.append(made)
+        self.found.append(found)
+
+    def _count(self, key: Key, record: Record) -> None:
+        self._counts[key] = self._counts.get(key, 0) + 1
+        self._months.add((key, month_of(record.run.started)))
+
+
+def lasts_of(plan: Plan, records: Records, web_host: str) -> Iterator[LastBuild]:
+    """The last result of each variant that has one in `records`, as `status` reads it from GitHub."""
+    for cell in plan.judged.cells:
+        for variant in cell.variants:
+            trace = records.variants.get((cell.branch, variant.name))
+            for last in trace.records[:1] if trace else ():
+                yield LastBuild(
+                    variant=variant,
+                    cell=cell,
+                    result=BuildResult(last.result),
+                    stages=dict(last.ends),
+                    url=f"https://{web_host}/{records.repository}/actions/runs/{last.run.number}",
+                    started=_stamp(last.run.started),
+                )
+
+
+def reported_job(job: Mapping[str, Any]) -> ReportedJob:
+    """A job with its times and its steps, as GitHub lists it."""
+    done = job["status"] == DONE
+    created, started, ended = (_seconds(job.get(key) or "") for key in ("created_at", "started_at", "completed_at"))
+    return ReportedJob(
+        name=str(job["name"]),
+        status=str(job["status"]),
+        conclusion=str(job["conclusion"] or ""),
+        waited=max(started - created, 0) if created and started else 0,
+        seconds=max(ended - started, 0) if done and started and ended else 0,
+        steps=frozenset(str(one["name"]) for one in job.get("steps") or () if one["conclusion"] == SUCCESS),
+    )
+
+
+def _record(run: Run, last: LastBuild) -> Record:
+    build = last.jobs.get(BUILD.name)
+    return Record(
+        run=run,
+        result=BuildResult(last.result).value,
+        ends=dict(last.stages),
+        seconds={stage: job.seconds for stage, job in last.jobs.items() if job.seconds},
+        waited=sum(job.waited for job in last.jobs.values()),
+        built=build is not None and NOT_BUILT not in build.steps,
+    )
+
+
+def _whole(jobs: list[Mapping[str, Any]]) -> int:
+    """The seconds from the creation of the first job that ran to the end of the last one."""
+    ran = [job for job in jobs if job["conclusion"] != SKIPPED and job.get("completed_at")]
+    if not ran:
+        return 0
+    start = min(_seconds(job.get("created_at") or job["started_at"]) for job in ran)
+    return max(max(_seconds(job["completed_at"]) for job in ran) - start, 0)
+
+
+def _stamp(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _seconds(stamp: str) -> int:
+    """A time of GitHub in seconds since 1970; 0 for ''."""
+    return int(datetime.fromisoformat(stamp).timestamp()) if stamp else 0

@@ -1,0 +1,233 @@
+"""`history.json`: the history of the variants as a file, a column per fact rather than an object per result.
+
+The file comes back from an artifact, so that reading it trusts nothing: whatever is not as `text_of` writes it raises
+ValueError, which says what.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ci_compiler.plan.records import Key, Record, Records, Run, Trace
+from ci_compiler.stages import stages
+from ci_compiler.workflows.pages import HISTORY
+
+NAME = HISTORY
+
+SCHEMA = 1
+"""The version of the format. A file with another one is not read, and the history starts again from nothing."""
+
+LARGEST = 8_000_000
+"""The most bytes of the file; that of 459 variants after a year has a tenth."""
+
+RESULTS = ("failed", "cancelled", "running", "passed")
+"""The results of a record; each is written as its first letter."""
+
+ENDS = {
+    "s": "success",
+    "n": "success",  # of a build that found its result in a store
+    "f": "failure",
+    "c": "cancelled",
+    "t": "timed_out",
+    "r": "running",
+    "o": "other",
+    "-": "",
+}
+"""The conclusions of a stage by the letter that stands for them; `-`: it did not run."""
+
+SUITES = "suites"
+"""Stands for all test suites of a variant, as if they were one stage."""
+
+_MARK = "history of ci-compile"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+-]{0,250}")
+_REPOSITORY = re.compile(r"([A-Za-z0-9-]+/[A-Za-z0-9._-]+)?")
+_LARGEST_NUMBER = 10**13
+_MOST_SECONDS = 40 * 86_400
+_LETTERS = {word: letter for letter, word in ENDS.items() if letter != "n"}
+_GOING = frozenset({"queued", "in_progress", "waiting", "pending", "requested"})
+_Item = TypeVar("_Item")
+
+
+def text_of(records: Records) -> str:
+    """The content of the file: a line for each variant, so that it can be read and compared."""
+    runs = list(records.runs.values())
+    at = {run.number: index for index, run in enumerate(runs)}
+    shards = sorted({run.shard for run in runs})
+    head = {
+        "is": _MARK,
+        "schema": SCHEMA,
+        "repository": records.repository,
+        "since": records.since,
+        "through": records.through,
+        "stages": stage_names(),
+        "shards": shards,
+        "runs": {
+            "id": [run.number for run in runs],
+            "shard": [shards.index(run.shard) for run in runs],
+            "started": [run.started for run in runs],
+            "attempt": [run.attempt for run in runs],
+            "going": [int(run.going) for run in runs],
+            "seconds": [run.seconds for run in runs],
+        },
+    }
+    lines = [
+        _dumped({"branch": branch, "name": name, "gone": trace.gone} | columns(trace.records, at))
+        for (branch, name), trace in records.variants.items()
+    ]
+    return f'{_dumped(head)[:-1]},"variants":[\n{f",{chr(10)}".join(lines)}\n]}}\n'
+
+
+def stage_names() -> list[str]:
+    """The stages of a record, in the order of their letters."""
+    return [*(stage.name for stage in stages()), SUITES]
+
+
+def columns(records: Sequence[Record], at: Mapping[int, int]) -> dict[str, Any]:
+    """The results of a variant, one entry per result in each column; `at`: the index of each run."""
+    names = stage_names()
+    found: dict[str, Any] = {
+        "run": [at[one.run.number] for one in records],
+        "result": "".join(one.result[0] for one in records),
+        "ends": "".join(_letter(one, stage) for one in records for stage in names),
+        "waited": [one.waited for one in records],
+        "seconds": {
+            stage: [one.seconds.get(stage, 0) for one in records]
+            for stage in names
+            if any(one.seconds.get(stage) for one in records)
+        },
+    }
+    benchmarks = {str(one.run.number): benchmark_of(dict(one.benchmark)) for one in records if one.benchmark}
+    return found | ({"benchmarks": benchmarks} if benchmarks else {})
+
+
+def _letter(record: Record, stage: str) -> str:
+    end = _end(record, stage)
+    if stage == stages()[0].name and end == "success" and not record.built:
+        return "n"
+    return _LETTERS.get(end, "r" if end in _GOING else "o")
+
+
+def _end(record: Record, stage: str) -> str:
+    """The conclusion of `stage`: for the suites, the one that is not a success, if there is any."""
+    if stage != SUITES:
+        return record.ends.get(stage, "")
+    suites = [end for name, end in record.ends.items() if name not in stage_names()]
+    return next((end for end in suites if end != "success"), suites[0] if suites else record.ends.get(SUITES, ""))
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+# Reading it.
+
+
+def parsed(data: bytes) -> Records:
+    """The history in a file. Raises ValueError."""
+    if len(data) > LARGEST:
+        raise ValueError(f"is larger than {LARGEST:,} bytes")
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("is not JSON") from None
+    if not isinstance(content, dict) or content.get("is") != _MARK:
+        raise ValueError("is not a history")
+    if content.get("schema") != SCHEMA:
+        raise ValueError(f"has schema {str(content.get('schema'))[:20]}, not {SCHEMA}")
+    try:
+        return _records(content)
+    except (KeyError, TypeError, AttributeError, IndexError):
+        raise ValueError("lacks what a history has") from None
+
+
+def _records(content: Mapping[str, Any]) -> Records:
+    repository = content["repository"]
+    _check(isinstance(repository, str) and _REPOSITORY.fullmatch(repository), "repository")
+    shards, names = _all(_name, content["shards"]), _all(_name, content["stages"])
+    written = content["runs"]
+    keys = ("id", "shard", "started", "attempt", "going", "seconds")
+    rows = list(zip(*(_all(_whole, written[key]) for key in keys), strict=False))
+    _check(all(len(written[key]) == len(rows) for key in keys), "runs")
+    runs = [
+        Run(number=number, shard=shards[shard], started=started, attempt=attempt, going=bool(going), seconds=seconds)
+        for number, shard, started, attempt, going, seconds in rows
+    ]
+    traces: dict[Key, Trace] = {}
+    for row in content["variants"]:
+        records = _trace(row, runs, names)
+        traces[_name(row["branch"]), _name(row["name"])] = Trace(records=records, gone=_whole(row["gone"]))
+    return Records(
+        repository=repository,
+        since=_whole(content["since"]),
+        through=_whole(content["through"]),
+        runs={run.number: run for run in runs},
+        variants=traces,
+    )
+
+
+def _trace(row: Mapping[str, Any], runs: Sequence[Run], names: Sequence[str]) -> tuple[Record, ...]:
+    at, waited = _all(_whole, row["run"]), _all(_whole, row["waited"])
+    results, ends, benchmarks = row["result"], row["ends"], row.get("benchmarks", {})
+    seconds = {_name(stage): _all(_duration, values) for stage, values in row["seconds"].items()}
+    every = [waited, results, *seconds.values()]
+    _check(all(len(one) == len(at) for one in every) and len(ends) == len(at) * len(names), "columns of a variant")
+    words = {word[0]: word for word in RESULTS}
+    found = []
+    for index, run in enumerate(map(runs.__getitem__, at)):
+        letters = dict(zip(names, ends[index * len(names) :], strict=False))
+        found.append(
+            Record(
+                run=run,
+                result=words[results[index]],
+                ends={stage: ENDS[letter] for stage, letter in letters.items() if letter != "-"},
+                seconds={stage: values[index] for stage, values in seconds.items() if values[index]},
+                waited=waited[index],
+                built="n" not in letters.values(),
+                benchmark=benchmark_of(benchmarks.get(str(run.number), {})),
+            )
+        )
+    return tuple(found)
+
+
+def benchmark_of(value: Any) -> dict[str, Any]:
+    """What a benchmark found: `over`, the other variant, and for `cpu` and `gpu` the gain in percent and its error."""
+    if not isinstance(value, dict) or not value:
+        return {}
+    found: dict[str, Any] = {"over": _name(value["over"])}
+    for device in ("cpu", "gpu"):
+        if device in value:
+            _check(len(value[device]) == 2 and all(map(_is_percent, value[device])), "benchmark")
+            found[device] = [float(one) for one in value[device]]
+    return found
+
+
+def _is_percent(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e6 < value < 1e6
+
+
+def _all(read: Callable[[Any], _Item], values: Any) -> list[_Item]:
+    _check(isinstance(values, list), "list")
+    return [read(value) for value in values]
+
+
+def _name(value: Any) -> str:
+    _check(isinstance(value, str) and _NAME.fullmatch(value), "name")
+    return str(value)
+
+
+def _whole(value: Any) -> int:
+    _check(type(value) is int and 0 <= value < _LARGEST_NUMBER, "number")
+    return int(value)
+
+
+def _duration(value: Any) -> int:
+    _check(type(value) is int and 0 <= value < _MOST_SECONDS, "duration")
+    return int(value)
+
+
+def _check(holds: object, what: str) -> None:
+    if not holds:
+        raise ValueError(f"has a wrong {what}")

@@ -1,0 +1,198 @@
+"""The page of results over time in a browser, with a year of made-up history of the bundled stack's 459 variants."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.documents.site.page import NAME, STATUS
+from ci_compiler.documents.site.page import page as finder
+from ci_compiler.documents.site.status_page import status_data, status_page
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.records import Records, Trace
+from ci_compiler.reports.history_file import text_of
+from ci_compiler.spec.build import bundled_spec
+from tests.documents.browser import Page
+from tests.histories import history
+from tests.specs import small, spec_of
+
+REPOSITORY = "my-org/build-pytorch"
+CELLS = "[...document.querySelectorAll('#variants tbody tr:first-child td')]"
+OPEN = "#variants tbody tr:nth-child(1) button.open"
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Plan:
+    return plan(bundled_spec())
+
+
+@pytest.fixture(scope="module")
+def year(bundled: Plan) -> Records:
+    """Several runs a week of every shard."""
+    return history(bundled, every=3, failures=0.03, spread=0.15)
+
+
+@pytest.fixture(scope="module")
+def site(bundled: Plan, year: Records, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    (folder / STATUS).write_text(status_page(bundled, year, REPOSITORY), "utf-8")
+    (folder / NAME).write_text(finder(bundled, REPOSITORY, status=True), "utf-8")
+    return folder
+
+
+def shown(page: Page) -> int:
+    return int(page.run("document.querySelectorAll('#variants tbody tr').length"))
+
+
+def test_a_year_of_a_large_fleet_is_a_small_file(bundled: Plan, year: Records) -> None:
+    text = text_of(year).encode()
+    assert sum(len(trace.records) for trace in year.variants.values()) > 30 * 459
+    assert (len(text) < 600_000, len(gzip.compress(text)) < 160_000) == (True, True)
+    assert len(status_page(bundled, year, REPOSITORY).encode()) < 650_000
+
+
+def test_it_is_loaded_in_less_than_a_second(page: Page, site: Path) -> None:
+    """The better of two loads: other tests use the machine as well."""
+    times = []
+    for _ in range(2):
+        page.open((site / STATUS).as_uri())
+        times.append(page.run("performance.getEntriesByType('navigation')[0].loadEventEnd"))
+    assert shown(page) == 459
+    assert min(times) < 1000
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark")])
+def test_axe_finds_nothing(page: Page, tmp_path: Path, width: int, scheme: str) -> None:
+    """On the few variants of a small spec, whose rows are like all others."""
+    prices = {"currency": "EUR", "machine-hour": {"builder": "2.40"}}
+    decided = plan(spec_of(small(prices=prices)))
+    (tmp_path / STATUS).write_text(
+        status_page(decided, benchmarked(history(decided, failures=0.2)), REPOSITORY), "utf-8"
+    )
+    page.open((tmp_path / STATUS).as_uri(), width=width, scheme=scheme, touch=width < 800)
+    assert page.violations() == []
+    page.click(OPEN)
+    assert page.violations() == []
+    assert page.run("document.documentElement.scrollWidth") <= width
+
+
+def benchmarked(records: Records) -> Records:
+    """`records` with a benchmark of the newest result of each variant."""
+    found = {"over": "pytorch-python313-cpu-avx2", "cpu": [0.4, 0.6], "gpu": [-12.5, 1]}
+    traces = {
+        key: replace(trace, records=(replace(trace.records[0], benchmark=found), *trace.records[1:]))
+        for key, trace in records.variants.items()
+    }
+    return replace(records, variants=traces)
+
+
+def test_an_expected_failure_is_shown_with_its_reason(page: Page, tmp_path: Path) -> None:
+    entry = {"variants": "pytorch-*-sm90-avx2", "stage": "gpu-test", "reason": "no kernels", "until": "2099-01-31"}
+    decided = plan(spec_of(small(**{"expected-failures": [entry]})))
+    (tmp_path / STATUS).write_text(status_page(decided, history(decided, failures=1), REPOSITORY), "utf-8")
+    page.open((tmp_path / STATUS).as_uri(), width=390, touch=True)
+    page.fill("#words", "pytorch-python313-cuda12_8-sm90")
+    assert page.text("#variants .expected") == "gpu-test is expected to fail until 2099-01-31: no kernels"
+    assert int(page.run("document.querySelectorAll('#variants .expected').length")) == 1
+    assert page.violations() == []
+
+
+def test_filters_hide_rows_and_are_part_of_the_address(page: Page, site: Path) -> None:
+    page.open((site / STATUS).as_uri())
+    page.fill("#words", "sm90 AVX512 cuda-13_0 torchvision")
+    count = shown(page)
+    assert 0 < count < 20
+    assert page.text("#count").startswith(f"{count} of 459 variants: ")
+    page.choose("#result", "failed")
+    page.fill("#words", "")
+    failed = shown(page)
+    assert 0 < failed < 60
+    assert page.text("#count") == f"{failed} of 459 variants: {failed} failed"
+    page.choose("#order", "slow")
+    address = str(page.run("location.href"))
+    assert address.endswith("#result=failed&order=slow")
+    page.open(address)
+    assert shown(page) == failed
+    assert page.run("document.getElementById('order').value") == "slow"
+    times = page.run("[...document.querySelectorAll('#variants [data-head=Duration]')].map((one) => one.textContent)")
+    assert " h " in times[0]
+
+
+def test_a_row_shows_its_last_result_and_links_to_the_run(page: Page, site: Path, year: Records) -> None:
+    page.open((site / STATUS).as_uri())
+    key = "main", "pytorch-python313-cuda12_8-sm90-avx512"
+    records = year.variants[key].records
+    page.fill("#words", key[1])
+    row = page.run("[...document.querySelector('#variants tbody tr').children].map((one) => one.textContent)")
+    assert row[:4] == [key[1], "main", "sm90", "avx512"]
+    assert row[4].startswith(f"{records[0].result} ")
+    links = "[...document.querySelectorAll('#variants tbody tr:first-child a')].map((one) => one.href)"
+    assert page.run(links) == [f"https://github.com/{REPOSITORY}/actions/runs/{records[0].run.number}"]
+    label = page.run(f"document.querySelector('{OPEN}').getAttribute('aria-label')")
+    passed = sum(one.result == "passed" for one in records)
+    assert label.startswith(f"Results of {key[1]} on main: {len(records)} results, {passed} passed; ")
+    assert re.search(r"; \d h( \d+ min)? at the median, \d h.* to \d h", label)
+
+
+def test_the_keyboard_opens_the_results_of_a_variant_and_closes_them(page: Page, site: Path, year: Records) -> None:
+    page.open((site / STATUS).as_uri())
+    page.run(f"document.querySelector('{OPEN}').focus()")
+    page.press("Enter")
+    name = str(page.text("#opened-title"))
+    trace = next(trace for (branch, own), trace in year.variants.items() if own == name and branch == "main")
+    assert int(page.run("document.querySelectorAll('#opened tbody tr').length")) == len(trace.records)
+    assert "build success, cpu-test success" in page.text("#opened tbody")
+    page.press("Escape")
+    assert page.run("document.getElementById('opened').open") is False
+    assert page.focus.startswith("Results of ")
+
+
+def test_a_benchmark_and_a_price_have_columns_of_their_own(page: Page, tmp_path: Path) -> None:
+    prices = {"currency": "EUR", "machine-hour": {"builder": "3600"}}
+    decided = plan(spec_of(small(prices=prices)))
+    records = benchmarked(history(decided, days=0))
+    (tmp_path / STATUS).write_text(status_page(decided, records, REPOSITORY), "utf-8")
+    page.open((tmp_path / STATUS).as_uri())
+    page.fill("#words", "pytorch cpu avx512")
+    cells: dict[str, str] = dict(page.run(f"{CELLS}.map((one) => [one.dataset.head, one.textContent])"))
+    assert cells["Benchmark"] == "avx512 over avx2: CPU +0.4 % ± 0.6, GPU −12.5 % ± 1"
+    key = "main", "pytorch-python313-cpu-avx512"
+    assert cells["Cost in EUR"] == f"{records.variants[key].records[0].total:,}.00"
+    found = replace(records.variants[key].records[0], built=False)
+    unbuilt = replace(records, variants={**records.variants, key: Trace(records=(found,))})
+    [row] = (one for one in status_data(decided, unbuilt, "")["variants"] if (one["branch"], one["name"]) == key)
+    assert row["cost"] == ""
+    plain = plan(spec_of(small()))
+    (tmp_path / STATUS).write_text(status_page(plain, history(plain, days=0), REPOSITORY), "utf-8")
+    page.open((tmp_path / STATUS).as_uri())
+    assert "Cost" not in page.text("#variants")
+    assert "Benchmark" not in page.text("#variants")
+
+
+def test_a_variant_without_a_result_was_never_built(page: Page, tmp_path: Path) -> None:
+    decided = plan(spec_of(small()))
+    (tmp_path / STATUS).write_text(status_page(decided, Records()), "utf-8")
+    page.open((tmp_path / STATUS).as_uri())
+    assert page.text("#count") == "8 variants: 8 never built"
+    assert int(page.run("document.querySelectorAll('#variants a, #variants button').length")) == 0
+
+
+def test_the_pages_link_to_each_other_if_both_are_there(site: Path, bundled: Plan) -> None:
+    assert f'<a href="{STATUS}">' in (site / NAME).read_text("utf-8")
+    assert f'<a href="{NAME}">' in (site / STATUS).read_text("utf-8")
+    assert STATUS not in finder(bundled, REPOSITORY)
+
+
+def test_its_data_and_its_policy_are_as_safe_as_the_finders(site: Path) -> None:
+    text = (site / STATUS).read_text("utf-8")
+    assert len(re.findall("<script", text)) == len(re.findall("</script", text)) == 2
+    assert "default-src 'none'; script-src 'sha256-" in text
+    _, inside = text.split('<script type="application/json" id="data">')
+    given: dict[str, Any] = json.loads(inside.split("</script", 1)[0])
+    assert len(given["variants"]) == 459

@@ -1,0 +1,97 @@
+"""The history of variants: which results are kept, whatever the order in which runs are read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ci_compiler.plan.records import DAY, GONE, LONGEST, MONTHS, NEWEST, Record, Records, Run, kept_of, merged
+
+NOW = int(datetime(2026, 10, 15, tzinfo=UTC).timestamp())
+KEY = ("main", "pytorch-python313-cpu-avx2")
+
+
+def record(number: int, days_ago: float, result: str = "passed", **more: object) -> Record:
+    run = Run(number=number, shard="build-main-cpu", started=NOW - int(days_ago * DAY), seconds=60)
+    return Record(run=run, result=result, ends={"build": "success"}, seconds={"build": 60}, **more)  # type: ignore[arg-type]
+
+
+def of(*records: Record, old: Records | None = None, **more: object) -> Records:
+    known = {"variants": {KEY}, "known": (NOW - DAY, NOW)} | more
+    return merged(
+        old or Records(),
+        [{KEY: one} for one in records],
+        runs=[one.run for one in records],
+        **known,  # type: ignore[arg-type]
+    )
+
+
+RECORDS = st.lists(
+    st.tuples(st.integers(1, 500), st.integers(0, 800), st.sampled_from(["passed", "failed"])),
+    max_size=80,
+    unique_by=lambda one: one[0],
+).map(lambda rows: [record(*row) for row in rows])
+
+
+@given(RECORDS, RECORDS)
+@settings(max_examples=60, deadline=None)
+def test_what_is_kept_does_not_depend_on_the_order_of_reading(first: list[Record], second: list[Record]) -> None:
+    numbers = {one.run.number for one in first}
+    second = [one for one in second if one.run.number not in numbers]
+    whole = kept_of([*first, *second], NOW)
+    assert kept_of([*kept_of(first, NOW), *second], NOW) == whole
+    assert kept_of([*second, *kept_of(first, NOW)], NOW) == whole
+    assert len(whole) <= NEWEST + MONTHS + 1
+
+
+def test_the_newest_results_are_kept_and_one_of_each_month_before() -> None:
+    daily = [record(number, number) for number in range(500)]
+    kept = kept_of(daily, NOW)
+    assert [one.run.number for one in kept[:NEWEST]] == list(range(NEWEST))
+    older = [datetime.fromtimestamp(one.run.started, tz=UTC) for one in kept[NEWEST:]]
+    assert [(one.year, one.month) for one in older] == [
+        (2026, 9), (2026, 8), (2026, 7), (2026, 6), (2026, 5), (2026, 4), (2026, 3), (2026, 2), (2026, 1),
+        (2025, 12), (2025, 11), (2025, 10),
+    ]  # fmt: skip
+    assert older[0].day == 21  # the newest that is not among the newest results
+
+
+def test_a_result_that_passed_stands_for_a_month() -> None:
+    months = [record(number, 100 + number, "passed" if number == 3 else "failed") for number in range(6)]
+    kept = kept_of([*(record(1000 + number, 1) for number in range(NEWEST)), *months], NOW)
+    assert [(one.run.number, one.result) for one in kept[NEWEST:]] == [(3, "passed")]
+
+
+def test_a_later_attempt_replaces_the_result_of_its_run_and_keeps_its_benchmark() -> None:
+    first = of(record(7, 1, "failed", benchmark={"over": "x", "cpu": [1.0, 0.5]}))
+    again = of(record(7, 1, "passed"), old=first)
+    assert [(one.result, one.benchmark) for one in again.variants[KEY].records] == [
+        ("passed", {"over": "x", "cpu": [1.0, 0.5]})
+    ]
+
+
+def test_variants_that_left_the_spec_are_dropped_after_a_time() -> None:
+    there = of(record(7, 1))
+    gone = of(old=there, variants=set(), known=(NOW - DAY, NOW + DAY))
+    assert gone.variants[KEY].gone == NOW + DAY
+    assert of(old=gone, variants={KEY}).variants[KEY].gone == 0
+    later = of(old=gone, variants=set(), known=(NOW - DAY, NOW + DAY + GONE - 1))
+    assert (later.variants[KEY].gone, len(later.variants)) == (NOW + DAY, 1)
+    assert of(old=later, variants=set(), known=(NOW - DAY, NOW + DAY + GONE)).variants == {}
+
+
+def test_runs_without_a_record_are_kept_while_they_may_be_listed_again() -> None:
+    fresh, old = (
+        Run(number=number, shard="build-main-cpu", started=NOW - days * DAY) for number, days in ((1, 3), (2, 9))
+    )
+    known = {"variants": {KEY}, "known": (NOW - DAY, NOW)}
+    assert set(merged(Records(), [], runs=[fresh, old], **known).runs) == {1}  # type: ignore[arg-type]
+    going = Run(number=3, shard="build-main-cpu", started=NOW - 20 * DAY, going=True)
+    found = merged(Records(), [], runs=[old, going], **known)  # type: ignore[arg-type]
+    assert (set(found.runs), found.listed_from) == ({2, 3}, going.started)
+    lost = Run(number=4, shard="build-main-cpu", started=NOW - 90 * DAY, going=True)
+    assert merged(Records(), [], runs=[lost], **known).runs == {}  # type: ignore[arg-type]
+    held = Records(through=NOW, runs={4: lost})
+    assert held.listed_from == NOW - LONGEST
