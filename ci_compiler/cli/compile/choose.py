@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ci_compiler.cli.changes import changed_since
 from ci_compiler.cli.console import append_to, note
+from ci_compiler.cli.forks import outputs_of_fork
 from ci_compiler.cli.where import SPEC, carried_of, filter_of, plan_of, root_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, StageError, wrong
@@ -27,7 +28,12 @@ from ci_compiler.workflows.pull_request import legs
 def run(arguments: argparse.Namespace) -> int:
     """Prints the outputs of the job, also to $GITHUB_OUTPUT; what a pull request rebuilds goes to the summary."""
     decided, git, event = plan_of(arguments), Git(root_of(arguments)), _event()
-    outputs = _of_request(git, decided, event) if arguments.pull_request else _of_shard(arguments, git, decided, event)
+    if arguments.fork:
+        outputs = outputs_of_fork(git, decided, event)
+    elif arguments.pull_request:
+        outputs = _of_request(git, decided, event)
+    else:
+        outputs = _of_shard(arguments, git, decided, event)
     lines = "".join(f"{key}={value}\n" for key, value in {"commit": git.resolve("HEAD"), **outputs}.items())
     append_to("GITHUB_OUTPUT", lines)
     print(lines, end="")
