@@ -87,6 +87,7 @@ def legs(found: Iterable[ForkLeg], branch: str, onto: str, commit: str) -> list[
     """The legs of the matrix of the job `BUILD_JOB`."""
     return [
         {
+            "number": number,
             "title": leg.title,
             "on": json.dumps(runs_on(leg.pool.runs_on)),
             "branch": branch,
@@ -96,7 +97,7 @@ def legs(found: Iterable[ForkLeg], branch: str, onto: str, commit: str) -> list[
             "chosen": " ".join(leg.chosen),
             "tests": [stage.name for stage in leg.tests],
         }
-        for leg in found
+        for number, leg in enumerate(found)
     ]
 
 
@@ -148,7 +149,7 @@ def _checked_out(*, hosted: bool = True) -> list[Step]:
 def _build(spec: Spec, needs: list[str], chosen: str) -> Job:
     """The jobs that build and test the cells, each on one machine of a pool for untrusted code."""
     keys = {"BRANCH": "branch", "ONTO": "onto", "FORK": "fork", "BUILT": "built", "CHOSEN": "chosen"}
-    files = {"name": f"fork-{expression('strategy.job-index')}", "path": "build-output/\ntest-output/\n"}
+    files = {"name": f"fork-{expression('matrix.number')}", "path": "fork-output/"}
     keep = action_step(
         "Keep the logs",
         "actions/upload-artifact",
@@ -179,7 +180,7 @@ _BUILD = RunStep(
 for NAME in $BUILT; do
   export NAME
   ci-runner doctor --for build "$NAME"
-  ci-runner build "$NAME" --branch "$BRANCH" --out "build-output/$NAME" --unshared
+  ci-runner build "$NAME" --branch "$BRANCH" --out "fork-output/$NAME" --unshared
 done
 """,
 )
@@ -193,8 +194,8 @@ def _test(stage: Stage) -> RunStep:
 for NAME in $CHOSEN; do
   export NAME
   ci-runner doctor --for {stage} "$NAME"
-  ci-runner smoke "$NAME" --stage {stage} --manifest "build-output/$NAME/manifest.json" \\
-    --out "test-output/$NAME-{stage}" --again --unshared
+  ci-runner smoke "$NAME" --stage {stage} --manifest "fork-output/$NAME/manifest.json" \\
+    --out "fork-output/$NAME/{stage}" --again --unshared
 done
 """,
     )
