@@ -1,27 +1,40 @@
-"""The jobs of a run with the conclusions of their steps, as GitHub states them."""
+"""The jobs of one run, as GitHub lists them: what no job can say of itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
 
 from ci_compiler.github.client import Client
 
 
-class RunJob(NamedTuple):
-    """A job of a run: its name, its conclusion ('' before its end), and those of its steps by their names."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunJob:
+    """A job of a run: its name after its callers' names, its status, its conclusion ('' before the end).
+
+    `steps` has the conclusion of each of its steps by the step's name.
+    """
 
     name: str
+    status: str
     conclusion: str
-    steps: Mapping[str, str]
+    steps: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of its steps that failed."""
+        return tuple(name for name, conclusion in self.steps.items() if conclusion == "failure")
 
 
-def run_jobs(client: Client, run: int) -> list[RunJob]:
-    """The jobs of the latest attempt of `run`. Raises GitHubError."""
+def run_jobs(client: Client, run: int) -> tuple[RunJob, ...]:
+    """The jobs of the newest attempt of the run with the id `run`. Raises GitHubError."""
     path = f"/repos/{client.access.repository}/actions/runs/{run}/jobs"
-    return list(client.pages(f"list the jobs of the run {run}", path, "jobs", _job))
-
-
-def _job(entry: Mapping[str, Any]) -> RunJob:
-    steps = {str(step["name"]): str(step["conclusion"] or "") for step in entry.get("steps") or ()}
-    return RunJob(name=str(entry["name"]), conclusion=str(entry["conclusion"] or ""), steps=steps)
+    return tuple(
+        RunJob(
+            name=job["name"],
+            status=job["status"],
+            conclusion=job["conclusion"] or "",
+            steps={step["name"]: step["conclusion"] or "" for step in job.get("steps") or ()},
+        )
+        for job in client.pages(f"list the jobs of the run {run}", path, "jobs", dict)
+    )
