@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ci_compiler.plan.pause import PAUSE_VARIABLE, WORDS, words_of_jobs
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.spec.model import RunsOn
+from ci_compiler.spec.model import RunsOn, Spec
 
 VARIANT = "variant.yml"
 CELL = "cell.yml"
@@ -29,6 +29,11 @@ FORK_GUARD = (
     "(github.event_name != 'pull_request' || github.event.pull_request.head.repo.full_name == github.repository)"
 )
 """False for a pull request from a fork, whose code must never reach a self-hosted machine."""
+
+
+def in_own_repository(spec: Spec) -> str:
+    """An expression that is false in a fork of the repository, where the compiled workflows do nothing."""
+    return f"github.repository == '{spec.repository}'" if spec.repository else "!github.event.repository.fork"
 
 
 def expression(text: str) -> str:

@@ -7,6 +7,9 @@ repository itself and never for forks. A change of the spec on the default branc
 cells are built from the tree that `sync` would commit there. There are no path filters, because a check that a filter
 skips cannot be required. A pull request into a branch that the spec does not have starts nothing.
 
+A fork of the repository has the workflow too. A pull request within it gets the hosted checks and a verdict, and builds
+nothing, as there are no machines (`common.in_own_repository`).
+
 A merge queue tests a merge group, which is a branch of the repository itself: only who may write to the repository can
 add a pull request to the queue. What the request has built is in the cache by then.
 """
@@ -21,7 +24,17 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.sharding import cell_packages, lists_any
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
-from ci_compiler.workflows.common import CELL, COMMIT, FORK_GUARD, SELECT, VARIANT, VERDICT, expression, local
+from ci_compiler.workflows.common import (
+    CELL,
+    COMMIT,
+    FORK_GUARD,
+    SELECT,
+    VARIANT,
+    VERDICT,
+    expression,
+    in_own_repository,
+    local,
+)
 from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, select_job, verdict_job
 
@@ -61,10 +74,10 @@ def workflow(spec: Spec) -> Workflow:
     jobs: dict[str, Job | CallJob] = {
         **checks,
         "meaning": _hosted(spec, "What the change means", [diff]),
-        SELECT: select_job(spec, "--pull-request", *outputs),
+        SELECT: select_job(spec, "--pull-request", *outputs, in_forks=True),
         **{name: _calls(spec, name, output, [SELECT, *checks]) for output, name in outputs.items()},
     }
-    chosen = expression(f"{FORK_GUARD} && needs.{SELECT}.outputs.chosen || '{{}}'")
+    chosen = expression(f"{_may_build(spec)} && needs.{SELECT}.outputs.chosen || '{{}}'")
     verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, publish="false")
     return Workflow(
         name="pull request",
@@ -78,6 +91,11 @@ def workflow(spec: Spec) -> Workflow:
         },
         jobs={**jobs, VERDICT: verdict},
     )
+
+
+def _may_build(spec: Spec) -> str:
+    """An expression that is false for a pull request from a fork, and for one within a fork of the repository."""
+    return f"{FORK_GUARD} && {in_own_repository(spec)}"
 
 
 def legs(spec: Spec, branches: Iterable[RunSelection], *, listed: bool = False) -> list[dict[str, Any]]:
@@ -107,6 +125,7 @@ def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
         spec,
         name,
         minutes=30,
+        in_forks=True,
         env={"BASE": BASE, "BASE_REF": BASE_REF},
         steps=[checkout(history=True), SETUP, *steps],
     )
@@ -118,7 +137,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
     return CallJob(
         name=f"{expression('matrix.branch')} {expression(f'matrix.{subject[0]}')}",
         needs=needs,
-        if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {FORK_GUARD}"),
+        if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {_may_build(spec)}"),
         strategy={
             "fail-fast": False,  # Assumes `matrix-from-output`.
             "matrix": {"include": expression(f"fromJSON(needs.{SELECT}.outputs.{output})")},

@@ -188,6 +188,13 @@ def test_a_forks_request_is_checked_and_its_verdict_is_green(foreign: Run) -> No
     assert "**failed**" not in foreign.log.summary
 
 
+def test_a_forks_request_says_how_many_variants_were_not_built_and_how_they_would_be(
+    world: World, foreign: Run
+) -> None:
+    assert "variants are not built: the pull request is from a fork." in foreign.log.summary
+    assert f"/build {world.git('rev-parse', 'two-jobs')}" in foreign.log.summary
+
+
 # Of a fork, where a maintainer asks for it.
 
 MAINTAINER = {"login": "a-maintainer", "id": 42, "type": "User"}

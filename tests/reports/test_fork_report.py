@@ -11,10 +11,12 @@ import pytest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.github.run_jobs import RunJob
+from ci_compiler.plan.selection import RequestSelection, RunSelection
 from ci_compiler.reports.fork_report import fork_comment, outcome
+from ci_compiler.reports.summary import not_built
 from tests.github.conftest import github
 from tests.github.state import REPOSITORY, TOKEN, GitHub
-from tests.specs import SMALL, small
+from tests.specs import SMALL, small, spec_of
 
 __all__ = ["github"]
 
@@ -114,3 +116,27 @@ def test_the_command_keeps_one_comment_and_sets_the_status_of_the_commit(
     capsys.readouterr()
     assert run(PROGRAM, ["comment", "--fork", '{"number": "7"}', *words]) == 2
     assert "is not what `ci-compile choose --fork` prints" in capsys.readouterr().err
+
+
+FORKS = {"runs-on": ["self-hosted", "linux", "x64", "forks"], "cpu": ["avx512"], "untrusted": True}
+REBUILT = RunSelection(branch="main", variants=("a",), cells=(), left=("b",))
+
+
+def said(ref: str, *, fork: bool = False, sha: str = COMMIT, **more: Any) -> str:
+    spec = spec_of(small(**more))
+    payload = {"repository": {"fork": fork}, "pull_request": {"head": {"sha": sha}}}
+    return not_built(spec, RequestSelection(branches=(REBUILT,), ref=ref), payload)
+
+
+def test_the_summary_of_a_forks_request_says_what_was_not_built_and_how_it_would_be() -> None:
+    runners = SMALL["runners"] | {"forks": FORKS}
+    assert said("").startswith("2 variants are not built: the pull request is from a fork, whose code no machine")
+    assert said("", runners=runners).endswith(f"with this comment:\n\n```\n/build {COMMIT}\n```\n\n")
+    assert "`x`" not in said("", runners=runners, sha="`x`")
+    assert not_built(spec_of(small()), RequestSelection(), {}) == ""
+
+
+def test_so_does_that_of_a_request_within_a_fork() -> None:
+    assert "this repository is a fork of another one" in said("topic", fork=True)
+    assert said("topic", fork=True, repository="my-org/stack") == ""
+    assert said("topic") == ""

@@ -24,6 +24,7 @@ from .test_truth_tables import RESULTS, STATES, Row, addressed, assert_tables
 
 EXAMPLE = Path(__file__).parents[1] / "examples/good/forks/ci-matrix.yaml"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+HERE = {"github": {"event": {"repository": {"fork": False}}}}
 LEG = '[{"title": "a"}]'
 
 
@@ -82,6 +83,7 @@ def test_no_text_of_the_comment_reaches_a_job(jobs: dict[str, Any]) -> None:
         "github.event.comment.id",
         "github.event.issue.number",
         "github.event.issue.pull_request",
+        "github.event.repository.fork",
     }
     assert [name for name, job in jobs.items() if "comment.body" in json.dumps(job)] == ["select"]
     assert "comment.body" in jobs["select"]["if"]
@@ -128,7 +130,7 @@ def test_an_answer_is_written_to_whoever_may_ask_and_a_result_where_something_wa
     def report() -> Iterator[Row]:
         for state, request, matrix in itertools.product(STATES, ("", "{}"), ("[]", LEG)):
             needs = {"select": {"result": "success", "outputs": outputs(request, matrix)}}
-            yield {"needs": needs, "status()": state}, bool(request) and matrix != "[]"
+            yield {**HERE, "needs": needs, "status()": state}, bool(request) and matrix != "[]"
 
     assert_tables((jobs["begin"]["if"], begin()), (jobs["report"]["if"], report()))
     assert jobs["report"]["needs"] == ["select", "begin", "recipes", "build"]

@@ -551,7 +551,7 @@ def test_a_verdict_runs_whatever_happened(compiled: Tree) -> None:
     assert len(verdicts) == len(compiled.plan.shards) + 1
     conditions = {job["if"] for job in verdicts}
     cases = [
-        (text, {"needs": needs(a=result), "status()": state})
+        (text, {"github": EVENTS[0].github(), "needs": needs(a=result), "status()": state})
         for text in conditions
         for result in RESULTS
         for state in STATES
@@ -720,6 +720,57 @@ def test_the_name_of_an_artifact_is_the_one_that_the_table_looks_for(branch: str
     assert f"{start}@{end}" == artifact_name("build", "pytorch-cpu-avx2", branch)
 
 
+# In a fork of the repository.
+
+
+@cache
+def guarded(repository: str) -> Tree:
+    """A compiled tree whose spec names its `repository`, or not ('')."""
+    own = {"repository": repository} if repository else {}
+    decided = plan(spec_of(small(schedule={"days": ["sun"]}, sync={"on-push": "push"}, **own)))
+    workflows = {Path(path): text for path, text in compile_files(decided).items() if "/workflows/" in path}
+    return Tree(plan=decided, files={path.name: _document(text) for path, text in workflows.items()})
+
+
+def in_repository(event: Event, name: str, *, fork: bool) -> dict[str, Any]:
+    github = event.github()
+    more = {"event": github["event"] | {"repository": {"fork": fork}}}
+    return {"github": github | more | {"repository": name}}
+
+
+@pytest.mark.parametrize("repository", ["", OWN, "My-Org/Build-PyTorch"])
+def test_a_fork_of_the_repository_queues_nothing_and_fails_nothing(repository: str) -> None:
+    """There, the first jobs of a run are skipped, and so is what follows; here, they run."""
+    mirror = "a-stranger/build-pytorch"
+    for file, name, job in guarded(repository).jobs():
+        if file in CALLED or file == "pull-request.yml":
+            continue
+        skipped = {"needs": {need: {"result": "skipped", "outputs": {}} for need in job.get("needs", [])}}
+        ended = {"status()": "skipped"} if "needs" in job else {}
+        for event in EVENTS[:3]:
+            there = in_repository(event, mirror, fork=True) | skipped | ended | {"inputs": {"publish": True}}
+            assert condition_values([(job.get("if", "${{ true }}"), not_paused(there))]) == [False], (file, name)
+            if "needs" not in job:
+                here = in_repository(event, OWN, fork=bool(repository))
+                assert condition_values([(job["if"], not_paused(here))]) == [True], (file, name)
+
+
+@pytest.mark.parametrize("repository", ["", OWN])
+def test_a_pull_request_within_a_fork_gets_the_hosted_checks_and_a_verdict(repository: str) -> None:
+    jobs = guarded(repository).files["pull-request.yml"]["jobs"]
+    head = {"full_name": "a-stranger/build-pytorch"}
+    there = in_repository(Event(name="pull_request", head=head), head["full_name"], fork=True)
+    here = in_repository(EVENTS[4], OWN, fork=bool(repository))
+    select = {"select": {"result": "success", "outputs": {"matrix": '[{"cell": "a"}]', "chosen": '["a"]'}}}
+    ready = {"needs": select | {name: {"result": "success"} for name in ("compiled", "recipes")}}
+    cells = jobs["cells"]["if"]
+    assert condition_values([(cells, not_paused(one | ready)) for one in (there, here)]) == [False, True]
+    (chosen,) = (one["env"]["CHOSEN"] for one in jobs["verdict"]["steps"] if "CHOSEN" in one.get("env", {}))
+    assert expression_values([(chosen, one | ready) for one in (there, here)]) == ["{}", '["a"]']
+    assert [name for name, job in jobs.items() if "if" not in job] == ["compiled", "recipes", "meaning", "select"]
+    assert condition_values([(jobs["verdict"]["if"], there | {"status()": "failure"})]) == [True]
+
+
 # Nothing is left out.
 
 
@@ -732,6 +783,7 @@ def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
             or (file, name)
             in {("sync.yml", "sync"), ("update.yml", "update"), ("waves.yml", "waves"), ("pages.yml", "deploy")}
             or (file, name) in {("images.yml", "pins"), ("images.yml", "build")}
+            or ("needs" not in job and file != "pull-request.yml")  # not in forks
         )
         assert ("if" in job) is (own or "uses" in job), (file, name)
 

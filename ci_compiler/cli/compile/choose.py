@@ -17,7 +17,7 @@ from ci_compiler.git import Git
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import GitHubEvent, Rebuilt, may_publish, of_pull_request, of_shard
-from ci_compiler.reports.summary import left_to_dispatch, rebuilt_by_branch
+from ci_compiler.reports.summary import left_to_dispatch, not_built, rebuilt_by_branch
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.sync.carried import changes, other_edits
 from ci_compiler.sync.landing import landings, rebuilt_elsewhere, source_branch, tips
@@ -73,6 +73,8 @@ def _onto(git: Git, decided: Plan, event: GitHubEvent, branch: str) -> str:
 def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
     request = of_pull_request(decided, event, lambda base, branch: _rebuilt(git, decided, base, branch))
     append_to("GITHUB_STEP_SUMMARY", rebuilt_by_branch(request))
+    if event.name == "pull_request":
+        append_to("GITHUB_STEP_SUMMARY", not_built(decided.spec, request, event.payload))
     if event.name == "pull_request" and request.ref and any(one.left for one in request.branches):
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, request))
     chosen = request.branches if request.ref else ()  # a fork's request builds nothing
