@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.plan.matrix import Cell
@@ -35,14 +36,18 @@ from ci_compiler.workflows.common import (
     in_own_repository,
     local,
 )
-from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
-from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, select_job, verdict_job
+from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, Workflow, action_step
+from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, SETUP, checkout, hosted_job, select_job, verdict_job
+from ci_compiler.workflows.writer import Remarked
 
 if TYPE_CHECKING:
     from ci_compiler.plan.selection import RunSelection
 
 CELLS, LISTED = "cells", "listed"
 """The jobs that build the affected cells, and the affected variants that fit no axis."""
+
+COMMENT = "comment"
+"""The job that keeps the comment."""
 
 BASE = expression("github.event.pull_request.base.sha || github.event.merge_group.base_sha")
 """The commit that a pull request, or a merge group, is to be merged into."""
@@ -79,6 +84,7 @@ def workflow(spec: Spec) -> Workflow:
     }
     chosen = expression(f"{_may_build(spec)} && needs.{SELECT}.outputs.chosen || '{{}}'")
     verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, publish="false")
+    comment = {COMMENT: _comment(spec, [*jobs, VERDICT])} if spec.pull_request.comment else {}
     return Workflow(
         name="pull request",
         on={
@@ -89,7 +95,32 @@ def workflow(spec: Spec) -> Workflow:
             "group": f"pull-request-{expression('github.event.pull_request.number || github.sha')}",
             "cancel-in-progress": True,
         },
-        jobs={**jobs, VERDICT: verdict},
+        jobs={**jobs, VERDICT: verdict, **comment},
+    )
+
+
+def _comment(spec: Spec, needs: Sequence[str]) -> Job:
+    """The job that keeps the comment, after the verdict, which it cannot change.
+
+    The token of a fork's run could not write it. A workflow that runs after that one could, from what the fork's code
+    left in artifacts, which is why there is none: a maintainer's comment starts `fork.yml`, and that reports itself.
+    """
+    tell = RunStep(
+        name="Write the comment",
+        continue_on_error=True,
+        env={
+            "GITHUB_TOKEN": expression("github.token"),
+            "RESULT": expression(f"needs.{VERDICT}.result"),
+        },
+        run=f'ci-compile comment --results {RESULTS} --verdict "$RESULT"',
+    )
+    return hosted_job(
+        spec,
+        "Comment",
+        needs=needs,
+        if_=expression(f"always() && github.event_name == 'pull_request' && {FORK_GUARD}"),
+        permissions=READ | {"pull-requests": Remarked("write", "the comment")},
+        steps=[checkout(history=True), SETUP, replace(FETCH_RESULTS, continue_on_error=True), tell],
     )
 
 

@@ -61,14 +61,38 @@ def test_a_merge_group_is_built_and_tested_and_its_verdict_is_green(world: World
 
 
 @pytest.fixture(scope="module")
-def own(world: World) -> Run:
-    return world.pull_request("two-jobs", "main")
+def own_github(world: World) -> Iterator[GitHub]:
+    """The GitHub in which the run of the pull request writes its comment."""
+    with serving(GitHub()) as github:
+        github.comments[7] = []
+        world.github, world.github_token = f"{github.url} {AT_GITHUB}", TOKEN
+        yield github
+    world.github = ""
+
+
+@pytest.fixture(scope="module")
+def own(world: World, own_github: GitHub) -> Run:
+    made = world.pull_request("two-jobs", "main")
+    world.github = ""
+    assert own_github.comments[7]
+    return made
+
+
+def test_its_comment_has_what_the_summary_of_the_run_has(own: Run, own_github: GitHub) -> None:
+    (comment,) = own_github.comments[7]
+    body = comment["body"]
+    assert "### Verdict: passed; [the run](https://github.com/my-org/stack/actions/runs/1)" in body
+    assert "`packages.engine.jobs`: `1` → `2`" in body
+    for variant in CHOSEN:
+        (row,) = (line for line in body.splitlines() if line.startswith(f"| `{variant}` |"))
+        assert row in own.log.summary
+    assert "gh workflow run build-main-cpu.yml --ref two-jobs -f variant=all" in body
 
 
 def test_the_checks_and_a_representative_cell_run_and_the_verdict_is_green(own: Run) -> None:
     stages = [f"{package} / {stage}" for package in ("engine", "vision") for stage in ("build", "cpu-test")]
     assert own.status == 0
-    assert own.ended("success") == sorted([*HOSTED, *stages])
+    assert own.ended("success") == sorted([*HOSTED, *stages, "pull request/Comment"])
     assert sorted(own.log.started) == own.ended("success")
 
 
@@ -281,7 +305,7 @@ def test_the_verdict_is_green_where_nothing_is_to_be_built(world: World) -> None
     world.commit("Say a word")
     run = world.pull_request("a-word", "main", number=9)
     assert (run.status, run.journal) == (0, ())
-    assert run.ended("success") == HOSTED
+    assert run.ended("success") == sorted([*HOSTED, "pull request/Comment"])  # though no GitHub took the comment
     assert "Nothing was to be built." in run.log.summary
 
 

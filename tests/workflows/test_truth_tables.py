@@ -543,6 +543,24 @@ def test_the_table_of_a_forks_request_names_nothing_as_to_be_built(compiled: Tre
     assert found == ["{}" if event.foreign else '["a"]' for event in EVENTS[3:]]
 
 
+def test_the_comment_of_a_pull_request_of_this_repository_follows_its_verdict(compiled: Tree) -> None:
+    jobs = compiled.files["pull-request.yml"]["jobs"]
+    assert ("comment" in jobs) is compiled.plan.spec.pull_request.comment
+    if "comment" not in jobs:
+        return
+    comment = jobs["comment"]
+    assert comment["needs"] == [name for name in jobs if name != "comment"]
+    assert comment["permissions"] == {"contents": "read", "pull-requests": "write"}
+    rows = [
+        ({"github": event.github(), "status()": state}, event.name == "pull_request" and not event.foreign)
+        for event in EVENTS[3:]
+        for state in STATES
+    ]
+    assert_tables((comment["if"], rows))
+    writing = {name for name, job in jobs.items() if "write" in job.get("permissions", {}).values()}
+    assert writing - {"cells", "listed"} == {"comment"}
+
+
 # Verdicts.
 
 
@@ -562,7 +580,8 @@ def test_a_verdict_runs_whatever_happened(compiled: Tree) -> None:
 def test_a_verdict_needs_every_other_job_of_its_file(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
         if name == "verdict":
-            assert sorted([*job["needs"], name]) == sorted(compiled.files[file]["jobs"])
+            others = compiled.files[file]["jobs"].keys() - {"comment"}  # which follows it
+            assert {*job["needs"], name} == others
 
 
 def test_a_verdict_is_red_where_a_job_failed_or_was_cancelled_and_green_otherwise(compiled: Tree) -> None:
@@ -778,7 +797,7 @@ def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
         own = (
             file in CALLED
-            or name == "verdict"
+            or name in {"verdict", "comment"}
             or name.startswith(("preflight-", "publish-"))
             or (file, name)
             in {("sync.yml", "sync"), ("update.yml", "update"), ("waves.yml", "waves"), ("pages.yml", "deploy")}

@@ -16,7 +16,14 @@ from ci_compiler.errors import InputError, StageError, wrong
 from ci_compiler.git import Git
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import GitHubEvent, Rebuilt, may_publish, of_pull_request, of_shard
+from ci_compiler.plan.selection import (
+    GitHubEvent,
+    Rebuilt,
+    RequestSelection,
+    may_publish,
+    of_pull_request,
+    of_shard,
+)
 from ci_compiler.reports.summary import left_to_dispatch, not_built, rebuilt_by_branch
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.sync.carried import changes, other_edits
@@ -27,7 +34,7 @@ from ci_compiler.workflows.pull_request import legs
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the outputs of the job, also to $GITHUB_OUTPUT; what a pull request rebuilds goes to the summary."""
-    decided, git, event = plan_of(arguments), Git(root_of(arguments)), _event()
+    decided, git, event = plan_of(arguments), Git(root_of(arguments)), event_of_run()
     if arguments.fork:
         outputs = outputs_of_fork(git, decided, event)
     elif arguments.pull_request:
@@ -71,7 +78,7 @@ def _onto(git: Git, decided: Plan, event: GitHubEvent, branch: str) -> str:
 
 
 def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
-    request = of_pull_request(decided, event, lambda base, branch: _rebuilt(git, decided, base, branch))
+    request = request_of(git, decided, event)
     append_to("GITHUB_STEP_SUMMARY", rebuilt_by_branch(request))
     if event.name == "pull_request":
         append_to("GITHUB_STEP_SUMMARY", not_built(decided.spec, request, event.payload))
@@ -84,6 +91,11 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
         "listed": json.dumps(legs(decided.spec, request.branches, listed=True)),
         "pausable": " ".join(words_of_cells((part for one in chosen for part in one.cells), publish=False)),
     }
+
+
+def request_of(git: Git, decided: Plan, event: GitHubEvent) -> RequestSelection:
+    """What a pull request or a merge group builds. Raises InputError for another event."""
+    return of_pull_request(decided, event, lambda base, branch: _rebuilt(git, decided, base, branch))
 
 
 def _rebuilt(git: Git, decided: Plan, base: str, branch: str) -> dict[str, Rebuilt]:
@@ -114,7 +126,7 @@ def _remark(text: str) -> None:
     append_to("GITHUB_STEP_SUMMARY", f"{markdown_text(text)}\n\n")
 
 
-def _event() -> GitHubEvent:
+def event_of_run() -> GitHubEvent:
     """The event in GITHUB_EVENT_NAME and the file at GITHUB_EVENT_PATH."""
     name, path = os.environ.get("GITHUB_EVENT_NAME", ""), os.environ.get("GITHUB_EVENT_PATH", "")
     try:
