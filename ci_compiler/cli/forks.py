@@ -47,7 +47,7 @@ def outputs_of_fork(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, st
     asked = {"number": comment.number, "commit": comment.commit}
     try:
         request = open_request(client, comment, decided.spec.branches)
-        git.fetch_commit(REMOTE, request.head)
+        _fetch(git, request.head)
         chosen, landing = _chosen(git, decided, request.branch, request.head)
     except RefusedError as error:
         return _outputs(str(error), asked | {"refused": [str(error)]}, ())
@@ -55,6 +55,18 @@ def outputs_of_fork(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, st
         return _outputs("the commit is refused", asked | {"refused": list(_lines(error.findings))}, ())
     legs = fork.legs(chosen.legs, request.branch, str(landing), request.head)
     return _outputs("", asked | _told(chosen, request.branch), legs)
+
+
+def _fetch(git: Git, commit: str) -> None:
+    """Fetches `commit`. Raises RefusedError if it cannot be fetched, which in a private repository needs a login."""
+    from ci_compiler.github.build_comments import RefusedError
+
+    try:
+        git.fetch_commit(REMOTE, commit)
+    except InputError as error:
+        note(str(error))
+        message = "the commit cannot be fetched without a credential, as from a private repository"
+        raise RefusedError(message) from None
 
 
 def _chosen(git: Git, decided: Plan, branch: str, commit: str) -> tuple[ForkSelection, Landing]:

@@ -211,6 +211,29 @@ def test_a_commit_of_very_many_files_is_refused(base: Repository) -> None:
     assert list(refusals(base, commit)) == ["main"]
 
 
+@pytest.mark.parametrize(
+    ("sources", "taken"),
+    [
+        (["src/**", "setup.py"], {"src/a/b.py", "setup.py", "ci/build.sh"}),
+        ([], {"src/a/b.py", "setup.py", "ci/build.sh", "README.md"}),
+    ],
+    ids=["declared", "everything"],
+)
+def test_without_recipes_the_declared_sources_are_taken(base: Repository, sources: list[str], taken: set[str]) -> None:
+    command = {"build": "ci/build.sh", "files": ["dist/*.whl"], "publish": "true", "install": "pip install x"} | (
+        {"sources": sources} if sources else {}
+    )
+    packages = {"wheel": {"command": command}}
+    row = {"cuda": "12.8", "versions": {"wheel": "1.0"}}
+    made = small(runners=RUNNERS, packages=packages, branches={"main": row}, matrix=MATRIX, backend="command")
+    spec = parse_spec(json.dumps(made).encode(), shown=".github/ci-matrix.yaml")
+    paths = {"src/a/b.py", "setup.py", "ci/build.sh", "README.md", ".github/workflows/new.yml", ".githooks/x"}
+    commit = forked(base, dict.fromkeys(paths, "edited\n"))
+    with pytest.raises(InputError) as raised:
+        fork_tree(Git(base.root), spec, "main", base.git("rev-parse", "main"), commit)
+    assert paths - {one.place.file for one in raised.value.findings} == taken
+
+
 # The commands of the workflow.
 
 Choose = Callable[..., dict[str, Any]]
@@ -323,6 +346,14 @@ def test_a_push_after_the_comment_was_written_is_refused(base: Repository, choos
     found = choose(commit, f"/build {base.git('rev-parse', 'main')}")
     assert found["matrix"] == []
     assert "read what changed first" in found["request"]["refused"][0]
+
+
+def test_a_commit_that_cannot_be_fetched_is_refused(choose: Choose) -> None:
+    found = choose("f" * 40)
+    assert found["matrix"] == []
+    assert found["request"]["refused"] == [
+        "the commit cannot be fetched without a credential, as from a private repository"
+    ]
 
 
 def test_a_paused_pool_builds_nothing_and_the_comment_says_so(base: Repository, choose: Choose) -> None:
