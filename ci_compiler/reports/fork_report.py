@@ -6,10 +6,12 @@ The results are those that GitHub states of the jobs and their steps. Every text
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ci_compiler.github.run_jobs import RunJob
 from ci_compiler.units import counted, duration, machine_hours, markdown_table, markdown_text
+
+if TYPE_CHECKING:
+    from ci_compiler.github.run_jobs import RunJob  # PyGithub is slow to import
 
 NOT_RUN, RUNNING = "–", "not ended"
 
