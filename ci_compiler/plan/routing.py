@@ -182,6 +182,8 @@ class _Router:
         return self._report(stage, cell, f"no pool for {stage} on {cell.system} has {wanted}")
 
     def _report(self, stage: Stage, cell: Cell, reason: str) -> str:
+        if len(self.pools) < len(self.spec.pools):
+            reason += "; pools that are `untrusted` do not count"
         if self.spec.tests.get(stage) in {None, TestPolicy.REQUIRED}:
             whose = f"{cell.variants[0].name} on {cell.branch}"
             finding = self.spec.finding(("runners",), Code.NO_POOL, f"{reason} ({whose})", key=True)
