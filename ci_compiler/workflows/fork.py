@@ -35,6 +35,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
 from ci_compiler.workflows.common import COMMIT, SELECT, expression, runs_on
 from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step
+from ci_compiler.workflows.pull_request import SET_UP_NIX
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
 from ci_compiler.workflows.writer import Remarked
 
@@ -136,7 +137,7 @@ def _recipes(spec: Spec, chosen: str) -> Job:
         needs=[SELECT],
         if_=expression(chosen),
         env=env,
-        steps=[*_checked_out(), action_step("Set up Nix", "cachix/install-nix-action"), audit],
+        steps=[*_checked_out(), SET_UP_NIX, audit],
     )
 
 

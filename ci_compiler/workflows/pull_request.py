@@ -60,6 +60,9 @@ BASE_REF = expression("github.base_ref || github.event.merge_group.base_ref")
 BRANCH = '"${BASE_REF#refs/heads/}"'
 """The branch's name, in a script."""
 
+SET_UP_NIX = action_step("Set up Nix", "cachix/install-nix-action")
+"""Installs what evaluates recipes, on a hosted machine."""
+
 CHECK = "Pull request verdict"
 """The check to require. Rulesets know a check by its job's name, so no other workflow has a job of this name."""
 
@@ -67,7 +70,6 @@ CHECK = "Pull request verdict"
 def workflow(spec: Spec) -> Workflow:
     """`pull-request.yml`."""
     compare = RunStep(name="Compile and compare", run=f"ci-compile --check --diff --branch {BRANCH}")
-    nix = action_step("Set up Nix", "cachix/install-nix-action")
     audit = RunStep(name="Audit", run=f'ci-compile audit . --branch {BRANCH} --nixpkgs real --since "$BASE"')
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
@@ -75,7 +77,7 @@ def workflow(spec: Spec) -> Workflow:
     outputs = ({"matrix": CELLS} if cell_packages(spec) else {}) | ({LISTED: LISTED} if lists_any(spec) else {})
     checks = {"compiled": _hosted(spec, "Files are as compiled", [compare])}
     if spec.backend.has_recipes:
-        checks["recipes"] = _hosted(spec, "Recipes are sound", [nix, audit])
+        checks["recipes"] = _hosted(spec, "Recipes are sound", [SET_UP_NIX, audit])
     jobs: dict[str, Job | CallJob] = {
         **checks,
         "meaning": _hosted(spec, "What the change means", [diff]),

@@ -261,7 +261,6 @@ CASES: list[tuple[str, str, str]] = [
     ("work-around", "    versions:", "    work-arounds: magma-cuda-13\n    versions:"),
     ("update", "owner: my-org", "owner: my-org\nupdate: weekly"),
     ("untrusted word", "gpu: sm90, cpu: [avx512]}", "gpu: sm90, cpu: [avx512], untrusted: forks}"),
-    ("untrusted alone", "count: 2}", "count: 2, untrusted: true}"),
     ("untrusted publishes", "count: 2}", "count: 2, untrusted: true, stages: [build, publish]}"),
     ("comment word", "owner: my-org", "owner: my-org\npull-request: {comment: always}"),
     ("repository name", "owner: my-org", "owner: my-org\nrepository: build-pytorch"),
