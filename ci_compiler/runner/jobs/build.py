@@ -76,14 +76,7 @@ def staged_builds(text: str) -> tuple[str, ...]:
 
 
 def _build(
-    spec: Spec,
-    root: Path,
-    built: BuiltVariant,
-    out: Path,
-    secrets: Secrets,
-    staged: tuple[str, ...],
-    *,
-    shared: bool,
+    spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets, staged: tuple[str, ...], *, shared: bool
 ) -> tuple[Manifest, tuple[str, ...]]:
     """The manifest of the build, and remarks about other builds of the same derivation."""
     commit = _commit(spec, root, built)
