@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,6 +52,24 @@ class TreeEntry(NamedTuple):
     name: str
     kind: EntryKind
     size: int = 0
+
+
+class TreeChange(NamedTuple):
+    """A path that differs between two commits: the mode and the object there now, both of zeros if it was removed."""
+
+    path: str
+    mode: str
+    name: str
+
+    @property
+    def removed(self) -> bool:
+        """Whether nothing is there any more."""
+        return not self.name.strip("0")
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a plain file now: no link, no submodule."""
+        return self.mode in {"100644", "100755"}
 
 
 class Git:
@@ -142,6 +160,17 @@ class Git:
         words = self._run("diff-tree", "-r", "-z", "--no-renames", "--name-status", base, head).split("\0")
         return dict(zip(words[1::2], words[0::2], strict=False))
 
+    def changes(self, base: str, head: str) -> list[TreeChange]:
+        """The paths that differ between two commits or trees. A rename is two paths."""
+        words = self._run("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", base, head).split("\0")
+        found = zip(words[1::2], words[0::2], strict=False)
+        return [TreeChange(path=path, mode=meta.split()[1], name=meta.split()[3]) for path, meta in found]
+
+    def graft(self, parent: str, changes: Collection[TreeChange]) -> str:
+        """Writes the tree of `parent` with the objects of `changes` in it, which the repository has."""
+        entries = (f"{0 if one.removed else one.mode} {one.name}\t{one.path}\0" for one in changes)
+        return self._write_index(parent, lambda _: "".join(entries))
+
     def blobs(self, names: Sequence[str]) -> list[bytes]:
         """The contents of objects (`COMMIT:PATH` or hashes), by one process. Raises InputError for a missing one."""
         if not names:
@@ -180,14 +209,21 @@ class Git:
 
     def write_tree(self, parent: str, changes: Mapping[str, str | None]) -> str:
         """Writes the tree of `parent` with files changed (None: removed), through an index of its own."""
+
+        def entries(scratch: Path) -> str:
+            return "".join(
+                f"100644 {blob}\t{path}\0" if blob else f"0 {_UNBORN}\t{path}\0"
+                for path, blob in self._write_blobs(changes, scratch).items()
+            )
+
+        return self._write_index(parent, entries)
+
+    def _write_index(self, parent: str, entries: Callable[[Path], str]) -> str:
+        """Writes the tree of `parent` with `entries`, as `update-index` reads them; they get a folder for files."""
         with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
             environment = {"GIT_INDEX_FILE": os.fspath(Path(scratch, "index"))}
             self._run("read-tree", parent, **environment)
-            entries = "".join(
-                f"100644 {blob}\t{path}\0" if blob else f"0 {_UNBORN}\t{path}\0"
-                for path, blob in self._write_blobs(changes, Path(scratch)).items()
-            )
-            self._run("update-index", "-z", "--index-info", stdin=entries, **environment)
+            self._run("update-index", "-z", "--index-info", stdin=entries(Path(scratch)), **environment)
             return self._run("write-tree", **environment).strip()
 
     def _write_blobs(self, texts: Mapping[str, str | None], scratch: Path) -> dict[str, str]:
@@ -236,6 +272,16 @@ class Git:
         if branches:
             refs = [f"refs/heads/{name}" for name in branches]
             self._run("fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--", remote, *refs, **environment)
+
+    def fetch_commit(self, remote: str, commit: str) -> None:
+        """Fetches `commit` of `remote`, given by its whole hash, without any credential; moves no ref."""
+        anonymous = {"GIT_CONFIG_COUNT": "2", "GIT_ASKPASS": "true"} | {
+            "GIT_CONFIG_KEY_0": "credential.helper",
+            "GIT_CONFIG_VALUE_0": "",
+            "GIT_CONFIG_KEY_1": "fetch.recurseSubmodules",
+            "GIT_CONFIG_VALUE_1": "false",
+        }
+        self._run("fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--", remote, commit, **anonymous)
 
     def message(self, commit: str) -> str:
         """The message of a commit."""

@@ -50,7 +50,8 @@ class JobContext(NamedTuple):
     `secrets` has the publishing secrets that the job was given, by name. `seconds` limits each program. `folder` is the
     folder of the manifest, in which a backend that `uses_artifacts` keeps what it builds. `values` are those of the
     job's variant by name (`spec.values`), and `commands` what the spec declares for its package. `recipes` is the tree
-    that recipes are read from, None for `root`.
+    that recipes are read from, None for `root`. Unless it `shares`, it writes nothing to the cache, and no record of a
+    test counts.
     """
 
     root: Path
@@ -62,6 +63,7 @@ class JobContext(NamedTuple):
     values: Mapping[str, str] = MappingProxyType({})
     commands: DeclaredCommands | None = None
     recipes: Path | None = None
+    shares: bool = True
 
 
 def variables(values: Mapping[str, str]) -> dict[str, str]:

@@ -70,7 +70,7 @@ class RecipePrograms(ABC):
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a recipe, and copies the closure to the cache."""
         program = self._program()
-        if self.job.cache is not None:
+        if self.job.cache is not None and self.job.shares:
             self.store.check_push(self.job.cache)
         derivation = self._derivation(order.recipe)
         absent = derivation in self.store.to_build(derivation)
@@ -134,7 +134,7 @@ class RecipePrograms(ABC):
 
     def recorded(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Those of `texts` that the cache holds as records. A cache that does not answer holds none."""
-        if self.job.cache is None:
+        if self.job.cache is None or not self.job.shares:
             return ()
         paths = {self.store.text_path(_RECORD, text): text for text in texts}
         try:
@@ -145,7 +145,7 @@ class RecipePrograms(ABC):
 
     def record(self, text: str) -> None:
         """Copies a record to the cache."""
-        if self.job.cache is None:
+        if self.job.cache is None or not self.job.shares:
             return
         pushed = self.store.push_text(self.job.cache, self.store.add_text(_RECORD, text))
         if pushed.status != 0:
@@ -291,7 +291,7 @@ class RecipePrograms(ABC):
         With the cache's key, the build is copied into the cache; what the cache does not have afterwards is staged.
         """
         cache, recipe = self.job.cache, self.job.root / order.recipe
-        if cache is None:
+        if cache is None or not self.job.shares:
             return "", ()
         try:
             if key := self.job.secrets.get(CACHE_KEY):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ci_compiler.github.client import Client
 
@@ -11,13 +12,18 @@ from ci_compiler.github.client import Client
 class RunJob:
     """A job of a run: its name after its callers' names, its status, its conclusion ('' before the end).
 
-    `failed` are the names of its steps that failed.
+    `steps` has the conclusion of each of its steps by the step's name.
     """
 
     name: str
     status: str
     conclusion: str
-    failed: tuple[str, ...] = ()
+    steps: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of its steps that failed."""
+        return tuple(name for name, conclusion in self.steps.items() if conclusion == "failure")
 
 
 def run_jobs(client: Client, run: int) -> tuple[RunJob, ...]:
@@ -28,7 +34,7 @@ def run_jobs(client: Client, run: int) -> tuple[RunJob, ...]:
             name=job["name"],
             status=job["status"],
             conclusion=job["conclusion"] or "",
-            failed=tuple(step["name"] for step in job.get("steps") or () if step["conclusion"] == "failure"),
+            steps={step["name"]: step["conclusion"] or "" for step in job.get("steps") or ()},
         )
         for job in client.pages(f"list the jobs of the run {run}", path, "jobs", dict)
     )

@@ -3,6 +3,9 @@
 All packages of a cell share one route. Of the pools that fit, the least scarce is chosen: first pools without GPUs,
 then pools whose GPU has exactly the architecture, then the others. Among equals, fewer GPUs, more machines and fewer
 instruction sets win, and finally the order in the spec.
+
+A pool that is `untrusted` takes no part in this. It runs only what a maintainer has built of a fork's pull request, one
+cell per job (`routes_of_forks`).
 """
 
 from __future__ import annotations
@@ -65,10 +68,27 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple
     router = _Router(spec, cells)
     routes = tuple(map(router.route, cells))
     distinct = tuple({id(route): route for route in routes}.values())
-    lacks, unused = router.lacks.values(), _unused_pools(spec, distinct)
+    apart = tuple(one for one in routes_of_forks(spec, cells).values() if one)
+    lacks, unused = router.lacks.values(), _unused_pools(spec, (*distinct, *apart))
     full = _overfull_builders(spec, zip(cells, routes, strict=True))
     shared = _shared_publishers(spec, distinct)
     return routes, (*lacks, *_stealing_pools(spec), *unused, *full, *shared, *_without_a_cache(spec, distinct))
+
+
+def routes_of_forks(spec: Spec, cells: tuple[Cell, ...]) -> dict[Cell, Route | None]:
+    """How each of `cells` is built from a fork: on one machine of an `untrusted` pool, which also tests it.
+
+    It is the pool that builds the cell and runs the most of its tests, among equals the first in the spec; None where
+    no pool builds it. Tests that need another variant or a machine of their own are left out.
+    """
+    found: dict[Cell, Route | None] = {}
+    routers = [
+        _Router(replace(spec, pools=(replace(one, untrusted=False),)), ()) for one in spec.pools if one.untrusted
+    ]
+    for cell in cells if routers else ():
+        able = [one for one in (router.route(cell) for router in routers) if BUILD in one.pools]
+        found[cell] = max(able, key=lambda one: len(one.pools), default=None)
+    return found
 
 
 class _Router:
@@ -76,6 +96,7 @@ class _Router:
 
     def __init__(self, spec: Spec, cells: tuple[Cell, ...]) -> None:
         self.spec = spec
+        self.pools = [pool for pool in spec.pools if not pool.untrusted]
         self.runs = {pool.name: spec.hardware.runs(pool.cpu, pool.system) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[str, Finding] = {}
@@ -157,7 +178,7 @@ class _Router:
 
     def _fitting(self, stage: Stage, cell: Cell) -> list[Pool]:
         """The pools that run `stage` and have the hardware for `cell`."""
-        pooled = [pool for pool in self.spec.pools if self._pool_of(cell) in {"", pool.name}]
+        pooled = [pool for pool in self.pools if self._pool_of(cell) in {"", pool.name}]
         return [pool for pool in pooled if stage in pool.stages and self._fits(stage, cell, pool)]
 
     def _least_scarce(self, pools: Sequence[Pool], cell: Cell) -> Pool:
@@ -171,7 +192,7 @@ class _Router:
 
     def _no_pool(self, stage: Stage, cell: Cell, disk: int = 0, memory: int = 0, *, gpus: int = 1) -> str:
         """The reason why no pool runs `stage`; also an error if the stage or the policy requires a pool."""
-        if not any(pool.system == cell.system and stage in pool.stages for pool in self.spec.pools):
+        if not any(pool.system == cell.system and stage in pool.stages for pool in self.pools):
             return self._report(stage, cell, f"no pool for {stage} has {cell.system}")
         has = "a GPU that runs" if gpus == 1 else f"{gpus} GPUs that run"
         parts = [f"{has} {cell.gpu}"] if stage.runs_on_gpu(of_gpu=cell.gpu != CPU) else []
@@ -180,6 +201,8 @@ class _Router:
         return self._report(stage, cell, f"no pool for {stage} on {cell.system} has {wanted}")
 
     def _report(self, stage: Stage, cell: Cell, reason: str) -> str:
+        if len(self.pools) < len(self.spec.pools):
+            reason += "; pools that are `untrusted` do not count"
         if self.spec.tests.get(stage) in {None, TestPolicy.REQUIRED}:
             whose = f"{cell.variants[0].name} on {cell.branch}"
             finding = self.spec.finding(("runners",), Code.NO_POOL, f"{reason} ({whose})", key=True)

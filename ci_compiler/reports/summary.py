@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.selection import RequestSelection
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.plan.suites import Bench
+from ci_compiler.spec.model import Spec
 from ci_compiler.spec.suites import Suite
 from ci_compiler.stages import BUILD, PUBLISH, Stage
 from ci_compiler.units import counted, duration, markdown_table, markdown_text, size
@@ -43,6 +45,8 @@ LARGEST_RESULT = 20_000_000
 
 _REQUESTS = frozenset({"pull_request", "merge_group"})
 """The events of changes that are not merged, for which not every stage runs."""
+
+_COMMIT = re.compile("[0-9a-f]{40}")
 
 _LARGEST_NUMBER, _LONGEST = 10**15, 300
 """The largest number of seconds or bytes, and the longest text, that a row shows."""
@@ -80,6 +84,30 @@ def rebuilt_by_branch(request: RequestSelection) -> str:
         for one in request.branches
     ]
     return f"{markdown_table(['branch', 'variants rebuilt', 'built in this run', 'from'], rows)}\n\n"
+
+
+def not_built(spec: Spec, request: RequestSelection, payload: Mapping[str, Any]) -> str:
+    """Why the run of a pull request builds nothing, and how a maintainer has it built; '' if it builds.
+
+    `payload` is that of the event. A pull request within a fork of the repository builds nothing either.
+    """
+    count = sum(len(one.variants) + len(one.left) for one in request.branches)
+    if request.ref and (spec.repository or not (payload.get("repository") or {}).get("fork")):
+        return ""
+    if not count:
+        return ""
+    what = f"{counted(count, 'variant')} {'is' if count == 1 else 'are'} not built"
+    if request.ref:
+        why = "this repository is a fork of another one; if its own machines are to build, set `repository` in the spec"
+        return f"{what}: {why}.\n\n"
+    head = str((payload["pull_request"].get("head") or {}).get("sha", ""))
+    if not (_COMMIT.fullmatch(head) and any(pool.untrusted for pool in spec.pools)):
+        how = f"and {'that' if count == 1 else 'they'} will be built after the merge"
+        return f"{what}: the pull request is from a fork, whose code no machine of this repository runs, {how}.\n\n"
+    return (
+        f"{what}: the pull request is from a fork. A maintainer who read the code has its recipes and sources built "
+        f"with this comment:\n\n```\n/build {head}\n```\n\n"
+    )
 
 
 def left_to_dispatch(plan: Plan, request: RequestSelection) -> str:

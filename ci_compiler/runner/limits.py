@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 
+from ci_compiler.plan.fork_selection import fork_minutes
 from ci_compiler.plan.suites import benches, longest_minutes
 from ci_compiler.spec.model import Package, Pool, Spec
 from ci_compiler.stages import BUILD, Stage
@@ -20,6 +21,8 @@ def job_seconds(minutes: int) -> float:
 
 def longest(spec: Spec, pool: Pool) -> int:
     """The most seconds that a job of `pool` may take."""
+    if pool.untrusted:
+        return 60 * fork_minutes(spec)
     stages = [spec.timeouts[stage] for stage in pool.stages]
     taken = [one for one in benches(spec.packages.values()) if one.stage in pool.stages and one.gpus <= pool.gpus]
     return 60 * max(*stages, *(longest_minutes(spec, one) for one in taken), 0)

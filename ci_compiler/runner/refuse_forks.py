@@ -1,8 +1,12 @@
 """A hook that runs before a job (ACTIONS_RUNNER_HOOK_JOB_STARTED) and fails it if it runs code of a fork.
 
-It reads the event in the file that `GITHUB_EVENT_PATH` names, and refuses an event that it cannot read. The runner
-downloads the job's actions before it runs the hook, so this is a second line of defence. A fork's pull request runs the
-workflow files of the fork: the boundary is the approval setting of the repository, or the runner group.
+It reads the event in the file that `GITHUB_EVENT_PATH` names, and refuses an event that it cannot read. A job that a
+comment on a pull request started may run code of a fork although the workflow is the repository's own: only the
+machines of a pool for untrusted code take it.
+
+The runner downloads the job's actions before it runs the hook, so this is a second line of defence. A fork's pull
+request runs the workflow files of the fork: the boundary is the approval setting of the repository, or the runner
+group.
 
 The module uses only the standard library, since it runs in an isolated interpreter (`python -I`).
 """
@@ -12,6 +16,9 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+
+UNTRUSTED = "CI_RUNNER_UNTRUSTED"
+"""The variable that the runners of a pool for untrusted code have, with the value "true"."""
 
 UNREADABLE = "the event at GITHUB_EVENT_PATH cannot be read, so nobody knows whose code this is"
 
@@ -29,18 +36,29 @@ def strangers(event: Any) -> list[str]:
         raise ValueError(UNREADABLE) from error
 
 
-def refusal(event_path: str) -> str:
-    """Why the job whose event is in the file at `event_path` is refused; '' if it is not."""
+def is_asked_by_comment(event: Any) -> bool:
+    """Whether a comment on a pull request started the job."""
+    return "comment" in event and bool((event.get("issue") or {}).get("pull_request"))
+
+
+def refusal(event_path: str, *, untrusted: bool) -> str:
+    """Why the job whose event is in the file at `event_path` is refused; '' if it is not.
+
+    `untrusted`: whether the machine is for untrusted code.
+    """
     try:
-        found = strangers(json.loads(Path(event_path).read_bytes()))
-    except (OSError, ValueError, RecursionError):
+        event = json.loads(Path(event_path).read_bytes())
+        found, asked = strangers(event), is_asked_by_comment(event)
+    except (OSError, ValueError, RecursionError, AttributeError):
         return UNREADABLE
+    if asked and not untrusted:
+        return "a comment on a pull request started this job; it needs a machine of a pool for untrusted code"
     return f"this job runs code of {', '.join(found)}; forks get no self-hosted machine" if found else ""
 
 
 def main() -> int:
     """The exit status of the hook; a refusal is printed for GitHub's annotations and for the runner's log."""
-    message = refusal(os.environ.get("GITHUB_EVENT_PATH", ""))
+    message = refusal(os.environ.get("GITHUB_EVENT_PATH", ""), untrusted=os.environ.get(UNTRUSTED) == "true")
     if message:
         shown = "".join(char if char.isprintable() else "?" for char in message)
         print(f"::error::{shown}")

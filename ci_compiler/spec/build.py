@@ -137,7 +137,8 @@ def _left_out(spec: Spec) -> frozenset[Stage]:
 
 
 def _complete_pool(pool: Pool, spec: Spec, left_out: frozenset[Stage]) -> Pool:
-    usual = tuple(stage for stage in default_stages(gpu=bool(pool.gpu)) if stage not in left_out)
+    without = left_out | {PUBLISH} if pool.untrusted else left_out
+    usual = tuple(stage for stage in default_stages(gpu=bool(pool.gpu)) if stage not in without)
     return replace(
         pool,
         system=pool.system or _system_of(pool, spec),

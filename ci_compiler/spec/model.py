@@ -26,6 +26,7 @@ from ci_compiler.spec.forms import (
     PackageName,
     PackageVersion,
     PoolName,
+    RepositoryName,
     Word,
 )
 from ci_compiler.spec.hardware import HardwareRows
@@ -198,6 +199,13 @@ class Spec:
     pages: bool = key(
         "Whether `pages.yml` publishes the finder page. Where GitHub Pages is off, it skips that with a notice.",
         default=True,
+    )
+    repository: RepositoryName = key(
+        "The repository on GitHub whose workflows these are; in any other one they do nothing. Left out: they do "
+        "nothing in a fork. Needed where the repository is itself a fork of another one.",
+        examples=["my-org/build-pytorch"],
+        default="",
+        published=False,
     )
     hosted: Label = key(
         "GitHub-hosted machine for the checks that run no code of a variant. Linux only.",

@@ -21,7 +21,7 @@ from ci_compiler.spec.proof_references import placeholder_findings, proof_findin
 from ci_compiler.spec.recipe_references import recipe_findings
 from ci_compiler.spec.unknown_names import look_up, why_unknown
 from ci_compiler.spec.work_arounds import work_arounds
-from ci_compiler.stages import TestPolicy
+from ci_compiler.stages import PUBLISH, TestPolicy
 
 
 def reference_findings(spec: Spec) -> list[Finding]:
@@ -285,6 +285,9 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
         elif pool.system not in spec.hardware.systems:
             message = f"unknown system {pool.system!r}{nearest(pool.system, spec.hardware.systems)}"
             yield spec.finding((*path, "system"), Code.UNKNOWN_SYSTEM, message)
+        if pool.untrusted and PUBLISH in pool.stages:
+            message = f"{pool.name} is for untrusted code, which publishes nothing; leave {PUBLISH} out"
+            yield spec.finding((*path, "stages"), Code.UNTRUSTED_POOL, message)
         for index, isa in enumerate(pool.cpu):
             yield from _check_isa_of_system(spec, (*path, "cpu", index), isa, pool.system)
         if pool.gpu:

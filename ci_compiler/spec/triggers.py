@@ -17,6 +17,11 @@ class PullRequest:
         maximum=64,
         default=12,
     )
+    comment: bool = key(
+        "Whether its workflow keeps a comment on it with the meaning, the cost and the results. Needs the permission "
+        "to write `pull-requests`. A request of a fork gets one only if a maintainer has it built.",
+        default=False,
+    )
 
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]

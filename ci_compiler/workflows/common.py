@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ci_compiler.plan.pause import PAUSE_VARIABLE, WORDS, words_of_jobs
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.spec.model import RunsOn
+from ci_compiler.spec.model import RunsOn, Spec
 
 VARIANT = "variant.yml"
 CELL = "cell.yml"
@@ -33,6 +33,11 @@ FORK_GUARD = (
 
 RUN_GUARD = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
 """False for every event of a change that is not merged."""
+
+
+def in_own_repository(spec: Spec) -> str:
+    """An expression that is false in a fork of the repository, where the compiled workflows do nothing."""
+    return f"github.repository == '{spec.repository}'" if spec.repository else "!github.event.repository.fork"
 
 
 def expression(text: str) -> str:

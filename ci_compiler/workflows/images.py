@@ -19,7 +19,7 @@ from ci_compiler.spec.upstream import Images
 from ci_compiler.workflows.common import SETUP_ACTION, expression
 from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step
 from ci_compiler.workflows.schedule import cron_days
-from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
+from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, only_here
 from ci_compiler.workflows.sync import AUTHOR, ENVIRONMENT, SECRETS
 from ci_compiler.workflows.writer import Remarked
 
@@ -116,7 +116,7 @@ def _build(spec: Spec) -> Job:
     names = _names(spec)
     return Job(
         name=f"Images for {expression('matrix.system')}",
-        if_=expression(_if_default(spec)),
+        if_=only_here(spec, expression(_if_default(spec))),
         strategy={
             "fail-fast": False,
             "matrix": {"include": [{"system": system, "machine": _MACHINES[system]} for system in systems]},

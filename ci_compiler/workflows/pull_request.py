@@ -7,6 +7,9 @@ repository itself and never for forks. A change of the spec on the default branc
 cells are built from the tree that `sync` would commit there. There are no path filters, because a check that a filter
 skips cannot be required. A pull request into a branch that the spec does not have starts nothing.
 
+A fork of the repository has the workflow too. A pull request within it gets the hosted checks and a verdict, and builds
+nothing, as there are no machines (`common.in_own_repository`).
+
 A merge queue tests a merge group, which is a branch of the repository itself: only who may write to the repository can
 add a pull request to the queue. What the request has built is in the cache by then.
 """
@@ -15,21 +18,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.sharding import cell_packages, lists_any
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
-from ci_compiler.workflows.common import CELL, COMMIT, FORK_GUARD, SELECT, VARIANT, VERDICT, expression, local
-from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
-from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, select_job, verdict_job
+from ci_compiler.workflows.common import (
+    CELL,
+    COMMIT,
+    FORK_GUARD,
+    SELECT,
+    VARIANT,
+    VERDICT,
+    expression,
+    in_own_repository,
+    local,
+)
+from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, Workflow, action_step
+from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, SETUP, checkout, hosted_job, select_job, verdict_job
+from ci_compiler.workflows.writer import Remarked
 
 if TYPE_CHECKING:
     from ci_compiler.plan.selection import RunSelection
 
 CELLS, LISTED = "cells", "listed"
 """The jobs that build the affected cells, and the affected variants that fit no axis."""
+
+COMMENT = "comment"
+"""The job that keeps the comment."""
 
 BASE = expression("github.event.pull_request.base.sha || github.event.merge_group.base_sha")
 """The commit that a pull request, or a merge group, is to be merged into."""
@@ -42,6 +60,9 @@ BASE_REF = expression("github.base_ref || github.event.merge_group.base_ref")
 BRANCH = '"${BASE_REF#refs/heads/}"'
 """The branch's name, in a script."""
 
+SET_UP_NIX = action_step("Set up Nix", "cachix/install-nix-action")
+"""Installs what evaluates recipes, on a hosted machine."""
+
 CHECK = "Pull request verdict"
 """The check to require. Rulesets know a check by its job's name, so no other workflow has a job of this name."""
 
@@ -49,7 +70,6 @@ CHECK = "Pull request verdict"
 def workflow(spec: Spec) -> Workflow:
     """`pull-request.yml`."""
     compare = RunStep(name="Compile and compare", run=f"ci-compile --check --diff --branch {BRANCH}")
-    nix = action_step("Set up Nix", "cachix/install-nix-action")
     audit = RunStep(name="Audit", run=f'ci-compile audit . --branch {BRANCH} --nixpkgs real --since "$BASE"')
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
@@ -57,15 +77,16 @@ def workflow(spec: Spec) -> Workflow:
     outputs = ({"matrix": CELLS} if cell_packages(spec) else {}) | ({LISTED: LISTED} if lists_any(spec) else {})
     checks = {"compiled": _hosted(spec, "Files are as compiled", [compare])}
     if spec.backend.has_recipes:
-        checks["recipes"] = _hosted(spec, "Recipes are sound", [nix, audit])
+        checks["recipes"] = _hosted(spec, "Recipes are sound", [SET_UP_NIX, audit])
     jobs: dict[str, Job | CallJob] = {
         **checks,
         "meaning": _hosted(spec, "What the change means", [diff]),
-        SELECT: select_job(spec, "--pull-request", *outputs),
+        SELECT: select_job(spec, "--pull-request", *outputs, in_forks=True),
         **{name: _calls(spec, name, output, [SELECT, *checks]) for output, name in outputs.items()},
     }
-    chosen = expression(f"{FORK_GUARD} && needs.{SELECT}.outputs.chosen || '{{}}'")
+    chosen = expression(f"{_may_build(spec)} && needs.{SELECT}.outputs.chosen || '{{}}'")
     verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, publish="false")
+    comment = {COMMENT: _comment(spec, [*jobs, VERDICT])} if spec.pull_request.comment else {}
     return Workflow(
         name="pull request",
         on={
@@ -76,8 +97,38 @@ def workflow(spec: Spec) -> Workflow:
             "group": f"pull-request-{expression('github.event.pull_request.number || github.sha')}",
             "cancel-in-progress": True,
         },
-        jobs={**jobs, VERDICT: verdict},
+        jobs={**jobs, VERDICT: verdict, **comment},
     )
+
+
+def _comment(spec: Spec, needs: Sequence[str]) -> Job:
+    """The job that keeps the comment, after the verdict, which it cannot change.
+
+    The token of a fork's run could not write it. A workflow that runs after that one could, from what the fork's code
+    left in artifacts, which is why there is none: a maintainer's comment starts `fork.yml`, and that reports itself.
+    """
+    tell = RunStep(
+        name="Write the comment",
+        continue_on_error=True,
+        env={
+            "GITHUB_TOKEN": expression("github.token"),
+            "RESULT": expression(f"needs.{VERDICT}.result"),
+        },
+        run=f'ci-compile comment --results {RESULTS} --verdict "$RESULT"',
+    )
+    return hosted_job(
+        spec,
+        "Comment",
+        needs=needs,
+        if_=expression(f"always() && github.event_name == 'pull_request' && {FORK_GUARD}"),
+        permissions=READ | {"pull-requests": Remarked("write", "the comment")},
+        steps=[checkout(history=True), SETUP, replace(FETCH_RESULTS, continue_on_error=True), tell],
+    )
+
+
+def _may_build(spec: Spec) -> str:
+    """An expression that is false for a pull request from a fork, and for one within a fork of the repository."""
+    return f"{FORK_GUARD} && {in_own_repository(spec)}"
 
 
 def legs(spec: Spec, branches: Iterable[RunSelection], *, listed: bool = False) -> list[dict[str, Any]]:
@@ -107,6 +158,7 @@ def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
         spec,
         name,
         minutes=30,
+        in_forks=True,
         env={"BASE": BASE, "BASE_REF": BASE_REF},
         steps=[checkout(history=True), SETUP, *steps],
     )
@@ -118,7 +170,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
     return CallJob(
         name=f"{expression('matrix.branch')} {expression(f'matrix.{subject[0]}')}",
         needs=needs,
-        if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {FORK_GUARD}"),
+        if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {_may_build(spec)}"),
         strategy={
             "fail-fast": False,  # Assumes `matrix-from-output`.
             "matrix": {"include": expression(f"fromJSON(needs.{SELECT}.outputs.{output})")},

@@ -24,7 +24,7 @@ from ci_compiler.workflows.common import CELL, FLEET_WATCH, PULL_REQUEST, SCHEDU
 from ci_compiler.workflows.pins import overruled, unknown_pins
 from ci_compiler.workflows.writer import Node, dump
 
-_ZIZMOR: dict[str, Node] = {"rules": {"self-repository": {"disable": True}}}
+_ZIZMOR: dict[str, Node] = {"self-repository": {"disable": True}}
 _ZIZMOR_REASON = (
     "self-repository: it asks for `$/` in place of `./`, which actionlint 1.7 and act do not know; both name the",
     "workflow of the very commit that runs.",
@@ -57,7 +57,7 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
         ".github/.gitattributes": "".join(f"# {line}\n" for line in head)
         + "workflows/build-*.yml linguist-generated=true\n",
-        ".github/zizmor.yml": dump(_ZIZMOR, header=(*head, *_ZIZMOR_REASON)),
+        ".github/zizmor.yml": _zizmor(spec, head),
     }
     if findings := list(_too_large(files)):
         raise InputError(findings)
@@ -83,6 +83,10 @@ def _asked(spec: Spec) -> tuple[dict[str, Mapping[str, Node]], Sequence[Finding]
         from ci_compiler.workflows import update
 
         compiled[f"{FOLDER}/{update.FILE}"] = update.workflow(spec, spec.update).node()
+    if any(pool.untrusted for pool in spec.pools):
+        from ci_compiler.workflows import fork
+
+        compiled[f"{FOLDER}/{fork.FILE}"] = fork.workflow(spec).node()
     if spec.images:
         from ci_compiler.workflows import images
 
@@ -100,6 +104,16 @@ def _actionlint(pools: Iterable[Pool]) -> dict[str, Node]:
     """actionlint's configuration: the labels that are not GitHub's own. A scale set's name counts as one."""
     labels = {label: None for pool in pools for label in (*pool.runs_on.labels, pool.runs_on.scale_set) if label}
     return {"self-hosted-runner": {"labels": list(labels)}}
+
+
+def _zizmor(spec: Spec, head: tuple[str, ...]) -> str:
+    """zizmor's configuration, with the reasons for what it leaves out."""
+    if not any(pool.untrusted for pool in spec.pools):
+        return dump({"rules": _ZIZMOR}, header=(*head, *_ZIZMOR_REASON))
+    from ci_compiler.workflows import fork
+
+    rules: dict[str, Node] = {**_ZIZMOR, "dangerous-triggers": {"ignore": [fork.FILE]}}
+    return dump({"rules": rules}, header=(*head, *_ZIZMOR_REASON, *fork.TRIGGER_REASON))
 
 
 def _too_large(files: Mapping[str, str]) -> Iterable[Finding]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows.common import COMMIT, SELECT, SETUP_ACTION, expression
+from ci_compiler.workflows.common import COMMIT, SELECT, SETUP_ACTION, expression, in_own_repository
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
 from ci_compiler.workflows.writer import Node, Remarked
 
@@ -54,16 +54,39 @@ def checked_out(*, history: bool = False) -> Iterator[Step]:
     )
 
 
-def hosted_job(spec: Spec, name: str, *, minutes: int = 10, permissions: Permissions = READ, **more: Any) -> Job:
-    """A job on a GitHub-hosted machine, which ends after `minutes`. `more` are further fields of the job."""
-    return Job(name=name, runs_on=spec.hosted, timeout_minutes=minutes, permissions=permissions, **more)
+def hosted_job(
+    spec: Spec,
+    name: str,
+    *,
+    minutes: int = 10,
+    permissions: Permissions = READ,
+    if_: str | None = None,
+    in_forks: bool = False,
+    **more: Any,
+) -> Job:
+    """A job on a GitHub-hosted machine, which ends after `minutes`. `more` are further fields of the job.
+
+    In a fork of the repository it does not run, unless `in_forks`: it has the condition, or needs a job that has it.
+    """
+    if not in_forks and ("needs" not in more or (if_ and "always()" in if_)):
+        if_ = only_here(spec, if_)
+    return Job(name=name, if_=if_, runs_on=spec.hosted, timeout_minutes=minutes, permissions=permissions, **more)
 
 
-def select_job(spec: Spec, arguments: str, *outputs: str, ref: str = "", before: Sequence[Step] = ()) -> Job:
+def only_here(spec: Spec, condition: str | None = None) -> str:
+    """`condition`, an expression or None, for a job that does nothing in a fork of the repository."""
+    here = in_own_repository(spec)
+    return expression(f"{here} && {condition.removeprefix('${{ ').removesuffix(' }}')}" if condition else here)
+
+
+def select_job(
+    spec: Spec, arguments: str, *outputs: str, ref: str = "", before: Sequence[Step] = (), in_forks: bool = False
+) -> Job:
     """The job that chooses the variants: checks out `ref` and runs `ci-compile choose` with `arguments`.
 
-    `before` are further steps that the command needs. The outputs are the commit, the chosen variants, `outputs` among
-    the others that the command writes, and what the verdict needs to know about pauses.
+    `before` are further steps that the command needs, and `in_forks` is that of `hosted_job`. The outputs are
+    the commit, the chosen variants, `outputs` among the others that the command writes, and what the verdict needs to
+    know about pauses.
     """
     choose = RunStep(name="Choose the variants", id="choose", run=f"ci-compile choose {arguments}")
     return hosted_job(
@@ -74,6 +97,7 @@ def select_job(spec: Spec, arguments: str, *outputs: str, ref: str = "", before:
             _PAUSED: expression(f"vars.{PAUSE_VARIABLE}"),
         },
         steps=[checkout(ref, history=True), SETUP, *before, choose],
+        in_forks=in_forks,
     )
 
 
@@ -151,7 +175,8 @@ def verdict_job(
     Where the spec expects failures of tests, these count as successes: GitHub's list of the run's jobs tells them from
     others. The table of the run is written after the verdict, which it cannot change. `chosen` are the names of the
     variants as a JSON list, `branch` is theirs, and `publish` states whether they were to be published. Without
-    `branch`, `chosen` is a JSON mapping by branch. `after` are steps that follow, without effect on the verdict either.
+    `branch`, `chosen` is a JSON mapping by branch: the run is that of a pull request, which has a verdict in forks too.
+    `after` are steps that follow, without effect on the verdict either.
     """
     values = {"CHOSEN": chosen, **({"BRANCH": branch} if branch else {})}
     options = ['--chosen "$CHOSEN"', *(['--branch "$BRANCH"'] if branch else [])]
@@ -167,7 +192,8 @@ def verdict_job(
         permissions = MAY_LIST_JOBS
     steps += map(_always, after)
     # Assumes `always-verdict`.
-    return hosted_job(spec, name, needs=needs, if_=expression("always()"), permissions=permissions, steps=steps)
+    always, in_forks = expression("always()"), not branch
+    return hosted_job(spec, name, needs=needs, if_=always, permissions=permissions, steps=steps, in_forks=in_forks)
 
 
 def _judge(values: Mapping[str, str], options: Sequence[str]) -> RunStep:

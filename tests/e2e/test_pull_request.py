@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from tests.checkers import require
+from tests.github.server import serving
+from tests.github.state import REPOSITORY as AT_GITHUB
+from tests.github.state import TOKEN, GitHub
 
 from .world import FORK, HERE, TAG, World
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from .act import Run
     from .conftest import NewWorld
 
@@ -20,6 +25,16 @@ HOSTED = sorted([*CHECKS, "pull request/Select", VERDICT])
 TESTED = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke"]
 OTHER, VERSION = "cuda-13_0", "{engine: 1.1.0, vision: 0.6.0}"
 CHOSEN = [f"{package}-{TAG}-cpu-avx" for package in ("engine", "vision")]
+LEG = f"main {TAG}-cpu-avx"
+BUILT_STEPS = ("Build", "Run cpu-test")
+
+
+class Offered(NamedTuple):
+    """A pull request of a fork: its number and its commit, in a GitHub for tests."""
+
+    github: GitHub
+    number: int
+    commit: str
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +61,38 @@ def test_a_merge_group_is_built_and_tested_and_its_verdict_is_green(world: World
 
 
 @pytest.fixture(scope="module")
-def own(world: World) -> Run:
-    return world.pull_request("two-jobs", "main")
+def own_github(world: World) -> Iterator[GitHub]:
+    """The GitHub in which the run of the pull request writes its comment."""
+    with serving(GitHub()) as github:
+        github.comments[7] = []
+        world.github, world.github_token = f"{github.url} {AT_GITHUB}", TOKEN
+        yield github
+    world.github = ""
+
+
+@pytest.fixture(scope="module")
+def own(world: World, own_github: GitHub) -> Run:
+    made = world.pull_request("two-jobs", "main")
+    world.github = ""
+    assert own_github.comments[7]
+    return made
+
+
+def test_its_comment_has_what_the_summary_of_the_run_has(own: Run, own_github: GitHub) -> None:
+    (comment,) = own_github.comments[7]
+    body = comment["body"]
+    assert "### Verdict: passed; [the run](https://github.com/my-org/stack/actions/runs/1)" in body
+    assert "`packages.engine.jobs`: `1` → `2`" in body
+    for variant in CHOSEN:
+        (row,) = (line for line in body.splitlines() if line.startswith(f"| `{variant}` |"))
+        assert row in own.log.summary
+    assert "gh workflow run build-main-cpu.yml --ref two-jobs -f variant=all" in body
 
 
 def test_the_checks_and_a_representative_cell_run_and_the_verdict_is_green(own: Run) -> None:
     stages = [f"{package} / {stage}" for package in ("engine", "vision") for stage in ("build", "cpu-test")]
     assert own.status == 0
-    assert own.ended("success") == sorted([*HOSTED, *stages])
+    assert own.ended("success") == sorted([*HOSTED, *stages, "pull request/Comment"])
     assert sorted(own.log.started) == own.ended("success")
 
 
@@ -173,6 +212,90 @@ def test_a_forks_request_is_checked_and_its_verdict_is_green(foreign: Run) -> No
     assert "**failed**" not in foreign.log.summary
 
 
+def test_a_forks_request_says_how_many_variants_were_not_built_and_how_they_would_be(
+    world: World, foreign: Run
+) -> None:
+    assert "variants are not built: the pull request is from a fork." in foreign.log.summary
+    assert f"/build {world.git('rev-parse', 'two-jobs')}" in foreign.log.summary
+
+
+# Of a fork, where a maintainer asks for it.
+
+MAINTAINER = {"login": "a-maintainer", "id": 42, "type": "User"}
+
+
+@pytest.fixture
+def offer(world: World) -> Iterator[Callable[[str], Offered]]:
+    """Makes pull requests of a fork that edit one file, in a GitHub that the hosted machines ask."""
+    with serving(GitHub()) as github:
+        github.roles["a-maintainer"] = (42, "write")
+        world.github, world.github_token = f"{github.url} {AT_GITHUB}", TOKEN
+
+        def offering(path: str) -> Offered:
+            world.git("checkout", "--quiet", "-B", "theirs", "origin/main")
+            (world.clone / path).parent.mkdir(parents=True, exist_ok=True)
+            (world.clone / path).write_text("{ }: 1\n", "utf-8")
+            commit = world.commit("Edit one file")
+            number = github.add_request(commit)
+            world.git("push", "--quiet", "--force", "origin", f"{commit}:refs/pull/{number}/head")
+            return Offered(github=github, number=number, commit=commit)
+
+        yield offering
+    world.github = ""
+
+
+def test_a_maintainers_comment_builds_and_tests_the_commit_and_shares_nothing(
+    world: World, offer: Callable[[str], Offered]
+) -> None:
+    offered, before = offer(".flox/pkgs/lib/note.nix"), world.cached()
+    steps = [{"name": name, "status": "completed", "conclusion": "success", "number": 1} for name in BUILT_STEPS]
+    offered.github.runs.append({"id": 1})
+    offered.github.set_jobs(1, [(LEG, "completed", "success")])
+    offered.github.jobs[1][0]["steps"] = steps
+    run = world.comment(f"/build {offered.commit}", offered.number, **MAINTAINER)
+    assert run.status == 0
+    hosted = ["Recipes are sound", "Say how it ended", "Say what is built", "Select"]
+    assert run.ended("success") == sorted([*(f"build a fork/{name}" for name in hosted), f"build a fork/{LEG}"])
+    done = ["build doctor", "build build", "build doctor", "build smoke"]
+    assert [run.did(variant) for variant in CHOSEN] == [done, done]
+    assert {entry.job for entry in run.journal} == {"build"}
+    assert not [entry for entry in run.journal if entry.secret]
+    assert world.cached() == before
+    for variant in CHOSEN:
+        manifest = run.json("fork-0", f"{variant}/manifest.json")
+        assert manifest["branch"] == "main"
+        assert manifest["staged"] == ""
+        assert run.json("fork-0", f"{variant}/cpu-test/result.json")["recorded"] is False
+    (comment,) = offered.github.comments[offered.number]
+    assert f"| {LEG} | forks | 2 | passed | passed | – |" in comment["body"]
+    assert [one["state"] for one in offered.github.statuses] == ["pending", "success"]
+    assert {one["sha"] for one in offered.github.statuses} == {offered.commit}
+
+
+@pytest.mark.parametrize("path", [".github/workflows/cell.yml", ".github/ci-matrix.yaml"])
+def test_a_commit_that_edits_a_workflow_or_the_spec_reaches_no_machine(
+    world: World, offer: Callable[[str], Offered], path: str
+) -> None:
+    offered = offer(path)
+    run = world.comment(f"/build {offered.commit}", offered.number, **MAINTAINER)
+    assert run.status == 0
+    assert run.journal == ()
+    assert sorted(run.log.started) == ["build a fork/Say what is built", "build a fork/Select"]
+    (comment,) = offered.github.comments[offered.number]
+    assert f"- {path}: is read by git or GitHub" in comment["body"]
+    assert offered.github.statuses == []
+
+
+def test_a_strangers_comment_reaches_no_machine_and_gets_no_answer(
+    world: World, offer: Callable[[str], Offered]
+) -> None:
+    offered = offer(".flox/pkgs/lib/note.nix")
+    stranger = MAINTAINER | {"login": "a-stranger", "id": 43}
+    run = world.comment(f"/build {offered.commit}", offered.number, **stranger)
+    assert (run.status, run.journal, run.log.started) == (0, (), ("build a fork/Select",))
+    assert offered.github.comments[offered.number] == []
+
+
 # Verdicts.
 
 
@@ -182,7 +305,7 @@ def test_the_verdict_is_green_where_nothing_is_to_be_built(world: World) -> None
     world.commit("Say a word")
     run = world.pull_request("a-word", "main", number=9)
     assert (run.status, run.journal) == (0, ())
-    assert run.ended("success") == HOSTED
+    assert run.ended("success") == sorted([*HOSTED, "pull request/Comment"])  # though no GitHub took the comment
     assert "Nothing was to be built." in run.log.summary
 
 

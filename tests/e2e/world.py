@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +77,8 @@ class World:
         self.journal = root / "journal"
         self.catalog = root / "catalog.json"
         self.runs = 0
+        self.github = ""  # the address of a GitHub for the commands of hosted machines, and the repository there
+        self.github_token = ""
         self.token = token(valid_for=86400)
         self.hosted = root / "hosted"
         for folder in (self.machines, self.cache, self.hosted, root / "home", root / "tmp"):
@@ -220,7 +221,7 @@ class World:
         """The folder of Nix' programs on the machines that have them."""
         return str(Path(require("nix-build")).parent)
 
-    @cached_property
+    @property
     def environment(self) -> dict[str, str]:
         """The environment of every process of the world; only PATH comes from the tests' own environment."""
         return {
@@ -236,6 +237,7 @@ class World:
             "E2E_NIX": self._nix(),
             "E2E_APART": "1" if self.apart else "0",
             "E2E_BIN": str(HERE / "bin"),
+            "E2E_GITHUB": self.github,
             "E2E_MACHINES": str(self.machines),
             "E2E_JOURNAL": str(self.journal),
             "E2E_ORIGIN": str(self.origin),
@@ -327,6 +329,12 @@ class World:
         group = {"head_sha": head, "head_ref": queue, "base_sha": onto, "base_ref": f"refs/heads/{base}"}
         return self.act("merge_group", "pull-request.yml", {"action": "checks_requested", "merge_group": group}, head)
 
+    def comment(self, body: str, number: int, **user: Any) -> Run:
+        """Runs the workflow that a comment on the pull request `number` starts, at the default branch's commit."""
+        issue = {"number": number, "pull_request": {"url": f"https://github.com/{REPOSITORY}/pull/{number}"}}
+        payload = {"action": "created", "issue": issue, "comment": {"id": 1, "body": body, "user": user}}
+        return self.act("issue_comment", "fork.yml", payload, self.git("rev-parse", "origin/main"))
+
     def act(self, event: str, workflow: str, payload: Mapping[str, Any], commit: str, *options: str) -> Run:
         """Runs a workflow of the compiled files at `commit`, as they are, for an event."""
         folder = self._new_run(payload)
@@ -394,7 +402,8 @@ class World:
         return file
 
     def _secrets(self) -> dict[str, str]:
-        return {"NIX_CACHE_SIGNING_KEY": self.key, "FLOX_FLOXHUB_TOKEN": self.token}
+        own = {"GITHUB_TOKEN": self.github_token} if self.github else {}
+        return {"NIX_CACHE_SIGNING_KEY": self.key, "FLOX_FLOXHUB_TOKEN": self.token, **own}
 
     def _tree(self, folder: Path, commit: str) -> Path:
         """A checkout of `commit` for act, which reads the workflows, the commit and the repository's name from it."""

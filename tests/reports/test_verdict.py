@@ -52,7 +52,7 @@ def decided() -> Plan:
 
 
 def job(name: str = TEST, conclusion: str = "failure", failed: Sequence[str] = ("Test",)) -> RunJob:
-    return RunJob(name=name, status="completed", conclusion=conclusion, failed=tuple(failed))
+    return RunJob(name=name, status="completed", conclusion=conclusion, steps=dict.fromkeys(failed, "failure"))
 
 
 def left(results: Path, at: Mapping[str, str] | None = None, **content: Any) -> None:

@@ -283,5 +283,10 @@ CASES: list[tuple[str, str, str]] = [
         f"tests: {{benchmark: required}}\n{_DECLARED.format('{python: bench.py, run: bin/bench}')}",
     ),
     ("benchmark command", SPEC, f"tests: {{benchmark: required}}\n{_DECLARED.format('python bench.py')}"),
+    ("untrusted word", "gpu: sm90, cpu: [avx512]}", "gpu: sm90, cpu: [avx512], untrusted: forks}"),
+    ("untrusted publishes", "count: 2}", "count: 2, untrusted: true, stages: [build, publish]}"),
+    ("comment word", "owner: my-org", "owner: my-org\npull-request: {comment: always}"),
+    ("repository name", "owner: my-org", "owner: my-org\nrepository: build-pytorch"),
+    ("repository url", "owner: my-org", "owner: my-org\nrepository: https://github.com/my-org/build-pytorch"),
 ]
 """A name, what of `SPEC` is replaced, and by what."""

@@ -603,6 +603,24 @@ def test_the_table_of_a_forks_request_names_nothing_as_to_be_built(compiled: Tre
     assert found == ["{}" if event.foreign else '["a"]' for event in EVENTS[3:]]
 
 
+def test_the_comment_of_a_pull_request_of_this_repository_follows_its_verdict(compiled: Tree) -> None:
+    jobs = compiled.files["pull-request.yml"]["jobs"]
+    assert ("comment" in jobs) is compiled.plan.spec.pull_request.comment
+    if "comment" not in jobs:
+        return
+    comment = jobs["comment"]
+    assert comment["needs"] == [name for name in jobs if name != "comment"]
+    assert comment["permissions"] == {"contents": "read", "pull-requests": "write"}
+    rows = [
+        ({"github": event.github(), "status()": state}, event.name == "pull_request" and not event.foreign)
+        for event in EVENTS[3:]
+        for state in STATES
+    ]
+    assert_tables((comment["if"], rows))
+    writing = {name for name, job in jobs.items() if "write" in job.get("permissions", {}).values()}
+    assert writing - {"cells", "listed"} == {"comment"}
+
+
 # Verdicts.
 
 
@@ -611,7 +629,7 @@ def test_a_verdict_runs_whatever_happened(compiled: Tree) -> None:
     assert len(verdicts) == len(compiled.plan.shards) + 1
     conditions = {job["if"] for job in verdicts}
     cases = [
-        (text, {"needs": needs(a=result), "status()": state})
+        (text, {"github": EVENTS[0].github(), "needs": needs(a=result), "status()": state})
         for text in conditions
         for result in RESULTS
         for state in STATES
@@ -622,7 +640,8 @@ def test_a_verdict_runs_whatever_happened(compiled: Tree) -> None:
 def test_a_verdict_needs_every_other_job_of_its_file(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
         if name == "verdict":
-            assert sorted([*job["needs"], name]) == sorted(compiled.files[file]["jobs"])
+            others = compiled.files[file]["jobs"].keys() - {"comment"}  # which follows it
+            assert {*job["needs"], name} == others
 
 
 def test_a_verdict_is_red_where_a_job_failed_or_was_cancelled_and_green_otherwise(compiled: Tree) -> None:
@@ -781,6 +800,57 @@ def test_the_name_of_an_artifact_is_the_one_that_the_table_looks_for(branch: str
     assert f"{start}@{end}" == artifact_name("build", "pytorch-cpu-avx2", branch)
 
 
+# In a fork of the repository.
+
+
+@cache
+def guarded(repository: str) -> Tree:
+    """A compiled tree whose spec names its `repository`, or not ('')."""
+    own = {"repository": repository} if repository else {}
+    decided = plan(spec_of(small(schedule={"days": ["sun"]}, sync={"on-push": "push"}, **own)))
+    workflows = {Path(path): text for path, text in compile_files(decided).items() if "/workflows/" in path}
+    return Tree(plan=decided, files={path.name: _document(text) for path, text in workflows.items()})
+
+
+def in_repository(event: Event, name: str, *, fork: bool) -> dict[str, Any]:
+    github = event.github()
+    more = {"event": github["event"] | {"repository": {"fork": fork}}}
+    return {"github": github | more | {"repository": name}}
+
+
+@pytest.mark.parametrize("repository", ["", OWN, "My-Org/Build-PyTorch"])
+def test_a_fork_of_the_repository_queues_nothing_and_fails_nothing(repository: str) -> None:
+    """There, the first jobs of a run are skipped, and so is what follows; here, they run."""
+    mirror = "a-stranger/build-pytorch"
+    for file, name, job in guarded(repository).jobs():
+        if file in CALLED or file == "pull-request.yml":
+            continue
+        skipped = {"needs": {need: {"result": "skipped", "outputs": {}} for need in job.get("needs", [])}}
+        ended = {"status()": "skipped"} if "needs" in job else {}
+        for event in EVENTS[:3]:
+            there = in_repository(event, mirror, fork=True) | skipped | ended | {"inputs": {"publish": True}}
+            assert condition_values([(job.get("if", "${{ true }}"), not_paused(there))]) == [False], (file, name)
+            if "needs" not in job:
+                here = in_repository(event, OWN, fork=bool(repository))
+                assert condition_values([(job["if"], not_paused(here))]) == [True], (file, name)
+
+
+@pytest.mark.parametrize("repository", ["", OWN])
+def test_a_pull_request_within_a_fork_gets_the_hosted_checks_and_a_verdict(repository: str) -> None:
+    jobs = guarded(repository).files["pull-request.yml"]["jobs"]
+    head = {"full_name": "a-stranger/build-pytorch"}
+    there = in_repository(Event(name="pull_request", head=head), head["full_name"], fork=True)
+    here = in_repository(EVENTS[4], OWN, fork=bool(repository))
+    select = {"select": {"result": "success", "outputs": {"matrix": '[{"cell": "a"}]', "chosen": '["a"]'}}}
+    ready = {"needs": select | {name: {"result": "success"} for name in ("compiled", "recipes")}}
+    cells = jobs["cells"]["if"]
+    assert condition_values([(cells, not_paused(one | ready)) for one in (there, here)]) == [False, True]
+    (chosen,) = (one["env"]["CHOSEN"] for one in jobs["verdict"]["steps"] if "CHOSEN" in one.get("env", {}))
+    assert expression_values([(chosen, one | ready) for one in (there, here)]) == ["{}", '["a"]']
+    assert [name for name, job in jobs.items() if "if" not in job] == ["compiled", "recipes", "meaning", "select"]
+    assert condition_values([(jobs["verdict"]["if"], there | {"status()": "failure"})]) == [True]
+
+
 # Nothing is left out.
 
 
@@ -788,11 +858,12 @@ def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
         own = (
             file in CALLED
-            or name == "verdict"
+            or name in {"verdict", "comment"}
             or name.startswith(("preflight-", "publish-"))
             or (file, name)
             in {("sync.yml", "sync"), ("update.yml", "update"), ("waves.yml", "waves"), ("pages.yml", "deploy")}
             or (file, name) in {("images.yml", "pins"), ("images.yml", "build")}
+            or ("needs" not in job and file != "pull-request.yml")  # not in forks
         )
         assert ("if" in job) is (own or "uses" in job), (file, name)
 

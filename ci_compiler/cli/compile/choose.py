@@ -9,14 +9,22 @@ from pathlib import Path
 
 from ci_compiler.cli.changes import changed_since
 from ci_compiler.cli.console import append_to, note
+from ci_compiler.cli.forks import outputs_of_fork
 from ci_compiler.cli.where import SPEC, carried_of, filter_of, plan_of, root_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, StageError, wrong
 from ci_compiler.git import Git
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import GitHubEvent, Rebuilt, may_publish, of_pull_request, of_shard
-from ci_compiler.reports.summary import left_to_dispatch, rebuilt_by_branch
+from ci_compiler.plan.selection import (
+    GitHubEvent,
+    Rebuilt,
+    RequestSelection,
+    may_publish,
+    of_pull_request,
+    of_shard,
+)
+from ci_compiler.reports.summary import left_to_dispatch, not_built, rebuilt_by_branch
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.sync.carried import changes, other_edits
 from ci_compiler.sync.landing import landings, rebuilt_elsewhere, source_branch, tips
@@ -26,8 +34,13 @@ from ci_compiler.workflows.pull_request import legs
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the outputs of the job, also to $GITHUB_OUTPUT; what a pull request rebuilds goes to the summary."""
-    decided, git, event = plan_of(arguments), Git(root_of(arguments)), _event()
-    outputs = _of_request(git, decided, event) if arguments.pull_request else _of_shard(arguments, git, decided, event)
+    decided, git, event = plan_of(arguments), Git(root_of(arguments)), event_of_run()
+    if arguments.fork:
+        outputs = outputs_of_fork(git, decided, event)
+    elif arguments.pull_request:
+        outputs = _of_request(git, decided, event)
+    else:
+        outputs = _of_shard(arguments, git, decided, event)
     lines = "".join(f"{key}={value}\n" for key, value in {"commit": git.resolve("HEAD"), **outputs}.items())
     append_to("GITHUB_OUTPUT", lines)
     print(lines, end="")
@@ -65,8 +78,10 @@ def _onto(git: Git, decided: Plan, event: GitHubEvent, branch: str) -> str:
 
 
 def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
-    request = of_pull_request(decided, event, lambda base, branch: _rebuilt(git, decided, base, branch))
+    request = request_of(git, decided, event)
     append_to("GITHUB_STEP_SUMMARY", rebuilt_by_branch(request))
+    if event.name == "pull_request":
+        append_to("GITHUB_STEP_SUMMARY", not_built(decided.spec, request, event.payload))
     if event.name == "pull_request" and request.ref and any(one.left for one in request.branches):
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, request))
     chosen = request.branches if request.ref else ()  # a fork's request builds nothing
@@ -76,6 +91,11 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
         "listed": json.dumps(legs(decided.spec, request.branches, listed=True)),
         "pausable": " ".join(words_of_cells((part for one in chosen for part in one.cells), publish=False)),
     }
+
+
+def request_of(git: Git, decided: Plan, event: GitHubEvent) -> RequestSelection:
+    """What a pull request or a merge group builds. Raises InputError for another event."""
+    return of_pull_request(decided, event, lambda base, branch: _rebuilt(git, decided, base, branch))
 
 
 def _rebuilt(git: Git, decided: Plan, base: str, branch: str) -> dict[str, Rebuilt]:
@@ -106,7 +126,7 @@ def _remark(text: str) -> None:
     append_to("GITHUB_STEP_SUMMARY", f"{markdown_text(text)}\n\n")
 
 
-def _event() -> GitHubEvent:
+def event_of_run() -> GitHubEvent:
     """The event in GITHUB_EVENT_NAME and the file at GITHUB_EVENT_PATH."""
     name, path = os.environ.get("GITHUB_EVENT_NAME", ""), os.environ.get("GITHUB_EVENT_PATH", "")
     try:

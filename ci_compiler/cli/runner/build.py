@@ -18,7 +18,8 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     spec, root = spec_of(arguments), root_of(arguments)
     branch = branch_of(arguments, spec, root)
     staged = staged_builds(arguments.staged)
-    manifest, digest = build(spec, root, arguments.name, branch, arguments.out, secrets, staged=staged)
+    shared = not arguments.unshared
+    manifest, digest = build(spec, root, arguments.name, branch, arguments.out, secrets, staged=staged, shared=shared)
     append_to(
         "GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={'yes' if manifest.built else 'no'}\n"
     )

@@ -49,4 +49,5 @@ def _subject(arguments: argparse.Namespace, scratch: Path) -> SmokeSubject:
     given = {name: value for name, value in expected.items() if value is not None}
     if arguments.python is not None:
         return of_python(spec, arguments.name, arguments.branch, stage, arguments.python, given)
-    return of_manifest(spec, arguments.name, arguments.branch, stage, arguments.manifest, given, scratch=scratch)
+    named, shared = (spec, arguments.name, arguments.branch, stage), not arguments.unshared
+    return of_manifest(*named, arguments.manifest, given, scratch=scratch, shared=shared)

@@ -44,6 +44,7 @@ from ci_compiler.runner.controller.store_daemon import (
     daemon_name,
     options,
 )
+from ci_compiler.runner.refuse_forks import UNTRUSTED
 from ci_compiler.secret import Secret
 from ci_compiler.units import GB
 
@@ -306,7 +307,8 @@ _ENDED = frozenset({"exited", "dead", "stopped"})
 def _environment(order: RunnerOrder) -> dict[str, str]:
     """The variables that the entry point and the hooks of the images read (`runner-images/README.md`)."""
     cores = {"CI_RUNNER_CORES": str(order.cores)} if order.cores else {}
-    return {"CI_RUNNER_FREE_GB": str(order.room // GB)} | cores
+    untrusted = {UNTRUSTED: "true"} if order.untrusted else {}
+    return {"CI_RUNNER_FREE_GB": str(order.room // GB)} | cores | untrusted
 
 
 def _existing(folder: Path) -> Path:

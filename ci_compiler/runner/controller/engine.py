@@ -56,7 +56,7 @@ class RunnerOrder:
     `gpus`: the UUIDs of GPUs or MIG slices, or `all`. `builds`: whether Nix builds there, in its sandbox. `room`: bytes
     that must be free for a job. `cores` and `memory` (bytes): its share of the machine's, 0 for no bound. `store`:
     whether its jobs use a Nix store, which a daemon serves. `fresh_store`: nothing of an earlier job is in the store.
-    `trusted_keys`: public keys whose paths its jobs may fetch.
+    `untrusted`: whether its jobs may run code of forks. `trusted_keys`: public keys whose paths its jobs may fetch.
     """
 
     name: str
@@ -72,6 +72,7 @@ class RunnerOrder:
     memory: int = 0
     store: bool = True
     fresh_store: bool = False
+    untrusted: bool = False
     trusted_keys: tuple[str, ...] = ()
 
 

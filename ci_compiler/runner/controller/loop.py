@@ -196,6 +196,7 @@ class Controller:
             memory=work.memory // work.count,
             store=work.store,
             fresh_store=work.fresh_store,
+            untrusted=work.untrusted,
             trusted_keys=work.trusted_keys,
         )
 

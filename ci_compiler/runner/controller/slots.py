@@ -41,8 +41,8 @@ class RunnerPlan:
     `gpu` and `gpus`: the architecture and number of GPUs that each runner is given; 0 for none, or for all of the
     machine's. `cores` and `memory` (bytes): those of the machine. `fleet`: the machines of all pools, with which it
     shares GitHub's limits. `room`: bytes of disk that must be free before a job. `longest`: seconds after which a job
-    counts as hung. `spec`: the spec as JSON, against which the doctor checks. `store`, `fresh_store` and
-    `trusted_keys` are those of `RunnerOrder`.
+    counts as hung. `spec`: the spec as JSON, against which the doctor checks. `store`, `fresh_store`,
+    `untrusted` and `trusted_keys` are those of `RunnerOrder`.
     """
 
     pool: str
@@ -63,6 +63,7 @@ class RunnerPlan:
     spec: str
     store: bool = True
     fresh_store: bool = False
+    untrusted: bool = False
     trusted_keys: tuple[str, ...] = ()
 
 

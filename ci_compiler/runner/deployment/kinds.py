@@ -156,6 +156,8 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "nix-gpu": "true" if pool.gpu else "false",
         "capability-major": str(gpu[0]),
         "capability-minor": str(gpu[1]),
+        "untrusted": "true" if pool.untrusted else "",
+        "trusted": "" if pool.untrusted else "true",
         "builds": "true" if builds else "",
         "no-builds": "" if builds else "true",
         "longest": str(seconds),

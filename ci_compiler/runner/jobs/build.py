@@ -32,17 +32,26 @@ LOG = "build.log"
 
 
 def build(
-    spec: Spec, root: Path, name: str, branch: str, out: Path, secrets: Secrets, *, staged: Sequence[str] = ()
+    spec: Spec,
+    root: Path,
+    name: str,
+    branch: str,
+    out: Path,
+    secrets: Secrets,
+    *,
+    staged: Sequence[str] = (),
+    shared: bool = True,
 ) -> tuple[Manifest, str]:
     """Builds `name` of `branch` in the checkout at `root`, and writes the log and the manifest to `out`.
 
-    Returns the manifest and the digest of its file. `staged` are the staged builds of what it needs. A failed build
-    leaves the log and no manifest. Raises InputError and StageError.
+    Returns the manifest and the digest of its file. `staged` are the staged builds of what it needs. Unless it is
+    `shared`, nothing is written to the cache. A failed build leaves the log and no manifest. Raises InputError and
+    StageError.
     """
     built = find(spec, name, branch)
     output_folder(out, (MANIFEST_FILE, SUBJECTS_FILE, LOG))
     with reporting(name, BUILD):
-        manifest, others = _build(spec, root, built, out, secrets, tuple(staged))
+        manifest, others = _build(spec, root, built, out, secrets, tuple(staged), shared=shared)
     for remark in others:
         show(remark)
     digest = write_manifest(manifest, out / MANIFEST_FILE)
@@ -67,11 +76,11 @@ def staged_builds(text: str) -> tuple[str, ...]:
 
 
 def _build(
-    spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets, staged: tuple[str, ...]
+    spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets, staged: tuple[str, ...], *, shared: bool
 ) -> tuple[Manifest, tuple[str, ...]]:
     """The manifest of the build, and remarks about other builds of the same derivation."""
     commit = _commit(spec, root, built)
-    programs = programs_of(spec, root, secrets, spec.timeouts[BUILD], built=built, folder=out)
+    programs = programs_of(spec, root, secrets, spec.timeouts[BUILD], built=built, folder=out, shared=shared)
     needs = tuple(_needed(spec, built))
     order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=needs, log=out / LOG, staged=staged)
     check_evaluated(spec, built, programs.evaluate(built.recipe))

@@ -60,14 +60,14 @@ def commands(spec: Spec, built: BuiltVariant, commit: str, test: str = "") -> It
     `commit` is '' if it is unknown.
     """
     branch = built.cell.branch
-    source, _, onto = os.environ.get(ONTO, "").partition(" ")
+    source, onto, fork, *_ = [*os.environ.get(ONTO, "").split(" "), "", "", ""]
     made = bool(_COMMIT.fullmatch(source) and onto)
     for one in filter(None, [source if made else commit]):
         yield _line("git", "fetch", "origin", one)
         yield _line("git", "checkout", one)
     if made:
         yield _line("git", "fetch", "origin", onto.partition("..")[0])
-        yield _line("ci-runner", "checkout", "--branch", branch, "--onto", onto)
+        yield _line("ci-runner", "checkout", "--branch", branch, "--onto", onto, *(["--fork", fork] if fork else []))
     for name in _build_order(spec, built):
         yield _line("ci-runner", "build", name, "--branch", branch)
     if test:

@@ -41,22 +41,25 @@ def programs_of(
     built: BuiltVariant | None = None,
     folder: Path = Path(),
     recipes: Path | None = None,
+    shared: bool = True,
 ) -> BackendPrograms:
     """The programs of the spec's backend in the checkout at `root`, for a job of `minutes`. Raises InputError.
 
     `built` is the variant that they work on, None where only its manifest matters. `folder` is the manifest's.
-    `recipes` has the tree to read recipes from, None for `root`.
+    `recipes` has the tree to read recipes from, None for `root`. Unless the job is `shared`, it writes nothing to the
+    cache, and reads it only if everybody may.
     """
     context = JobContext(
         root=root,
         owner=spec.owner,
-        cache=spec.cache,
+        cache=spec.cache if shared or (spec.cache and spec.cache.public) else None,
         secrets=secrets,
         seconds=job_seconds(minutes),
         folder=folder,
         values=values_of(spec, built) if built else {},
         commands=spec.packages[built.variant.package].command if built else None,
         recipes=recipes,
+        shares=shared,
     )
     return spec.backend.programs(context)
 

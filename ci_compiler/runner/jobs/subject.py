@@ -80,16 +80,26 @@ class SmokeSubject:
 
 
 def of_manifest(
-    spec: Spec, name: str, branch: str, stage: Stage, path: Path, given: Mapping[str, Any], *, scratch: Path
+    spec: Spec,
+    name: str,
+    branch: str,
+    stage: Stage,
+    path: Path,
+    given: Mapping[str, Any],
+    *,
+    scratch: Path,
+    shared: bool = True,
 ) -> SmokeSubject:
     """The build of the manifest at `path`, in its own interpreter. Raises InputError and StageError.
 
-    `scratch` is an empty folder for what the interpreter needs; it must outlive the test.
+    `scratch` is an empty folder for what the interpreter needs; it must outlive the test. Unless it is
+    `shared`, no record of the test is read or written.
     """
     manifest = read_manifest(path)
     expect(manifest, path, name=name, branch=branch or manifest.branch)
     built = find(spec, name, manifest.branch)
-    programs = programs_of(spec, Path.cwd(), {}, spec.timeouts[stage], built=built, folder=path.parent)
+    minutes = spec.timeouts[stage]
+    programs = programs_of(spec, Path.cwd(), {}, minutes, built=built, folder=path.parent, shared=shared)
     if not programs.closure(manifest):
         message = f"{manifest.store_path} is not in this machine's store; `ci-runner fetch {path}` brings it there"
         raise failure(name, Code.CLOSURE_MISSING, message)

@@ -1,0 +1,83 @@
+"""`ci-compile comment`: the one comment on a pull request, and the status of a fork's commit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+from ci_compiler.cli.compile.choose import event_of_run, request_of
+from ci_compiler.cli.console import note
+from ci_compiler.cli.where import SPEC, root_of, spec_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import wrong
+from ci_compiler.git import Git
+from ci_compiler.github.access import access
+from ci_compiler.github.client import Client
+from ci_compiler.github.request_comments import State, keep_comment, set_status
+from ci_compiler.github.run_jobs import run_jobs
+from ci_compiler.plan.fork_selection import fork_stages
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.reports.diff import diff
+from ci_compiler.reports.fork_report import fork_comment, outcome
+from ci_compiler.reports.request_report import request_comment
+from ci_compiler.reports.summary import SummarisedRun, table
+from ci_compiler.spec.revision import base_spec
+from ci_compiler.workflows.fork import BUILD_STEP, STATUS, test_step
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the comment, and the status where it is a fork's. Prints the comment's URL. Raises GitHubError."""
+    client = Client(access(os.environ, root_of(arguments)), say=note)
+    server, number = os.environ.get("GITHUB_SERVER_URL", ""), os.environ.get("GITHUB_RUN_ID", "")
+    if not number.isdecimal():
+        raise wrong("GITHUB_RUN_ID", Code.NO_EVENT, "names no run; `comment` runs in a GitHub Actions job")
+    url = f"{server}/{client.access.repository}/actions/runs/{number}"
+    print(_of_fork(arguments, client, url) if arguments.fork else _of_own(arguments, client, url))
+    return 0
+
+
+def _of_fork(arguments: argparse.Namespace, client: Client, url: str) -> str:
+    request = _request(arguments.fork)
+    jobs = run_jobs(client, int(url.rpartition("/")[2])) if arguments.ended else None
+    tests = {test_step(stage): stage.name for stage in fork_stages(spec_of(arguments))}
+    steps = {BUILD_STEP: BUILD_STEP.lower(), **tests}
+    written = keep_comment(client, request["number"], fork_comment(request, jobs, steps, url))
+    state, sentence = outcome(request, jobs)
+    if state:
+        set_status(client, request["commit"], State(state), STATUS, sentence, url)
+    return written
+
+
+def _of_own(arguments: argparse.Namespace, client: Client, url: str) -> str:
+    """The URL of the comment on a pull request of this repository.
+
+    The spec is that of the commit: an artifact of the run may have replaced the file.
+    """
+    root, event = root_of(arguments), event_of_run()
+    if event.name != "pull_request":
+        raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is no pull request, which could have a comment")
+    decided = plan(base_spec(root, "HEAD", SPEC.as_posix()))
+    request = request_of(Git(root), decided, event)
+    number, base = int(event.payload["number"]), str(event.payload["pull_request"]["base"]["sha"])
+    found = diff(plan(base_spec(root, base, SPEC.as_posix())), decided)
+    summarised = SummarisedRun(event=event.name, ref=request.ref, publish=False)
+    tables = {
+        one.branch: table(decided, summarised, one.branch, one.variants, arguments.results)
+        for one in request.branches
+        if one.variants
+    }
+    text = request_comment(decided, request, found, tables, verdict=arguments.verdict, url=url)
+    return keep_comment(client, number, text)
+
+
+def _request(text: str) -> dict[str, Any]:
+    """The output of `choose --fork`. Raises InputError for anything else."""
+    try:
+        found = json.loads(text)
+        if isinstance(found["number"], int) and isinstance(found["commit"], str):
+            return dict(found)
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise wrong("--fork", Code.WRONG_VALUE, "is not what `ci-compile choose --fork` prints as `request`")

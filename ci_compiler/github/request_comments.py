@@ -1,0 +1,83 @@
+"""The one comment that the workflow keeps on a pull request, and the status that it sets on a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from itertools import count
+from typing import Any
+
+from ci_compiler.github.client import PER_PAGE, Client
+
+MARKER = "<!-- ci-compile: kept up to date -->"
+"""The first line of the comment, which GitHub does not show."""
+
+LONGEST_COMMENT = 65_536
+"""The most characters of a comment; GitHub refuses more."""
+
+_CUT = "\n\n… The summary of the run has the rest.\n"
+_PAGES = 30
+"""The most pages of comments that are searched for the one to update."""
+
+_BOT = ("github-actions[bot]", "Bot")
+"""The login and type of the account whose token a workflow has. No user can have a login with brackets."""
+
+LONGEST_STATUS = 140
+"""The most characters of a status's description; GitHub refuses more."""
+
+
+class State(StrEnum):
+    """The state of a commit, as GitHub calls it."""
+
+    PENDING = "pending"
+    SUCCESS = "success"
+    FAILURE = "failure"
+
+
+def keep_comment(client: Client, number: int, text: str) -> str:
+    """Writes the comment with `text` on the pull request, or updates it; returns its URL. Raises GitHubError.
+
+    Only a comment by the workflow's own account is updated: anybody else could copy the marker.
+    """
+    body = f"{MARKER}\n{text}"
+    if len(body) > LONGEST_COMMENT:
+        body = body[: LONGEST_COMMENT - len(_CUT)] + _CUT
+    repository = f"/repos/{client.access.repository}"
+    found = _own(client, f"{repository}/issues/{number}/comments")
+
+    def read(answer: Any) -> str:
+        return str(answer["html_url"])
+
+    if found is None:
+        path, what = f"{repository}/issues/{number}/comments", f"comment on the pull request {number}"
+        return client.request(what, "POST", path, {"body": body}, read=read, again=False)
+    path, what = f"{repository}/issues/comments/{found['id']}", f"update the comment on the pull request {number}"
+    return client.request(what, "PATCH", path, {"body": body}, read=read)
+
+
+def set_status(client: Client, commit: str, state: State, context: str, description: str, url: str) -> None:
+    """Sets the status called `context` of a commit, with a link to `url`. Raises GitHubError."""
+    shown = description if len(description) <= LONGEST_STATUS else f"{description[: LONGEST_STATUS - 1]}…"
+    given = {"state": state.value, "context": context, "description": shown, "target_url": url}
+    path = f"/repos/{client.access.repository}/statuses/{commit}"
+    client.request(f"set the status of {commit}", "POST", path, given, read=lambda _: None)
+
+
+def _own(client: Client, path: str) -> Mapping[str, Any] | None:
+    """The oldest comment that the workflow's account wrote with the marker; None if there is none."""
+    for page in count(1):
+        entries = client.request("list the comments", "GET", f"{path}?per_page={PER_PAGE}&page={page}", read=_entries)
+        if own := next(filter(_is_own, entries), None):
+            return own
+        if len(entries) < PER_PAGE or page == _PAGES:
+            return None
+    return None
+
+
+def _entries(answer: Any) -> list[Mapping[str, Any]]:
+    return [dict(entry) for entry in answer]
+
+
+def _is_own(entry: Mapping[str, Any]) -> bool:
+    by = entry.get("user") or {}
+    return (by.get("login"), by.get("type")) == _BOT and str(entry.get("body") or "").startswith(MARKER)

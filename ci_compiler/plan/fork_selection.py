@@ -1,0 +1,164 @@
+"""What is built of a fork's pull request: one job per cell, on a machine for untrusted code, or why it is left out.
+
+Nothing of such a job reaches another machine. So it builds all that its variants need, unless everybody may fetch that
+from the cache, and it tests what it built itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from ci_compiler.plan.job_graph import jobs_of, needs_of
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.pause import words_of_jobs
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.routing import Route, routes_of_forks
+from ci_compiler.plan.selection import within_limit
+from ci_compiler.plan.sharding import cell_packages, stages_of
+from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.stages import BUILD, Stage
+from ci_compiler.variant import variant_name
+
+_LONGEST = 5 * 24 * 60
+"""The minutes after which GitHub ends any job of a self-hosted machine (GitHub Docs, "Actions limits")."""
+
+
+class ForkLeg(NamedTuple):
+    """A cell that is built of a fork: the variants to test, and all that are built for them, in build order."""
+
+    cell: Cell
+    route: Route
+    chosen: tuple[str, ...]
+    built: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The name of its job, by which its result is found."""
+        return f"{self.cell.branch} {self.cell.suffix}"
+
+    @property
+    def pool(self) -> Pool:
+        """The pool that builds and tests it."""
+        return self.route.pools[BUILD]
+
+    @property
+    def tests(self) -> tuple[Stage, ...]:
+        """The stages that its machine runs after the build."""
+        return tuple(stage for stage in self.route.pools if stage.is_test)
+
+
+class ForkSelection(NamedTuple):
+    """What is built, what is left out (the number of variants by the reason), and the forecast in seconds.
+
+    `work` is the work of all machines, `end` when the last job ends if nothing else runs.
+    """
+
+    legs: tuple[ForkLeg, ...] = ()
+    left: tuple[tuple[str, int], ...] = ()
+    work: int = 0
+    end: int = 0
+
+    @property
+    def variants(self) -> int:
+        """The number of variants that are built and tested."""
+        return sum(len(leg.chosen) for leg in self.legs)
+
+
+def fork_stages(spec: Spec) -> tuple[Stage, ...]:
+    """The tests that a job for a fork may run: those of pull requests that need no other variant beside theirs."""
+    tests = (stage for stage in stages_of(spec) if stage.is_test)
+    return tuple(stage for stage in tests if stage.in_requests and not stage.neighbours)
+
+
+def fork_minutes(spec: Spec) -> int:
+    """The minutes after which GitHub ends the job of a cell, which builds and tests one variant after the other."""
+    each = sum(spec.timeouts[stage] for stage in (BUILD, *fork_stages(spec)))
+    return min(_LONGEST, each * max(1, len(cell_packages(spec))))
+
+
+def of_fork(plan: Plan, branch: str, rebuilt: Collection[str], paused: str) -> ForkSelection:
+    """What is built of the `rebuilt` variants of `branch`. `paused` is the value of the variable of pauses."""
+    cells = [cell for shard in plan.shards if shard.branch == branch for cell, _ in shard.cells]
+    wanted = [(cell, names) for cell in cells if (names := _among(cell, rebuilt))]
+    routes = routes_of_forks(plan.spec, tuple(cell for cell, _ in wanted))
+    words = set(paused.lower().split())
+    able: list[tuple[Cell, Route]] = []
+    left: dict[str, int] = {}
+    for cell, names in wanted:
+        route = routes.get(cell)
+        if why := _why_not(route, branch, words):
+            left[why] = left.get(why, 0) + len(names)
+        elif route:
+            able.append((cell, route))
+    most = plan.spec.pull_request.cells
+    kept = within_limit(able, most)
+    over = sum(len(_among(cell, rebuilt)) for cell, _ in able) - sum(len(_among(cell, rebuilt)) for cell, _ in kept)
+    if over:
+        left[f"a pull request builds at most {most} cells (`pull-request.cells`)"] = over
+    legs = tuple(_leg(plan.spec, cell, route, _among(cell, rebuilt)) for cell, route in kept)
+    for why, count in _untested(plan, legs):
+        left[why] = left.get(why, 0) + count
+    return ForkSelection(legs=legs, left=tuple(left.items()), **_cost(plan, branch, legs))
+
+
+def _among(cell: Cell, names: Collection[str]) -> tuple[str, ...]:
+    return tuple(variant.name for variant in cell.variants if variant.name in names)
+
+
+def _why_not(route: Route | None, branch: str, paused: set[str]) -> str:
+    """Why a cell with this route is left out; '' if it is not."""
+    if route is None:
+        return "no pool for untrusted code builds them"
+    words = words_of_jobs([(branch, route.pools[BUILD].name)])
+    return "builds are paused (`ci-compile resume`)" if paused & {word.lower() for word in words} else ""
+
+
+def _leg(spec: Spec, cell: Cell, route: Route, chosen: tuple[str, ...]) -> ForkLeg:
+    """The leg of `cell`, whose machine also builds what `chosen` need if it cannot be fetched."""
+    wanted = set(chosen)
+    if not (spec.cache and spec.cache.public):
+        by_name = {variant.name: variant.package for variant in cell.variants}
+        wanted |= {variant_name(need, cell.suffix) for name in chosen for need in needs_of(spec, by_name[name])}
+    built = tuple(variant.name for variant in cell.variants if variant.name in wanted)
+    stages = fork_stages(spec)
+    pools = {stage: pool for stage, pool in route.pools.items() if stage is BUILD or stage in stages}
+    return ForkLeg(cell=cell, route=replace(route, pools=pools, suites={}), chosen=chosen, built=built)
+
+
+def _untested(plan: Plan, legs: Iterable[ForkLeg]) -> Iterator[tuple[str, int]]:
+    """What other pull requests test of the cells and these do not: why, and the number of variants."""
+    usual = {cell: route.of_request() for shard in plan.shards for cell, route in shard.cells}
+    for leg in legs:
+        for stage in usual[leg.cell].pools:
+            if stage.is_test and stage not in leg.tests:
+                yield f"without {stage}, because no pool for untrusted code runs it after their build", len(leg.chosen)
+        if usual[leg.cell].suites:
+            yield "without their test suites, which builds of forks do not run", len(leg.chosen)
+
+
+def _cost(plan: Plan, branch: str, legs: Iterable[ForkLeg]) -> dict[str, int]:
+    """The forecast of `legs`: each job builds and tests one variant after the other."""
+    by_cell = {leg.cell: leg for leg in legs}
+    shards = [
+        replace(shard, cells=tuple((cell, by_cell[cell].route) for cell, _ in shard.cells if cell in by_cell))
+        for shard in plan.shards
+        if shard.branch == branch
+    ]
+    chosen = {(branch, name) for leg in by_cell.values() for name in leg.built}
+    jobs = jobs_of(plan.spec, [one for one in shards if one.cells], chosen=chosen, publish=False)
+    seconds: dict[Cell, int] = {}
+    for job in jobs:
+        seconds[job.cell] = seconds.get(job.cell, 0) + job.seconds
+    return {"work": sum(seconds.values()), "end": max(_ends(by_cell.values(), seconds), default=0)}
+
+
+def _ends(legs: Iterable[ForkLeg], seconds: dict[Cell, int]) -> Iterator[int]:
+    """When each machine is done, where the machine that is free first takes the next job."""
+    machines: dict[str, list[int]] = {}
+    for leg in legs:
+        busy = machines.setdefault(leg.pool.name, [0] * leg.pool.count)
+        first = busy.index(min(busy))
+        busy[first] += seconds.get(leg.cell, 0)
+        yield busy[first]

@@ -1,0 +1,125 @@
+"""The code that is built of a fork's pull request: the base branch with the fork's recipes and sources, as data.
+
+Nothing else comes from the fork: a commit that changes any other file is refused whole. So the workflow, the actions,
+the spec, the templates and the overlays of such a run are those of the base branch. Every job makes the same tree
+again, from the hash of the fork's commit, and compares it with the one that the run was planned with.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+
+from ci_compiler.backends.checkout import REMOTE, JobCheckout
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, InputError, Place, wrong
+from ci_compiler.git import Git, TreeChange
+from ci_compiler.plan.rules import judge
+from ci_compiler.plan.sources import rebuilt_packages
+from ci_compiler.recipes.affected import read_by_recipes
+from ci_compiler.spec.carried import carried_paths
+from ci_compiler.spec.model import RecipeKind, Spec
+from ci_compiler.sync.landing import Landing
+from ci_compiler.variant import RECIPES, recipe_path
+from ci_compiler.workflows.sync import AUTHOR
+
+MOST_FILES = 300
+"""The most files that a commit may change."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9 ._+@=,()\[\]~^#%/-]{1,300}")
+"""A path without characters that a terminal, a shell or Markdown could take for something else."""
+
+
+def fork_tree(git: Git, spec: Spec, branch: str, parent: str, commit: str) -> Landing:
+    """The tree of `parent`, the tip of `branch`, with what the fork's `commit` changes. Moves no ref.
+
+    Raises InputError with a finding for each change that is refused.
+    """
+    base = git.merge_base(parent, commit)
+    taken = git.changes(base, commit)
+    if findings := list(_refused(spec, branch, taken, git.changed(base, parent))):
+        raise InputError(findings)
+    return Landing(parent=parent, tree=git.graft(parent, taken))
+
+
+def check_out_fork(git: Git, spec: Spec, branch: str, onto: str, commit: str) -> str:
+    """Fetches the fork's `commit` and checks out its code on `branch`, detached. Returns the new commit.
+
+    `onto` is `PARENT..TREE`, the `Landing` that the run was planned with. Raises InputError if the tree is another, or
+    if a change is refused, and StageError if tracked files of the checkout are changed.
+    """
+    tip, _, tree = onto.partition("..")
+    git.fetch_commit(REMOTE, commit)
+    made = fork_tree(git, spec, branch, git.resolve(tip), git.resolve(commit))
+    if made.tree != tree:
+        message = f"gives the tree {made.tree} on {branch}, and the run was planned with {tree}"
+        raise wrong(commit, Code.OTHER_TREE, message)
+    dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), git.date(made.parent))
+    made_commit = git.commit_tree(made.tree, made.parent, f"Take the code of {commit}", AUTHOR | dates)
+    JobCheckout(git.root).put_at(made_commit)
+    return made_commit
+
+
+def _refused(spec: Spec, branch: str, changes: Sequence[TreeChange], meanwhile: Collection[str]) -> Iterator[Finding]:
+    """A finding for each of `changes` that no fork may make; `meanwhile` is what the branch itself changed."""
+    if len(changes) > MOST_FILES:
+        message = f"changes {len(changes):,} files; a build of a fork takes at most {MOST_FILES}"
+        yield Finding(place=Place(file=branch), code=Code.FORK_CHANGE, message=message)
+        return
+    rules = _Rules(spec, branch)
+    for change in changes:
+        why = rules.refusal(change)
+        if not why and change.path in meanwhile:
+            why = f"was also changed on {branch}; merge {branch} into the pull request first"
+        if why:
+            yield Finding(place=Place(file=change.path), code=Code.FORK_CHANGE, message=why)
+
+
+class _Rules:
+    """What a commit of a fork may change on `branch`."""
+
+    def __init__(self, spec: Spec, branch: str) -> None:
+        self.spec = spec
+        self.deciding = (*carried_paths(spec, spec.document.file), *_toolkit_paths(spec))
+        self.readable = read_by_recipes(spec) if spec.backend.has_recipes else ()
+        self.compiled = frozenset(
+            recipe_path(variant.name)
+            for cell in judge(spec).cells
+            for variant in cell.variants
+            if cell.branch == branch and spec.packages[variant.package].kind_of(variant.name) is not RecipeKind.OWN
+        )
+
+    def refusal(self, change: TreeChange) -> str:
+        """Why a change is refused; '' if it is not."""
+        path = change.path
+        reasons = {
+            "has a character in its name that no recipe needs": not _PLAIN.fullmatch(path),
+            "is read by git or GitHub: workflows, actions, hooks and settings do not come from forks": _is_of_git(path),
+            "decides what is built and how; a maintainer has to make this change": _is_in(path, self.deciding),
+            "is compiled from the spec; a maintainer has to change that": path in self.compiled,
+            "is neither a recipe nor a source that the spec declares": not self._is_data(path),
+            "is a link or a submodule": not (change.removed or change.is_file),
+        }
+        return next((why for why, applies in reasons.items() if applies), "")
+
+    def _is_data(self, path: str) -> bool:
+        if not self.spec.backend.has_recipes:
+            return bool(rebuilt_packages(self.spec, [path]))
+        return _is_in(path, (RECIPES, *self.readable))
+
+
+def _is_of_git(path: str) -> bool:
+    """Whether a file or folder on `path` begins with `.git`, as `.github`, `.gitattributes` and `.git` itself do."""
+    return any(part.lower().startswith(".git") for part in PurePosixPath(path).parts)
+
+
+def _is_in(path: str, places: Iterable[str]) -> bool:
+    """Whether `path` is one of `places`, or below one."""
+    return any(path == one or path.startswith(f"{one}/") for one in places)
+
+
+def _toolkit_paths(spec: Spec) -> tuple[str, ...]:
+    """What hosted jobs install, where `toolkit` is a path in the repository."""
+    return (posixpath.normpath(spec.toolkit),) if spec.toolkit.startswith("./") else ()
