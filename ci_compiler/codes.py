@@ -58,6 +58,9 @@ class Code(StrEnum):
     ENGINE_FAILS = "engine-fails"
     EVALUATION_DIFFERS = "evaluation-differs"
     EXCLUDED = "excluded"
+    EXPECTATION_ENDS = "expectation-ends", Severity.WARNING
+    EXPECTATION_EXPIRED = "expectation-expired"
+    EXPECTATION_PASSES = "expectation-passes", Severity.WARNING
     FILE_DIFFERS = "file-differs"
     FLAGS_EXCEED_ISA = "flags-exceed-isa"
     FOREIGN_OUTPUT = "foreign-output"
@@ -84,6 +87,7 @@ class Code(StrEnum):
     IMPOSSIBLE_MACHINE = "impossible-machine"
     IN_THE_WAY = "in-the-way"
     ISA_SYSTEM = "isa-system"
+    JOB_FAILED = "job-failed"
     JOBS_EXCEED_MEMORY = "jobs-exceed-memory", Severity.WARNING
     LABEL_SET = "label-set", Severity.WARNING
     MISSING_BRANCH = "missing-branch"
@@ -212,6 +216,7 @@ class Code(StrEnum):
     UNUSED_ALSO = "unused-also"
     UNUSED_BRANCH = "unused-branch"
     UNUSED_EXCLUSION = "unused-exclusion"
+    UNUSED_EXPECTATION = "unused-expectation"
     UNUSED_GPU = "unused-gpu"
     UNUSED_POOL = "unused-pool", Severity.WARNING
     UPSTREAM_UNREACHABLE = "upstream-unreachable"

@@ -154,5 +154,27 @@ def recalled_table(plan: Plan) -> Iterator[str]:
         yield markdown_table(["variant", "branch", "version", "why", "instead"], rows)
 
 
+def expected_table(plan: Plan) -> Iterator[str]:
+    """Which test stages are expected to fail, in how many variants, why and for how long."""
+    if not plan.spec.expected_failures:
+        return
+    built = [(cell.branch, one.name) for cell in plan.judged.cells for one in cell.variants]
+    rows = [
+        [
+            code(one.pattern),
+            codes(one.branches) if one.branches else "all",
+            one.stage.name,
+            markdown_text(one.reason),
+            one.until,
+            one.issue or NONE,
+            sum(one.concerns(name, branch, one.stage) for branch, name in built),
+        ]
+        for one in plan.spec.expected_failures
+    ]
+    yield "### Expected failures"
+    yield "These tests fail for known reasons. Their variants are not published until they pass."
+    yield markdown_table(["variants", "branch", "stage", "why", "until", "issue", "number"], rows, right=1)
+
+
 def _instead(one: Recalled) -> str:
     return f"{code(one.instead.name)} ({one.instead.branch})" if one.instead else NONE

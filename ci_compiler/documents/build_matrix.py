@@ -46,7 +46,10 @@ def text(plan: Plan) -> str:
     blocks = {
         "overview": _overview(plan),
         "matrix": _matrix(plan),
-        "tests": (block for stage in stages_that_test() for block in _test(spec, stage, parts)),
+        "tests": [
+            *(block for stage in stages_that_test() for block in _test(spec, stage, parts)),
+            *build_choice.expected_table(plan),
+        ],
         "left_out": _left_out(plan),
         "defaults": build_choice.defaults(plan),
         "without": build_choice.without(plan),

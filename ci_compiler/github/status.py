@@ -28,6 +28,7 @@ from ci_compiler.workflows.shard import publication_name
 DEPTH = 10
 """The most runs of a shard to search for variants that newer runs did not select."""
 
+FAILURE = "failure"
 SKIPPED = "skipped"
 CANCELLED = "cancelled"
 

@@ -38,6 +38,10 @@ def plan(spec: Spec) -> Plan:
     judged = judge(spec)
     routes, found = route(spec, judged.cells)
     findings = (*judged.findings, *found)
+    if spec.expected_failures:
+        from ci_compiler.plan.expected import unused_findings  # most specs expect none
+
+        findings += tuple(unused_findings(spec, judged.cells, routes))
     if errors := errors_among(findings):
         raise InputError(sorted(errors, key=lambda finding: finding.place))
     made = with_cells_ordered(spec, shards(spec, judged.cells, routes))

@@ -12,6 +12,7 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.plan.expected import expected_failure, in_words
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only, passed
@@ -88,7 +89,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
         message = f"{name} is not built on {branch}; `ci-compile variants --branch {branch}` lists what is"
         raise wrong("--chosen", Code.UNKNOWN_VARIANT, message)
     manifest = _manifest(results, name, branch)
-    tests = {stage: _read(results / artifact_name(stage, name, branch) / RESULT) for stage in stages_that_test()}
+    tests = {stage: read_json(results / artifact_name(stage, name, branch) / RESULT) for stage in stages_that_test()}
     needs = [variant_name(need, built.cell.suffix) for need in plan.spec.packages[built.variant.package].needs]
     waited = any(need in chosen and not _manifest(results, need, branch) for need in needs)
     began = results.is_dir() and any(results.iterdir())
@@ -105,7 +106,8 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
             shown = passed(imported_only=only, reach=str(result.get("reach", "")), recorded=recorded)
             ended = "; ".join([shown, *_suites(built, stage, results)])
             cells[stage] = ended if result.get("passed") is True else _FAILED
-    published = next((_read(path) for path in results.glob(f"*/{name}/{PUBLISHED}")), {})
+            cells[stage] += _expectation(built, stage, passed=result.get("passed") is True)
+    published = next((read_json(path) for path in results.glob(f"*/{name}/{PUBLISHED}")), {})
     failed = any(_FAILED in cell or cell == "not reached" for cell in cells.values())
     return [
         f"`{name}`",
@@ -118,7 +120,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
 
 def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:
     """How the suites of `stage` ended for a variant, each with its first failures, or why no pool runs them."""
-    found = [_read(path) for path in sorted(results.glob(f"*/{SUITE_RESULT}"))]
+    found = [read_json(path) for path in sorted(results.glob(f"*/{SUITE_RESULT}"))]
     for suite in built.spec.packages[built.variant.package].suites.values():
         bench = Bench(suite.stage, suite.gpus)
         wanted = (built.variant.name, built.cell.branch, suite.name)
@@ -134,6 +136,16 @@ def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:
             listed = [one["failures"] for one in shards if isinstance(one.get("failures"), list)]
             failures = [_words(failure) for failure in islice(chain.from_iterable(listed), _SHOWN)]
             yield f"{suite.name}: {_FAILED}" + (f" ({'; '.join(failures)})" if failures else "")
+
+
+def _expectation(built: BuiltVariant, stage: Stage, *, passed: bool) -> str:
+    """What the spec expects of a stage that ran, if it expects a failure."""
+    entry = expected_failure(built.spec, built.variant.name, built.cell.branch, stage)
+    if entry is None:
+        return ""
+    return (
+        "; **passes again**: remove its expected failure" if passed else f", expected: {markdown_text(in_words(entry))}"
+    )
 
 
 def _expected(suite: Suite, shards: Sequence[Mapping[str, Any]]) -> str:
@@ -156,12 +168,12 @@ def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:
 
 def _manifest(results: Path, name: str, branch: str) -> Mapping[str, Any]:
     """The manifest of a build. If a run has only one artifact, download-artifact creates no folder for it."""
-    alone = _read(results / MANIFEST_FILE)
+    alone = read_json(results / MANIFEST_FILE)
     is_this = (alone.get("name"), alone.get("branch")) == (name, branch)
-    return alone if is_this else _read(results / artifact_name(BUILD, name, branch) / MANIFEST_FILE)
+    return alone if is_this else read_json(results / artifact_name(BUILD, name, branch) / MANIFEST_FILE)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def read_json(path: Path) -> Mapping[str, Any]:
     """The JSON object in a file; empty if it is no plain file, is too large, or has no JSON object."""
     try:
         if not path.is_file() or path.stat().st_size > LARGEST_RESULT:  # opening a pipe would block

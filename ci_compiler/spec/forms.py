@@ -120,6 +120,8 @@ CudaVersion = Annotated[
     str, form("cuda-version", title='a CUDA toolkit\'s version in quotes ("12.8")', pattern=r"^[0-9]{1,2}\.[0-9]{1,2}$")
 ]
 
+Day = Annotated[str, form(title="a date (YYYY-MM-DD)", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+
 VariantPattern = Annotated[
     str,
     form(

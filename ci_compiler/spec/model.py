@@ -33,6 +33,7 @@ from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, S
 from ci_compiler.spec.pools import Cache, Pool, Publish, RunsOn
 from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
+from ci_compiler.spec.suites import ExpectedStageFailure
 from ci_compiler.spec.triggers import PullRequest, Schedule, Sync, Watch
 from ci_compiler.spec.upstream import ActionName, ActionPin, Images, Update
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stages, stages_that_test
@@ -145,6 +146,9 @@ class Spec:
     )
     tests: Mapping[Stage, Policy] = key(
         "What happens to a test that no pool can run.", default={stage: stage.policy for stage in stages_that_test()}
+    )
+    expected_failures: tuple[ExpectedStageFailure, ...] = key(
+        "Test stages of variants that fail for known reasons. Publishing still waits for them.", default=()
     )
     timeouts: Mapping[Stage, Minutes] = key(
         "Minutes after which GitHub ends a job of the stage.",

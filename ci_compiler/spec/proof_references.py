@@ -20,6 +20,7 @@ from ci_compiler.stages import TestPolicy
 def proof_findings(spec: Spec) -> Iterator[Finding]:
     """An error for each smoke test and suite that could never run, or whose results could not be judged."""
     yield from _check_smoke(spec)
+    yield from _check_expected(spec)
     for package in spec.packages.values():
         for suite in package.suites.values():
             yield from _check_suite(spec, package, suite)
@@ -73,8 +74,21 @@ def _check_suite(spec: Spec, package: Package, suite: Suite) -> Iterator[Finding
         message = f"{shown} declares no `junit` files, which say which test failed"
         yield spec.finding((*path, "expected-failures"), Code.WRONG_TEST, message)
     for index, expected in enumerate(suite.expected_failures):
-        try:
-            date.fromisoformat(expected.until)
-        except ValueError:
-            where: Path_ = (*path, "expected-failures", index, "until")
-            yield spec.finding(where, Code.WRONG_TEST, f"{expected.until} is not a day of the calendar")
+        yield from _check_day(spec, (*path, "expected-failures", index, "until"), expected.until)
+
+
+def _check_expected(spec: Spec) -> Iterator[Finding]:
+    """An expected failure of a stage ends on a day of the calendar, and belongs to a stage that is not switched off."""
+    for expected in spec.expected_failures:
+        path: Path_ = ("expected-failures", expected.index)
+        yield from _check_day(spec, (*path, "until"), expected.until)
+        if spec.tests[expected.stage] is TestPolicy.NEVER:
+            message = f"a failure of {expected.stage} is expected, which `tests` switches off"
+            yield spec.finding((*path, "stage"), Code.TEST_NEVER_RUNS, message)
+
+
+def _check_day(spec: Spec, path: Path_, text: str) -> Iterator[Finding]:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        yield spec.finding(path, Code.WRONG_TEST, f"{text} is not a day of the calendar")

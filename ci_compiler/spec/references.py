@@ -236,6 +236,10 @@ def _check_patterns(spec: Spec) -> Iterator[Finding]:
             path: Path_ = (*at, "exclude", exclusion.index)
             yield from _known_branches(spec, (*path, "branches"), exclusion.branches)
             yield from _check_pattern(spec, (*path, "variants"), exclusion.pattern)
+    for expected in spec.expected_failures:
+        path = ("expected-failures", expected.index)
+        yield from _known_branches(spec, (*path, "branches"), expected.branches)
+        yield from _check_pattern(spec, (*path, "variants"), expected.pattern)
     for package in spec.packages.values():
         for pattern, _ in package.recipes:
             yield from _check_pattern(spec, ("packages", package.name, "recipes", pattern), pattern)

@@ -1,10 +1,11 @@
-"""Keys of the spec about the test suites of a package, which run after its smoke test."""
+"""Keys of the spec about the test suites of a package, which run after its smoke test, and about expected failures."""
 
 from typing import Annotated, Literal
 
 from ci_compiler.spec.command import FilePattern, Line
 from ci_compiler.spec.declare import declared, form, key
-from ci_compiler.spec.forms import LINE, Minutes
+from ci_compiler.spec.forms import COMMENT_LINE, LINE, BranchNames, Day, Minutes, VariantPattern
+from ci_compiler.spec.patterns import matcher
 from ci_compiler.stages import Stage, stages_that_test
 
 SuiteName = Annotated[
@@ -37,12 +38,7 @@ class ExpectedFailure:
         pattern=LINE,
         examples=["FP8 needs a driver of version 580 or newer."],
     )
-    until: str = key(
-        "The last day on which the failure is accepted.",
-        title="a date (YYYY-MM-DD)",
-        pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-        examples=["2027-03-31"],
-    )
+    until: Day = key("The last day on which the failure is accepted.", examples=["2027-03-31"])
 
 
 @declared()
@@ -87,3 +83,40 @@ class Suite:
     def stage(self) -> Stage:
         """The test stage that the suite belongs to."""
         return next(stage for stage in stages_that_test() if stage.needs_gpu == (self.on == "gpu"))
+
+
+@declared()
+class ExpectedStageFailure:
+    """Variants whose test stage fails for a known reason. The job stays red, and the verdict of its run accepts it."""
+
+    index: int
+    pattern: VariantPattern = key(
+        "Variants by name, with * ? [] and {a,b}.", name="variants", examples=["torchaudio-*-sm61-*"]
+    )
+    branches: BranchNames = key(default=(), published=False)
+    stage: Annotated[Stage, form(enum=list(map(str, stages_that_test())))] = key(
+        "The test stage that fails.", examples=["gpu-test"]
+    )
+    reason: str = key(
+        "Why it fails.",
+        title="a reason of one line (3 to 200 characters)",
+        minLength=3,
+        maxLength=200,
+        pattern=COMMENT_LINE,
+        examples=["cuDNN 9.11 has no kernels for this GPU."],
+    )
+    until: Day = key("The last day on which the failure is accepted.", examples=["2027-03-31"])
+    issue: str = key(
+        "The address of the issue about it.",
+        title="an https:// address",
+        pattern="^https://[A-Za-z0-9./_~%?=&#:+-]+$",
+        maxLength=300,
+        examples=["https://github.com/my-org/build-pytorch/issues/7"],
+        default="",
+        published=False,
+    )
+
+    def concerns(self, name: str, branch: str, stage: Stage) -> bool:
+        """Whether it is about `stage` of the variant `name` on `branch`."""
+        here = not self.branches or branch in self.branches
+        return stage is self.stage and here and matcher(self.pattern)(name)

@@ -44,7 +44,7 @@ def _repeated(_validator: Any, _wanted: Any, value: Any, _rule: Any) -> Iterator
 
 
 _FEW = 12
-"""The most keys that a message lists alone."""
+"""The most keys that a message lists."""
 
 
 def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
@@ -54,9 +54,7 @@ def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
     known = error.schema["properties"]
     for key in error.instance:
         if key not in known:
-            many = (
-                f"; its keys are {', '.join(known)} (`ci-compile schema` describes them)" if len(known) > _FEW else ""
-            )
+            many = "; `ci-compile schema` describes its keys" if len(known) > _FEW else ""
             yield key, key_hint(key, known) or nearest(key, known, only_near=bool(many)) or many
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import COMMIT, SELECT, SETUP_ACTION, expression
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
-from ci_compiler.workflows.writer import Node
+from ci_compiler.workflows.writer import Node, Remarked
 
 RESULTS = "results"
 """The folder into which a job downloads the artifacts of its run."""
@@ -56,31 +56,57 @@ def select_job(spec: Spec, arguments: str, *outputs: str, ref: str = "", before:
 _PAUSABLE, _PAUSED = "pausable", "paused"
 """The outputs with the words that pause something of the run, and with the words in force when it was selected."""
 
+_ENDED = expression("join(needs.*.result, ' ')")
+
+_PAUSES = """\
+for word in $PAUSED; do
+  case " ${PAUSABLE,,} " in
+    *" ${word,,} "*) echo "::error::paused by $word: run it again after ci-compile resume"; exit 1 ;;
+  esac
+done
+"""
+
 _VERDICT = RunStep(
     name="Every chosen job succeeded",
     env={
-        "RESULTS": expression("join(needs.*.result, ' ')"),
+        "RESULTS": _ENDED,
         "PAUSABLE": expression(f"needs.{SELECT}.outputs.{_PAUSABLE}"),
         "PAUSED": expression(f"format('{{0}} {{1}}', needs.{SELECT}.outputs.{_PAUSED}, vars.{PAUSE_VARIABLE})"),
     },
-    run="""\
+    run=f"""\
 for result in $RESULTS; do
   case $result in
     success | skipped) ;;
     *) echo "::error::a chosen job ended as $result"; exit 1 ;;
   esac
 done
-for word in $PAUSED; do
-  case " ${PAUSABLE,,} " in
-    *" ${word,,} "*) echo "::error::paused by $word: run it again after ci-compile resume"; exit 1 ;;
-  esac
-done
-""",
+{_PAUSES}""",
 )
 """A job is skipped if its variants were not chosen, or while it is paused, which the words of the run reveal.
 
 Any other result but success is a failure or a cancelled job.
 """
+
+_VERDICT_WITH_FAILURES = replace(
+    _VERDICT,
+    name="No chosen job was cancelled",
+    id="ended",
+    run=f"""\
+ended=passed
+for result in $RESULTS; do
+  case $result in
+    success | skipped) ;;
+    failure) ended=failed ;;
+    *) echo "::error::a chosen job ended as $result"; exit 1 ;;
+  esac
+done
+{_PAUSES}echo "ended=$ended" >> "$GITHUB_OUTPUT"
+""",
+)
+"""The same where the spec expects failures. Whether a failure is one of them is judged in a later step."""
+
+MAY_LIST_JOBS: Permissions = READ | {"actions": Remarked("read", "which jobs of the run failed")}
+"""The permissions of a verdict on failures."""
 
 FETCH_RESULTS = action_step("Fetch the results", "actions/download-artifact", {"pattern": "*", "path": RESULTS})
 """Downloads every artifact of the run into `RESULTS`, each into a folder with its name."""
@@ -89,24 +115,37 @@ FETCH_RESULTS = action_step("Fetch the results", "actions/download-artifact", {"
 def verdict_job(spec: Spec, name: str, needs: Sequence[str], *, chosen: str, publish: str, branch: str = "") -> Job:
     """The job `name`, which succeeds if every job of `needs` succeeded or was skipped, and fails otherwise.
 
-    The table of the run is written after the verdict, which it cannot change: `chosen` are the names of the variants
-    as a JSON list, `branch` is theirs, and `publish` states whether they were to be published. Without `branch`,
-    `chosen` is a JSON mapping by branch.
+    Where the spec expects failures of tests, these count as successes: GitHub's list of the run's jobs tells them from
+    others. The table of the run is written after the verdict, which it cannot change. `chosen` are the names of the
+    variants as a JSON list, `branch` is theirs, and `publish` states whether they were to be published. Without
+    `branch`, `chosen` is a JSON mapping by branch.
     """
+    values = {"CHOSEN": chosen, **({"BRANCH": branch} if branch else {})}
+    options = ['--chosen "$CHOSEN"', *(['--branch "$BRANCH"'] if branch else [])]
     table = RunStep(
         name="Write the table",
-        env={"CHOSEN": chosen, **({"BRANCH": branch} if branch else {}), "PUBLISH": publish},
+        env={**values, "PUBLISH": publish},
+        run=" ".join([f"ci-compile summary {RESULTS}", *options, '--publish "$PUBLISH"']),
+    )
+    steps: list[Step] = [_VERDICT, *_BEFORE_TABLE, _always(table)]
+    permissions = READ
+    if spec.expected_failures:
+        steps = [_VERDICT_WITH_FAILURES, *_BEFORE_TABLE, _judge(values, options), _always(table)]
+        permissions = MAY_LIST_JOBS
+    # Assumes `always-verdict`.
+    return hosted_job(spec, name, needs=needs, if_=expression("always()"), permissions=permissions, steps=steps)
+
+
+def _judge(values: Mapping[str, str], options: Sequence[str]) -> RunStep:
+    """The step that fails unless the spec expects every failure of the run. It runs if something failed."""
+    return RunStep(
+        name="Every failure is expected",
+        if_=expression("steps.ended.outputs.ended != 'passed'"),
+        env={"GITHUB_TOKEN": expression("github.token"), **values, "RESULTS": _ENDED},
         run=" ".join(
-            [
-                f'ci-compile summary {RESULTS} --chosen "$CHOSEN"',
-                *(['--branch "$BRANCH"'] if branch else []),
-                '--publish "$PUBLISH"',
-            ]
+            [f"ci-compile verdict {RESULTS}", *options, '--ended "$RESULTS"', '--run-id "$GITHUB_RUN_ID"'],
         ),
     )
-    # Assumes `always-verdict`.
-    steps = [_VERDICT, *_BEFORE_TABLE, _always(table)]
-    return hosted_job(spec, name, needs=needs, if_=expression("always()"), steps=steps)
 
 
 def _always(step: Step) -> Step:

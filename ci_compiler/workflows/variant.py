@@ -55,6 +55,9 @@ from ci_compiler.workflows.model import (
 from ci_compiler.workflows.steps import checkout
 from ci_compiler.workflows.writer import Node
 
+TEST_STEP = "Test"
+"""The name of the step that tests, in the job of a test stage."""
+
 
 @record
 class Subject:
@@ -252,7 +255,7 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
     env = {"BESIDE": subject.beside(stage)} if stage.neighbour else None
     steps: list[Step] = [
         *_before_test(spec, subject, stage, env),
-        RunStep(name="Test", id="test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
+        RunStep(name=TEST_STEP, id="test", env=env, run=stage.command.format(stage=stage, manifest=MANIFEST)),
         _keep(spec, "Keep the report", subject, stage, "test-output/"),
     ]
     needs, reported = [subject.job(other) for other in waits], {"result": expression("steps.test.outputs.result")}

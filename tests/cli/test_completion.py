@@ -30,7 +30,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("program", "words", "found"),
     [
-        (COMPILE, ["v"], ["variants"]),
+        (COMPILE, ["v"], ["variants", "verdict"]),
         (COMPILE, ["--ch"], ["--check"]),
         (COMPILE, ["--print-completion", ""], [*SHELLS]),
         (COMPILE, ["--spec", ""], [FILES]),

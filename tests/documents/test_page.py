@@ -138,6 +138,20 @@ def test_the_last_runs_are_shown_where_they_are_known(page: Page, tmp_path: Path
     assert page.run("document.querySelectorAll('#answer .run').length") == 0
 
 
+def test_an_expected_failure_is_shown_with_its_result(page: Page, tmp_path: Path) -> None:
+    entry = {"variants": "pytorch-*-sm90-*", "stage": "gpu-test", "reason": "no kernels", "issue": "https://x.org/7"}
+    for until, verb in (("2999-12-31", "is"), ("2020-01-01", "was")):
+        decided = plan(spec_of(small(**{"expected-failures": [entry | {"until": until}]})))
+        (tmp_path / "index.html").write_text(written(decided), "utf-8")
+        page.open(f"{(tmp_path / 'index.html').as_uri()}#gpu=H100&cpu=avx2")
+        assert f"gpu-test {verb} expected to fail until {until}: no kernels issue" in page.text("#answer")
+        assert page.run("document.querySelector('#answer a[href=\"https://x.org/7\"]') !== null")
+        assert page.violations() == []
+        page.click("[aria-label^='sm90 avx2 on main:']")
+        assert f"gpu-test {verb} expected to fail" in page.text("#opened")
+        assert page.violations() == []
+
+
 def test_what_is_switched_off_is_shown(page: Page, address: str) -> None:
     page.open(f"{address}#gpu=GTX+1080&cpu=Zen+4&driver=580")
     assert "Without cuDNN: convolutions" in page.text("#answer .why li.without")

@@ -27,6 +27,9 @@ publish: {on-shared-machines: true}
 COMMIT = "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"
 KEY = "k:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="
 
+EXPECTED = "expected-failures: [{variants: '*', stage: gpu-test"
+WHY = "reason: no kernels, until: 2027-03-31"
+
 CASES: list[tuple[str, str, str]] = [
     # YAML
     ("tab", "  main:\n", "\tmain:\n"),
@@ -175,6 +178,23 @@ CASES: list[tuple[str, str, str]] = [
     ("gpu needs newer cuda", "sm90: {}}", "sm103: {isas: [avx2]}}"),
     ("gpu true", "sm90: {}}", "sm90: true}"),
     ("exclude without reason", "  gpus:", "  exclude: [{variants: torchvision-*}]\n  gpus:"),
+    ("expected failure without reason", "publish:", f"{EXPECTED}, until: 2027-03-31}}]\npublish:"),
+    ("expected failure without end", "publish:", f"{EXPECTED}, reason: no kernels}}]\npublish:"),
+    ("expected failure on no day", "publish:", f"{EXPECTED}, reason: no kernels, until: 2027-02-30}}]\npublish:"),
+    (
+        "expected failure with a time",
+        "publish:",
+        f"{EXPECTED}, reason: no kernels, until: 2027-03-31 12:00}}]\npublish:",
+    ),
+    ("expected failure until a word", "publish:", f"{EXPECTED}, reason: no kernels, until: tomorrow}}]\npublish:"),
+    ("expected failure because", "publish:", f"{EXPECTED}, because: no kernels, until: 2027-03-31}}]\npublish:"),
+    (
+        "expected failure with a number",
+        "publish:",
+        f"{EXPECTED}, reason: no kernels, until: 2027-03-31, issue: 7}}]\npublish:",
+    ),
+    ("expected failure of a build", "publish:", f"{EXPECTED.replace('gpu-test', 'build')}, {WHY}}}]\npublish:"),
+    ("expected failure as a mapping", "publish:", "expected-failures: {gpu-test: no kernels}\npublish:"),
     ("exclude text", "  gpus:", "  exclude: [torchvision-*-sm89-*]\n  gpus:"),
     # runners
     ("no system label", "[self-hosted, linux, x64, gpu-sm90]", "[self-hosted, gpu-sm90]"),

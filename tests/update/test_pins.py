@@ -46,6 +46,17 @@ def test_a_check_lists_what_is_stale_and_why(
     assert listed(fleet, capsys, "torchvision", "actions") == listed(fleet, capsys)[:-1]
 
 
+@pytest.mark.usefixtures("actions")
+def test_a_check_announces_expected_failures_that_end(fleet: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    entry = {"variants": "pytorch-*", "stage": "cpu-test", "reason": "a flaky test"}
+    found = []
+    for until in ("2020-01-01", "2999-12-31"):
+        fleet.write(FILE, f"{SPEC}\nexpected-failures: [{entry | {'until': until}}]\n")
+        assert fleet.ci("update", "--check") == 1  # a release of Flox is newer as well
+        found.append("ended after 2020-01-01, and failures count again" in capsys.readouterr().err)
+    assert found == [True, False]
+
+
 def test_a_moved_tag_of_an_action_is_listed_and_never_taken(
     fleet: Repository, actions: Upstreams, capsys: pytest.CaptureFixture[str]
 ) -> None:

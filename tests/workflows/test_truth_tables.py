@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -67,6 +68,9 @@ def specs(name: str) -> Spec:
     """The spec of a tree."""
     if name == "bundled":
         return bundled_spec()
+    if name == "expecting":
+        failure = {"variants": "*", "stage": "cpu-test", "reason": "a reason", "until": "2999-12-31"}
+        return spec_of(small(**{"expected-failures": [failure]}))
     if name in {"flox-by-the-clock", "nix-by-the-clock"}:
         return spec_of(small(backend=name.partition("-")[0], schedule={"days": ["sun"]}))
     if name == "listed":
@@ -573,6 +577,37 @@ def test_a_verdict_is_red_where_a_job_failed_or_was_cancelled_and_green_otherwis
     for paused, green in (("", True), ("branch:main-2 pool:build", True), ("x ALL", False), ("Pool:builder", False)):
         assert _is_green(script, RESULTS="success skipped", PAUSABLE=pausable, PAUSED=paused) is green
         assert _is_green(script, RESULTS="success skipped", PAUSABLE="", PAUSED=paused)
+
+
+def test_where_failures_are_expected_they_are_judged_and_anything_else_is_red() -> None:
+    """The first step refuses what no failure of a test can be; the step that judges runs unless everything passed."""
+    compiled = tree("expecting")
+    jobs = [job for _, name, job in compiled.jobs() if name == "verdict"]
+    assert len(jobs) == len(compiled.plan.shards) + 1
+    first, judge = (
+        {step["name"]: step for job in jobs for step in job["steps"]}[name]
+        for name in ("No chosen job was cancelled", "Every failure is expected")
+    )
+    assert all([step["name"] for step in job["steps"]].index(judge["name"]) == 4 for job in jobs)
+    assert all(job["permissions"] == {"contents": "read", "actions": "read"} for job in jobs)
+    rows = [results for count in (1, 2, 3) for results in itertools.combinations_with_replacement(RESULTS, count)]
+    with tempfile.TemporaryDirectory() as folder:
+        for row in rows:
+            output = Path(folder, "-".join(row))
+            green = _is_green(first["run"], RESULTS=" ".join(row), GITHUB_OUTPUT=str(output))
+            assert green is ("cancelled" not in row), row
+            ended = output.read_text("utf-8") if output.exists() else ""
+            assert ended == (f"ended={'failed' if 'failure' in row else 'passed'}\n" if green else "")
+        paused = {"PAUSABLE": "all", "PAUSED": "all", "GITHUB_OUTPUT": str(Path(folder, "paused"))}
+        assert not _is_green(first["run"], RESULTS="failure", **paused)
+    contexts = {"passed": {"ended": "passed"}, "failed": {"ended": "failed"}, "nothing": {}}
+    cases = [
+        (judge["if"], {"steps": {"ended": {"outputs": outputs}}, "status()": state})
+        for outputs in contexts.values()
+        for state in ("success", "failure", "cancelled")
+    ]
+    assert condition_values(cases) == [False] * 3 + [True, False, False] * 2
+    assert (first["id"], "continue-on-error" in judge) == ("ended", False)
 
 
 def _is_green(script: str, **environment: str) -> bool:

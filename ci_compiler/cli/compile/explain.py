@@ -56,7 +56,9 @@ def _explain_variant(arguments: argparse.Namespace) -> int:
 
 def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
     from ci_compiler.plan.document import route_row, suites_row, variant_row
+    from ci_compiler.plan.expected import as_row, expected_failures
 
+    expected = [as_row(entry) for entry in expected_failures(spec, one.variant.name, one.cell.branch).values()]
     return {
         **variant_row(spec, one.cell, one.variant),
         "spec": str(one.selected_by),
@@ -64,13 +66,16 @@ def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
         "job": one.job,
         "route": route_row(one.route),
         "suites": suites_row(one.route),
+        **({"expected": expected} if expected else {}),
         "dispatch": one.dispatch,
     }
 
 
 def _lines(one: BuiltVariant) -> list[tuple[str, str]]:
+    from ci_compiler.plan.expected import expected_failures, in_words
     from ci_compiler.reports.offers import recalled
 
+    expected = expected_failures(one.spec, one.variant.name, one.cell.branch)
     return [
         ("branch", one.cell.branch),
         ("version", one.version),
@@ -80,5 +85,6 @@ def _lines(one: BuiltVariant) -> list[tuple[str, str]]:
         ("workflow", one.shard.path),
         ("job", one.job),
         *one.stages(),
+        *(("expected", f"{stage} fails: {in_words(entry)}") for stage, entry in expected.items()),
         ("dispatch", one.dispatch),
     ]

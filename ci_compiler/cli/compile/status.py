@@ -7,18 +7,23 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
+from typing import Any
 
-from ci_compiler.cli.console import note, print_json, table
+from ci_compiler.cli.console import note, print_findings, print_json, table
 from ci_compiler.cli.pauses import pause_lines
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import filter_of, root_of, spec_of
+from ci_compiler.clock import day_of
+from ci_compiler.errors import Finding
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
+from ci_compiler.github.expectations import expectation_lines, expectation_rows
 from ci_compiler.github.status import BuildResult, LastBuild, completeness, grid, status
 from ci_compiler.github.variables import read_variable
 from ci_compiler.github.waves import waves_progress
 from ci_compiler.github.workflows import disabled
 from ci_compiler.plan.document import variant_row
+from ci_compiler.plan.expected import dated_findings
 from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.model import Spec
@@ -48,22 +53,35 @@ def run(arguments: argparse.Namespace) -> int:
         print(*(last.variant.name for last in lasts), sep="\n", end="\n" * bool(lasts))
         return 0
     _print_pauses(spec, client)
+    today = day_of(client.clock.now())
+    print_findings(dated_findings(spec, today))
     if arguments.json:
-        print_json(
-            [
-                variant_row(spec, last.cell, last.variant)
-                | {"result": last.result.value, "stages": dict(last.stages), "started": last.started, "run": last.url}
-                for last in lasts
-            ]
-        )
+        print_json([_as_json(spec, last, today) for last in lasts])
         return 0
     headers, rows = grid(decided, lasts)
     table(headers, rows, states=headers[2:])
     for line in (*disabled(client, decided), *waves_progress(client, decided)):
         note(str(line))
+    for one in expectation_lines(spec, lasts, today):
+        if isinstance(one, Finding):
+            print_findings([one])
+        else:
+            note(one)
     counts = Counter(last.result for last in lasts)
     note(", ".join(f"{counts[result]} {result.value}" for result in BuildResult if counts[result]))
     return 0
+
+
+def _as_json(spec: Spec, last: LastBuild, today: str) -> dict[str, Any]:
+    expected = expectation_rows(spec, last, today)
+    return {
+        **variant_row(spec, last.cell, last.variant),
+        "result": last.result.value,
+        "stages": dict(last.stages),
+        "started": last.started,
+        "run": last.url,
+        **({"expected": expected} if expected else {}),
+    }
 
 
 def _print_completeness(lasts: Iterable[LastBuild], *, as_json: bool) -> int:

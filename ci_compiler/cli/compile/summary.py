@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 
-from ci_compiler.cli.console import append_to
+from ci_compiler.cli.console import append_to, print_findings
 from ci_compiler.cli.where import branch_of, chosen_of, plan_of, root_of
+from ci_compiler.clock import Clock, day_of
+from ci_compiler.plan.expected import dated_findings
 from ci_compiler.reports.summary import SummarisedRun, table
 from ci_compiler.units import markdown_text
 
@@ -25,6 +27,9 @@ def run(arguments: argparse.Namespace) -> int:
     titled = len(parts) > 1
     text = "\n".join(f"### {markdown_text(branch)}\n\n{part}" if titled else part for branch, part in parts.items())
     text = text or table(decided, summarised, "", [], arguments.results)
+    findings = tuple(dated_findings(decided.spec, day_of(Clock().now())))
+    print_findings(findings)
+    text += "\n" * bool(findings) + "".join(f"- {markdown_text(str(one))}\n" for one in findings)
     if not append_to("GITHUB_STEP_SUMMARY", text):
         print(text, end="")
     return 0

@@ -11,12 +11,14 @@ from ci_compiler.cli.compile.sync import REMOTE
 from ci_compiler.cli.console import note, print_findings, print_json, print_markdown, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import carried_of, check_branches, editable_spec, nixpkgs_of, root_of, spec_of, templates_of
-from ci_compiler.clock import Clock
+from ci_compiler.clock import Clock, day_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.git import Git
+from ci_compiler.plan.expected import dated_findings
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.rules import errors_among
 from ci_compiler.reports.diff import diff
 from ci_compiler.reports.diff_markdown import markdown
 from ci_compiler.spec.build import BUNDLED
@@ -101,16 +103,18 @@ def _check(spec: Spec, asked: Asked, remote: Remote, tables: dict[str, str], *, 
     programs = {"chart": known.chart_version, **{name: one.version for name, one in known.archives.items()}}
     with progress("looking for releases"):
         found = checked(spec, asked, remote, tables, programs)
-    print_findings(found.findings)
+    dated = [] if asked.packages else list(dated_findings(spec, day_of(Clock().now())))
+    expired = errors_among(dated)
+    print_findings([*found.findings, *dated])
     rows = _rows(found.moves, found.pins)
     if rows and as_json:
         changes = zip(_as_json(rows), _reasons(found), strict=True)
         print_json({"changes": [{**row, "why": why} for row, why in changes], "meaning": ""})
     elif rows:
         table([*_HEADERS, "why"], [(*row, why) for row, why in zip(rows, _reasons(found), strict=True)])
-    elif not found.findings:
+    elif not found.findings and not expired:
         _print_nothing("nothing is stale", as_json=as_json)
-    return 1 if rows or found.findings else 0
+    return 1 if rows or found.findings or expired else 0
 
 
 def _print_nothing(message: str, *, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 // The answer on the page: the variant, the command, the reasons, better variants and other variants that run.
 import { byId, command, copying, data, make, named, sentence } from "./elements.mjs";
 import { installOf } from "./finder.mjs";
-import { lastRun } from "./runs.mjs";
+import { expectationsOf, lastRun } from "./runs.mjs";
 
 const EXAMPLES = [
   ["RTX 4090", "Ryzen 9 7950X"],
@@ -51,6 +51,7 @@ export function shownAnswer(choice, { everything, cpu }) {
     make("div", { class: "commands" }, command(choice.install), about(), verification(choice.verify)),
     factsOf(choice, everything),
     lastRun(data.cells[best.at], best.package),
+    ...expectationsOf(data.cells[best.at], best.package).map((text) => make("p", { class: "run" }, text)),
     betterOf(choice, "Better"),
     make(
       "ul",

@@ -1,7 +1,7 @@
 // The dialog for a cell of the matrix: versions, recipes, pools and how to build it, or why it is left out.
 import { byId, command, copying, data, link, make, named, repository, sentence } from "./elements.mjs";
 import { cudnnOf, installOf, offerOf, withoutOf } from "./finder.mjs";
-import { lastOf, runOf } from "./runs.mjs";
+import { expectationsOf, lastOf, runOf } from "./runs.mjs";
 
 function openDialog(title, ...content) {
   const dialog = byId("opened");
@@ -58,6 +58,7 @@ export function openCell(cell) {
   for (const name of cell.packages) {
     const last = lastOf(cell, name);
     if (last) facts.push([`Last ${name}`, make("span", {}, `${last.result}: `, ...runOf(last))]);
+    for (const text of expectationsOf(cell, name)) facts.push([`Expected of ${name}`, text]);
   }
   const file = `${cell.shard}.yml`;
   const dispatch = `gh workflow run ${file} --ref ${cell.branch} -f variant=${offers[0].name}`;

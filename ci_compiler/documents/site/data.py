@@ -14,6 +14,7 @@ from ci_compiler.hardware.machine import missing_flags
 from ci_compiler.hardware.pasted import tools
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.document import axes_row, left_out_row, route_row
+from ci_compiler.plan.expected import as_row, expected_failures
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
@@ -119,6 +120,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild]) -> dict[str, Any]:
             "verify": verified.index(_verified(plan.spec, cell)),
             **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
             **({"recalled": recalls} if (recalls := _recalls(plan.spec, cell)) else {}),
+            **({"expected": fails} if (fails := _expected(plan.spec, cell)) else {}),
             **({"cudnn": cudnn.index(has)} if any((has := _cudnn(plan.spec, cell)).values()) else {}),
             **({"last": results} if (results := _results(cell, last, runs)) else {}),
             "shard": shards[cell.branch, cell.suffix],
@@ -157,6 +159,12 @@ def _lacks(spec: Spec, cell: Cell) -> dict[str, tuple[str, ...]]:
 def _recalls(spec: Spec, cell: Cell) -> dict[str, str]:
     """Why each recalled package of `cell` must not be installed."""
     return {one.package: because for one in cell.variants if (because := recalled(spec, cell.branch, one))}
+
+
+def _expected(spec: Spec, cell: Cell) -> dict[str, list[dict[str, str]]]:
+    """The test stages of each package of `cell` that are expected to fail."""
+    found = {one.package: expected_failures(spec, one.name, cell.branch).values() for one in cell.variants}
+    return {package: list(map(as_row, entries)) for package, entries in found.items() if entries}
 
 
 def _cudnn(spec: Spec, cell: Cell) -> dict[str, str]:

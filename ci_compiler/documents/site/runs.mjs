@@ -21,3 +21,13 @@ export function lastRun(cell, package_) {
   const state = last.result === "passed" ? "good" : last.result === "failed" ? "doubt" : "";
   return make("p", { class: "run" }, make("strong", { class: state || false, text: `Last build ${last.result}: ` }), ...runOf(last));
 }
+
+/** `gpu-test is expected to fail until 2027-03-31: REASON`, with a link to the issue, for each stage of a variant. */
+export function expectationsOf(cell, package_) {
+  const today = new Date().toISOString().slice(0, 10);
+  return (cell.expected?.[package_] ?? []).map(({ stage, reason, until, issue }) => {
+    const verb = until < today ? "was" : "is";
+    const text = `${stage} ${verb} expected to fail until ${until}: ${reason} `;
+    return make("span", {}, text, issue ? make("a", { href: issue, text: "issue" }) : null);
+  });
+}

@@ -1,0 +1,136 @@
+"""The verdict on a run in which jobs failed: it is accepted if the spec expects each failure.
+
+GitHub's list of the run's jobs says what failed and in which step, which no job of the run can change. The result of a
+test, which code that was not reviewed may have written, only tells a failed test from one that could not run: at most
+it hides a failure of the very stage of the very variant that the spec expects to fail. Whatever is in doubt is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, Place
+from ci_compiler.plan.expected import Standing, expected_failure, in_words, standing
+from ci_compiler.plan.lookup import BuiltVariant, built_variants
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.proof import job_title
+from ci_compiler.plan.sharding import job_name
+from ci_compiler.reports.summary import read_json
+from ci_compiler.spec.suites import ExpectedStageFailure
+from ci_compiler.stages import Stage, stages_that_test
+from ci_compiler.workflows.artifacts import RESULT, artifact_name
+from ci_compiler.workflows.pull_request import CHECK
+from ci_compiler.workflows.shard import VERDICT_TITLE
+from ci_compiler.workflows.variant import TEST_STEP
+
+if TYPE_CHECKING:
+    from ci_compiler.github.run_jobs import RunJob  # PyGithub is slow to import
+
+_DONE, _FAILURE = "completed", "failure"
+_GOOD = frozenset({"success", "skipped"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRun:
+    """A run: the variants that it chose, by branch, how its top jobs ended, all its jobs, and its artifacts.
+
+    `by_branch`: it is the run of a pull request, whose jobs are named after their branches.
+    """
+
+    chosen: Mapping[str, Sequence[str]]
+    by_branch: bool
+    ended: Sequence[str]
+    jobs: Sequence[RunJob]
+    results: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunVerdict:
+    """The lines about failures that are expected, and a finding for each that is not."""
+
+    expected: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+def judged_run(plan: Plan, run: EndedRun, today: str) -> RunVerdict:
+    """The verdict on `run` on the day `today`."""
+    tests = dict(_tests(plan, run))
+    judged = [(job, _judged(plan, run, job, tests.get(job.name), today)) for job in _failed(run.jobs)]
+    findings = [one for _, one in judged if isinstance(one, Finding)]
+    callers = {job.name.partition(" / ")[0] for job, _ in judged}
+    findings += _unexplained(run.ended, len(callers)) if not findings else ()
+    lines = tuple(
+        f"{job.name} failed as expected: {in_words(one)}" for job, one in judged if not isinstance(one, Finding)
+    )
+    return RunVerdict(expected=lines, findings=tuple(findings))
+
+
+def _tests(plan: Plan, run: EndedRun) -> Iterator[tuple[str, tuple[BuiltVariant, Stage]]]:
+    """The test jobs of the chosen variants, by their names on GitHub."""
+    for one in built_variants(plan):
+        if one.variant.name in run.chosen.get(one.cell.branch, ()):
+            caller = f"{one.cell.branch} {one.cell.suffix}" if run.by_branch else job_name(one.cell)
+            package = plan.spec.packages[one.variant.package]
+            within = [] if one.cell.listed else [package.name]
+            for stage in stages_that_test():
+                yield " / ".join([caller, *within, job_title(plan.spec, package, stage)]), (one, stage)
+
+
+def _failed(jobs: Iterable[RunJob]) -> Iterator[RunJob]:
+    """The jobs that did not end well, without the verdict itself, which has not ended."""
+    for job in jobs:
+        if job.name not in {CHECK, VERDICT_TITLE} and not (job.status == _DONE and job.conclusion in _GOOD):
+            yield job
+
+
+def _judged(
+    plan: Plan, run: EndedRun, job: RunJob, test: tuple[BuiltVariant, Stage] | None, today: str
+) -> ExpectedStageFailure | Finding:
+    """The entry that expects the failure of a job, or the finding about it."""
+    if job.status != _DONE or job.conclusion != _FAILURE:
+        return _refused(job.name, f"ended as {job.conclusion or job.status}")
+    if test is None:
+        return _refused(job.name, "failed, and is not the test of a variant that was chosen")
+    built, stage = test
+    entry = expected_failure(plan.spec, built.variant.name, built.cell.branch, stage)
+    if entry is None:
+        return _refused(job.name, "failed, and no failure of it is expected")
+    if standing(entry, today) is Standing.EXPIRED:
+        message = f"{job.name}: its failure was expected until {entry.until}: {entry.reason}"
+        return plan.spec.finding(("expected-failures", entry.index, "until"), Code.EXPECTATION_EXPIRED, message)
+    if why := _not_of_the_test(built, stage, job, run.results):
+        return _refused(job.name, why)
+    return entry
+
+
+def _not_of_the_test(built: BuiltVariant, stage: Stage, job: RunJob, results: Path) -> str:
+    """Why the failed job did not fail in its test; '' if it did."""
+    if job.failed != (TEST_STEP,):
+        where = " and ".join(job.failed) or "no step that GitHub lists"
+        return f"failed in {where}, and not in its test, whose failure is expected"
+    return "" if _test_failed(built, stage, results) else f"left no result of a failed test ({RESULT})"
+
+
+def _test_failed(built: BuiltVariant, stage: Stage, results: Path) -> bool:
+    """Whether the result of the stage says that the test ran and failed."""
+    name, branch = built.variant.name, built.cell.branch
+    found = read_json(results / artifact_name(stage, name, branch) / RESULT)
+    wanted = {"name": name, "branch": branch, "stage": stage.name}
+    return found.get("passed") is False and all(found.get(key) == value for key, value in wanted.items())
+
+
+def _unexplained(ended: Sequence[str], callers: int) -> Iterator[Finding]:
+    """Whether more of the jobs that the verdict needs failed than the list of jobs shows."""
+    for result in ended:
+        if result not in {*_GOOD, _FAILURE}:
+            yield _refused("the run", f"has a job that ended as {result}")
+    if ended.count(_FAILURE) > callers:
+        yield _refused("the run", "has a failed job that GitHub does not list; run it again")
+
+
+def _refused(name: str, why: str) -> Finding:
+    return Finding(place=Place(file=name), code=Code.JOB_FAILED, message=why)
