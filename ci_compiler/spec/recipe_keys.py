@@ -104,6 +104,12 @@ class RecipeKeys:
         default=None,
         published=False,
     )
+    compiler_seed: bool = key(
+        "Whether the GPU variants of one branch, Python, toolkit and ISA share the host code that they compile: the "
+        "first one's is kept by ccache, as a derivation that the others take. For packages that compile through CMake.",
+        default=False,
+        published=False,
+    )
 
 
 @declared()
