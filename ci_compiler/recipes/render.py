@@ -12,7 +12,7 @@ from ci_compiler.recipes import compiled, seeds, template
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.subject import subject_of
 from ci_compiler.spec.model import RecipeKind, Spec
-from ci_compiler.variant import RECIPES, recipe_path
+from ci_compiler.variant import RECIPES, recipe_path, variant_name
 
 NO_TEMPLATES: Mapping[str, str] = {}
 
@@ -27,15 +27,15 @@ def recipes(spec: Spec, judged: Judged, branch: str, templates: Mapping[str, str
         return {}
     template.check(spec, templates)
     made: dict[str, str] = {}
-    seeders = seeds.seeders(spec, judged.cells)
     own = False
     for cell in judged.cells:
         for variant in cell.variants if cell.branch == branch else ():
             if spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN:
                 own = True
             else:
-                seeder = seeders.get((branch, variant.name), "")
-                made[recipe_path(variant.name)] = recipe(spec, cell, variant, templates, seeded_by=seeder)
+                seeder = seeds.seeder_of(spec, judged.cells, cell, variant.package)
+                seeded_by = variant_name(variant.package, seeder.suffix) if seeder else ""
+                made[recipe_path(variant.name)] = recipe(spec, cell, variant, templates, seeded_by=seeded_by)
     return {**_attributes_file(spec, made, own=own), **made}
 
 

@@ -8,7 +8,7 @@ neither NIX_CFLAGS_COMPILE nor NVCC_APPEND_FLAGS where it stands in front of nvc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from ci_compiler.hardware import CPU
@@ -24,23 +24,30 @@ _SEED, _SHELL = "compilerSeed", "compilerSeedShell"
 """The names that a recipe gives to the derivation, and to the shell code of both builds."""
 
 
-def seeders(spec: Spec, cells: Iterable[Cell]) -> Mapping[tuple[str, str], str]:
-    """The variant whose host code a variant takes, by branch and name of the variant.
+def seeder_of(spec: Spec, cells: Iterable[Cell], cell: Cell, package: str) -> Cell | None:
+    """The first of `cells` whose variant of `package` compiles the same host code as that of `cell`, if it is another.
 
-    Left out are variants whose recipes set `config.cudaCapabilities`: the libraries that they include are others.
+    Variants whose recipes set `config.cudaCapabilities` take no part: the libraries that they include are others.
     """
-    first: dict[tuple[str, ...], str] = {}
-    found: dict[tuple[str, str], str] = {}
-    for cell in cells:
-        for variant in cell.variants if cell.gpu != CPU else ():
-            package = spec.packages[variant.package]
-            compiled = package.kind_of(variant.name) is RecipeKind.COMPILED
-            if package.compiler_seed and compiled and not sets_capabilities(spec, package, cell):
-                key = (variant.package, cell.branch, cell.python, cell.cuda, cell.isa)
-                seeder = first.setdefault(key, variant.name)
-                if seeder != variant.name:
-                    found[cell.branch, variant.name] = seeder
-    return found
+    if not _takes_part(spec, cell, package):
+        return None
+    same = (one for one in cells if _group(one) == _group(cell) and _takes_part(spec, one, package))
+    first = next(same, cell)
+    return None if first == cell else first
+
+
+def _takes_part(spec: Spec, cell: Cell, name: str) -> bool:
+    package = spec.packages[name]
+    return (
+        package.compiler_seed
+        and cell.gpu != CPU
+        and any(one.package == name and package.kind_of(one.name) is RecipeKind.COMPILED for one in cell.variants)
+        and not sets_capabilities(spec, package, cell)
+    )
+
+
+def _group(cell: Cell) -> tuple[str, ...]:
+    return cell.branch, cell.python, cell.cuda, cell.isa
 
 
 def bindings(subject: Subject) -> Iterator[str]:

@@ -5,20 +5,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ci_compiler.hardware import tables
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.render import recipes
+from ci_compiler.reports.diff import diff
 from ci_compiler.spec.model import Spec
+from ci_compiler.workflows.render import render
 from tests.checkers import require
+from tests.recipes.test_affected import Repository, affected
 from tests.recipes.test_build_proof import EXPRESSION
 from tests.specs import MAIN, small, spec_of
 
@@ -33,19 +40,21 @@ RANDOM = 'NIX_OUTPATH_USED_AS_RANDOM_SEED = "engine";'
 Replaced = tuple[str, str]
 
 
-def spec_with(gpus: Sequence[str], **keys: Any) -> Spec:
+def document(gpus: Sequence[str], **keys: Any) -> dict[str, Any]:
     engine = {"set": "top", "capabilities": False, "arguments": {"gpu": {"targets": ["@gpu@"]}}}
-    return spec_of(
-        small(
-            packages={"engine": engine | {"compiler-seed": True} | keys},
-            branches={"main": MAIN | {"versions": {"engine": "1.0"}}},
-            matrix={
-                "python": ["3.13"],
-                "isas": {"x86_64-linux": ["avx2", "avx512"]},
-                "gpus": {gpu: {} for gpu in ("cpu", *gpus)},
-            },
-        )
+    return small(
+        packages={"engine": engine | {"compiler-seed": True} | keys},
+        branches={"main": MAIN | {"versions": {"engine": "1.0"}}},
+        matrix={
+            "python": ["3.13"],
+            "isas": {"x86_64-linux": ["avx2", "avx512"]},
+            "gpus": {gpu: {} for gpu in ("cpu", *gpus)},
+        },
     )
+
+
+def spec_with(gpus: Sequence[str], **keys: Any) -> Spec:
+    return spec_of(document(gpus, **keys))
 
 
 def compiled(spec: Spec) -> dict[str, str]:
@@ -285,3 +294,37 @@ def test_without_the_key_the_first_variant_and_all_others_are_as_before() -> Non
     on, off = compiled(spec_with(["sm80", "sm90"])), compiled(spec_with(["sm80", "sm90"], **{"compiler-seed": False}))
     assert {name for name, text in on.items() if off[name] != text} == {"cuda12_8-sm90-avx2", "cuda12_8-sm90-avx512"}
     assert not any("ccache" in text for text in off.values())
+
+
+def test_a_change_of_the_first_recipe_affects_those_that_take_from_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require("git")
+    repository = Repository(tmp_path)
+    repository.write(".github/ci-matrix.yaml", json.dumps(document(["sm80", "sm90"])))
+    assert repository.ci("recipes") == 0
+    repository.commit()
+    repository.append(".flox/pkgs/engine-python313-cuda12_8-sm80-avx2.nix")
+    repository.commit()
+    assert affected(repository, capsys).keys() == {f"engine-python313-cuda12_8-{gpu}-avx2" for gpu in ("sm80", "sm90")}
+
+
+def test_a_push_to_the_first_recipe_starts_the_shards_that_take_from_it() -> None:
+    decided = plan(SPEC)
+    files = render(SPEC, decided.shards)
+    for shard in decided.shards:
+        assert (".flox/pkgs/engine-python313-cuda12_8-*-*.nix" in files[shard.path]) == (shard.gpu != "cpu")
+
+
+def test_a_difference_names_the_seed() -> None:
+    before, after = plan(SPEC), plan(spec_with(["sm90", "sm100"]))
+    (rebuilt,) = diff(before, after).rebuilt
+    assert rebuilt.names == ("engine-python313-cuda12_8-sm90-avx2", "engine-python313-cuda12_8-sm90-avx512")
+    assert rebuilt.reasons == ("compiler seed of engine",)
+    hardware = tables()
+    gpus = {**hardware.gpus, "sm80": replace(hardware.gpus["sm80"], cudnn=False)}
+    other = plan(replace(SPEC, hardware=replace(hardware, gpus=gpus)))
+    assert [group.reasons for group in diff(before, other).rebuilt] == [
+        ("target of sm80 8.0 with cuDNN → 8.0 without cuDNN",),
+        ("compiler seed of engine",),
+    ]
