@@ -57,7 +57,7 @@ def render(subject: Subject) -> str:
         "",
     ]
     bindings = nix.indent("\n\n".join(_bindings(subject)))
-    return "\n".join([*head, "{ ... }:", "", "let", bindings, "in", _body(subject), ""])
+    return "\n".join([*head, seeds.head(subject), "", "let", bindings, "in", _body(subject), ""])
 
 
 def _target(subject: Subject) -> str:

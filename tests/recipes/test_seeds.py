@@ -88,9 +88,13 @@ class Fleet:
         self.env |= {"NIX_REMOTE": "", "NIX_CONFIG": "build-users-group =\nsandbox = false\nsubstituters =\n"}
         self.env |= {"CCACHE_OF_THE_TEST": str(Path(ccache or "").parents[1])}
 
-    def build(self, name: str, *replaced: Replaced) -> subprocess.CompletedProcess[str]:
-        """Builds the variant `name` after texts of its recipe, or of the package set, were replaced."""
-        texts = {self.folder / path: text for path, text in recipes(SPEC, judge(SPEC), "main").items()}
+    def build(self, name: str, *replaced: Replaced, guard: Replaced = ("", "")) -> subprocess.CompletedProcess[str]:
+        """Builds the variant `name` after texts of its recipe, or of the package set, were replaced.
+
+        `guard` is replaced in every recipe.
+        """
+        made = recipes(SPEC, judge(SPEC), "main")
+        texts = {self.folder / path: text.replace(*guard) if guard[0] else text for path, text in made.items()}
         mine = self.folder / f".flox/pkgs/engine-python313-cuda12_8-{name}.nix"
         others = {path: path.read_text("utf-8") for path in (self.folder / "nixpkgs").rglob("*") if path.is_file()}
         changed = {mine: texts[mine]} | others
@@ -109,9 +113,9 @@ class Fleet:
             for path, text in others.items():
                 path.write_text(text, "utf-8")
 
-    def built(self, name: str, *replaced: Replaced) -> tuple[Path, tuple[int, int]]:
+    def built(self, name: str, *replaced: Replaced, guard: Replaced = ("", "")) -> tuple[Path, tuple[int, int]]:
         """The output, and how many host objects of how many came from the seed."""
-        done = self.build(name, *replaced)
+        done = self.build(name, *replaced, guard=guard)
         assert done.returncode == 0, done.stderr
         match = TAKEN.search(done.stderr)
         return Path(done.stdout.strip()), (int(match[1]), int(match[2])) if match else (0, 0)
@@ -165,6 +169,12 @@ def test_a_variant_takes_the_host_code_of_the_first_gpu(fleet: Fleet, isa: str, 
     assert fleet.store("-q", "--references", output) == fleet.store("-q", "--references", plain)
 
 
+def test_the_first_gpu_takes_all_its_host_code_itself(small_fleet: Fleet) -> None:
+    output, found = small_fleet.built("sm80-avx2")
+    assert found == (FEW + 1, FEW + 1)
+    assert small_fleet.seed(output) == small_fleet.seed(small_fleet.built("sm90-avx2")[0])
+
+
 def test_a_seed_refers_to_nothing_and_nothing_refers_to_it(small_fleet: Fleet) -> None:
     output, _ = small_fleet.built("sm90-avx2")
     seed = small_fleet.seed(output)
@@ -186,7 +196,7 @@ def test_objects_of_other_flags_or_another_compiler_are_not_taken(
     assert found == 0
     wanted = engine(small_fleet.built("sm90-avx2", without(extra))[0])
     assert engine(output) == wanted
-    unguarded, (found, _) = small_fleet.built("sm90-avx2", with_seed(extra), (guard, removed))
+    unguarded, (found, _) = small_fleet.built("sm90-avx2", with_seed(extra), guard=(guard, removed))
     assert found == FEW
     assert engine(unguarded) != wanted
 
@@ -267,13 +277,13 @@ def test_cmake_compiles_through_the_launcher(tmp_path: Path) -> None:
     assert "the compiler seed had 0 of 1 host objects" in done.stdout
 
 
-def test_only_the_first_gpu_of_a_group_is_taken_from() -> None:
+def test_all_gpus_of_a_group_take_from_the_first() -> None:
     with_cpu = compiled(spec_with(["sm80", "sm90", "sm100"]))
     takes = {name: set(re.findall(r"import \./engine-python313-(\S+)\.nix", text)) for name, text in with_cpu.items()}
     for isa in ("avx2", "avx512"):
-        first = {f"cuda12_8-sm80-{isa}"}
-        assert takes[f"cpu-{isa}"] == takes[f"cuda12_8-sm80-{isa}"] == set()
-        assert takes[f"cuda12_8-sm90-{isa}"] == takes[f"cuda12_8-sm100-{isa}"] == first
+        assert takes[f"cpu-{isa}"] == set()
+        for gpu in ("sm80", "sm90", "sm100"):
+            assert takes[f"cuda12_8-{gpu}-{isa}"] == {f"cuda12_8-sm80-{isa}"}
 
 
 def test_a_variant_changes_others_only_if_they_take_from_it() -> None:
@@ -285,15 +295,19 @@ def test_a_variant_changes_others_only_if_they_take_from_it() -> None:
     }
 
 
+def test_a_variant_without_others_of_its_kind_takes_nothing() -> None:
+    assert compiled(spec_with(["sm80"])) == compiled(spec_with(["sm80"], **{"compiler-seed": False}))
+
+
 def test_variants_with_other_libraries_take_nothing() -> None:
     texts = compiled(spec_with(["sm80", "sm90"], capabilities=True))
     assert not any("compilerSeed" in text for text in texts.values())
 
 
-def test_without_the_key_the_first_variant_and_all_others_are_as_before() -> None:
+def test_without_the_key_recipes_have_no_part_of_it() -> None:
     on, off = compiled(spec_with(["sm80", "sm90"])), compiled(spec_with(["sm80", "sm90"], **{"compiler-seed": False}))
-    assert {name for name, text in on.items() if off[name] != text} == {"cuda12_8-sm90-avx2", "cuda12_8-sm90-avx512"}
-    assert not any("ccache" in text for text in off.values())
+    assert {name for name in on if on[name] == off[name]} == {"cpu-avx2", "cpu-avx512"}
+    assert not re.search("ccache|compilerSeed|forSeed|RANDOM_SEED", "".join(off.values()))
 
 
 def test_a_change_of_the_first_recipe_affects_those_that_take_from_it(
@@ -325,6 +339,6 @@ def test_a_difference_names_the_seed() -> None:
     gpus = {**hardware.gpus, "sm80": replace(hardware.gpus["sm80"], cudnn=False)}
     other = plan(replace(SPEC, hardware=replace(hardware, gpus=gpus)))
     assert [group.reasons for group in diff(before, other).rebuilt] == [
-        ("target of sm80 8.0 with cuDNN → 8.0 without cuDNN",),
+        ("target of sm80 8.0 with cuDNN → 8.0 without cuDNN", "compiler seed of engine"),
         ("compiler seed of engine",),
     ]
