@@ -8,6 +8,7 @@ nvcc, it reads neither NIX_CFLAGS_COMPILE nor NVCC_APPEND_FLAGS.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import PurePosixPath
@@ -25,6 +26,9 @@ _SEED, _FOR_SEED = "compilerSeed", "forSeed"
 """The names that a recipe gives to the derivation of the seed, and to its own argument."""
 
 _CCACHE = "${pkgs.ccache}/bin/ccache"
+
+_FOUND = re.compile(r"ci-compiler: the compiler seed had (\d{1,9}) of (\d{1,9}) host objects")
+"""What `compiler_seed_found` prints."""
 
 
 def seeder_of(spec: Spec, cells: Iterable[Cell], cell: Cell, package: str) -> Cell | None:
@@ -98,6 +102,12 @@ def at_the_end(subject: Subject) -> Iterator[str]:
     """What `preFixup` runs in a build that takes a seed."""
     if subject.seeded_by:
         yield "compiler_seed_found"
+
+
+def found_in(log: str) -> str:
+    """What the log of a build says about its seed, in one clause; '' if it took none."""
+    found = _FOUND.findall(log)
+    return f"{found[-1][0]} of {found[-1][1]} host objects from the compiler seed" if found else ""
 
 
 def _is_first(subject: Subject) -> bool:
