@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
@@ -109,11 +109,26 @@ def _keywords(option: Mapping[str, Any]) -> dict[str, Any]:
     return keywords
 
 
+_NARROW = partial(argparse.HelpFormatter, width=80)
+"""The formatter while options are added: argparse makes one for each option, and each asks for the terminal's width."""
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one finding that points to the help; `program` is what it is a parser of."""
 
     program: Program | None = None
     words: Sequence[str] = ()
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(formatter_class=_NARROW, **more)
+
+    def format_usage(self) -> str:
+        self.formatter_class = argparse.HelpFormatter
+        return super().format_usage()
+
+    def format_help(self) -> str:
+        self.formatter_class = argparse.HelpFormatter
+        return super().format_help()
 
     def error(self, message: str) -> Never:
         from ci_compiler.cli.usage import explained
@@ -227,7 +242,7 @@ def _parser(program: Program, words: Sequence[str]) -> _Parser:
     _add(parser, program.options)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=_Parser)
     for name, command in program.commands.items():
-        sub = commands.add_parser(name, help=command["help"], description=command["help"])
+        sub = commands.add_parser(name, help=command["help"], description=command["help"], add_help=name in named)
         if name in named:
             _add(sub, command["options"])
             sub.words = words[words.index(name) + 1 :]

@@ -85,7 +85,7 @@ def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
         isas = hardware.runs([system.undecided], system.name)
         for name in (one for one in plan.spec.gpus if one != ALL.name):
             own = [cell for cell in cells if cell.gpu == name and cell.system == system.name and cell.isa in isas]
-            for found in offers(plan.spec, own, package.name, None, Workload.GENERAL)[:1]:
+            for found in offers(plan.spec, own, package.name, None, Workload.GENERAL)[:1] if own else ():
                 lines = install(plan.spec, shared, branch=found.branch, names={package.name: found.name})
                 yield [
                     system.title,

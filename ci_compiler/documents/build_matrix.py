@@ -126,7 +126,8 @@ def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[lis
         versions = [branch.versions.get(package, NONE) for package in packages]
         if own:
             title = code(name) if branch.publish else f"{code(name)}, not published"
-            cudnn = sorted({cudnn_of(spec, cell, one.package) for cell in own for one in cell.variants} - {""})
+            alike = {(cell.cuda, cell.gpu, one.package): cell for cell in own for one in cell.variants}
+            cudnn = sorted({cudnn_of(spec, cell, package) for (_, _, package), cell in alike.items()} - {""})
             yield [
                 title,
                 cuda or NONE,
@@ -166,10 +167,11 @@ def _matrix(plan: Plan) -> Iterator[str]:
 def _sections(plan: Plan, branch: Branch, cells: Iterable[Cell]) -> dict[str, list[Cell]]:
     """The cells of the matrix by what divides a branch's tables: Python and toolkit, each where there are several."""
     found: dict[str, list[Cell]] = {}
+    pythons, toolkits = plan.spec.pythons, branch.toolkits
     for cell in cells:
         if not cell.listed:
-            python = [f"Python {cell.python}"] if len(plan.spec.pythons) > 1 else []
-            toolkit = [f"CUDA {cell.cuda}" if cell.cuda else "CPU"] if len(branch.toolkits) > 1 else []
+            python = [f"Python {cell.python}"] if len(pythons) > 1 else []
+            toolkit = [f"CUDA {cell.cuda}" if cell.cuda else "CPU"] if len(toolkits) > 1 else []
             found.setdefault(", ".join([*python, *toolkit]), []).append(cell)
     return found
 

@@ -105,6 +105,7 @@ class _Jobs:
         self.waiting: dict[str, list[PlannedJob]] = {}
         self.builds = {name: (name, *(needs_of(spec, name) if alone else ())) for name in spec.packages}
         self.first = {stage: waits_for(spec, stage) for stage in self.stages}
+        self.last = waits_for(spec, PUBLISH)
 
     def add(
         self, shard: Shard, cell: Cell, route: Route, variant: Variant, needed: Sequence[JobsByStage]
@@ -115,13 +116,13 @@ class _Jobs:
             if stage in route.pools:
                 others = [] if stage.is_test else [one.get(stage, ()) for one in needed]
                 waits = [at.get(other, ()) for other in self.first[stage]]
-                job = self._job(shard, cell, route.pools[stage], variant, stage)
-                self.jobs.append(replace(job, needs=tuple(sorted(chain(*waits, *others)))))
+                needs = tuple(sorted(chain(*waits, *others)))
+                self.jobs.append(self._job(shard, cell, route.pools[stage], variant, stage, needs))
                 at[stage] = self._add_suites(self.jobs[-1], route)
         if self.publishes and PUBLISH in route.pools:
-            needs = tuple(sorted(chain(*(at.get(other, ()) for other in waits_for(self.spec, PUBLISH)))))
-            job = self._job(shard, cell, route.pools[PUBLISH], variant, PUBLISH)
-            self.waiting.setdefault(job.pool, []).append(replace(job, needs=needs))
+            needs = tuple(sorted(chain(*(at.get(other, ()) for other in self.last))))
+            job = self._job(shard, cell, route.pools[PUBLISH], variant, PUBLISH, needs)
+            self.waiting.setdefault(job.pool, []).append(job)
         return at
 
     def publish(self) -> None:
@@ -133,11 +134,12 @@ class _Jobs:
                 needs = (len(self.jobs) - 1,)
         self.waiting.clear()
 
-    def _job(self, shard: Shard, cell: Cell, pool: Pool, variant: Variant, stage: Stage) -> PlannedJob:
-        """A job that waits for no other yet."""
+    def _job(
+        self, shard: Shard, cell: Cell, pool: Pool, variant: Variant, stage: Stage, needs: tuple[int, ...]
+    ) -> PlannedJob:
         seconds = self._seconds(cell, variant, stage, pool)
         return PlannedJob(
-            pool=pool.name, seconds=seconds, needs=(), shard=shard.name, cell=cell, variant=variant, stage=stage
+            pool=pool.name, seconds=seconds, needs=needs, shard=shard.name, cell=cell, variant=variant, stage=stage
         )
 
     def _add_suites(self, test: PlannedJob, route: Route) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ fits no axis has a cell of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from ci_compiler.hardware import CPU
 from ci_compiler.record import record
@@ -16,8 +17,7 @@ from ci_compiler.spec.model import GpuAxis, Matrix, Package, Spec
 from ci_compiler.variant import cell_suffix, variant_name
 
 
-@record
-class Variant:
+class Variant(NamedTuple):
     """One package built for one cell; `name` is its recipe's file name and its attribute path in Flox."""
 
     name: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import needs_of
@@ -19,8 +19,7 @@ from ci_compiler.spec.work_arounds import FOLDER, table
 from ci_compiler.variant import variant_name
 
 
-@record
-class Traits:
+class Traits(NamedTuple):
     """What decides which pieces a recipe has; `cuda` is True for a GPU build, `cudnn` if cuDNN supports the GPU."""
 
     package: str

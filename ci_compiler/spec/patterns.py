@@ -19,6 +19,8 @@ _TOKEN_IN_BRACES = re.compile(r"\[!?\]?[^\]{},]*\]|.", re.DOTALL)
 @cache
 def matcher(pattern: str) -> Callable[[str], bool]:
     """A test of names against `pattern`. Raises ValueError for unbalanced braces."""
+    if pattern == "*":
+        return lambda _: True
     if "{" in pattern or "}" in pattern:
         return _Automaton(pattern).matches
     expression = re.compile(fnmatch.translate(pattern))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
@@ -13,14 +13,10 @@ from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.workflows import (
     cell,
     fleet_watch,
-    images,
     pages,
     pull_request,
-    schedule,
     setup_action,
     shard,
-    sync,
-    update,
     variant,
     waves,
 )
@@ -52,16 +48,10 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
         f"{FOLDER}/{WAVES}": waves.workflow(spec).node(),
         f"{SETUP_ACTION}/action.yml": setup_action.action(spec),
     }
-    if spec.schedule:
-        compiled[f"{FOLDER}/{SCHEDULE}"] = schedule.workflow(spec, spec.schedule).node()
-    if spec.sync:
-        compiled[f"{FOLDER}/{sync.FILE}"] = sync.workflow(spec, spec.sync).node()
-    if spec.update:
-        compiled[f"{FOLDER}/{update.FILE}"] = update.workflow(spec, spec.update).node()
-    if spec.images:
-        compiled[f"{FOLDER}/{images.FILE}"] = images.workflow(spec, spec.images).node()
+    asked, problems = _asked(spec)
+    compiled |= asked
     compiled |= {part.path: shard.workflow(spec, part).node() for part in shards}
-    if findings := [*unknown_pins(spec), *images.problems(spec)]:
+    if findings := [*unknown_pins(spec), *problems]:
         raise InputError(findings)
     files = {path: dump(_pinned(one, spec), header=head) for path, one in compiled.items()} | {
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
@@ -72,6 +62,33 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
     if findings := list(_too_large(files)):
         raise InputError(findings)
     return files
+
+
+def _asked(spec: Spec) -> tuple[dict[str, Mapping[str, Node]], Sequence[Finding]]:
+    """The workflows that only some specs ask for, by a key each, and what is wrong with them.
+
+    Their modules are imported here, so that other specs are compiled without them.
+    """
+    compiled: dict[str, Mapping[str, Node]] = {}
+    problems: Sequence[Finding] = ()
+    if spec.schedule:
+        from ci_compiler.workflows import schedule
+
+        compiled[f"{FOLDER}/{SCHEDULE}"] = schedule.workflow(spec, spec.schedule).node()
+    if spec.sync:
+        from ci_compiler.workflows import sync
+
+        compiled[f"{FOLDER}/{sync.FILE}"] = sync.workflow(spec, spec.sync).node()
+    if spec.update:
+        from ci_compiler.workflows import update
+
+        compiled[f"{FOLDER}/{update.FILE}"] = update.workflow(spec, spec.update).node()
+    if spec.images:
+        from ci_compiler.workflows import images
+
+        problems = tuple(images.problems(spec))
+        compiled[f"{FOLDER}/{images.FILE}"] = images.workflow(spec, spec.images).node()
+    return compiled, problems
 
 
 def _pinned(workflow: Mapping[str, Node], spec: Spec) -> Mapping[str, Node]:

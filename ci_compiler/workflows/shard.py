@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from ci_compiler import __version__
@@ -21,7 +20,7 @@ from ci_compiler.plan.sources import path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.stages import PUBLISH
-from ci_compiler.variant import RECIPES, recipe_path, variant_name
+from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
 from ci_compiler.workflows import called
 from ci_compiler.workflows.common import (
     CELL,
@@ -123,7 +122,8 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     found: dict[str, None] = {}
     packages: dict[str, None] = {}
     for cell, _ in shard.cells:
-        any_isa = replace(cell, isa=cell.isa if cell.isa == BASELINE else "*").suffix
+        isa = cell.isa if cell.isa == BASELINE else "*"
+        any_isa = cell_suffix(python=cell.python, cuda=cell.cuda, gpu=cell.gpu, isa=isa)
         for one in cell.variants:
             name = cell.listed or variant_name(one.package, any_isa)
             found[recipe_path(name)] = None

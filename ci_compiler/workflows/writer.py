@@ -62,7 +62,8 @@ def _entry(key: str, value: Node, indent: str, lines: list[str]) -> None:
     head = f"{indent}{_key(key)}:"
     if isinstance(value, str):
         _string(head, value, indent, lines)
-    elif isinstance(value, (dict, Mapping)):  # an exact type first: checks against abstract classes are slow
+    elif not isinstance(value, (list, tuple)) and isinstance(value, (dict, Mapping)):
+        # exact types come first: checks against abstract classes are slow
         if not value:
             lines.append(f"{head} {{}}")
             return
@@ -114,9 +115,14 @@ def _string(head: str, value: str, indent: str, lines: list[str]) -> None:
 
 def _flow(value: Sequence[Node]) -> str | None:
     """`[a, b]` if every item is a plain word."""
-    if all(isinstance(item, str) and _FLOW.fullmatch(item) and item.lower() not in _WORDS for item in value):
+    if all(isinstance(item, str) and _is_word(item) for item in value):
         return f"[{', '.join(map(str, value))}]"
     return None
+
+
+@lru_cache(maxsize=65536)
+def _is_word(text: str) -> bool:
+    return _FLOW.fullmatch(text) is not None and text.lower() not in _WORDS
 
 
 @lru_cache(maxsize=4096)

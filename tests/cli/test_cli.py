@@ -343,4 +343,4 @@ def test_a_check_imports_only_what_it_uses(tmp_path: Path) -> None:
     assert own == CHECK_IMPORTS.read_text("utf-8").split(), f"name a module in {CHECK_IMPORTS.name} if a check needs it"
     others = {name.split(".")[0] for name in imported} - sys.stdlib_module_names - {"ci_compiler"}
     assert {name for name in others if "cython" not in name} == {"yaml"}
-    assert {"ctypes", "difflib", "socket", "subprocess", "tempfile", "tomllib"}.isdisjoint(imported)
+    assert {"ctypes", "difflib", "shutil", "socket", "subprocess", "tempfile", "tomllib"}.isdisjoint(imported)
