@@ -130,7 +130,8 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
             if spec.packages[one.package].kind_of(one.name) is RecipeKind.OWN:
                 found[f"{RECIPES}/{name}/**"] = None
             if spec.packages[one.package].compiler_seed and cell.gpu != CPU:
-                found[recipe_path(variant_name(one.package, replace(cell, gpu="*", isa="*").suffix))] = None
+                any_gpu = cell_suffix(python=cell.python, cuda=cell.cuda, gpu="*", isa="*")
+                found[recipe_path(variant_name(one.package, any_gpu))] = None
             packages[one.package] = None
     for package in map(spec.packages.__getitem__, packages):
         found |= {pattern: None for path in package.shared for pattern in (path, f"{path}/**")}
