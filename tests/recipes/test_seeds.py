@@ -250,9 +250,11 @@ def test_settings_from_elsewhere_do_not_reach_ccache(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "NIX_BUILD_TOP": str(tmp_path), "CCACHE_CONFIGPATH": f"{tmp_path}/ccache.conf"}
     env |= {"CCACHE_BASEDIR": "/", "CCACHE_SLOPPINESS": "time_macros", "CCACHE_NOHASHDIR": "1", "CCACHE_RECACHE": "1"}
     code = f". {SHELL}/compiler-seed.sh; compiler_seed {ccache} {tmp_path}/seed; {ccache} --show-config"
+    code += "; echo '(CUDA) launcher =' ${CMAKE_CUDA_COMPILER_LAUNCHER-none}"
     done = subprocess.run([shell or "", "-c", code], env=env, capture_output=True, text=True, check=True)
     said = dict(line.partition(") ")[2].split(" = ", 1) for line in done.stdout.splitlines())
     wanted = {"base_dir": "", "sloppiness": "", "read_only": "true", "recache": "false", "hash_dir": "true"}
+    wanted |= {"launcher": "none"}  # ccache does not read the flags that reach nvcc in variables
     assert {name: said[name] for name in wanted} == wanted
     assert said["max_size"].split()[0] in ("0", "0.0")
 
