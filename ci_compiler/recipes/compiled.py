@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from ci_compiler.files.drift import MARK
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.recipes import nix_text as nix
-from ci_compiler.recipes import proof
+from ci_compiler.recipes import proof, seeds
 from ci_compiler.recipes.capabilities import sets_capabilities
 from ci_compiler.recipes.subject import Subject, fetch
 from ci_compiler.recipes.work_arounds import Piece, switched_off
@@ -57,7 +57,7 @@ def render(subject: Subject) -> str:
         "",
     ]
     bindings = nix.indent("\n\n".join(_bindings(subject)))
-    return "\n".join([*head, "{ ... }:", "", "let", bindings, "in", _body(subject), ""])
+    return "\n".join([*head, seeds.head(subject), "", "let", bindings, "in", _body(subject), ""])
 
 
 def _target(subject: Subject) -> str:
@@ -83,6 +83,7 @@ def _bindings(subject: Subject) -> Iterator[str]:
         why = nix.comment(fill(subject.override.capability, subject.values))
         yield f"{why}\n{_CAPABILITY} = {nix.string(subject.values['capability'])};"
     yield f"{nix.comment(f'{subject.isa.title}: {subject.isa.cpus}.')}\ncpuFlags = {nix.words(subject.isa.flags)};"
+    yield from seeds.bindings(subject)
 
 
 def _tarball(repository: str, rev: str, digest: str) -> str:
@@ -221,8 +222,9 @@ def _attributes(subject: Subject) -> dict[str, str]:
     built = [_shell(subject, piece, "\n".join(piece.pre_build)) for piece in subject.pieces if piece.pre_build]
     if built := [*built, *filter(None, [proof.of_configuration(subject)])]:
         made["preBuild"] = _appended("preBuild", built)
-    if proven := proof.of_libraries(subject):
-        made["preFixup"] = _appended("preFixup", [proven])
+    if proven := [*seeds.at_the_end(subject), *filter(None, [proof.of_libraries(subject)])]:
+        made["preFixup"] = _appended("preFixup", proven)
+    made |= seeds.attributes(subject)
     made["passthru"] = f"(old.passthru or {{ }}) // {nix.attributes(_passthru(subject))}"
     made["meta"] = f"(old.meta or {{ }}) // {nix.attributes(_meta(subject))}"
     return made
@@ -260,6 +262,7 @@ def _pre_configure(subject: Subject) -> Iterator[str]:
         exports = [f"export {key}={fill(value, subject.values)}" for key, value in piece.exports.items()]
         if exports or piece.pre_configure:
             yield _shell(subject, piece, "\n".join([*exports, *([piece.pre_configure] if piece.pre_configure else [])]))
+    yield from seeds.before_configure(subject)
 
 
 def _shell(subject: Subject, piece: Piece, text: str) -> str:

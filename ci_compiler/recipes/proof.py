@@ -39,8 +39,8 @@ def of_configuration(subject: Subject) -> str:
         return ""
     if subject.override.from_environment and subject.gpu is not None:
         planned = f"grep '^ *FLAGS = ' build/build.ninja | built_for {_MOST} {_numbers(subject)}"
-        return "\n".join([*_functions(ARRIVED, "built-for"), *lines, planned])
-    return "\n".join([*_functions(ARRIVED), *lines])
+        return "\n".join([*functions(ARRIVED, "built-for"), *lines, planned])
+    return "\n".join([*functions(ARRIVED), *lines])
 
 
 def of_libraries(subject: Subject) -> str:
@@ -50,10 +50,10 @@ def of_libraries(subject: Subject) -> str:
     limit = {"only": "0", "also": "1000000"}[subject.override.machine_code]
     tool = "${lib.getBin pkgs.cudaPackages.cuda_cuobjdump}/bin/cuobjdump"
     # What preBuild defined is still there: one shell runs all phases.
-    functions = () if subject.override.from_environment else _functions("built-for")
+    defined = () if subject.override.from_environment else functions("built-for")
     return "\n".join(
         [
-            *functions,
+            *defined,
             "for output in $(getAllOutputNames); do",
             nix.escape_lines('  [ ! -e "${!output}" ] ||'),
             nix.escape_lines('    find "${!output}" -name "*.so*" -type f -exec ') + tool + r" --list-elf {} \;",
@@ -89,7 +89,7 @@ def _numbers(subject: Subject) -> str:
 
 
 @cache
-def _functions(*names: str) -> tuple[str, ...]:
+def functions(*names: str) -> tuple[str, ...]:
     """The functions of these files, as lines of a Nix string."""
     folder = Path(__file__).parent / "shell"
     return tuple(nix.escape_lines((folder / f"{name}.sh").read_text("utf-8").rstrip("\n")) for name in names)

@@ -8,11 +8,11 @@ from pathlib import PurePosixPath
 from ci_compiler.files.drift import FLOX, MARK, Territory
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.rules import Judged
-from ci_compiler.recipes import compiled, template
+from ci_compiler.recipes import compiled, seeds, template
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.subject import subject_of
 from ci_compiler.spec.model import RecipeKind, Spec
-from ci_compiler.variant import RECIPES, recipe_path
+from ci_compiler.variant import RECIPES, recipe_path, variant_name
 
 NO_TEMPLATES: Mapping[str, str] = {}
 
@@ -33,7 +33,9 @@ def recipes(spec: Spec, judged: Judged, branch: str, templates: Mapping[str, str
             if spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN:
                 own = True
             else:
-                made[recipe_path(variant.name)] = recipe(spec, cell, variant, templates)
+                seeder = seeds.seeder_of(spec, judged.cells, cell, variant.package)
+                seeded_by = variant_name(variant.package, seeder.suffix) if seeder else ""
+                made[recipe_path(variant.name)] = recipe(spec, cell, variant, templates, seeded_by=seeded_by)
     return {**_attributes_file(spec, made, own=own), **made}
 
 
@@ -56,9 +58,19 @@ def _attributes_file(spec: Spec, made: Iterable[str], *, own: bool) -> dict[str,
     return {f"{RECIPES}/.gitattributes": f"{note}{lines}"} if names else {}
 
 
-def recipe(spec: Spec, cell: Cell, variant: Variant, templates: Mapping[str, str] = NO_TEMPLATES) -> str:
-    """The text of the recipe of `variant`, which is not one of the repository's own."""
-    subject = subject_of(spec, cell, variant)
+def recipe(
+    spec: Spec,
+    cell: Cell,
+    variant: Variant,
+    templates: Mapping[str, str] = NO_TEMPLATES,
+    *,
+    seeded_by: str = "",
+) -> str:
+    """The text of the recipe of `variant`, which is not one of the repository's own.
+
+    `seeded_by` is the variant whose host code it takes, or ''.
+    """
+    subject = subject_of(spec, cell, variant, seeded_by=seeded_by)
     if subject.package.kind_of(variant.name) is RecipeKind.TEMPLATE:
         return template.render(subject, templates[subject.package.template])
     return compiled.render(subject)

@@ -23,6 +23,7 @@ class Subject:
 
     `pin` is the nixpkgs that it is built from, and `capabilities` are the compute capabilities that it is built for.
     `values` are those of the placeholders, and `override` what the package's compiled recipes override.
+    `seeded_by` is the variant whose host code it takes (`recipes.seeds`), or ''.
     """
 
     spec: Spec
@@ -38,6 +39,7 @@ class Subject:
     values: Mapping[str, str]
     override: Override
     pieces: tuple[Piece, ...]
+    seeded_by: str = ""
 
     @property
     def version(self) -> str:
@@ -60,7 +62,7 @@ class Subject:
         return f"{python_tag(self.cell.python)}Packages"
 
 
-def subject_of(spec: Spec, cell: Cell, variant: Variant) -> Subject:
+def subject_of(spec: Spec, cell: Cell, variant: Variant, *, seeded_by: str = "") -> Subject:
     """The subject of the recipe of `variant`."""
     branch, package = spec.branches[cell.branch], spec.packages[variant.package]
     pin = branch.pin(cell.cuda)
@@ -81,6 +83,7 @@ def subject_of(spec: Spec, cell: Cell, variant: Variant) -> Subject:
         values=_values(spec, cell, variant, pin, toolkit, capabilities),
         override=package.overrides["gpu" if gpu else "cpu"],
         pieces=pieces_in(spec, cell, package),
+        seeded_by=seeded_by,
     )
 
 

@@ -18,6 +18,7 @@ from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.recipes.capabilities import variants_with_capabilities
+from ci_compiler.recipes.seeds import seeder_of
 from ci_compiler.reports.costs import Bill, bill_of
 from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.spec.model import Spec
@@ -111,15 +112,30 @@ def build_inputs(plan: Plan, cell: Cell, variant: Variant) -> dict[str, str]:
         f"flags of {cell.isa}": " ".join(hardware.isa(cell.isa).flags),
     }
     if cell.gpu != CPU:
-        gpu = hardware.gpu(cell.gpu)
         inputs["CUDA"] = cell.cuda
         inputs["CUDA package set"] = hardware.toolkit(cell.cuda).attribute
-        inputs[f"target of {cell.gpu}"] = f"{gpu.capability} {'with' if gpu.cudnn else 'without'} cuDNN"
-        inputs[CAPABILITIES] = str(gpu.capability) if variant in variants_with_capabilities(spec, cell) else ""
+        inputs[f"target of {cell.gpu}"] = _target(spec, cell)
+        inputs[CAPABILITIES] = (
+            str(hardware.gpu(cell.gpu).capability) if variant in variants_with_capabilities(spec, cell) else ""
+        )
     for name in (variant.package, *needs_of(spec, variant.package)):
         inputs |= _package_inputs(spec, cell, name)
         inputs |= _recipe_inputs(spec, cell, name)
+        inputs[f"compiler seed of {name}"] = _seed(plan, cell, name)
     return inputs
+
+
+def _seed(plan: Plan, cell: Cell, package: str) -> str:
+    """The variant of `package` whose host code the one of `cell` takes, with what they do not share; '' for none."""
+    seeder = seeder_of(plan.spec, plan.judged.cells, cell, package)
+    if seeder is None:
+        return ""
+    return f"{variant_name(package, seeder.suffix)}, {_target(plan.spec, seeder)}"
+
+
+def _target(spec: Spec, cell: Cell) -> str:
+    gpu = spec.hardware.gpu(cell.gpu)
+    return f"{gpu.capability} {'with' if gpu.cudnn else 'without'} cuDNN"
 
 
 def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str]]:

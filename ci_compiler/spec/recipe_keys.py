@@ -104,6 +104,12 @@ class RecipeKeys:
         default=None,
         published=False,
     )
+    compiler_seed: bool = key(
+        "Whether the GPU variants of one branch, Python, toolkit and ISA share the host code that they compile: ccache "
+        "keeps that of the first one, as a derivation that all of them take. For packages that compile through CMake.",
+        default=False,
+        published=False,
+    )
 
 
 @declared()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.files.compiled_by import COMPILED_BY
-from ci_compiler.hardware import BASELINE
+from ci_compiler.hardware import BASELINE, CPU
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import path_filters
@@ -127,8 +127,10 @@ def _switch(description: str) -> Node:
 def _paths(spec: Spec, shard: Shard) -> list[str]:
     """The patterns of the recipes of this shard: one per package and Python, and one per name without an ISA.
 
-    Recipes that the repository writes itself may also be folders. Then what the packages' recipes read: a path matches
-    the file, and with `/**` what is in the folder. Without recipes, the patterns are those of what its builds read.
+    Recipes that the repository writes itself may also be folders. A package with compiler seeds takes host code from
+    another GPU's recipe: those of all GPUs are here, so that no variant changes the file of another shard. Then what
+    the packages' recipes read: a path matches the file, and with `/**` what is in the folder. Without recipes, the
+    patterns are those of what its builds read.
     """
     if not spec.backend.has_recipes:
         return path_filters(spec, dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants))
@@ -142,6 +144,9 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
             found[recipe_path(name)] = None
             if spec.packages[one.package].kind_of(one.name) is RecipeKind.OWN:
                 found[f"{RECIPES}/{name}/**"] = None
+            if spec.packages[one.package].compiler_seed and cell.gpu != CPU:
+                any_gpu = cell_suffix(python=cell.python, cuda=cell.cuda, gpu="*", isa="*")
+                found[recipe_path(variant_name(one.package, any_gpu))] = None
             packages[one.package] = None
     for package in map(spec.packages.__getitem__, packages):
         found |= {pattern: None for path in package.shared for pattern in (path, f"{path}/**")}

@@ -14,6 +14,7 @@ from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.compiled import ARCHIVE
+from ci_compiler.recipes.seeds import found_in
 from ci_compiler.runner.detect.build_memory import watched_memory
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.attested import subjects
@@ -58,6 +59,8 @@ def build(
     if spec.attest:
         (out / SUBJECTS_FILE).write_text(subjects(manifest, digest), "utf-8")
     remarks = [*others, *(f"no {stage}: {reason}" for stage, reason in manifest.untested.items())]
+    if manifest.built and (seeded := found_in((out / LOG).read_text("utf-8", errors="replace"))):
+        remarks.append(seeded)
     if not manifest.built:
         remarks.insert(0, "not built: the store or a substituter already had it")
     size, seconds = manifest.closure_size, manifest.seconds

@@ -50,6 +50,15 @@ def test_a_build_leaves_its_manifest_its_log_and_a_line_in_the_summary(
     assert err == ""
 
 
+def test_the_summary_says_what_a_compiler_seed_had(world: World) -> None:
+    said = "ci-compiler: the compiler seed had 20 of 21 host objects"
+    world.spec(backend="nix")
+    world.write(TORCH, recipe(TORCH, "2.8.0", f'echo "{said}" >"$out"; cat "$out"'))
+    world.commit()
+    assert world.build() == 0
+    assert "20 of 21 host objects from the compiler seed |" in world.summary
+
+
 @BACKENDS
 def test_a_build_that_fails_leaves_the_end_of_its_log_and_no_manifest(
     world: World, backend: str, capsys: pytest.CaptureFixture[str]
