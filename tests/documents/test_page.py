@@ -141,7 +141,6 @@ def test_the_last_runs_are_shown_where_they_are_known(page: Page, tmp_path: Path
         result=found,
         url="https://example.org/2",
         started="2026-11-20T10:00:00Z",
-        commit="",
     )
     (tmp_path / "index.html").write_text(written(decided, REPOSITORY, [last], [measured]), "utf-8")
     page.open(f"{(tmp_path / 'index.html').as_uri()}#gpu=H100&cpu=avx2")

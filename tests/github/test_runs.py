@@ -12,10 +12,12 @@ import pytest
 from ci_compiler.github.artifacts import last_file
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.runs import Reading, read_runs
+from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, Record, Records
 from ci_compiler.plan.sharding import job_name
 from ci_compiler.workflows.steps import NOT_BUILT
+from tests.histories import compared
 
 from .state import NOW, Fault, GitHub, Json
 from .talk import talk
@@ -221,16 +223,15 @@ def test_benchmarks_are_asked_for_where_a_run_has_some(served: GitHub, stack: Pl
     served.jobs[measured["id"]].append(job | {"name": "3.13 avx2 / pytorch / benchmark"})
     asked: list[int] = []
 
-    def ask(run: int) -> dict[tuple[str, str], dict[str, object]]:
+    def ask(run: int) -> dict[tuple[str, str], BenchmarkResult]:
         asked.append(run)
-        return {KEY: {"over": KEY[1], "cpu": [0.4, 0.6]}}
+        return {KEY: result}
+
+    result = compared(KEY[1], KEY[1])
 
     found = read_runs(talk(served).client, stack, Records(), measured=ask)
     assert asked == [measured["id"]]
-    assert {one.run.number: dict(one.benchmark) for one in records(found)} == {
-        measured["id"]: {"over": KEY[1], "cpu": [0.4, 0.6]},
-        plain["id"]: {},
-    }
+    assert {one.run.number: one.benchmark for one in records(found)} == {measured["id"]: result, plain["id"]: None}
     assert found.requests == len(served.asked) + 2
     limited = read_runs(talk(served).client, stack, Records(), most=found.requests - 1, measured=ask)
     assert not limited.complete
@@ -256,6 +257,31 @@ def test_an_artifact_of_a_pull_request_is_not_read(served: GitHub) -> None:
     served.add_artifact(ran(served, 1, workflow=SHARD)["id"], "history.json", zipped(b"poison"))
     served.add_artifact(ran(served, 1, workflow=PAGES)["id"], "history.json", zipped(b"poison"), expired=True)
     assert last_file(talk(served).client, "pages.yml", "main", "history.json", 1000) is None
+
+
+def test_runs_of_forks_do_not_hide_the_file(served: GitHub) -> None:
+    """Of a fork's branch of the same name."""
+    served.add_artifact(ran(served, 5, workflow=PAGES)["id"], "history.json", zipped(b"good"))
+    for number in range(12):
+        ran(served, 4 - number / 10, workflow=PAGES, event="pull_request")
+    assert last_file(talk(served).client, "pages.yml", "main", "history.json", 1000) == b"good"
+
+
+def test_a_file_that_the_storage_lost_is_trouble(served: GitHub) -> None:
+    """A history that starts again would be kept in its place."""
+    served.add_artifact(ran(served, 1, workflow=PAGES)["id"], "history.json", zipped(b"good"))
+    served.storage.clear()
+    with pytest.raises(GitHubError, match=r"download history\.json"):
+        last_file(talk(served).client, "pages.yml", "main", "history.json", 1000)
+    assert last_file(talk(served).client, "none.yml", "main", "history.json", 1000) is None
+
+
+def test_a_damaged_archive_is_passed_over(served: GitHub) -> None:
+    damaged = bytearray(zipped(b"bad" * 99))
+    damaged[44:50] = b"\xff" * 6  # within what is packed
+    for days, archive in ((3, b"?"), (2, zipped(b"good")), (1, bytes(damaged))):
+        served.add_artifact(ran(served, days, workflow=PAGES)["id"], "history.json", archive)
+    assert last_file(talk(served).client, "pages.yml", "main", "history.json", 1000) == b"good"
 
 
 @pytest.mark.parametrize("archive", [b"", b"PK no archive", b"\0" * 900])

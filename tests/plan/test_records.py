@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci_compiler.plan.records import DAY, GONE, LONGEST, MONTHS, NEWEST, Record, Records, Run, kept_of, merged
+from tests.histories import compared
 
 NOW = int(datetime(2026, 10, 15, tzinfo=UTC).timestamp())
 KEY = ("main", "pytorch-python313-cpu-avx2")
@@ -65,11 +66,10 @@ def test_a_result_that_passed_stands_for_a_month() -> None:
 
 
 def test_a_later_attempt_replaces_the_result_of_its_run_and_keeps_its_benchmark() -> None:
-    first = of(record(7, 1, "failed", benchmark={"over": "x", "cpu": [1.0, 0.5]}))
+    found = compared(KEY[1], "x")
+    first = of(record(7, 1, "failed", benchmark=found))
     again = of(record(7, 1, "passed"), old=first)
-    assert [(one.result, one.benchmark) for one in again.variants[KEY].records] == [
-        ("passed", {"over": "x", "cpu": [1.0, 0.5]})
-    ]
+    assert [(one.result, one.benchmark) for one in again.variants[KEY].records] == [("passed", found)]
 
 
 def test_variants_that_left_the_spec_are_dropped_after_a_time() -> None:

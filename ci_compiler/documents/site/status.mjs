@@ -52,21 +52,7 @@ function trendOf(variant) {
   return button;
 }
 
-const percent = ([gain, error]) => `${gain < 0 ? "−" : "+"}${Math.abs(gain)} % ± ${error}`;
-
-/** `avx512 over avx2: CPU +0.4 % ± 0.6`, by the parts in which the two names differ. */
-function benchmarked(name, benchmark) {
-  const [own, other] = [name.split("-"), benchmark.over.split("-")];
-  const differs = (parts, others) => parts.filter((part) => !others.includes(part)).join("-");
-  const against = differs(own, other) ? `${differs(own, other)} over ${differs(other, own)}` : "over the last publication";
-  const found = ["cpu", "gpu"].filter((device) => benchmark[device]);
-  return `${against}: ${found.map((device) => `${device.toUpperCase()} ${percent(benchmark[device])}`).join(", ")}`;
-}
-
-function lastBenchmark({ name, results }) {
-  const last = results.find(({ benchmark }) => benchmark);
-  return last ? benchmarked(name, last.benchmark) : null;
-}
+const lastBenchmark = ({ results }) => results.find(({ benchmark }) => benchmark)?.benchmark ?? null;
 
 const COLUMNS = [
   ["Branch", ({ branch }) => branch],
@@ -158,7 +144,7 @@ function open(variant) {
   const results = variant.results.map((one) => {
     const state = make("strong", { class: toneOf(one.result) || false, text: one.result });
     const took = one.total ? make("p", { text: `${lasting(one.total)}, and ${lasting(one.waited)} in the queue` }) : null;
-    const extra = one.benchmark ? make("p", { class: "quiet", text: benchmarked(variant.name, one.benchmark) }) : null;
+    const extra = one.benchmark ? make("p", { class: "quiet", text: one.benchmark }) : null;
     const run = make("p", {}, ...runOf({ stages: one.stages, run: address(one), started: one.started }));
     return make("tr", {}, make("td", { class: "result" }, state), make("td", {}, run, took, extra));
   });
