@@ -23,7 +23,7 @@ from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, Found, Key, Record, Records, Run, merged, month_of
 from ci_compiler.plan.sharding import Shard
-from ci_compiler.stages import BENCHMARK, BUILD
+from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH
 from ci_compiler.workflows.steps import NOT_BUILT
 
 REQUESTS = 400
@@ -260,12 +260,13 @@ def reported_job(job: Mapping[str, Any]) -> ReportedJob:
 
 def _record(run: Run, last: LastBuild) -> Record:
     build = last.jobs.get(BUILD.name)
+    own = {stage: job for stage, job in last.jobs.items() if stage != PUBLISH.name}  # one job publishes all variants
     return Record(
         run=run,
         result=BuildResult(last.result).value,
         ends=dict(last.stages),
-        seconds={stage: job.seconds for stage, job in last.jobs.items() if job.seconds},
-        waited=sum(job.waited for job in last.jobs.values()),
+        seconds={stage: job.seconds for stage, job in own.items() if job.seconds},
+        waited=sum(job.waited for job in own.values()),
         built=build is not None and NOT_BUILT not in build.steps,
     )
 

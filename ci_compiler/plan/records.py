@@ -55,8 +55,9 @@ class Run:
 class Record:
     """The result of a variant in `run`, with the conclusion of each stage that ran, and the seconds of each that ended.
 
-    `waited`: the seconds that its jobs waited for machines, which `seconds` leaves out. `built`: whether its build did
-    not find the result in a store. `benchmark`: what its benchmark found, if that compared it with a second build.
+    `waited`: the seconds that its jobs waited for machines, which `seconds` leaves out. Neither counts the job that
+    publishes, which all variants of a pool share. `built`: whether its build did not find the result in a store.
+    `benchmark`: what its benchmark found, if that compared it with a second build.
     """
 
     run: Run

@@ -84,6 +84,17 @@ def test_a_record_has_the_times_of_each_stage_without_the_waiting(served: GitHub
     assert (record.run.shard, record.run.seconds) == ("build-main-sm90", 126)
 
 
+def test_the_job_that_publishes_every_variant_takes_no_time_of_one(served: GitHub, stack: Plan) -> None:
+    """Else the forecast, which publishes one variant after the other, would count it once for each of them."""
+    made = ran(served, 2)
+    (pool,) = {pool.name for shard in stack.shards for pool in shard.publish_pools}
+    times = {"created_at": stamp(2, 130), "started_at": stamp(2, 190), "completed_at": stamp(2, 4000)}
+    served.jobs[made["id"]].append(served.jobs[made["id"]][0] | times | {"name": f"Publish on {pool}"})
+    [record] = records(read(served, stack))
+    assert dict(record.ends) == {"build": "success", "cpu-test": "success", "publish": "success"}
+    assert (dict(record.seconds), record.waited, record.run.seconds) == ({"build": 100, "cpu-test": 20}, 10, 4000)
+
+
 def test_a_build_that_the_store_had_is_no_build(served: GitHub, stack: Plan) -> None:
     made = ran(served, 2)
     served.jobs[made["id"]][0]["steps"][0] |= {"name": NOT_BUILT, "conclusion": "success"}
