@@ -31,8 +31,8 @@ def add_run(github: GitHub, workflow: str, age: float, jobs: list[str]) -> int:
     started = f"{datetime.fromtimestamp(time.time() - age, tz=UTC):%Y-%m-%dT%H:%M:%SZ}"
     more = {"created_at": started, "head_branch": "main", "event": "push", "run_attempt": 1}
     number = int(github.add_run(workflow, [(job, "completed", "success") for job in jobs], **more)["id"])
-    for job in github.jobs[number]:
-        job |= dict.fromkeys(("created_at", "started_at", "completed_at"), started)
+    times = dict.fromkeys(("created_at", "started_at", "completed_at"), started)
+    github.jobs[number] = [job | times for job in github.jobs[number]]
     return number
 
 

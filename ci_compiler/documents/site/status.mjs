@@ -1,6 +1,6 @@
 // The page of results over time: a row for each variant, which filters hide, and its results in a dialog.
 import { byId, data, make, named, repository } from "./elements.mjs";
-import { dayOf, expectationsOf, runOf, toneOf } from "./runs.mjs";
+import { dayOf, expectationsOf, runOf, toneOf, unbroken } from "./runs.mjs";
 import { offerThemes } from "./theme.mjs";
 import { chart, durations, inWords, lasting, percentile } from "./trend.mjs";
 
@@ -20,7 +20,7 @@ function resultsOf(row) {
       built: !letters.includes("n"),
       total: Object.values(row.seconds).reduce((sum, seconds) => sum + seconds[index], 0),
       waited: row.waited[index],
-      benchmark: row.benchmarks?.[data.runs.id[at]],
+      benchmark: unbroken(row.benchmarks?.[data.runs.id[at]] ?? ""),
     };
   });
 }
@@ -85,7 +85,7 @@ const SHOWN = COLUMNS.filter(([head]) => {
 
 const ORDERS = {
   spec: ["as in the spec", () => 0],
-  slow: ["slowest first", (one, other) => other.median - one.median],
+  slow: ["slowest at the median first", (one, other) => other.median - one.median],
   failed: ["most failures first", (one, other) => other.failures - one.failures],
   old: ["oldest result first", (one, other) => (one.results[0]?.started ?? 0) - (other.results[0]?.started ?? 0)],
 };
