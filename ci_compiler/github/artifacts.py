@@ -27,7 +27,7 @@ _PACKED = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 """How artifacts are packed. Python unpacks other methods without a limit."""
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
-"""What Python raises for archives that are none."""
+"""What Python raises for archives that are damaged."""
 
 
 def last_file(client: Client, workflow: str, branch: str, name: str, most: int) -> bytes | None:

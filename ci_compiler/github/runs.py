@@ -128,7 +128,7 @@ class _Reader:
         self.through = min(self.old.through or now, now)
         self.since = min(self.old.since or now, self.through)
         start = self.old.listed_from if self.old.through else now
-        while self.through < now:
+        while start < now:
             end = min(start + _WINDOW, now)
             for run in reversed(self._listed(start, end)):
                 self._read_if(run, lambda _: True)

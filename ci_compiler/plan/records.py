@@ -102,8 +102,8 @@ class Records:
     @property
     def listed_from(self) -> int:
         """The start of the oldest run that a listing must have, so that runs which changed are read again."""
-        going = [run.started for run in self.runs.values() if run.going]
-        return max(min([self.through - AGAIN, *going]), self.through - LONGEST)
+        going = (run.started for run in self.runs.values() if run.going)
+        return min([self.through - AGAIN, *(start for start in going if start >= self.through - LONGEST)])
 
 
 Found = Mapping[Key, Record]

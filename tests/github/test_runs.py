@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -193,6 +194,20 @@ def test_a_history_from_the_future_is_continued_from_now(served: GitHub, stack: 
     later = int(NOW + 400 * DAY)
     found = read(served, stack, Records(since=later, through=later))
     assert (found.records.through, found.complete, len(list(records(found)))) == (NOW, True, 1)
+
+
+def test_a_reading_within_the_second_of_the_last_one_finds_what_is_new(served: GitHub, stack: Plan) -> None:
+    ran(served, 1)
+    first = read(served, stack)
+    ran(served, 0)
+    assert len(list(records(read(served, stack, first.records)))) == 2
+
+
+def test_a_clock_that_was_ahead_hides_no_runs(served: GitHub, stack: Plan) -> None:
+    first = read(served, stack)
+    ran(served, 0.5)
+    ahead = replace(first.records, through=int(NOW + 3 * DAY))
+    assert len(list(records(read(served, stack, ahead)))) == 1
 
 
 def test_more_runs_than_one_listing_has_are_listed_in_parts(
