@@ -20,7 +20,7 @@ from ci_compiler.recipes.capabilities import sets_capabilities
 from ci_compiler.recipes.proof import functions
 from ci_compiler.recipes.subject import Subject
 from ci_compiler.spec.model import RecipeKind, Spec
-from ci_compiler.variant import recipe_path
+from ci_compiler.variant import recipe_path, seed_name
 
 _SEED, _FOR_SEED = "compilerSeed", "forSeed"
 """The names that a recipe gives to the derivation of the seed, and to its own argument."""
@@ -69,7 +69,7 @@ def bindings(subject: Subject) -> Iterator[str]:
         return
     file = PurePosixPath(recipe_path(subject.seeded_by)).name
     values = {
-        "pname": nix.string(f"{subject.seeded_by}-compiler-seed"),
+        "pname": nix.string(seed_name(subject.seeded_by)),
         "outputs": nix.words(["out"]),
         "preConfigure": f"old.preConfigure + {nix.lines([f'compiler_seed {_CCACHE}'])}",
         "doCheck": "false",
