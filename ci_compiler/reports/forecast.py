@@ -19,6 +19,7 @@ from ci_compiler.plan.simulation import LowerBound, QueueOrder, TimedJob, Timeli
 from ci_compiler.recipes.capabilities import variants_with_capabilities
 from ci_compiler.reports.costs import Bill, bill_of
 from ci_compiler.reports.history import History
+from ci_compiler.reports.seeded import seeders, seeders_first, taken
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.units import duration, machine_hours
@@ -148,7 +149,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         better_end=end_of(jobs_of(spec, better, recorded=history.seconds, publish=publish), machines),
         longest_end=end_of(jobs, machines, QueueOrder.LONGEST),
         overdue=sum(wait > limit("queued-hours").limit * 3600 for wait in waits),
-        waves=tuple(waves_of([by_shard[shard.name] for shard in better], machines)),
+        waves=tuple(waves_of(plan, [by_shard[shard.name] for shard in better])),
         shards={name: end_of(own, machines) for name, own in by_shard.items()},
         pull_request=max(_pull_requests(plan, history, machines), key=lambda one: one.seconds),
         capabilities=Counter(cell.gpu for cell in plan.judged.cells for _ in variants_with_capabilities(spec, cell)),
@@ -269,24 +270,27 @@ def _disk_peaks(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline) -> d
     return {pool: round(peak, 1) for pool, peak in peaks.items()}
 
 
-def waves_of(shards: Iterable[Sequence[PlannedJob]], machines: Mapping[str, int]) -> Iterator[Wave]:
+def waves_of(plan: Plan, shards: Iterable[Sequence[PlannedJob]]) -> Iterator[Wave]:
     """Shards in groups; each group is dispatched when the previous one has finished.
 
     While a job waits, every machine of its pool is busy, so no job waits longer than the group's work for that pool
-    divided by its machines. A group is full when that time would exceed the limit's gate.
+    divided by its machines. A group is full when that time would exceed the limit's gate, or when the next shard takes
+    a compiler seed from one in it.
     """
+    machines, seeded = machine_counts(plan.spec), seeders(plan)
     gate = limit("queued-hours").gate * 3600
     group: list[Sequence[PlannedJob]] = []
     load = Counter[str]()
-    for jobs in shards:
-        own = Counter[str]()
-        for job in jobs:
-            own[job.pool] += job.seconds
-        if group and any(load[pool] + more > gate * machines[pool] for pool, more in own.items()):
+    before: set[tuple[str, str]] = set()
+    for jobs in seeders_first(tuple(shards), seeded):
+        own, keys = _work(jobs), {job.key for job in jobs}
+        full = any(load[pool] + more > gate * machines[pool] for pool, more in own.items())
+        if group and (full or before & taken(keys, seeded)):
             yield _wave(group, machines)
-            group, load = [], Counter()
+            group, load, before = [], Counter(), set()
         group.append(jobs)
         load += own
+        before |= keys
     yield _wave(group, machines)
 
 

@@ -26,6 +26,8 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.render import recipes
 from ci_compiler.reports.diff import diff
+from ci_compiler.reports.forecast import forecast
+from ci_compiler.reports.load import load_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.variant import is_seed
 from ci_compiler.workflows.render import render
@@ -392,6 +394,30 @@ def test_a_push_to_the_first_recipe_starts_the_shards_that_take_from_it() -> Non
     files = render(SPEC, decided.shards)
     for shard in decided.shards:
         assert (".flox/pkgs/engine-python313-cuda12_8-*-*.nix" in files[shard.path]) == (shard.gpu != "cpu")
+
+
+CACHE = {"url": "file:///cache", "public-key": "cache-1:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="}
+
+
+def waves(**keys: Any) -> list[set[str]]:
+    """The targets of the shards of each wave."""
+    found = document(["sm80", "sm90", "sm100"]) | keys
+    return [{name.rpartition("-")[2] for name in wave.shards} for wave in forecast(plan(spec_of(found))).waves]
+
+
+def test_waves_build_seeds_before_those_that_take_them_from_the_cache() -> None:
+    assert waves(cache=CACHE) == [{"cpu", "sm80"}, {"sm90", "sm100"}]
+    assert waves() == waves(cache=CACHE | {"public": True, "push": "own"}) == [{"cpu", "sm80", "sm90", "sm100"}]
+
+
+def test_a_shard_waits_for_none_whose_seeds_it_does_not_take() -> None:
+    decided = plan(spec_of(document(["sm80", "sm90"]) | {"cache": CACHE}))
+    names = {("main", name) for shard in decided.shards for name in shard.variants}
+    taking = {(branch, name) for branch, name in names if "sm90" in name}
+    assert [wave.shards for wave in load_of(decided, taking, publish=False).waves] == [("build-main-sm90",)]
+    unrelated = {("main", f"engine-python313-cuda12_8-{one}") for one in ("sm80-avx2", "sm90-avx512")}
+    (wave,) = load_of(decided, unrelated, publish=False).waves
+    assert sorted(wave.shards) == ["build-main-sm80", "build-main-sm90"]
 
 
 def test_a_difference_names_the_seed() -> None:
