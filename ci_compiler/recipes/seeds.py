@@ -104,10 +104,10 @@ def at_the_end(subject: Subject) -> Iterator[str]:
         yield "compiler_seed_found"
 
 
-def found_in(log: str) -> str:
-    """What the log of a build says about its seed, in one clause; '' if it took none."""
-    found = _FOUND.findall(log)
-    return f"{found[-1][0]} of {found[-1][1]} host objects from the compiler seed" if found else ""
+def found_in(log: str) -> dict[str, int]:
+    """The host objects that the log of a build says its seed had: those `found`, `of` all. Empty if it took none."""
+    said = _FOUND.findall(log)
+    return dict(zip(("found", "of"), map(int, said[-1]), strict=True)) if said else {}
 
 
 def _is_first(subject: Subject) -> bool:
