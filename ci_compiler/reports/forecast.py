@@ -18,7 +18,7 @@ from ci_compiler.plan.selection import in_request, most_cells, within_limit
 from ci_compiler.plan.simulation import LowerBound, QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
 from ci_compiler.recipes.capabilities import variants_with_capabilities
 from ci_compiler.reports.costs import Bill, bill_of
-from ci_compiler.reports.history import History
+from ci_compiler.reports.history import History, SeedHits
 from ci_compiler.reports.seeded import seeders, seeders_first, taken
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD
@@ -84,18 +84,20 @@ class PullRequest:
 class Forecast:
     """A forecast; times are in seconds. `schedule` is the schedule of `jobs` in GitHub's order.
 
-    `measured`: variants whose build is recorded. `memory`: the most memory of a recorded build in bytes, by
-    package. `better_end`: the end with the jobs in `better_order`. `longest_end`: the end with a scheduler that
-    starts the longest job first. `overdue`: queued jobs that GitHub cancels if all shards are dispatched at once;
-    in `waves` there are none. `shards`: the duration of a run of each shard alone. `capabilities`: the variants
-    whose recipes set `config.cudaCapabilities`, by GPU; their builds also build the CUDA libraries that they are
-    linked with, which the times leave out. `alone_seconds`, `alone_end`: the work and the end if each package built
-    all packages that it needs itself. `spread`: where durations were recorded. `bill`: where the spec has prices.
+    `measured`: variants whose build is recorded. `memory`: the most memory of a recorded build in bytes, by package.
+    `seeds`: what recorded builds found in compiler seeds, by package. `better_end`: the end with the jobs in
+    `better_order`. `longest_end`: the end with a scheduler that starts the longest job first. `overdue`: queued jobs
+    that GitHub cancels if all shards are dispatched at once; in `waves` there are none. `shards`: the duration of a run
+    of each shard alone. `capabilities`: the variants whose recipes set `config.cudaCapabilities`, by GPU; their builds
+    also build the CUDA libraries that they are linked with, which the times leave out. `alone_seconds`, `alone_end`:
+    the work and the end if each package built all packages that it needs itself. `spread`: where durations were
+    recorded. `bill`: where the spec has prices.
     """
 
     variants: int
     measured: int
     memory: Mapping[str, int]
+    seeds: Mapping[str, SeedHits]
     jobs: tuple[PlannedJob, ...]
     schedule: Timeline
     bound: LowerBound
@@ -141,6 +143,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         variants=sum(len(shard.variants) for shard in plan.shards),
         measured=sum((*job.key, BUILD.name) in history.seconds for job in jobs if job.stage is BUILD),
         memory=_memory(jobs, history),
+        seeds=_seeds(jobs, history),
         jobs=jobs,
         schedule=schedule,
         bound=bound,
@@ -214,6 +217,15 @@ def _spread(plan: Plan, history: History, *, publish: bool) -> Spread:
         first_end=end_of(least, machines),
         last_end=end_of(most, machines),
     )
+
+
+def _seeds(jobs: Iterable[PlannedJob], history: History) -> dict[str, SeedHits]:
+    """What the recorded builds of each package found in compiler seeds, where any took one."""
+    found: dict[str, SeedHits] = {}
+    for job in jobs:
+        if job.stage is BUILD and (hits := history.seeds.get(job.key)):
+            found[job.variant.package] = hits.plus(found.get(job.variant.package, SeedHits()))
+    return found
 
 
 def _memory(jobs: Iterable[PlannedJob], history: History) -> dict[str, int]:
