@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 
 from ci_compiler.backends.nix import path_name
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.hardware import tables
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
@@ -32,6 +34,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.variant import is_seed
 from ci_compiler.workflows.render import render
 from tests.checkers import require
+from tests.output import checked
 from tests.recipes.test_affected import Repository, affected
 from tests.recipes.test_build_proof import EXPRESSION
 from tests.specs import MAIN, small, spec_of
@@ -418,6 +421,23 @@ def test_a_shard_waits_for_none_whose_seeds_it_does_not_take() -> None:
     unrelated = {("main", f"engine-python313-cuda12_8-{one}") for one in ("sm80-avx2", "sm90-avx512")}
     (wave,) = load_of(decided, unrelated, publish=False).waves
     assert sorted(wave.shards) == ["build-main-sm80", "build-main-sm90"]
+
+
+def test_explain_names_the_variant_that_the_seed_is_made_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(json.dumps(document(["sm80", "sm90"])), "utf-8")
+
+    def explained(name: str, *options: str) -> str:
+        assert run(PROGRAM, ["explain", f"engine-python313-{name}", "--spec", str(file), *options]) == 0
+        return capsys.readouterr().out
+
+    first = "engine-python313-cuda12_8-sm80-avx2"
+    assert f"  seed         made from the recipe of {first}\n" in explained("cuda12_8-sm90-avx2")
+    assert "  seed  " not in explained("cpu-avx2")
+    found = checked("ci-compile explain", explained("cuda12_8-sm90-avx2", "--json"))
+    assert found["built"][0]["compiler-seed"] == first
 
 
 def test_a_difference_names_the_seed() -> None:
