@@ -13,7 +13,7 @@ from typing import Any
 
 from ci_compiler.github.artifacts import files, newest
 from ci_compiler.github.client import Client
-from ci_compiler.github.runs import is_own, stamp
+from ci_compiler.github.runs import stamp
 from ci_compiler.github.status import DEPTH, last_runs
 from ci_compiler.plan.benchmarks import DEVICES, BenchmarkResult, read_benchmark
 from ci_compiler.plan.document import variant_row
@@ -116,9 +116,7 @@ def _of_shard(client: Client, plan: Plan, shard: Shard, depth: int) -> Iterator[
     if not wanted or workflow is None:
         return
     found: dict[str, LastBenchmark] = {}
-    for run in last_runs(client, shard, workflow, depth):
-        if not is_own(plan, run.event, run.head_branch):
-            continue
+    for run in last_runs(client, plan, shard, workflow, depth):
         of_run = {one.name: one for one in benchmarks_of_run(client, run.id) if one.branch == shard.branch}
         for name in wanted.keys() & of_run.keys() - found.keys():
             found[name] = LastBenchmark(

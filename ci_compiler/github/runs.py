@@ -14,11 +14,10 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-from ci_compiler.github.artifacts import OWN_EVENTS
 from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.github.errors import GitHubError, Trouble
-from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, ReportedJob, read_jobs
+from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, ReportedJob, is_own, read_jobs
 from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, Found, Key, Record, Records, Run, merged, month_of
@@ -221,11 +220,6 @@ class _Reader:
     def _count(self, key: Key, record: Record) -> None:
         self._counts[key] = self._counts.get(key, 0) + 1
         self._months.add((key, month_of(record.run.started)))
-
-
-def is_own(plan: Plan, event: str, branch: str) -> bool:
-    """Whether a run of a shard built what a branch of the spec has, and not a pull request's code."""
-    return event in OWN_EVENTS and branch in plan.spec.branches
 
 
 def lasts_of(plan: Plan, records: Records, web_host: str) -> Iterator[LastBuild]:

@@ -16,7 +16,8 @@ from itertools import islice
 from github.Workflow import Workflow
 from github.WorkflowRun import WorkflowRun
 
-from ci_compiler.github.client import Client
+from ci_compiler.github.artifacts import OWN_EVENTS
+from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
@@ -81,13 +82,18 @@ def status(
     """The last results, shard by shard in the order of the plan, of `branch` or of all. Raises GitHubError."""
     for shard in plan.shards:
         if branch in {None, shard.branch}:
-            yield tuple(_of_shard(client, shard, client.workflows.get(shard.path), depth))
+            yield tuple(_of_shard(client, plan, shard, depth))
 
 
-def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: int) -> Iterator[LastBuild]:
+def is_own(plan: Plan, event: str, branch: str) -> bool:
+    """Whether a run of a shard built what a branch of the spec has, and not a pull request's code."""
+    return event in OWN_EVENTS and branch in plan.spec.branches
+
+
+def _of_shard(client: Client, plan: Plan, shard: Shard, depth: int) -> Iterator[LastBuild]:
     found: dict[str, LastBuild] = {}
-    runs = last_runs(client, shard, workflow, depth) if workflow else []
-    for run in runs:
+    workflow = client.workflows.get(shard.path)
+    for run in last_runs(client, plan, shard, workflow, depth) if workflow else ():
         jobs = _jobs(client, run)
         for last in read_jobs(shard, jobs, url=run.html_url, started=f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}"):
             found.setdefault(last.variant.name, replace(last, commit=run.head_sha))
@@ -98,14 +104,14 @@ def _of_shard(client: Client, shard: Shard, workflow: Workflow | None, depth: in
             yield found.get(variant.name) or LastBuild(variant=variant, cell=cell, result=BuildResult.NEVER, stages={})
 
 
-def last_runs(client: Client, shard: Shard, workflow: Workflow, depth: int) -> list[WorkflowRun]:
-    """The last runs of `shard`, at most `depth`, the newest first. Raises GitHubError."""
+def last_runs(client: Client, plan: Plan, shard: Shard, workflow: Workflow, depth: int) -> list[WorkflowRun]:
+    """The last runs of `shard` that `is_own`, at most `depth`, the newest first. Raises GitHubError."""
 
     def ask() -> list[WorkflowRun]:
-        runs = [run for run in islice(workflow.get_runs(), depth) if run.id]
+        listed = (run for run in islice(workflow.get_runs(), PER_PAGE) if run.id)
+        runs = list(islice((run for run in listed if is_own(plan, run.event, run.head_branch)), depth))
         for run in runs:
-            # PyGithub parses an attribute, and may fail, on access
-            _ = run.html_url, run.created_at, run.head_sha, run.event, run.head_branch
+            _ = run.html_url, run.created_at, run.head_sha  # PyGithub parses an attribute, and may fail, on access
         return runs
 
     return client.call(f"list the runs of {shard.name}.yml", ask)

@@ -170,6 +170,7 @@ class GitHub:
             "id": number,
             "workflow_id": self.workflows[path]["id"],
             "path": f"{path}@refs/heads/main",
+            "head_branch": "main",
             "url": url,
             "jobs_url": f"{url}/jobs",
             "html_url": f"https://github.com/{REPOSITORY}/actions/runs/{number}",

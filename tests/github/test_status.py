@@ -127,6 +127,14 @@ def test_a_result_is_that_of_its_stages(served: GitHub, stack: Plan, stages: dic
     assert results(served, stack)["pytorch avx2"] == result
 
 
+def test_runs_of_code_that_is_not_merged_do_not_count(served: GitHub, stack: Plan) -> None:
+    served.add_run(SHARD, ran("avx2", "pytorch", build="success"))
+    for more in ({"event": "pull_request"}, {"event": "workflow_dispatch", "head_branch": "topic"}):
+        for _ in range(10):
+            served.add_run(SHARD, ran("avx2", "pytorch", build="failure"), **more)
+    assert results(served, stack)["pytorch avx2"] == "passed"
+
+
 def test_all_pages_of_jobs_are_read(served: GitHub, stack: Plan) -> None:
     other: Jobs = [(f"other {number}", "completed", "success") for number in range(230)]
     served.add_run(SHARD, [*other, *ran("avx2", "pytorch", build="failure")])
