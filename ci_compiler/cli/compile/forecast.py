@@ -191,6 +191,13 @@ def _as_json(found: Forecast, off: Accuracy | None) -> dict[str, Any]:
             for job in found.path
         ],
         "every_package_builds_its_needs": {"seconds": found.alone_seconds, "full_build": found.alone_end},
+        **_recorded_json(found, off),
+    }
+
+
+def _recorded_json(found: Forecast, off: Accuracy | None) -> dict[str, Any]:
+    """What records and prices add."""
+    return {
         **({"compiler_seeds": {name: one._asdict() for name, one in found.seeds.items()}} if found.seeds else {}),
         **({"spread": _spread_json(found.spread)} if found.spread else {}),
         **({"off": {"runs": off.runs, "work": off.work, "time": off.time}} if off else {}),
