@@ -226,7 +226,7 @@ def test_a_path_that_leaves_its_folder_is_refused(base: Repository) -> None:
 
     def around(name: str, kind: str, of: str) -> str:
         entry = f"{kind} {name}\0".encode() + bytes.fromhex(of)
-        command = ["git", "-C", base.root, "hash-object", "-t", "tree", "-w", "--stdin", "--literally"]
+        command = ["git", "-C", str(base.root), "hash-object", "-t", "tree", "-w", "--stdin", "--literally"]
         return subprocess.run(command, input=entry, check=True, capture_output=True).stdout.decode().strip()
 
     found = around("job-started.sh", "100644", base.git("rev-parse", f"main:{OWN}"))
