@@ -164,7 +164,7 @@ def expected_table(plan: Plan) -> Iterator[str]:
             code(one.pattern),
             codes(one.branches) if one.branches else "all",
             one.stage.name,
-            markdown_text(one.reason),
+            markdown_text(one.because),
             one.until,
             one.issue or NONE,
             sum(one.concerns(name, branch, one.stage) for branch, name in built),

@@ -54,12 +54,12 @@ def expected_failures(spec: Spec, name: str, branch: str) -> dict[Stage, Expecte
 
 def in_words(entry: ExpectedStageFailure) -> str:
     """The reason, the last day and the issue of `entry`."""
-    return f"{entry.reason} (until {entry.until}{f', {entry.issue}' if entry.issue else ''})"
+    return f"{entry.because} (until {entry.until}{f', {entry.issue}' if entry.issue else ''})"
 
 
 def as_row(entry: ExpectedStageFailure) -> dict[str, str]:
     """`entry` as JSON."""
-    return {"stage": entry.stage.name, "reason": entry.reason, "until": entry.until, "issue": entry.issue}
+    return {"stage": entry.stage.name, "reason": entry.because, "until": entry.until, "issue": entry.issue}
 
 
 def dated_findings(spec: Spec, today: str) -> Iterator[Finding]:
@@ -69,10 +69,10 @@ def dated_findings(spec: Spec, today: str) -> Iterator[Finding]:
         match standing(one, today):
             case Standing.ENDS_SOON:
                 left = counted(_days_left(one, today), "day")
-                message = f"{what} ends in {left}, after {one.until}: {one.reason}"
+                message = f"{what} ends in {left}, after {one.until}: {one.because}"
                 yield spec.finding(_path(one, "until"), Code.EXPECTATION_ENDS, message)
             case Standing.EXPIRED:
-                message = f"{what} ended after {one.until}, and failures count again: {one.reason}"
+                message = f"{what} ended after {one.until}, and failures count again: {one.because}"
                 yield spec.finding(_path(one, "until"), Code.EXPECTATION_EXPIRED, message)
 
 

@@ -100,7 +100,7 @@ def _judged(
     if entry is None:
         return _refused(job.name, "failed, and no failure of it is expected")
     if standing(entry, today) is Standing.EXPIRED:
-        message = f"{job.name}: its failure was expected until {entry.until}: {entry.reason}"
+        message = f"{job.name}: its failure was expected until {entry.until}: {entry.because}"
         return plan.spec.finding(("expected-failures", entry.index, "until"), Code.EXPECTATION_EXPIRED, message)
     if why := _not_of_the_test(built, stage, job, run.results):
         return _refused(job.name, why)

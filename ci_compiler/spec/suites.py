@@ -97,8 +97,8 @@ class ExpectedStageFailure:
     stage: Annotated[Stage, form(enum=list(map(str, stages_that_test())))] = key(
         "The test stage that fails.", examples=["gpu-test"]
     )
-    reason: str = key(
-        "Why it fails.",
+    because: str = key(
+        "The reason.",
         title="a reason of one line (3 to 200 characters)",
         minLength=3,
         maxLength=200,

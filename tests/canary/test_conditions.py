@@ -42,7 +42,8 @@ def test_after_a_skipped_job_one_without_a_status_function_does_not_run() -> Non
 
 def test_the_called_jobs_run_although_a_job_of_the_caller_was_skipped() -> None:
     for file in ("canary-outer", "canary-inner"):
-        assert condition_value(job("inner", file)["if"], {"status()": "skipped"})
+        given = {"status()": "skipped", "github": {"event": {"repository": {"fork": False}}}}
+        assert condition_value(job("inner", file)["if"], given)
 
 
 @pytest.mark.parametrize("state", ["success", "failure", "cancelled", "skipped"])

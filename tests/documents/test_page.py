@@ -160,7 +160,7 @@ def test_the_last_runs_are_shown_where_they_are_known(page: Page, tmp_path: Path
 
 
 def test_an_expected_failure_is_shown_with_its_result(page: Page, tmp_path: Path) -> None:
-    entry = {"variants": "pytorch-*-sm90-*", "stage": "gpu-test", "reason": "no kernels", "issue": "https://x.org/7"}
+    entry = {"variants": "pytorch-*-sm90-*", "stage": "gpu-test", "because": "no kernels", "issue": "https://x.org/7"}
     for until, verb in (("2999-12-31", "is"), ("2020-01-01", "was")):
         decided = plan(spec_of(small(**{"expected-failures": [entry | {"until": until}]})))
         (tmp_path / "index.html").write_text(written(decided), "utf-8")

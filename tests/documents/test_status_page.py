@@ -93,7 +93,7 @@ def benchmarked(records: Records) -> Records:
 
 
 def test_an_expected_failure_is_shown_with_its_reason(page: Page, tmp_path: Path) -> None:
-    entry = {"variants": "pytorch-*-sm90-avx2", "stage": "gpu-test", "reason": "no kernels", "until": "2099-01-31"}
+    entry = {"variants": "pytorch-*-sm90-avx2", "stage": "gpu-test", "because": "no kernels", "until": "2099-01-31"}
     decided = plan(spec_of(small(**{"expected-failures": [entry]})))
     (tmp_path / STATUS).write_text(status_page(decided, history(decided, failures=1), REPOSITORY), "utf-8")
     page.open((tmp_path / STATUS).as_uri(), width=390, touch=True)

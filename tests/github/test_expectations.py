@@ -15,7 +15,7 @@ from tests.output import checked
 from .state import GitHub
 from .test_status import SHARD, ran
 
-ENTRY = {"variants": "pytorch-*-sm90-*", "branches": ["main"], "stage": "gpu-test", "reason": "no kernels"}
+ENTRY = {"variants": "pytorch-*-sm90-*", "branches": ["main"], "stage": "gpu-test", "because": "no kernels"}
 
 
 def expecting(commands: list[str], *entries: dict[str, Any]) -> list[str]:

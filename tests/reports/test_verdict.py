@@ -35,7 +35,7 @@ TEST = f"{CALLER} / pytorch / gpu-test"
 ENTRY = {
     "variants": "pytorch-*-sm90-avx2",
     "stage": "gpu-test",
-    "reason": "cuDNN 9.11 has no kernels for it",
+    "because": "cuDNN 9.11 has no kernels for it",
     "until": "2026-10-31",
     "issue": "https://github.com/my-org/stack/issues/7",
 }
@@ -85,7 +85,7 @@ def test_a_failure_that_the_spec_expects_is_accepted_with_its_reason(decided: Pl
     verdict = judged_run(decided, failed, TODAY)
     assert verdict.findings == ()
     issue = ENTRY["issue"]
-    assert verdict.expected == (f"{TEST} failed as expected: {ENTRY['reason']} (until 2026-10-31, {issue})",)
+    assert verdict.expected == (f"{TEST} failed as expected: {ENTRY['because']} (until 2026-10-31, {issue})",)
 
 
 def test_the_last_day_counts_and_the_day_after_does_not(decided: Plan, failed: EndedRun) -> None:
@@ -200,7 +200,7 @@ def test_the_table_of_the_run_shows_what_was_expected(decided: Plan, tmp_path: P
     asked = SummarisedRun(event="push", ref="main", publish=True)
     left(tmp_path)
     row = table(decided, asked, "main", [NAME], tmp_path).splitlines()[-1]
-    assert f"**failed**, expected: {ENTRY['reason']} (until 2026-10-31" in row
+    assert f"**failed**, expected: {ENTRY['because']} (until 2026-10-31" in row
     assert row.endswith("| no: it failed before |")
     left(tmp_path, passed=True)
     assert "passed; **passes again**: remove" in table(decided, asked, "main", [NAME], tmp_path)

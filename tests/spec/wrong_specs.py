@@ -31,7 +31,7 @@ _DECLARED = SPEC.replace("{", "{{").replace("}", "}}").replace("[pytorch]", "[py
 """The spec with a package that declares what measures it."""
 
 EXPECTED = "expected-failures: [{variants: '*', stage: gpu-test"
-WHY = "reason: no kernels, until: 2027-03-31"
+WHY = "because: no kernels, until: 2027-03-31"
 
 CASES: list[tuple[str, str, str]] = [
     # YAML
@@ -182,19 +182,19 @@ CASES: list[tuple[str, str, str]] = [
     ("gpu true", "sm90: {}}", "sm90: true}"),
     ("exclude without reason", "  gpus:", "  exclude: [{variants: torchvision-*}]\n  gpus:"),
     ("expected failure without reason", "publish:", f"{EXPECTED}, until: 2027-03-31}}]\npublish:"),
-    ("expected failure without end", "publish:", f"{EXPECTED}, reason: no kernels}}]\npublish:"),
-    ("expected failure on no day", "publish:", f"{EXPECTED}, reason: no kernels, until: 2027-02-30}}]\npublish:"),
+    ("expected failure without end", "publish:", f"{EXPECTED}, because: no kernels}}]\npublish:"),
+    ("expected failure on no day", "publish:", f"{EXPECTED}, because: no kernels, until: 2027-02-30}}]\npublish:"),
     (
         "expected failure with a time",
         "publish:",
-        f"{EXPECTED}, reason: no kernels, until: 2027-03-31 12:00}}]\npublish:",
+        f"{EXPECTED}, because: no kernels, until: 2027-03-31 12:00}}]\npublish:",
     ),
-    ("expected failure until a word", "publish:", f"{EXPECTED}, reason: no kernels, until: tomorrow}}]\npublish:"),
-    ("expected failure because", "publish:", f"{EXPECTED}, because: no kernels, until: 2027-03-31}}]\npublish:"),
+    ("expected failure until a word", "publish:", f"{EXPECTED}, because: no kernels, until: tomorrow}}]\npublish:"),
+    ("expected failure reason", "publish:", f"{EXPECTED}, reason: no kernels, until: 2027-03-31}}]\npublish:"),
     (
         "expected failure with a number",
         "publish:",
-        f"{EXPECTED}, reason: no kernels, until: 2027-03-31, issue: 7}}]\npublish:",
+        f"{EXPECTED}, because: no kernels, until: 2027-03-31, issue: 7}}]\npublish:",
     ),
     ("expected failure of a build", "publish:", f"{EXPECTED.replace('gpu-test', 'build')}, {WHY}}}]\npublish:"),
     ("expected failure as a mapping", "publish:", "expected-failures: {gpu-test: no kernels}\npublish:"),

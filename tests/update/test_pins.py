@@ -48,7 +48,7 @@ def test_a_check_lists_what_is_stale_and_why(
 
 @pytest.mark.usefixtures("actions")
 def test_a_check_announces_expected_failures_that_end(fleet: Repository, capsys: pytest.CaptureFixture[str]) -> None:
-    entry = {"variants": "pytorch-*", "stage": "cpu-test", "reason": "a flaky test"}
+    entry = {"variants": "pytorch-*", "stage": "cpu-test", "because": "a flaky test"}
     found = []
     for until in ("2020-01-01", "2999-12-31"):
         fleet.write(FILE, f"{SPEC}\nexpected-failures: [{entry | {'until': until}}]\n")

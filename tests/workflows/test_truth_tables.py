@@ -80,7 +80,7 @@ def specs(name: str) -> Spec:
     if name == "bundled":
         return bundled_spec()
     if name == "expecting":
-        failure = {"variants": "*", "stage": "cpu-test", "reason": "a reason", "until": "2999-12-31"}
+        failure = {"variants": "*", "stage": "cpu-test", "because": "a reason", "until": "2999-12-31"}
         return spec_of(small(**{"expected-failures": [failure]}))
     if name in {"flox-by-the-clock", "nix-by-the-clock"}:
         return spec_of(small(backend=name.partition("-")[0], schedule={"days": ["sun"]}))

@@ -15,5 +15,5 @@ if wanted := os.environ["NAME"]:
 else:
     found = [name for name in names if fnmatchcase(name, os.environ["PATTERN"] or "*")]
     for name in found:
-        apart = len(found) > 1 and os.environ["MERGE"] != "true"
+        apart = len(found) > 1 and os.environ.get("MERGE") != "true"
         shutil.copytree(store / name, target / name if apart else target, dirs_exist_ok=True)
