@@ -115,7 +115,7 @@ def test_a_package_is_not_built_along_with_what_needs_it(world: World) -> None:
 def again(world: World, pushed: Run, verdict: Run) -> Run:
     """The variant whose test failed, on a branch whose spec expects this by now."""
     assert pushed.status != 0 != verdict.status
-    entry = "{variants: vision-*-cpu-avx, stage: cpu-test, reason: It states another version., until: 2999-12-31}"
+    entry = "{variants: vision-*-cpu-avx, stage: cpu-test, because: It states another version., until: 2999-12-31}"
     with (world.clone / ".github/ci-matrix.yaml").open("a", encoding="utf-8") as spec:
         spec.write(f"expected-failures: [{entry}]\n")
     world.on("hosted", HERE / "bin/installed/ci-compile", "--root", world.clone, "--branch", "main")

@@ -374,6 +374,13 @@ def test_a_commit_that_edits_what_decides_about_machines_has_no_job(
     assert line.startswith(f"{path}: ")
 
 
+def test_long_names_leave_room_for_the_other_reasons(base: Repository, choose: Choose) -> None:
+    folder = ".flox/pkgs/" + "/".join("\x01" * 200 for _ in range(15))
+    found = choose(forked(base, {f"{folder}/{number}.nix": "1\n" for number in range(25)}))
+    assert len(found["request"]["refused"]) == 21
+    assert len(json.dumps(found["request"])) < 50_000
+
+
 def test_a_strangers_comment_starts_nothing_and_gets_no_answer(base: Repository, choose: Choose) -> None:
     found = choose(forked(base, {OWN: "{ }: 1\n"}), login="a-stranger")
     assert (found["matrix"], found["request"]) == ([], {})
