@@ -24,6 +24,8 @@ ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 EXAMPLE = "PACKAGE-python313-cuda12_8-sm90-avx2"
 
+_SEED = "-compiler-seed"
+
 # An ISA may contain a dot, so that a message can say how to spell `armv8.2`.
 _NAME = re.compile(
     r"(?P<package>[A-Za-z0-9_][A-Za-z0-9_-]*)-python(?P<major>[0-9])(?P<minor>[0-9]+)"
@@ -97,6 +99,16 @@ def python_tag(python: str) -> str:
 def cuda_tag(cuda: str) -> str:
     """`12.8` as names spell it: `cuda12_8`."""
     return f"cuda{cuda.replace('.', '_')}"
+
+
+def seed_name(name: str) -> str:
+    """The `pname` of the compiler seed that is made from the recipe of the variant `name`."""
+    return f"{name}{_SEED}"
+
+
+def is_seed(name: str) -> bool:
+    """Whether a store path's name, without the hash, is that of a compiler seed or of its derivation."""
+    return f"{_SEED}-" in name
 
 
 def recipe_path(name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from ci_compiler.plan.benchmarks import BenchmarkResult, Gain
 from ci_compiler.plan.job_graph import PlannedJob, jobs_of
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, PASSED, Found, Record, Records, Run, merged
@@ -14,6 +15,12 @@ from ci_compiler.stages import BUILD
 
 NOW = 1_790_856_000
 """2026-10-01, 12:00:00 UTC, as for the GitHub of tests."""
+
+
+def compared(name: str, beside: str, **gains: Gain) -> BenchmarkResult:
+    """What the benchmark of a variant found on `main`."""
+    found = {"cpu": Gain(0.4, 0.6), **gains}
+    return BenchmarkResult(name=name, branch="main", beside=beside, gains=found, machine="AMD EPYC 9354, NVIDIA H100")
 
 
 def _ages(days: int, every: int) -> list[int]:

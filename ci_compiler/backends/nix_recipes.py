@@ -25,6 +25,7 @@ from ci_compiler.backends.job import (
 )
 from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.backends.nix_python import interpreter_of
+from ci_compiler.backends.nix_seeds import share_seeds, take_seeds
 from ci_compiler.backends.nix_store import PROFILE
 from ci_compiler.backends.own_store import store_of
 from ci_compiler.backends.protocol import BinaryCache, Tool
@@ -76,6 +77,7 @@ class RecipePrograms(ABC):
         absent = derivation in self.store.to_build(derivation)
         if absent:
             self._supply(order, derivation)
+            take_seeds(self.store, self.job, derivation, self._file(order.recipe))
         started = datetime.now(UTC)
         ended = self._run(program, order)
         path = self._result(order.name)
@@ -86,7 +88,8 @@ class RecipePrograms(ABC):
         missing = self.store.lacks(outputs)
         outputs = tuple(one for one in outputs if one not in missing)
         result = self._described(derivation, path, outputs, order.recipe, started)
-        staged, remarks = self._share(order, path, outputs, result.closure)
+        staged, remarks = self._share(order, result)
+        share_seeds(self.store, self.job, derivation, self._file(order.recipe))
         return result._replace(seconds=ended.seconds, built=absent, staged=staged, remarks=remarks)
 
     def _described(
@@ -283,24 +286,22 @@ class RecipePrograms(ABC):
             raise failure(name, Code.RESULT_MISSING, f"{link.name} leads to {path}, which is not valid in the store")
         return path
 
-    def _share(
-        self, order: BuildOrder, path: str, outputs: Sequence[str], closure: Mapping[str, str]
-    ) -> tuple[str, tuple[str, ...]]:
+    def _share(self, order: BuildOrder, build: BuildResult) -> tuple[str, tuple[str, ...]]:
         """Makes a build available to other machines. Returns the staged build, and remarks about other builds of it.
 
         With the cache's key, the build is copied into the cache; what the cache does not have afterwards is staged.
         """
-        cache, recipe = self.job.cache, self.job.root / order.recipe
+        cache, recipe, path = self.job.cache, self.job.root / order.recipe, build.store_path
         if cache is None or not self.job.shares:
             return "", ()
         try:
             if key := self.job.secrets.get(CACHE_KEY):
-                _check_copied(path, self.store.push(cache, outputs, key, recipe))
-            absent = self.store.uncarried(cache, closure, recipe)
-            remarks = tuple(self._remarks(cache, [one for one in outputs if absent.get(one)]))
+                _check_copied(path, self.store.push(cache, build.outputs, key, recipe))
+            absent = self.store.uncarried(cache, build.closure, recipe)
+            remarks = tuple(self._remarks(cache, [one for one in build.outputs if absent.get(one)]))
             if not absent:
                 return "", remarks
-            staged, ended = stage(self.store, cache, order.name, closure, list(absent))
+            staged, ended = stage(self.store, cache, order.name, build.closure, list(absent))
             _check_copied(path, ended)
         except StageError as error:
             message = f"{path} cannot be copied to {staging(cache)}: {error.findings[0].message}"

@@ -37,6 +37,9 @@ _TEXT = r'"((?:[^"\\]|\\.)*)"'
 _ATTRIBUTE = re.compile(rf"\({_TEXT},{_TEXT}\)", re.DOTALL)
 """A pair of texts in a derivation's file, which only its attributes are."""
 
+_SIGNATURE = re.compile(r"[^:/]+:[A-Za-z0-9+/]{86}==")
+"""A signature by an ed25519 key, as `nix path-info --sigs` prints it after the path and the word `ultimate`."""
+
 _PATHS_A_COMMAND = 500  # well within the limit on a command line's length
 
 
@@ -238,6 +241,11 @@ class Store:
     def push_text(self, cache: BinaryCache, path: str) -> Ended:
         """Copies what `add_text` added to the cache. Its path is the hash of its content, so it needs no signature."""
         return self.copy(paths=[path], to=cache.url)
+
+    def is_signed_here(self, path: str) -> bool:
+        """Whether this machine's store has a signature of `path` by anyone, for example by its own daemon."""
+        ended = self._nix("path-info", "--sigs", path)
+        return any(_SIGNATURE.fullmatch(word) for word in ended.out.split()[1:])
 
     def _sign(self, file: Path, key: Secret, *what: str) -> Ended:
         return self._nix("store", "sign", *_FRESH, "--key-file", str(file), *what, secret=key)

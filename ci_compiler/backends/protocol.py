@@ -49,6 +49,10 @@ class BinaryCache(Protocol):
         """The key that its paths are signed with, as NAME:BASE64."""
 
     @property
+    def public(self) -> bool:
+        """Whether anyone may fetch from it."""
+
+    @property
     def staging(self) -> str:
         """The URL of the store that unpublished builds travel through; '' for the cache itself."""
 

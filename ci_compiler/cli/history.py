@@ -10,7 +10,6 @@ from ci_compiler.errors import wrong
 from ci_compiler.files.drift import FOREIGN
 from ci_compiler.github.artifacts import last_file
 from ci_compiler.github.client import Client
-from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import Records
 from ci_compiler.reports.history_file import LARGEST, NAME, parsed
@@ -33,7 +32,7 @@ def last_history(client: Client, plan: Plan, folder: Path) -> Records:
             raise wrong(file, Code.IN_THE_WAY, FOREIGN) from None
         data = None
     else:
-        data = _published(client, plan)
+        data = last_file(client, pages.FILE, default_branch(plan.spec), NAME, LARGEST)
         if data is None:
             return empty
         try:
@@ -45,13 +44,3 @@ def last_history(client: Client, plan: Plan, folder: Path) -> Records:
         note(f"warning: the history is that of {found.repository!r}; the history starts again from nothing")
         return empty
     return found
-
-
-def _published(client: Client, plan: Plan) -> bytes | None:
-    """The file in the artifact of the last run; None if there is none, or the workflow was never pushed."""
-    try:
-        return last_file(client, pages.FILE, default_branch(plan.spec), NAME, LARGEST)
-    except GitHubError as error:
-        if error.trouble is Trouble.MISSING:
-            return None
-        raise

@@ -1,4 +1,4 @@
-"""Files in artifacts of runs that are trusted: those of one workflow, started on the default branch by its own events.
+"""Files in artifacts of runs, whose archives may be anything, and which runs are the repository's own.
 
 A fork's pull request may run its own copy of a workflow, with artifacts of any name. Such a run has another event, and
 is not asked.
@@ -8,45 +8,83 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-from ci_compiler.github.client import Client
+from ci_compiler.github.client import PER_PAGE, Client
+from ci_compiler.github.errors import GitHubError, Trouble
+
+OWN_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
+"""The events whose runs have the code of the repository's own branches."""
 
 RUNS = 10
 """The most runs that are asked for the artifact, the newest first."""
 
-_OWN_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
+_PACKED = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""How artifacts are packed. Python unpacks other methods without a limit."""
+
+_DAMAGE = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
+"""What Python raises for archives that are damaged."""
 
 
 def last_file(client: Client, workflow: str, branch: str, name: str, most: int) -> bytes | None:
-    """The file `name`, at most `most` bytes, in the newest artifact `name` of `workflow` on `branch`; None for none.
+    """The file `name`, at most `most` bytes, in the newest artifact `name` of `workflow` on `branch` that has it.
 
-    A damaged archive has none either. Raises GitHubError.
+    None if there is none, or no such workflow. Raises GitHubError.
     """
     for run in _runs(client, workflow, branch):
-        artifacts = f"/repos/{client.access.repository}/actions/runs/{run['id']}/artifacts?name={name}"
-        for one in client.pages(f"list the artifacts of the run {run['id']}", artifacts, "artifacts", dict):
-            if not one["expired"] and one["size_in_bytes"] <= most:
-                path = f"/repos/{client.access.repository}/actions/artifacts/{one['id']}/zip"
-                return _unpacked(client.download(f"download the artifact {name}", path, most=most), name, most)
+        archive = newest(client, run["id"], name, most)
+        content = next(files(archive, name, most), None) if archive else None
+        if content is not None:
+            return content
     return None
 
 
-def _runs(client: Client, workflow: str, branch: str) -> Iterator[Mapping[str, Any]]:
-    query = f"branch={quote(branch, safe='')}&per_page={RUNS}"
-    path = f"/repos/{client.access.repository}/actions/workflows/{workflow}/runs?{query}"
-    runs = client.request(f"list the runs of {workflow}", "GET", path, read=lambda found: list(found["workflow_runs"]))
-    for run in runs[:RUNS]:
-        if run["event"] in _OWN_EVENTS:
-            yield run
+def newest(client: Client, run: int, name: str, most: int) -> bytes | None:
+    """The newest artifact `name` of a run as an archive, at most `most` bytes; None if there is none, or no longer.
 
-
-def _unpacked(archive: bytes, name: str, most: int) -> bytes | None:
-    try:
-        with zipfile.ZipFile(io.BytesIO(archive)) as found, found.open(name) as file:
-            data = file.read(most + 1)
-    except (KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError):
+    Any job of a run can upload an artifact, so that its content is no more than a claim of the run. Makes two requests
+    at most. Raises GitHubError.
+    """
+    path = f"/repos/{client.access.repository}/actions"
+    listed = client.pages(
+        f"list the artifacts of the run {run}", f"{path}/runs/{run}/artifacts?name={quote(name)}", "artifacts", dict
+    )
+    found = [one for one in listed if one["name"] == name and not one["expired"] and one["size_in_bytes"] <= most]
+    if not found:
         return None
-    return data if len(data) <= most else None
+    number = max((str(one["created_at"]), int(one["id"])) for one in found)[1]
+    return client.download(f"download {name} of the run {run}", f"{path}/artifacts/{number}/zip", most=most)
+
+
+def files(archive: bytes, name: str, most: int) -> Iterator[bytes]:
+    """The files `name` in the folders of an archive, at most `most` bytes together; none that cannot be read."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+            for one in packed.infolist():
+                if one.filename.rpartition("/")[2] != name or one.compress_type not in _PACKED:
+                    continue
+                with packed.open(one) as file:
+                    content = file.read(most + 1)
+                most -= len(content)
+                if most < 0:
+                    return
+                yield content
+    except _DAMAGE:
+        return
+
+
+def _runs(client: Client, workflow: str, branch: str) -> Iterator[Mapping[str, Any]]:
+    """The newest runs of `workflow` on `branch` with the code of that branch; none if it was never pushed."""
+    query = f"branch={quote(branch, safe='')}&per_page={PER_PAGE}"
+    path = f"/repos/{client.access.repository}/actions/workflows/{workflow}/runs?{query}"
+    try:
+        found = client.request(f"list the runs of {workflow}", "GET", path, read=lambda one: list(one["workflow_runs"]))
+    except GitHubError as error:
+        if error.trouble is Trouble.MISSING:
+            return iter(())
+        raise
+    return islice((run for run in found if run["event"] in OWN_EVENTS), RUNS)

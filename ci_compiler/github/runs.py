@@ -14,14 +14,16 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
+from ci_compiler.github.artifacts import OWN_EVENTS
 from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
-from ci_compiler.github.errors import GitHubError
+from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, ReportedJob, read_jobs
+from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, Found, Key, Record, Records, Run, merged, month_of
 from ci_compiler.plan.sharding import Shard
-from ci_compiler.stages import BUILD
+from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH
 from ci_compiler.workflows.steps import NOT_BUILT
 
 REQUESTS = 400
@@ -39,24 +41,28 @@ _WIDEST = 8 * _WINDOW
 _MOST = 1000
 """The most results of a listing by time (GitHub Docs, "List workflow runs for a repository")."""
 
-_OWN_EVENTS = frozenset({"push", "workflow_dispatch"})
-"""The events that start a shard. A fork may change its copy of a workflow so that others start it."""
+_MEASURING = 2
+"""The most requests that `Measured` makes."""
 
-BENCHMARK = "benchmark"
-"""The stage whose runs `Measured` is asked about."""
+_STUCK = frozenset({Trouble.RATE, Trouble.SERVER, Trouble.CONNECTION})
+"""Failures that the next request would meet as well."""
 
-Measured = Callable[[int], Mapping[Key, Mapping[str, Any]]]
-"""Returns what the benchmarks of a run found, as `Record.benchmark` has it, with at most two requests."""
+Measured = Callable[[int], Mapping[Key, BenchmarkResult]]
+"""Returns what the benchmarks of a run found, by branch and variant. Raises GitHubError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The history after a reading: how many runs were read with how many requests, whether any are left, and why."""
+    """The history after a reading: how many runs were read with how many requests, whether any are left, and why.
+
+    `unmeasured`: the runs whose benchmarks could not be read; they are not asked for them again.
+    """
 
     records: Records
     runs: int
     requests: int
     complete: bool
+    unmeasured: int = 0
     trouble: GitHubError | None = None
 
 
@@ -86,6 +92,7 @@ def read_runs(
         runs=len(reader.runs),
         requests=reader.requests,
         complete=reader.complete,
+        unmeasured=reader.unmeasured,
         trouble=trouble,
     )
 
@@ -103,6 +110,7 @@ class _Reader:
     since: int = 0
     through: int = 0
     complete: bool = False
+    unmeasured: int = 0
     runs: list[Run] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     _numbers: set[int] = field(default_factory=set)
@@ -120,7 +128,7 @@ class _Reader:
         self.through = min(self.old.through or now, now)
         self.since = min(self.old.since or now, self.through)
         start = self.old.listed_from if self.old.through else now
-        while self.through < now:
+        while start < now:
             end = min(start + _WINDOW, now)
             for run in reversed(self._listed(start, end)):
                 self._read_if(run, lambda _: True)
@@ -146,7 +154,7 @@ class _Reader:
 
     def _listed(self, start: int, end: int) -> list[Mapping[str, Any]]:
         """The runs of all workflows that were created from `start` to `end`, the newest first."""
-        created = quote(f"{_stamp(start)}..{_stamp(end)}")
+        created = quote(f"{stamp(start)}..{stamp(end)}")
         path = f"/repos/{self.client.access.repository}/actions/runs?created={created}"
         runs = list(islice(self._pages("list the runs", path, "workflow_runs"), _MOST))
         if len(runs) < _MOST or end - start < 2:
@@ -167,12 +175,7 @@ class _Reader:
         self.requests += requests
 
     def _is_ours(self, run: Mapping[str, Any]) -> bool:
-        """Whether it is a run of a shard that built what a branch of the spec has, and not a pull request's code."""
-        return (
-            run["path"].partition("@")[0] in self._shards
-            and run["event"] in _OWN_EVENTS
-            and run["head_branch"] in self.plan.spec.branches
-        )
+        return run["path"].partition("@")[0] in self._shards and is_own(self.plan, run["event"], run["head_branch"])
 
     def _is_wanted(self, run: Mapping[str, Any]) -> bool:
         """Whether a result of an older run would be kept: some variant of the shard lacks results, or the month's."""
@@ -194,18 +197,35 @@ class _Reader:
         )
         lasts = read_jobs(shard, map(reported_job, jobs), url="", started="")
         found = {(last.cell.branch, last.variant.name): _record(made, last) for last in lasts}
-        if self.measured and any(BENCHMARK in record.ends for record in found.values()):
-            self._spend(2)
-            results = self.measured(made.number)
-            found = {key: replace(record, benchmark=results.get(key, {})) for key, record in found.items()}
+        if any(BENCHMARK.name in record.ends for record in found.values()):
+            results = self._measured(made.number)
+            found = {key: replace(record, benchmark=results.get(key)) for key, record in found.items()}
         for key, record in found.items():
             self._count(key, record)
         self.runs.append(made)
         self.found.append(found)
 
+    def _measured(self, run: int) -> Mapping[Key, BenchmarkResult]:
+        """What the benchmarks of a run found; nothing if that cannot be read, which would hold up all others."""
+        if self.measured is None:
+            return {}
+        self._spend(_MEASURING)
+        try:
+            return self.measured(run)
+        except GitHubError as error:
+            if error.trouble in _STUCK:
+                raise
+            self.unmeasured += 1
+            return {}
+
     def _count(self, key: Key, record: Record) -> None:
         self._counts[key] = self._counts.get(key, 0) + 1
         self._months.add((key, month_of(record.run.started)))
+
+
+def is_own(plan: Plan, event: str, branch: str) -> bool:
+    """Whether a run of a shard built what a branch of the spec has, and not a pull request's code."""
+    return event in OWN_EVENTS and branch in plan.spec.branches
 
 
 def lasts_of(plan: Plan, records: Records, web_host: str) -> Iterator[LastBuild]:
@@ -219,8 +239,8 @@ def lasts_of(plan: Plan, records: Records, web_host: str) -> Iterator[LastBuild]
                     cell=cell,
                     result=BuildResult(last.result),
                     stages=dict(last.ends),
-                    url=f"https://{web_host}/{records.repository}/actions/runs/{last.run.number}",
-                    started=_stamp(last.run.started),
+                    url=records.address(web_host, last.run),
+                    started=stamp(last.run.started),
                 )
 
 
@@ -240,12 +260,13 @@ def reported_job(job: Mapping[str, Any]) -> ReportedJob:
 
 def _record(run: Run, last: LastBuild) -> Record:
     build = last.jobs.get(BUILD.name)
+    own = {stage: job for stage, job in last.jobs.items() if stage != PUBLISH.name}  # one job publishes all variants
     return Record(
         run=run,
         result=BuildResult(last.result).value,
         ends=dict(last.stages),
-        seconds={stage: job.seconds for stage, job in last.jobs.items() if job.seconds},
-        waited=sum(job.waited for job in last.jobs.values()),
+        seconds={stage: job.seconds for stage, job in own.items() if job.seconds},
+        waited=sum(job.waited for job in own.values()),
         built=build is not None and NOT_BUILT not in build.steps,
     )
 
@@ -259,7 +280,8 @@ def _whole(jobs: list[Mapping[str, Any]]) -> int:
     return max(max(_seconds(job["completed_at"]) for job in ran) - start, 0)
 
 
-def _stamp(seconds: int) -> str:
+def stamp(seconds: int) -> str:
+    """A time in seconds since 1970 as GitHub writes it: `2026-11-21T12:00:00Z`."""
     return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 

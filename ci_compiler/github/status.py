@@ -104,7 +104,8 @@ def last_runs(client: Client, shard: Shard, workflow: Workflow, depth: int) -> l
     def ask() -> list[WorkflowRun]:
         runs = [run for run in islice(workflow.get_runs(), depth) if run.id]
         for run in runs:
-            _ = run.html_url, run.created_at, run.head_sha  # PyGithub parses an attribute, and may fail, on access
+            # PyGithub parses an attribute, and may fail, on access
+            _ = run.html_url, run.created_at, run.head_sha, run.event, run.head_branch
         return runs
 
     return client.call(f"list the runs of {shard.name}.yml", ask)

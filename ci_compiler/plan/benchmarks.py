@@ -95,8 +95,28 @@ def read_benchmark(content: Any) -> BenchmarkResult | None:
         return None
 
 
+def kept(result: BenchmarkResult) -> dict[str, Any]:
+    """What the history keeps of the result of a variant: its gains in hundredths of a percent, and what they are of."""
+    gains = {device: [round(one, 2) for one in gain] for device, gain in result.gains.items()}
+    return {"over": result.beside, "machine": result.machine, **gains}
+
+
+def of_kept(name: str, branch: str, value: Mapping[str, Any]) -> BenchmarkResult:
+    """The result that `kept` made `value` of. Raises ValueError, KeyError and TypeError."""
+    if not ATTRIBUTE.fullmatch(value["over"]):
+        raise ValueError
+    found = {device: dict(zip(Gain._fields, value[device], strict=True)) for device in DEVICES if device in value}
+    return BenchmarkResult(
+        name=name,
+        branch=branch,
+        beside=_text(value["over"]),
+        gains={device: _gain(gain) for device, gain in found.items()},
+        machine=_text(value["machine"], 2 * _LONGEST + 2),
+    )
+
+
 def _gain(value: Any) -> Gain:
-    percent, error = (_number(value[key]) for key in ("percent", "error"))
+    percent, error = (_number(value[key]) for key in Gain._fields)
     return Gain(percent, abs(error))
 
 
@@ -106,7 +126,7 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not (value.isprintable() and len(value) <= _LONGEST):
+def _text(value: Any, longest: int = _LONGEST) -> str:
+    if not isinstance(value, str) or not (value.isprintable() and len(value) <= longest):
         raise ValueError
     return value

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+
+from ci_compiler.plan.benchmarks import BenchmarkResult
 
 Key = tuple[str, str]
 """A variant's branch and name."""
@@ -54,8 +55,9 @@ class Run:
 class Record:
     """The result of a variant in `run`, with the conclusion of each stage that ran, and the seconds of each that ended.
 
-    `waited`: the seconds that its jobs waited for machines, which `seconds` leaves out. `built`: whether its build did
-    not find the result in a store. `benchmark`: what the benchmark of the variant found (`over`, `cpu`, `gpu`).
+    `waited`: the seconds that its jobs waited for machines, which `seconds` leaves out. Neither counts the job that
+    publishes, which all variants of a pool share. `built`: whether its build did not find the result in a store.
+    `benchmark`: what its benchmark found, if that compared it with a second build.
     """
 
     run: Run
@@ -64,7 +66,7 @@ class Record:
     seconds: Mapping[str, int] = field(default_factory=dict)
     waited: int = 0
     built: bool = True
-    benchmark: Mapping[str, Any] = field(default_factory=dict)
+    benchmark: BenchmarkResult | None = None
 
     @property
     def total(self) -> int:
@@ -93,11 +95,15 @@ class Records:
     runs: Mapping[int, Run] = field(default_factory=dict)
     variants: Mapping[Key, Trace] = field(default_factory=dict)
 
+    def address(self, web_host: str, run: Run) -> str:
+        """The address of a run."""
+        return f"https://{web_host}/{self.repository}/actions/runs/{run.number}"
+
     @property
     def listed_from(self) -> int:
         """The start of the oldest run that a listing must have, so that runs which changed are read again."""
-        going = [run.started for run in self.runs.values() if run.going]
-        return max(min([self.through - AGAIN, *going]), self.through - LONGEST)
+        going = (run.started for run in self.runs.values() if run.going)
+        return min([self.through - AGAIN, *(start for start in going if start >= self.through - LONGEST)])
 
 
 Found = Mapping[Key, Record]
@@ -115,8 +121,8 @@ def merged(
         for key, record in records.items():
             of_variant = by_variant.setdefault(key, {})
             before = of_variant.get(record.run.number)
-            kept = before.benchmark if before and not record.benchmark else record.benchmark
-            of_variant[record.run.number] = replace(record, benchmark=kept)
+            benchmark = record.benchmark or (before.benchmark if before else None)
+            of_variant[record.run.number] = replace(record, benchmark=benchmark)
     traces = {}
     for key, of_variant in sorted(by_variant.items()):
         gone = 0 if key in variants else (old.variants[key].gone if key in old.variants else 0) or through

@@ -20,7 +20,7 @@ from ci_compiler.recipes.capabilities import sets_capabilities
 from ci_compiler.recipes.proof import functions
 from ci_compiler.recipes.subject import Subject
 from ci_compiler.spec.model import RecipeKind, Spec
-from ci_compiler.variant import recipe_path
+from ci_compiler.variant import recipe_path, seed_name
 
 _SEED, _FOR_SEED = "compilerSeed", "forSeed"
 """The names that a recipe gives to the derivation of the seed, and to its own argument."""
@@ -69,7 +69,7 @@ def bindings(subject: Subject) -> Iterator[str]:
         return
     file = PurePosixPath(recipe_path(subject.seeded_by)).name
     values = {
-        "pname": nix.string(f"{subject.seeded_by}-compiler-seed"),
+        "pname": nix.string(seed_name(subject.seeded_by)),
         "outputs": nix.words(["out"]),
         "preConfigure": f"old.preConfigure + {nix.lines([f'compiler_seed {_CCACHE}'])}",
         "doCheck": "false",
@@ -104,10 +104,10 @@ def at_the_end(subject: Subject) -> Iterator[str]:
         yield "compiler_seed_found"
 
 
-def found_in(log: str) -> str:
-    """What the log of a build says about its seed, in one clause; '' if it took none."""
-    found = _FOUND.findall(log)
-    return f"{found[-1][0]} of {found[-1][1]} host objects from the compiler seed" if found else ""
+def found_in(log: str) -> dict[str, int]:
+    """The host objects that the log of a build says its seed had: those `found`, `of` all. Empty if it took none."""
+    said = _FOUND.findall(log)
+    return dict(zip(("found", "of"), map(int, said[-1]), strict=True)) if said else {}
 
 
 def _is_first(subject: Subject) -> bool:

@@ -64,7 +64,7 @@ def machine_price(spec: Spec, pool: str, seconds: int) -> Decimal:
 
 def rounded(amount: Decimal) -> Decimal:
     """An amount to the hundredth."""
-    return amount.quantize(_CENT, ROUND_HALF_UP)
+    return amount.quantize(_CENT, ROUND_HALF_UP) + 0  # so that there is no -0.00
 
 
 def bill_row(bill: Bill) -> dict[str, Any]:

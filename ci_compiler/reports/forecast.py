@@ -18,7 +18,8 @@ from ci_compiler.plan.selection import in_request, most_cells, within_limit
 from ci_compiler.plan.simulation import LowerBound, QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
 from ci_compiler.recipes.capabilities import variants_with_capabilities
 from ci_compiler.reports.costs import Bill, bill_of
-from ci_compiler.reports.history import History
+from ci_compiler.reports.history import History, SeedHits
+from ci_compiler.reports.seeded import seeders, seeders_first, taken
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.units import duration, machine_hours
@@ -83,18 +84,20 @@ class PullRequest:
 class Forecast:
     """A forecast; times are in seconds. `schedule` is the schedule of `jobs` in GitHub's order.
 
-    `measured`: variants whose build is recorded. `memory`: the most memory of a recorded build in bytes, by
-    package. `better_end`: the end with the jobs in `better_order`. `longest_end`: the end with a scheduler that
-    starts the longest job first. `overdue`: queued jobs that GitHub cancels if all shards are dispatched at once;
-    in `waves` there are none. `shards`: the duration of a run of each shard alone. `capabilities`: the variants
-    whose recipes set `config.cudaCapabilities`, by GPU; their builds also build the CUDA libraries that they are
-    linked with, which the times leave out. `alone_seconds`, `alone_end`: the work and the end if each package built
-    all packages that it needs itself. `spread`: where durations were recorded. `bill`: where the spec has prices.
+    `measured`: variants whose build is recorded. `memory`: the most memory of a recorded build in bytes, by package.
+    `seeds`: what recorded builds found in compiler seeds, by package. `better_end`: the end with the jobs in
+    `better_order`. `longest_end`: the end with a scheduler that starts the longest job first. `overdue`: queued jobs
+    that GitHub cancels if all shards are dispatched at once; in `waves` there are none. `shards`: the duration of a run
+    of each shard alone. `capabilities`: the variants whose recipes set `config.cudaCapabilities`, by GPU; their builds
+    also build the CUDA libraries that they are linked with, which the times leave out. `alone_seconds`, `alone_end`:
+    the work and the end if each package built all packages that it needs itself. `spread`: where durations were
+    recorded. `bill`: where the spec has prices.
     """
 
     variants: int
     measured: int
     memory: Mapping[str, int]
+    seeds: Mapping[str, SeedHits]
     jobs: tuple[PlannedJob, ...]
     schedule: Timeline
     bound: LowerBound
@@ -140,6 +143,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         variants=sum(len(shard.variants) for shard in plan.shards),
         measured=sum((*job.key, BUILD.name) in history.seconds for job in jobs if job.stage is BUILD),
         memory=_memory(jobs, history),
+        seeds=_seeds(jobs, history),
         jobs=jobs,
         schedule=schedule,
         bound=bound,
@@ -148,7 +152,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         better_end=end_of(jobs_of(spec, better, recorded=history.seconds, publish=publish), machines),
         longest_end=end_of(jobs, machines, QueueOrder.LONGEST),
         overdue=sum(wait > limit("queued-hours").limit * 3600 for wait in waits),
-        waves=tuple(waves_of([by_shard[shard.name] for shard in better], machines)),
+        waves=tuple(waves_of(plan, [by_shard[shard.name] for shard in better])),
         shards={name: end_of(own, machines) for name, own in by_shard.items()},
         pull_request=max(_pull_requests(plan, history, machines), key=lambda one: one.seconds),
         capabilities=Counter(cell.gpu for cell in plan.judged.cells for _ in variants_with_capabilities(spec, cell)),
@@ -215,6 +219,15 @@ def _spread(plan: Plan, history: History, *, publish: bool) -> Spread:
     )
 
 
+def _seeds(jobs: Iterable[PlannedJob], history: History) -> dict[str, SeedHits]:
+    """What the recorded builds of each package found in compiler seeds, where any took one."""
+    found: dict[str, SeedHits] = {}
+    for job in jobs:
+        if job.stage is BUILD and (hits := history.seeds.get(job.key)):
+            found[job.variant.package] = hits.plus(found.get(job.variant.package, SeedHits()))
+    return found
+
+
 def _memory(jobs: Iterable[PlannedJob], history: History) -> dict[str, int]:
     """The most memory of a recorded build of each package, in bytes."""
     found: dict[str, int] = {}
@@ -269,24 +282,27 @@ def _disk_peaks(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline) -> d
     return {pool: round(peak, 1) for pool, peak in peaks.items()}
 
 
-def waves_of(shards: Iterable[Sequence[PlannedJob]], machines: Mapping[str, int]) -> Iterator[Wave]:
+def waves_of(plan: Plan, shards: Iterable[Sequence[PlannedJob]]) -> Iterator[Wave]:
     """Shards in groups; each group is dispatched when the previous one has finished.
 
     While a job waits, every machine of its pool is busy, so no job waits longer than the group's work for that pool
-    divided by its machines. A group is full when that time would exceed the limit's gate.
+    divided by its machines. A group is full when that time would exceed the limit's gate, or when the next shard takes
+    a compiler seed from one in it.
     """
+    machines, seeded = machine_counts(plan.spec), seeders(plan)
     gate = limit("queued-hours").gate * 3600
     group: list[Sequence[PlannedJob]] = []
     load = Counter[str]()
-    for jobs in shards:
-        own = Counter[str]()
-        for job in jobs:
-            own[job.pool] += job.seconds
-        if group and any(load[pool] + more > gate * machines[pool] for pool, more in own.items()):
+    before: set[tuple[str, str]] = set()
+    for jobs in seeders_first(tuple(shards), seeded):
+        own, keys = _work(jobs), {job.key for job in jobs}
+        full = any(load[pool] + more > gate * machines[pool] for pool, more in own.items())
+        if group and (full or before & taken(keys, seeded)):
             yield _wave(group, machines)
-            group, load = [], Counter()
+            group, load, before = [], Counter(), set()
         group.append(jobs)
         load += own
+        before |= keys
     yield _wave(group, machines)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
@@ -27,18 +27,30 @@ NAME = PurePosixPath(MANIFEST).name
 """The name of the manifest file of a build."""
 
 
+class SeedHits(NamedTuple):
+    """How many host objects builds found in their compiler seeds, and of how many."""
+
+    found: int = 0
+    of: int = 0
+
+    def plus(self, other: SeedHits) -> SeedHits:
+        """Both together."""
+        return SeedHits(self.found + other.found, self.of + other.of)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """Median durations in seconds with their spread, and the most memory in bytes by branch and variant name.
 
-    `low`, `high`: the durations that a tenth of the records is below, and above. `manifests` is the number of
-    manifests, `records` what `history.json` has.
+    `low`, `high`: the durations that a tenth of the records is below, and above. `seeds`: what all manifests together
+    found in compiler seeds. `manifests` is the number of manifests, `records` what `history.json` has.
     """
 
     seconds: Recorded = field(default_factory=dict)
     low: Recorded = field(default_factory=dict)
     high: Recorded = field(default_factory=dict)
     memory: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    seeds: Mapping[tuple[str, str], SeedHits] = field(default_factory=dict)
     manifests: int = 0
     records: Records | None = None
 
@@ -102,13 +114,16 @@ def spread(values: Sequence[float]) -> tuple[float, float, float]:
 def _of_manifests(folder: Path) -> History:
     found: dict[tuple[str, str, str], list[float]] = {}
     memory: dict[tuple[str, str], int] = {}
+    seeds: dict[tuple[str, str], SeedHits] = {}
     findings: list[Finding] = []
     paths = list(_manifests(folder))
     for path in paths:
         try:
-            branch, name, seconds, used = _read(path)
+            branch, name, seconds, used, hits = _read(path)
             if used:
                 memory[branch, name] = max(used, memory.get((branch, name), 0))
+            if hits.of:
+                seeds[branch, name] = hits.plus(seeds.get((branch, name), SeedHits()))
             if seconds is not None:
                 found.setdefault((branch, name, BUILD.name), []).append(seconds)
         except InputError as error:
@@ -118,7 +133,7 @@ def _of_manifests(folder: Path) -> History:
         findings += wrong(folder, Code.HISTORY_EMPTY, message).findings
     if findings:
         raise InputError(findings)
-    return replace(_medians(found), memory=dict(sorted(memory.items())), manifests=len(paths))
+    return replace(_medians(found), memory=dict(sorted(memory.items())), seeds=seeds, manifests=len(paths))
 
 
 def _manifests(folder: Path) -> Iterator[Path]:
@@ -128,10 +143,10 @@ def _manifests(folder: Path) -> Iterator[Path]:
             yield Path(parent, NAME)
 
 
-def _read(path: Path) -> tuple[str, str, float | None, int]:
+def _read(path: Path) -> tuple[str, str, float | None, int, SeedHits]:
     """The branch, the name, the seconds (None if the store already had it) and the memory (0: unknown) of a build.
 
-    Raises InputError.
+    The last value is what it found in its compiler seed. Raises InputError.
     """
     try:
         content: Any = json.loads(path.read_text("utf-8"))
@@ -152,7 +167,16 @@ def _read(path: Path) -> tuple[str, str, float | None, int]:
     memory = content.get("memory", 0)
     if type(memory) is not int or memory < 0:
         raise _broken(path, "not the manifest of a build: 'memory' is not a number of bytes")
-    return str(branch), str(name), None if content.get("built") is False else float(seconds), memory
+    hits = _hits(path, content.get("seed", {}))
+    return str(branch), str(name), None if content.get("built") is False else float(seconds), memory, hits
+
+
+def _hits(path: Path, value: Any) -> SeedHits:
+    """What a manifest says that the build found in its compiler seed."""
+    hits = SeedHits(**value) if isinstance(value, dict) and set(value) in ({"found", "of"}, set()) else None
+    if hits is None or not all(type(one) is int for one in hits) or not 0 <= hits.found <= hits.of:
+        raise _broken(path, "not the manifest of a build: 'seed' is not what it found of how many objects")
+    return hits
 
 
 def _broken(path: Path, message: str, line: int = 0, column: int = 0) -> InputError:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ci_compiler.plan.benchmarks import BenchmarkResult, kept, of_kept
 from ci_compiler.plan.records import Key, Record, Records, Run, Trace
 from ci_compiler.stages import stages
 from ci_compiler.workflows.pages import HISTORY
@@ -42,9 +43,10 @@ SUITES = "suites"
 """Stands for all test suites of a variant, as if they were one stage."""
 
 _MARK = "history of ci-compile"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+-]{0,250}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@+-]{0,250}")
 _REPOSITORY = re.compile(r"([A-Za-z0-9-]+/[A-Za-z0-9._-]+)?")
 _LARGEST_NUMBER = 10**13
+_LATEST = 253_402_300_800
 _MOST_SECONDS = 40 * 86_400
 _LETTERS = {word: letter for letter, word in ENDS.items() if letter != "n"}
 _GOING = frozenset({"queued", "in_progress", "waiting", "pending", "requested"})
@@ -74,7 +76,7 @@ def text_of(records: Records) -> str:
         },
     }
     lines = [
-        _dumped({"branch": branch, "name": name, "gone": trace.gone} | columns(trace.records, at))
+        _dumped({"branch": branch, "name": name, "gone": trace.gone} | columns(trace.records, at) | _measured(trace))
         for (branch, name), trace in records.variants.items()
     ]
     return f'{_dumped(head)[:-1]},"variants":[\n{f",{chr(10)}".join(lines)}\n]}}\n'
@@ -88,7 +90,7 @@ def stage_names() -> list[str]:
 def columns(records: Sequence[Record], at: Mapping[int, int]) -> dict[str, Any]:
     """The results of a variant, one entry per result in each column; `at`: the index of each run."""
     names = stage_names()
-    found: dict[str, Any] = {
+    return {
         "run": [at[one.run.number] for one in records],
         "result": "".join(one.result[0] for one in records),
         "ends": "".join(_letter(one, stage) for one in records for stage in names),
@@ -99,8 +101,12 @@ def columns(records: Sequence[Record], at: Mapping[int, int]) -> dict[str, Any]:
             if any(one.seconds.get(stage) for one in records)
         },
     }
-    benchmarks = {str(one.run.number): benchmark_of(dict(one.benchmark)) for one in records if one.benchmark}
-    return found | ({"benchmarks": benchmarks} if benchmarks else {})
+
+
+def _measured(trace: Trace) -> dict[str, Any]:
+    """What the benchmarks of a variant found, by run."""
+    found = {str(one.run.number): kept(one.benchmark) for one in trace.records if one.benchmark}
+    return {"benchmarks": found} if found else {}
 
 
 def _letter(record: Record, stage: str) -> str:
@@ -149,7 +155,7 @@ def _records(content: Mapping[str, Any]) -> Records:
     shards, names = _all(_name, content["shards"]), _all(_name, content["stages"])
     written = content["runs"]
     keys = ("id", "shard", "started", "attempt", "going", "seconds")
-    rows = list(zip(*(_all(_whole, written[key]) for key in keys), strict=False))
+    rows = list(zip(*(_all(_moment if key == "started" else _whole, written[key]) for key in keys), strict=False))
     _check(all(len(written[key]) == len(rows) for key in keys), "runs")
     runs = [
         Run(number=number, shard=shards[shard], started=started, attempt=attempt, going=bool(going), seconds=seconds)
@@ -157,18 +163,18 @@ def _records(content: Mapping[str, Any]) -> Records:
     ]
     traces: dict[Key, Trace] = {}
     for row in content["variants"]:
-        records = _trace(row, runs, names)
-        traces[_name(row["branch"]), _name(row["name"])] = Trace(records=records, gone=_whole(row["gone"]))
+        key = _name(row["branch"]), _name(row["name"])
+        traces[key] = Trace(records=_records_of(key, row, runs, names), gone=_moment(row["gone"]))
     return Records(
         repository=repository,
-        since=_whole(content["since"]),
-        through=_whole(content["through"]),
+        since=_moment(content["since"]),
+        through=_moment(content["through"]),
         runs={run.number: run for run in runs},
         variants=traces,
     )
 
 
-def _trace(row: Mapping[str, Any], runs: Sequence[Run], names: Sequence[str]) -> tuple[Record, ...]:
+def _records_of(key: Key, row: Mapping[str, Any], runs: Sequence[Run], names: Sequence[str]) -> tuple[Record, ...]:
     at, waited = _all(_whole, row["run"]), _all(_whole, row["waited"])
     results, ends, benchmarks = row["result"], row["ends"], row.get("benchmarks", {})
     seconds = {_name(stage): _all(_duration, values) for stage, values in row["seconds"].items()}
@@ -177,7 +183,7 @@ def _trace(row: Mapping[str, Any], runs: Sequence[Run], names: Sequence[str]) ->
     words = {word[0]: word for word in RESULTS}
     found = []
     for index, run in enumerate(map(runs.__getitem__, at)):
-        letters = dict(zip(names, ends[index * len(names) :], strict=False))
+        letters = dict(zip(names, ends[index * len(names) : (index + 1) * len(names)], strict=True))
         found.append(
             Record(
                 run=run,
@@ -186,26 +192,21 @@ def _trace(row: Mapping[str, Any], runs: Sequence[Run], names: Sequence[str]) ->
                 seconds={stage: values[index] for stage, values in seconds.items() if values[index]},
                 waited=waited[index],
                 built="n" not in letters.values(),
-                benchmark=benchmark_of(benchmarks.get(str(run.number), {})),
+                benchmark=_benchmark(key, benchmarks.get(str(run.number))),
             )
         )
     return tuple(found)
 
 
-def benchmark_of(value: Any) -> dict[str, Any]:
-    """What a benchmark found: `over`, the other variant, and for `cpu` and `gpu` the gain in percent and its error."""
-    if not isinstance(value, dict) or not value:
-        return {}
-    found: dict[str, Any] = {"over": _name(value["over"])}
-    for device in ("cpu", "gpu"):
-        if device in value:
-            _check(len(value[device]) == 2 and all(map(_is_percent, value[device])), "benchmark")
-            found[device] = [float(one) for one in value[device]]
-    return found
-
-
-def _is_percent(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and -1e6 < value < 1e6
+def _benchmark(key: Key, value: Any) -> BenchmarkResult | None:
+    """What a benchmark of the variant `key` found; None if there was none."""
+    if value is None:
+        return None
+    branch, name = key
+    try:
+        return of_kept(name, branch, value)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError("has a wrong benchmark") from None
 
 
 def _all(read: Callable[[Any], _Item], values: Any) -> list[_Item]:
@@ -220,6 +221,12 @@ def _name(value: Any) -> str:
 
 def _whole(value: Any) -> int:
     _check(type(value) is int and 0 <= value < _LARGEST_NUMBER, "number")
+    return int(value)
+
+
+def _moment(value: Any) -> int:
+    """A time in seconds since 1970, of a year with four digits."""
+    _check(type(value) is int and 0 <= value < _LATEST, "time")
     return int(value)
 
 

@@ -53,5 +53,5 @@ def load_of(plan: Plan, chosen: Collection[tuple[str, str]], *, publish: bool) -
         seconds=sum(job.seconds for job in jobs),
         end=HOSTED_SECONDS + schedule.end,
         overdue=sum(start - ready > longest for start, ready in zip(schedule.starts, schedule.ready, strict=True)),
-        waves=tuple(waves_of(filter(None, own), machines)) if jobs else (),
+        waves=tuple(waves_of(plan, filter(None, own))) if jobs else (),
     )

@@ -141,13 +141,12 @@ def test_the_last_runs_are_shown_where_they_are_known(page: Page, tmp_path: Path
         result=found,
         url="https://example.org/2",
         started="2026-11-20T10:00:00Z",
-        commit="",
     )
     (tmp_path / "index.html").write_text(written(decided, REPOSITORY, [last], [measured]), "utf-8")
     page.open(f"{(tmp_path / 'index.html').as_uri()}#gpu=H100&cpu=avx2")
     said = "build success, cpu-test timed out November 21, 2026"
     assert page.text("#answer .run") == f"Last build failed: {said}"
-    gain = "this build over the last publication: -0.4 % ± 0.6, on NVIDIA H100, November 20, 2026"
+    gain = "this build over the last publication: -0.4\u00a0%\u00a0±\u00a00.6, on NVIDIA H100, November 20, 2026"
     assert page.text("#answer .measured") == f"Measured: {gain}"
     assert page.run("document.querySelector('#answer .measured a').href") == "https://example.org/2"
     assert cells(page, ".failed") == 1

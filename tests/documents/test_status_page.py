@@ -14,12 +14,13 @@ import pytest
 from ci_compiler.documents.site.page import NAME, STATUS
 from ci_compiler.documents.site.page import page as finder
 from ci_compiler.documents.site.status_page import status_data, status_page
+from ci_compiler.plan.benchmarks import Gain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.records import Records, Trace
 from ci_compiler.reports.history_file import text_of
 from ci_compiler.spec.build import bundled_spec
 from tests.documents.browser import Page
-from tests.histories import history
+from tests.histories import compared, history
 from tests.specs import small, spec_of
 
 REPOSITORY = "my-org/build-pytorch"
@@ -84,7 +85,7 @@ def test_axe_finds_nothing(page: Page, tmp_path: Path, width: int, scheme: str) 
 
 def benchmarked(records: Records) -> Records:
     """`records` with a benchmark of the newest result of each variant."""
-    found = {"over": "pytorch-python313-cpu-avx2", "cpu": [0.4, 0.6], "gpu": [-12.5, 1]}
+    found = compared("pytorch-python313-cpu-avx512", "pytorch-python313-cpu-avx2", gpu=Gain(-12.456, 1))
     traces = {
         key: replace(trace, records=(replace(trace.records[0], benchmark=found), *trace.records[1:]))
         for key, trace in records.variants.items()
@@ -161,7 +162,7 @@ def test_a_benchmark_and_a_price_have_columns_of_their_own(page: Page, tmp_path:
     page.open((tmp_path / STATUS).as_uri())
     page.fill("#words", "pytorch cpu avx512")
     cells: dict[str, str] = dict(page.run(f"{CELLS}.map((one) => [one.dataset.head, one.textContent])"))
-    assert cells["Benchmark"] == "avx512 over avx2: CPU +0.4 % ± 0.6, GPU −12.5 % ± 1"
+    assert cells["Benchmark"].replace("\u00a0", " ") == "avx512 over avx2: CPU +0.4 % ± 0.6, GPU -12.5 % ± 1.0"
     key = "main", "pytorch-python313-cpu-avx512"
     assert cells["Cost in EUR"] == f"{records.variants[key].records[0].total:,}.00"
     found = replace(records.variants[key].records[0], built=False)

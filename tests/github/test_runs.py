@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -12,10 +13,12 @@ import pytest
 from ci_compiler.github.artifacts import last_file
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.runs import Reading, read_runs
+from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, Record, Records
 from ci_compiler.plan.sharding import job_name
 from ci_compiler.workflows.steps import NOT_BUILT
+from tests.histories import compared
 
 from .state import NOW, Fault, GitHub, Json
 from .talk import talk
@@ -80,6 +83,17 @@ def test_a_record_has_the_times_of_each_stage_without_the_waiting(served: GitHub
     assert (record.result, dict(record.ends)) == ("passed", {"build": "success", "cpu-test": "success"})
     assert (dict(record.seconds), record.waited, record.built) == ({"build": 100, "cpu-test": 20}, 10, True)
     assert (record.run.shard, record.run.seconds) == ("build-main-sm90", 126)
+
+
+def test_the_job_that_publishes_every_variant_takes_no_time_of_one(served: GitHub, stack: Plan) -> None:
+    """Else the forecast, which publishes one variant after the other, would count it once for each of them."""
+    made = ran(served, 2)
+    (pool,) = {pool.name for shard in stack.shards for pool in shard.publish_pools}
+    times = {"created_at": stamp(2, 130), "started_at": stamp(2, 190), "completed_at": stamp(2, 4000)}
+    served.jobs[made["id"]].append(served.jobs[made["id"]][0] | times | {"name": f"Publish on {pool}"})
+    [record] = records(read(served, stack))
+    assert dict(record.ends) == {"build": "success", "cpu-test": "success", "publish": "success"}
+    assert (dict(record.seconds), record.waited, record.run.seconds) == ({"build": 100, "cpu-test": 20}, 10, 4000)
 
 
 def test_a_build_that_the_store_had_is_no_build(served: GitHub, stack: Plan) -> None:
@@ -182,6 +196,20 @@ def test_a_history_from_the_future_is_continued_from_now(served: GitHub, stack: 
     assert (found.records.through, found.complete, len(list(records(found)))) == (NOW, True, 1)
 
 
+def test_a_reading_within_the_second_of_the_last_one_finds_what_is_new(served: GitHub, stack: Plan) -> None:
+    ran(served, 1)
+    first = read(served, stack)
+    ran(served, 0)
+    assert len(list(records(read(served, stack, first.records)))) == 2
+
+
+def test_a_clock_that_was_ahead_hides_no_runs(served: GitHub, stack: Plan) -> None:
+    first = read(served, stack)
+    ran(served, 0.5)
+    ahead = replace(first.records, through=int(NOW + 3 * DAY))
+    assert len(list(records(read(served, stack, ahead)))) == 1
+
+
 def test_more_runs_than_one_listing_has_are_listed_in_parts(
     served: GitHub, stack: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,16 +249,15 @@ def test_benchmarks_are_asked_for_where_a_run_has_some(served: GitHub, stack: Pl
     served.jobs[measured["id"]].append(job | {"name": "3.13 avx2 / pytorch / benchmark"})
     asked: list[int] = []
 
-    def ask(run: int) -> dict[tuple[str, str], dict[str, object]]:
+    def ask(run: int) -> dict[tuple[str, str], BenchmarkResult]:
         asked.append(run)
-        return {KEY: {"over": KEY[1], "cpu": [0.4, 0.6]}}
+        return {KEY: result}
+
+    result = compared(KEY[1], KEY[1])
 
     found = read_runs(talk(served).client, stack, Records(), measured=ask)
     assert asked == [measured["id"]]
-    assert {one.run.number: dict(one.benchmark) for one in records(found)} == {
-        measured["id"]: {"over": KEY[1], "cpu": [0.4, 0.6]},
-        plain["id"]: {},
-    }
+    assert {one.run.number: one.benchmark for one in records(found)} == {measured["id"]: result, plain["id"]: None}
     assert found.requests == len(served.asked) + 2
     limited = read_runs(talk(served).client, stack, Records(), most=found.requests - 1, measured=ask)
     assert not limited.complete
@@ -256,6 +283,31 @@ def test_an_artifact_of_a_pull_request_is_not_read(served: GitHub) -> None:
     served.add_artifact(ran(served, 1, workflow=SHARD)["id"], "history.json", zipped(b"poison"))
     served.add_artifact(ran(served, 1, workflow=PAGES)["id"], "history.json", zipped(b"poison"), expired=True)
     assert last_file(talk(served).client, "pages.yml", "main", "history.json", 1000) is None
+
+
+def test_runs_of_forks_do_not_hide_the_file(served: GitHub) -> None:
+    """Of a fork's branch of the same name."""
+    served.add_artifact(ran(served, 5, workflow=PAGES)["id"], "history.json", zipped(b"good"))
+    for number in range(12):
+        ran(served, 4 - number / 10, workflow=PAGES, event="pull_request")
+    assert last_file(talk(served).client, "pages.yml", "main", "history.json", 1000) == b"good"
+
+
+def test_a_file_that_the_storage_lost_is_trouble(served: GitHub) -> None:
+    """A history that starts again would be kept in its place."""
+    served.add_artifact(ran(served, 1, workflow=PAGES)["id"], "history.json", zipped(b"good"))
+    served.storage.clear()
+    with pytest.raises(GitHubError, match=r"download history\.json"):
+        last_file(talk(served).client, "pages.yml", "main", "history.json", 1000)
+    assert last_file(talk(served).client, "none.yml", "main", "history.json", 1000) is None
+
+
+def test_a_damaged_archive_is_passed_over(served: GitHub) -> None:
+    damaged = bytearray(zipped(b"bad" * 99))
+    damaged[44:50] = b"\xff" * 6  # within what is packed
+    for days, archive in ((3, b"?"), (2, zipped(b"good")), (1, bytes(damaged))):
+        served.add_artifact(ran(served, days, workflow=PAGES)["id"], "history.json", archive)
+    assert last_file(talk(served).client, "pages.yml", "main", "history.json", 1000) == b"good"
 
 
 @pytest.mark.parametrize("archive", [b"", b"PK no archive", b"\0" * 900])

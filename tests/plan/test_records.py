@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_compiler.plan.records import DAY, GONE, LONGEST, MONTHS, NEWEST, Record, Records, Run, kept_of, merged
+from ci_compiler.plan.records import AGAIN, DAY, GONE, LONGEST, MONTHS, NEWEST, Record, Records, Run, kept_of, merged
+from tests.histories import compared
 
 NOW = int(datetime(2026, 10, 15, tzinfo=UTC).timestamp())
 KEY = ("main", "pytorch-python313-cpu-avx2")
@@ -65,11 +67,10 @@ def test_a_result_that_passed_stands_for_a_month() -> None:
 
 
 def test_a_later_attempt_replaces_the_result_of_its_run_and_keeps_its_benchmark() -> None:
-    first = of(record(7, 1, "failed", benchmark={"over": "x", "cpu": [1.0, 0.5]}))
+    found = compared(KEY[1], "x")
+    first = of(record(7, 1, "failed", benchmark=found))
     again = of(record(7, 1, "passed"), old=first)
-    assert [(one.result, one.benchmark) for one in again.variants[KEY].records] == [
-        ("passed", {"over": "x", "cpu": [1.0, 0.5]})
-    ]
+    assert [(one.result, one.benchmark) for one in again.variants[KEY].records] == [("passed", found)]
 
 
 def test_variants_that_left_the_spec_are_dropped_after_a_time() -> None:
@@ -94,4 +95,5 @@ def test_runs_without_a_record_are_kept_while_they_may_be_listed_again() -> None
     lost = Run(number=4, shard="build-main-cpu", started=NOW - 90 * DAY, going=True)
     assert merged(Records(), [], runs=[lost], **known).runs == {}  # type: ignore[arg-type]
     held = Records(through=NOW, runs={4: lost})
-    assert held.listed_from == NOW - LONGEST
+    assert held.listed_from == NOW - AGAIN  # it was deleted, or it ended long ago
+    assert replace(held, runs={4: replace(lost, started=NOW - LONGEST)}).listed_from == NOW - LONGEST

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +20,21 @@ from typing import Any
 
 import pytest
 
+from ci_compiler.backends.nix import path_name
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.hardware import tables
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.render import recipes
 from ci_compiler.reports.diff import diff
+from ci_compiler.reports.forecast import forecast
+from ci_compiler.reports.load import load_of
 from ci_compiler.spec.model import Spec
+from ci_compiler.variant import is_seed
 from ci_compiler.workflows.render import render
 from tests.checkers import require
+from tests.output import checked
 from tests.recipes.test_affected import Repository, affected
 from tests.recipes.test_build_proof import EXPRESSION
 from tests.specs import MAIN, small, spec_of
@@ -36,6 +46,9 @@ MANY, FEW = 20, 2
 TAKEN = re.compile(r"ci-compiler: the compiler seed had (\d+) of (\d+) host objects")
 TAKE = "compiler_seed ${pkgs.ccache}/bin/ccache ${compilerSeed}"
 RANDOM = 'NIX_OUTPATH_USED_AS_RANDOM_SEED = "engine";'
+
+MORE_BY_ONE = bytes((byte + 1) % 256 for byte in range(256))
+LESS_BY_ONE = bytes((byte - 1) % 256 for byte in range(256))
 
 Replaced = tuple[str, str]
 
@@ -131,6 +144,39 @@ class Fleet:
             *self.store("-q", "--outputs", *(path for path in inputs if path.endswith("compiler-seed-1.0.drv")))
         )
 
+    # A binary cache in the folder `cache` of a folder, and its key beside it.
+
+    def publish(self, path: Path, content: Path, folder: Path) -> None:
+        """Makes a cache that has `content` as the store path `path`, which has no references, without a signature."""
+        archive = folder / "cache/nar/forged.nar"
+        archive.parent.mkdir(parents=True)
+        with archive.open("wb") as file:
+            subprocess.run(["nix-store", "--dump", str(content)], env=self.env, stdout=file, check=True)
+        (folder / "cache/nix-cache-info").write_text(f"StoreDir: {path.parent}\n", "utf-8")
+        digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+        entry = f"StorePath: {path}\nURL: nar/{archive.name}\nCompression: none\nNarHash: sha256:{digest}\n"
+        entry += f"FileHash: sha256:{digest}\nNarSize: {archive.stat().st_size}\nReferences: \n"
+        (folder / f"cache/{path.name[:32]}.narinfo").write_text(entry, "utf-8")
+        self.store("--generate-binary-cache-key", "fleet-1", folder / "key", folder / "public")
+
+    def _nix(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs `nix`, which trusts the key."""
+        config = f"{self.env['NIX_CONFIG']}experimental-features = nix-command\nnarinfo-cache-positive-ttl = 0\n"
+        config += f"trusted-public-keys = {(folder / 'public').read_text('utf-8')}\n"
+        env = self.env | {"NIX_CONFIG": config, "HOME": str(folder)}
+        return subprocess.run(["nix", *arguments], env=env, capture_output=True, text=True, check=False)
+
+    def sign(self, path: Path, folder: Path) -> None:
+        """Signs what the cache has as `path`."""
+        done = self._nix(
+            folder, "store", "sign", "--store", f"file://{folder}/cache", "--key-file", f"{folder}/key", str(path)
+        )
+        assert done.returncode == 0, done.stderr
+
+    def copy(self, path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+        """Copies `path` from the cache to the store."""
+        return self._nix(folder, "copy", "--from", f"file://{folder}/cache", str(path))
+
 
 SPEC = spec_with(["sm80", "sm90"])
 
@@ -182,6 +228,49 @@ def test_a_seed_refers_to_nothing_and_nothing_refers_to_it(small_fleet: Fleet) -
     assert str(seed) not in small_fleet.store("-q", "--requisites", output)
 
 
+def test_a_derivation_names_its_seed_and_no_other(small_fleet: Fleet) -> None:
+    for gpu in ("sm80", "sm90"):
+        output, _ = small_fleet.built(f"{gpu}-avx2")
+        inputs = small_fleet.store("-q", "--references", *small_fleet.store("-q", "--deriver", output))
+        (derivation,) = (path for path in inputs if is_seed(path_name(path)))
+        assert small_fleet.store("-q", "--outputs", derivation) == [str(small_fleet.seed(output))]
+
+
+def forged(seed: Path, folder: Path) -> Path:
+    """A seed in `folder` with the same keys, where each has the well-formed entry of another file."""
+    (entries := folder / "entries").mkdir()
+    (made := folder / "forged").mkdir()
+    with tarfile.open(fileobj=io.BytesIO((seed / "cache").read_bytes().translate(LESS_BY_ONE))) as archive:
+        archive.extractall(entries, filter="data")
+    results = sorted(path for path in entries.rglob("*R") if path.is_file())
+    objects = [path.read_bytes() for path in results]
+    assert len(set(objects)) == FEW + 1
+    for path, other in zip(results, [*objects[1:], objects[0]], strict=True):
+        path.chmod(0o644)
+        path.write_bytes(other)
+    with tarfile.open(folder / "forged.tar", "w") as archive:
+        archive.add(entries, ".")
+    (made / "cache").write_bytes((folder / "forged.tar").read_bytes().translate(MORE_BY_ONE))
+    return made
+
+
+def test_a_forged_seed_is_believed_if_it_is_signed_and_refused_if_not(small_fleet: Fleet, tmp_path: Path) -> None:
+    output, _ = small_fleet.built("sm90-avx2")
+    right, seed = engine(output), small_fleet.seed(output)
+    small_fleet.publish(seed, forged(seed, tmp_path), tmp_path)
+    small_fleet.store("--delete", output, seed)
+    assert "lacks a valid signature" in small_fleet.copy(seed, tmp_path).stderr
+    assert not seed.exists()
+    small_fleet.sign(seed, tmp_path)
+    try:
+        assert small_fleet.copy(seed, tmp_path).returncode == 0
+        output, found = small_fleet.built("sm90-avx2")
+        assert found == (FEW, FEW + 1)
+        assert engine(output) != right
+    finally:
+        small_fleet.store("--delete", output, seed)
+
+
 @pytest.mark.parametrize(
     ("extra", "guard", "removed"),
     [
@@ -217,28 +306,6 @@ def test_a_seed_of_a_build_without_cmake_ends_with_an_error(small_fleet: Fleet) 
     done = small_fleet.build("sm90-avx2", ("$CMAKE_CXX_COMPILER_LAUNCHER ", ""))
     assert done.returncode != 0
     assert "ci-compiler: the compiler seed is empty: this build does not compile through CMake" in done.stderr
-
-
-def test_a_seed_without_a_signature_is_refused(small_fleet: Fleet, tmp_path: Path) -> None:
-    seed = small_fleet.seed(small_fleet.built("sm90-avx2")[0])
-    key, public = tmp_path / "key", tmp_path / "public"
-    small_fleet.store("--generate-binary-cache-key", "fleet-1", key, public)
-    config = f"{small_fleet.env['NIX_CONFIG']}experimental-features = nix-command\n"
-    config += f"trusted-public-keys = {public.read_text()}\n"
-    env = small_fleet.env | {"NIX_CONFIG": config, "HOME": str(tmp_path)}
-
-    def copy(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["nix", "copy", *arguments, str(seed)], env=env, capture_output=True, text=True, check=False
-        )
-
-    assert copy("--to", f"file://{tmp_path}/unsigned").returncode == 0
-    assert copy("--to", f"file://{tmp_path}/signed?secret-key={key}").returncode == 0
-    small_fleet.store("--delete", seed)
-    assert "lacks a valid signature" in copy("--from", f"file://{tmp_path}/unsigned").stderr
-    assert not seed.exists()
-    assert copy("--from", f"file://{tmp_path}/signed").returncode == 0
-    assert seed.exists()
 
 
 def test_settings_from_elsewhere_do_not_reach_ccache(tmp_path: Path) -> None:
@@ -330,6 +397,47 @@ def test_a_push_to_the_first_recipe_starts_the_shards_that_take_from_it() -> Non
     files = render(SPEC, decided.shards)
     for shard in decided.shards:
         assert (".flox/pkgs/engine-python313-cuda12_8-*-*.nix" in files[shard.path]) == (shard.gpu != "cpu")
+
+
+CACHE = {"url": "file:///cache", "public-key": "cache-1:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="}
+
+
+def waves(**keys: Any) -> list[set[str]]:
+    """The targets of the shards of each wave."""
+    found = document(["sm80", "sm90", "sm100"]) | keys
+    return [{name.rpartition("-")[2] for name in wave.shards} for wave in forecast(plan(spec_of(found))).waves]
+
+
+def test_waves_build_seeds_before_those_that_take_them_from_the_cache() -> None:
+    assert waves(cache=CACHE) == [{"cpu", "sm80"}, {"sm90", "sm100"}]
+    assert waves() == waves(cache=CACHE | {"public": True, "push": "own"}) == [{"cpu", "sm80", "sm90", "sm100"}]
+
+
+def test_a_shard_waits_for_none_whose_seeds_it_does_not_take() -> None:
+    decided = plan(spec_of(document(["sm80", "sm90"]) | {"cache": CACHE}))
+    names = {("main", name) for shard in decided.shards for name in shard.variants}
+    taking = {(branch, name) for branch, name in names if "sm90" in name}
+    assert [wave.shards for wave in load_of(decided, taking, publish=False).waves] == [("build-main-sm90",)]
+    unrelated = {("main", f"engine-python313-cuda12_8-{one}") for one in ("sm80-avx2", "sm90-avx512")}
+    (wave,) = load_of(decided, unrelated, publish=False).waves
+    assert sorted(wave.shards) == ["build-main-sm80", "build-main-sm90"]
+
+
+def test_explain_names_the_variant_that_the_seed_is_made_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(json.dumps(document(["sm80", "sm90"])), "utf-8")
+
+    def explained(name: str, *options: str) -> str:
+        assert run(PROGRAM, ["explain", f"engine-python313-{name}", "--spec", str(file), *options]) == 0
+        return capsys.readouterr().out
+
+    first = "engine-python313-cuda12_8-sm80-avx2"
+    assert f"  seed         made from the recipe of {first}\n" in explained("cuda12_8-sm90-avx2")
+    assert "  seed  " not in explained("cpu-avx2")
+    found = checked("ci-compile explain", explained("cuda12_8-sm90-avx2", "--json"))
+    assert found["built"][0]["compiler-seed"] == first
 
 
 def test_a_difference_names_the_seed() -> None:

@@ -35,6 +35,7 @@ from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import BUILD, CPU_TEST, GPU_TEST, PUBLISH, Stage, stage_of
 from ci_compiler.units import duration
 from ci_compiler.workflows import cell
+from tests.output import checked
 from tests.specs import documents, small, spec_of
 
 MINUTE = 60
@@ -295,7 +296,7 @@ def test_what_every_forecast_keeps(document: dict[str, Any]) -> None:
 # Recorded builds.
 
 
-def record(folder: Path, name: str, seconds: float, branch: str = "main", memory: int = 0) -> None:
+def record(folder: Path, name: str, seconds: float, branch: str = "main", memory: int = 0, **more: Any) -> None:
     folder.mkdir(parents=True)
     manifest = {
         "name": name,
@@ -305,7 +306,7 @@ def record(folder: Path, name: str, seconds: float, branch: str = "main", memory
         "memory": memory,
         "started": "2026-01-01T00:00:00Z",
     }
-    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    (folder / "manifest.json").write_text(json.dumps(manifest | more), "utf-8")
 
 
 def test_a_recorded_variant_takes_the_median_and_the_others_the_estimate(tmp_path: Path) -> None:
@@ -340,9 +341,29 @@ def test_the_memory_of_recorded_builds_comes_back_by_package(
     assert "61 GB in the largest recorded build of pytorch" in capsys.readouterr().out
 
 
+def test_what_recorded_builds_found_in_compiler_seeds_is_counted_and_nothing_is_guessed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = "pytorch-python313-cpu-avx2"
+    record(tmp_path / "1", torch, 100, branch="cuda-13_0", seed={"found": 900, "of": 1000})
+    record(tmp_path / "2", torch, 100, branch="cuda-13_0", seed={"found": 1000, "of": 1000})
+    record(tmp_path / "3", torch, 100, branch="cuda-13_0", seed={})
+    record(tmp_path / "elsewhere", torch, 100, branch="other", seed={"found": 0, "of": 1000})
+    assert run(PROGRAM, ["forecast", "--history", str(tmp_path)]) == 0
+    assert "95.0% of the host objects of recorded builds of pytorch, 1,900 of 2,000, came" in capsys.readouterr().out
+    assert run(PROGRAM, ["forecast", "--history", str(tmp_path), "--json"]) == 0
+    found = checked("ci-compile forecast", capsys.readouterr().out)
+    assert found["compiler_seeds"] == {"pytorch": {"found": 1900, "of": 2000}}
+    assert run(PROGRAM, ["forecast", "--json"]) == 0
+    assert "compiler_seeds" not in json.loads(capsys.readouterr().out)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('{"name": "a", "branch": "b", "seconds": 1, "seed": {"found": 2, "of": 1}}', "'seed' is not what it found"),
+        ('{"name": "a", "branch": "b", "seconds": 1, "seed": {"found": true, "of": 1}}', "'seed' is not what it found"),
+        ('{"name": "a", "branch": "b", "seconds": 1, "seed": [1]}', "'seed' is not what it found"),
         ('{"name": "a", "branch": "b", "seconds": 1, "memory": "2"}', "'memory' is not a number of bytes"),
         ("{", "manifest.json:1:2: not JSON"),
         ("[]", "manifest.json: not the manifest of a build"),

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from ci_compiler.github.status import BuildResult
+from ci_compiler.plan.benchmarks import Gain
 from ci_compiler.plan.records import Record, Records, Run, Trace
 from ci_compiler.reports.history_file import LARGEST, RESULTS, parsed, text_of
+from tests.histories import compared
 
 NAME = "pytorch-python313-cuda12_8-sm90-avx2"
 
@@ -25,7 +27,7 @@ def history() -> Records:
         ends={"build": "success", "cpu-test": "timed_out", "suites": "failure"},
         seconds={"build": 7200, "cpu-test": 300},
         waited=40,
-        benchmark={"over": NAME, "cpu": [0.4, 0.6], "gpu": [-1.5, 0.25]},
+        benchmark=compared(NAME, NAME, gpu=Gain(-1.5, 0.25)),
     )
     second = Record(run=going, result="running", ends={"build": "running"}, built=False)
     found = Record(run=run, result="passed", ends={"build": "success"}, seconds={"build": 20}, built=False)
@@ -90,14 +92,37 @@ def changed(change: Callable[[Any], object]) -> bytes:
         (changed(lambda one: one["runs"].update(id=["1", "2"])), "wrong number"),
         (changed(lambda one: one["runs"].update(id=[1])), "wrong runs"),
         (changed(lambda one: one.update(variants=[7])), "lacks"),
-        (
-            changed(
-                lambda one: one["variants"][0].update(benchmarks={"19000000001": {"over": "a", "cpu": ["<b>", 1]}})
-            ),
-            "wrong benchmark",
+        *(
+            (
+                changed(lambda one, value=value: one["variants"][0].update(benchmarks={"19000000001": value})),
+                "benchmark",
+            )
+            for value in (
+                {"over": "a", "machine": "", "cpu": ["<b>", 1]},
+                {"over": "a", "machine": "", "cpu": [float("nan"), 1]},
+                {"over": "a", "machine": "", "cpu": [1e7, 1]},
+                {"over": "a", "machine": "", "cpu": [1]},
+                {"over": "<b>", "machine": "", "cpu": [1, 1]},
+                {"over": "a", "machine": "x\n", "cpu": [1, 1]},
+                {"over": "a"},
+                [1],
+                7,
+            )
         ),
+        (changed(lambda one: one["runs"].update(started=[10**12, 1])), "wrong time"),
+        (changed(lambda one: one.update(through=10**12)), "wrong time"),
+        (changed(lambda one: one["variants"][0].update(gone=10**12)), "wrong time"),
     ],
 )
 def test_nothing_else_is_read(data: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         parsed(data)
+
+
+def test_the_names_of_the_spec_are_names_of_the_file() -> None:
+    """A history with another name could not be continued."""
+    run = history().runs[19_000_000_001]
+    for branch, name in (("release/13", "_internal-cpu"), ("v2_0+x", NAME)):
+        one = Record(run=run, result="passed", ends={"build": "success"})
+        records = Records(runs={run.number: run}, variants={(branch, name): Trace(records=(one,))})
+        assert set(parsed(text_of(records).encode()).variants) == {(branch, name)}

@@ -17,7 +17,7 @@ from ci_compiler.errors import InputError
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.records import Record, Records, Run, Trace
 from ci_compiler.reports.accuracy import accuracy
-from ci_compiler.reports.costs import HOSTED_JOBS
+from ci_compiler.reports.costs import HOSTED_JOBS, rounded
 from ci_compiler.reports.diff import diff
 from ci_compiler.reports.diff_markdown import markdown
 from ci_compiler.reports.forecast import forecast
@@ -168,6 +168,13 @@ def test_costs_are_the_hours_of_each_pool_and_the_minutes_of_hosted_jobs(decided
         Decimal("0.008") * 2 * len(priced.shards),
     )
     assert forecast(decided).bill is None
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"), [("1234.565", "1,234.57"), ("0.004", "0.00"), ("-0.004", "0.00"), ("-0.005", "-0.01")]
+)
+def test_an_amount_is_shown_to_the_hundredth(amount: str, shown: str) -> None:
+    assert f"{rounded(Decimal(amount)):,}" == shown
 
 
 def test_the_hosted_jobs_are_those_of_the_compiled_workflow(decided: Plan) -> None:

@@ -13,7 +13,7 @@ from ci_compiler.register import page, register, url
 
 if TYPE_CHECKING:
     from ci_compiler.plan.lookup import BuiltVariant
-    from ci_compiler.spec.model import Spec
+    from ci_compiler.plan.pipeline import Plan
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -43,21 +43,31 @@ def _explain_variant(arguments: argparse.Namespace) -> int:
         raise wrong("NAME", Code.UNKNOWN_VARIANT, found.unknown + near)
     if arguments.json:
         absent = [{"reason": one.reason, "place": str(one.place)} for one in found.absent]
-        print_json({"name": found.name, "built": [_as_json(plan.spec, one) for one in found.built], "absent": absent})
+        print_json({"name": found.name, "built": [_as_json(plan, one) for one in found.built], "absent": absent})
     else:
         for index, one in enumerate(found.built):
             print("\n" * bool(index) + found.name)
-            for key, value in _lines(one):
+            for key, value in _lines(plan, one):
                 print(f"  {key:<12} {value}")
         for gone in found.absent:
             print(f"{found.name} is not built: {gone.reason}\n  {'spec':<12} {gone.place}")
     return 0 if found.built else 1
 
 
-def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
+def _seed(plan: Plan, one: BuiltVariant) -> str:
+    """The variant from whose recipe the compiler seed is made that `one` takes; '' if it takes none."""
+    from ci_compiler.recipes.seeds import seeder_of
+    from ci_compiler.variant import variant_name
+
+    seeder = seeder_of(plan.spec, plan.judged.cells, one.cell, one.variant.package)
+    return variant_name(one.variant.package, seeder.suffix) if seeder else ""
+
+
+def _as_json(plan: Plan, one: BuiltVariant) -> dict[str, Any]:
     from ci_compiler.plan.document import route_row, suites_row, variant_row
     from ci_compiler.plan.expected import as_row, expected_failures
 
+    spec, seed = plan.spec, _seed(plan, one)
     expected = [as_row(entry) for entry in expected_failures(spec, one.variant.name, one.cell.branch).values()]
     return {
         **variant_row(spec, one.cell, one.variant),
@@ -67,11 +77,12 @@ def _as_json(spec: Spec, one: BuiltVariant) -> dict[str, Any]:
         "route": route_row(one.route),
         "suites": suites_row(one.route),
         **({"expected": expected} if expected else {}),
+        **({"compiler-seed": seed} if seed else {}),
         "dispatch": one.dispatch,
     }
 
 
-def _lines(one: BuiltVariant) -> list[tuple[str, str]]:
+def _lines(plan: Plan, one: BuiltVariant) -> list[tuple[str, str]]:
     from ci_compiler.plan.expected import expected_failures, in_words
     from ci_compiler.reports.offers import recalled
 
@@ -82,6 +93,7 @@ def _lines(one: BuiltVariant) -> list[tuple[str, str]]:
         *([("recalled", because)] if (because := recalled(one.spec, one.cell.branch, one.variant)) else []),
         ("spec", str(one.selected_by)),
         ("recipe", one.recipe),
+        *([("seed", f"made from the recipe of {seed}")] if (seed := _seed(plan, one)) else []),
         ("workflow", one.shard.path),
         ("job", one.job),
         *one.stages(),

@@ -124,6 +124,9 @@ def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
     yield "pull request", f"up to {duration(one.seconds)} ({len(one.cells)} cells of {one.branch})"
     for package, memory in found.memory.items():
         yield "memory", f"{size(memory)} in the largest recorded build of {package}"
+    for package, hits in found.seeds.items():
+        share = f"{hits.found / hits.of:.1%} of the host objects of recorded builds of {package}"
+        yield "seeds", f"{share}, {hits.found:,} of {hits.of:,}, came from compiler seeds"
     if found.capabilities:
         gpus = ", ".join(found.capabilities)
         count = f"{sum(found.capabilities.values()):,} variants"
@@ -188,6 +191,7 @@ def _as_json(found: Forecast, off: Accuracy | None) -> dict[str, Any]:
             for job in found.path
         ],
         "every_package_builds_its_needs": {"seconds": found.alone_seconds, "full_build": found.alone_end},
+        **({"compiler_seeds": {name: one._asdict() for name, one in found.seeds.items()}} if found.seeds else {}),
         **({"spread": _spread_json(found.spread)} if found.spread else {}),
         **({"off": {"runs": off.runs, "work": off.work, "time": off.time}} if off else {}),
         **({"cost": bill_row(found.bill)} if found.bill else {}),

@@ -83,6 +83,8 @@ def _records(arguments: argparse.Namespace, decided: Plan) -> Records | None:
     reading = read_runs(client, decided, old, measured=lambda run: gains_of_run(client, run))
     if reading.trouble:
         note(f"warning: {reading.trouble.findings[0]}; the history lacks what was not read")
+    if reading.unmeasured:
+        note(f"warning: the benchmarks of {counted(reading.unmeasured, 'run')} could not be read")
     rest = "" if reading.complete else "; the next one continues"
     note(f"history: {counted(reading.runs, 'run')} read with {counted(reading.requests, 'request')}{rest}")
     return reading.records
@@ -91,25 +93,24 @@ def _records(arguments: argparse.Namespace, decided: Plan) -> Records | None:
 def _known(
     arguments: argparse.Namespace, decided: Plan, records: Records | None
 ) -> tuple[list[LastBuild], list[LastBenchmark]]:
-    """The last results of all variants, from the history if there is one, and those of their benchmarks.
+    """The last results of all variants and those of their benchmarks: from the history if there is one.
 
     None if GitHub does not say them, since the page is of use without them.
     """
     from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
-    from ci_compiler.github.benchmarks import benchmarks
+    from ci_compiler.github import benchmarks, runs
     from ci_compiler.github.errors import GitHubError
-    from ci_compiler.github.runs import lasts_of
     from ci_compiler.github.status import status
 
     lasts: list[LastBuild] = []
     measured: list[LastBenchmark] = []
     try:
         client = client_of(arguments, root_of(arguments))
-        if records is None:
-            lasts = [last for shard in status(client, decided) for last in shard]
-        else:
-            lasts = list(lasts_of(decided, records, client.access.web_host))
-        measured = [one for shard in benchmarks(client, decided) for one in shard]
+        if records is not None:
+            known, host = (decided, records), client.access.web_host
+            return list(runs.lasts_of(*known, host)), list(benchmarks.lasts_of(*known, host))
+        lasts = [last for shard in status(client, decided) for last in shard]
+        measured = [one for shard in benchmarks.benchmarks(client, decided) for one in shard]
     except GitHubError as error:
         what = "benchmarks" if lasts else "last runs"
         note(f"warning: {error.findings[0]}; the page does not show the {what}")

@@ -25,9 +25,12 @@ function linkTo(run, started) {
   return run ? make("a", { href: run, text: day || "run" }) : day;
 }
 
+/** The text of gains with each number on one line: `+0.4 % ± 0.6`. */
+export const unbroken = (says) => says.replaceAll(" % ± ", "\u00a0%\u00a0±\u00a0");
+
 /** `avx512 over avx2: +0.4 % ± 0.6, on AMD EPYC 9354, 21 November 2026`, with a link to the run. */
 export function gainOf({ says, machine, run, started }) {
-  return [`${says}${machine && `, on ${machine}`}, `, linkTo(run, started)];
+  return [`${unbroken(says)}${machine && `, on ${machine}`}, `, linkTo(run, started)];
 }
 
 /** What the last benchmark of a variant found, as a line of the answer; null if it is not known. */

@@ -1,6 +1,6 @@
 // The page of results over time: a row for each variant, which filters hide, and its results in a dialog.
 import { byId, data, make, named, repository } from "./elements.mjs";
-import { dayOf, expectationsOf, runOf, toneOf } from "./runs.mjs";
+import { dayOf, expectationsOf, runOf, toneOf, unbroken } from "./runs.mjs";
 import { offerThemes } from "./theme.mjs";
 import { chart, durations, inWords, lasting, percentile } from "./trend.mjs";
 
@@ -20,7 +20,7 @@ function resultsOf(row) {
       built: !letters.includes("n"),
       total: Object.values(row.seconds).reduce((sum, seconds) => sum + seconds[index], 0),
       waited: row.waited[index],
-      benchmark: row.benchmarks?.[data.runs.id[at]],
+      benchmark: unbroken(row.benchmarks?.[data.runs.id[at]] ?? ""),
     };
   });
 }
@@ -52,21 +52,7 @@ function trendOf(variant) {
   return button;
 }
 
-const percent = ([gain, error]) => `${gain < 0 ? "−" : "+"}${Math.abs(gain)} % ± ${error}`;
-
-/** `avx512 over avx2: CPU +0.4 % ± 0.6`, by the parts in which the two names differ. */
-function benchmarked(name, benchmark) {
-  const [own, other] = [name.split("-"), benchmark.over.split("-")];
-  const differs = (parts, others) => parts.filter((part) => !others.includes(part)).join("-");
-  const against = differs(own, other) ? `${differs(own, other)} over ${differs(other, own)}` : "over the last publication";
-  const found = ["cpu", "gpu"].filter((device) => benchmark[device]);
-  return `${against}: ${found.map((device) => `${device.toUpperCase()} ${percent(benchmark[device])}`).join(", ")}`;
-}
-
-function lastBenchmark({ name, results }) {
-  const last = results.find(({ benchmark }) => benchmark);
-  return last ? benchmarked(name, last.benchmark) : null;
-}
+const lastBenchmark = ({ results }) => results.find(({ benchmark }) => benchmark)?.benchmark ?? null;
 
 const COLUMNS = [
   ["Branch", ({ branch }) => branch],
@@ -99,7 +85,7 @@ const SHOWN = COLUMNS.filter(([head]) => {
 
 const ORDERS = {
   spec: ["as in the spec", () => 0],
-  slow: ["slowest first", (one, other) => other.median - one.median],
+  slow: ["slowest at the median first", (one, other) => other.median - one.median],
   failed: ["most failures first", (one, other) => other.failures - one.failures],
   old: ["oldest result first", (one, other) => (one.results[0]?.started ?? 0) - (other.results[0]?.started ?? 0)],
 };
@@ -158,7 +144,7 @@ function open(variant) {
   const results = variant.results.map((one) => {
     const state = make("strong", { class: toneOf(one.result) || false, text: one.result });
     const took = one.total ? make("p", { text: `${lasting(one.total)}, and ${lasting(one.waited)} in the queue` }) : null;
-    const extra = one.benchmark ? make("p", { class: "quiet", text: benchmarked(variant.name, one.benchmark) }) : null;
+    const extra = one.benchmark ? make("p", { class: "quiet", text: one.benchmark }) : null;
     const run = make("p", {}, ...runOf({ stages: one.stages, run: address(one), started: one.started }));
     return make("tr", {}, make("td", { class: "result" }, state), make("td", {}, run, took, extra));
   });

@@ -6,6 +6,7 @@ Nothing of the history becomes HTML or an address: names are those of the plan, 
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +15,7 @@ from ci_compiler.documents.site.page import NAME, assembled
 from ci_compiler.plan.expected import as_row, expected_failures
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.records import Records
+from ci_compiler.plan.records import Record, Records
 from ci_compiler.plan.routing import Route
 from ci_compiler.reports.costs import machine_price, rounded
 from ci_compiler.reports.history import History, history_of
@@ -68,13 +69,19 @@ def status_data(plan: Plan, records: Records, repository: str) -> dict[str, Any]
                 "isa": cell.isa,
                 "cuda": cell.cuda,
                 **({"expected": {variant.package: fails}} if (fails := _expected(plan, cell, variant)) else {}),
-                **columns(shown.get((cell.branch, variant.name), ()), at),
+                **columns(own := shown.get((cell.branch, variant.name), ()), at),
+                **({"benchmarks": found} if (found := _benchmarks(own)) else {}),
                 **({"cost": _cost(plan, known, cell, route, variant)} if prices else {}),
             }
             for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
             for variant in cell.variants
         ],
     }
+
+
+def _benchmarks(records: Sequence[Record]) -> dict[int, str]:
+    """What the benchmarks of a variant found, in words by run."""
+    return {one.run.number: str(one.benchmark) for one in records if one.benchmark}
 
 
 def _keys(plan: Plan) -> list[tuple[str, str]]:

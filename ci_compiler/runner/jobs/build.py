@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.backends.checkout import JobCheckout
@@ -59,8 +59,8 @@ def build(
     if spec.attest:
         (out / SUBJECTS_FILE).write_text(subjects(manifest, digest), "utf-8")
     remarks = [*others, *(f"no {stage}: {reason}" for stage, reason in manifest.untested.items())]
-    if manifest.built and (seeded := found_in((out / LOG).read_text("utf-8", errors="replace"))):
-        remarks.append(seeded)
+    if manifest.seed:
+        remarks.append("{found} of {of} host objects from the compiler seed".format_map(manifest.seed))
     if not manifest.built:
         remarks.insert(0, "not built: the store or a substituter already had it")
     size, seconds = manifest.closure_size, manifest.seconds
@@ -97,14 +97,25 @@ def _build(
         commit=commit,
         machine=Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores),
         memory=peak.memory if result.built else 0,
+        seed=found_in((out / LOG).read_text("utf-8", errors="replace")) if result.built else None,
     )
     return manifest, result.remarks
 
 
 def manifest_of(
-    spec: Spec, built: BuiltVariant, result: BuildResult, *, commit: str, machine: Builder, memory: int = 0
+    spec: Spec,
+    built: BuiltVariant,
+    result: BuildResult,
+    *,
+    commit: str,
+    machine: Builder,
+    memory: int = 0,
+    seed: Mapping[str, int] | None = None,
 ) -> Manifest:
-    """The manifest of a build from `commit` on `machine`, which took at most `memory` bytes (0: unknown)."""
+    """The manifest of a build from `commit` on `machine`, which took at most `memory` bytes (0: unknown).
+
+    `seed` is what it found in its compiler seed.
+    """
     return Manifest(
         name=built.variant.name,
         package=built.variant.package,
@@ -125,6 +136,7 @@ def manifest_of(
         staged=result.staged,
         untested={stage.name: reason for stage, reason in built.route.skipped.items() if stage.is_test},
         memory=memory,
+        seed=seed or {},
         python_modules=result.python_modules,
     )
 

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ class Manifest:
     false if the store already had the result; `seconds` is then not the duration of a build. `untested` has the tests
     that no pool runs, with the reasons. `memory` is the most memory in use during the build, in bytes (0: unknown).
     `staged` is the store path that other machines get the build from; '' if the cache has all of it.
+    `seed` has how many host objects were `found` in the compiler seed, `of` how many; it is empty without a seed.
     `python_modules` are the paths that nixpkgs' `withPackages` adds to an interpreter with the package (none: unknown).
     """
 
@@ -72,6 +73,7 @@ class Manifest:
     memory: int = 0
     staged: str = ""
     python_modules: tuple[str, ...] = ()
+    seed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def content(self) -> str:
@@ -86,6 +88,7 @@ def write_manifest(manifest: Manifest, path: Path) -> str:
         "backend": manifest.backend.name,
         "machine": asdict(manifest.machine),
         "untested": dict(manifest.untested),
+        "seed": dict(manifest.seed),
     }
     fresh = path.with_name(f".{path.name}.new")
     content = f"{json.dumps(data, indent=2, ensure_ascii=False)}\n".encode()
@@ -212,7 +215,14 @@ def _untested(value: Any) -> dict[str, str]:
     return {stage_of(stage).name: _line(reason) for stage, reason in _dict(value).items()}
 
 
-_OPTIONAL = frozenset({"memory", "python_modules", "staged"})
+def _seed(value: Any) -> dict[str, int]:
+    row = _dict(value)
+    if row and not (set(row) == {"found", "of"} and _count(row["found"]) <= _count(row["of"])):
+        raise ValueError
+    return row  # type: ignore[no-any-return]
+
+
+_OPTIONAL = frozenset({"memory", "python_modules", "seed", "staged"})
 """Fields that a manifest of an earlier version lacks."""
 
 _READERS: dict[str, Reader] = {
@@ -230,4 +240,5 @@ _READERS: dict[str, Reader] = {
     "machine": _machine,
     "untested": _untested,
     "memory": _count,
+    "seed": _seed,
 }

@@ -50,13 +50,16 @@ def test_a_build_leaves_its_manifest_its_log_and_a_line_in_the_summary(
     assert err == ""
 
 
-def test_the_summary_says_what_a_compiler_seed_had(world: World) -> None:
+def test_the_manifest_and_the_summary_say_what_a_compiler_seed_had(world: World) -> None:
     said = "ci-compiler: the compiler seed had 20 of 21 host objects"
     world.spec(backend="nix")
     world.write(TORCH, recipe(TORCH, "2.8.0", f'echo "{said}" >"$out"; cat "$out"'))
     world.commit()
     assert world.build() == 0
     assert "20 of 21 host objects from the compiler seed |" in world.summary
+    assert world.manifest["seed"] == {"found": 20, "of": 21}
+    assert world.build() == 0
+    assert (world.manifest["built"], world.manifest["seed"]) == (False, {})
 
 
 @BACKENDS

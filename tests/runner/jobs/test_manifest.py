@@ -35,6 +35,7 @@ MANIFEST = Manifest(
     built=True,
     machine=Builder(system="x86_64-linux", cpu="AMD EPYC 9554", cores=32),
     untested={GPU_TEST.name: "no pool has one"},
+    seed={"found": 20, "of": 21},
 )
 
 WRONG: dict[str, list[Any]] = {
@@ -59,6 +60,7 @@ WRONG: dict[str, list[Any]] = {
         {"system": "a", "cpu": "b", "cores": "c"},
         {"system": "a", "cpu": "b", "cores": 1, "host": "h"},
     ],
+    "seed": [[], 20, {"found": 20}, {"found": 2, "of": 1}, {"found": -1, "of": 1}, {"found": "1", "of": 1}],
     "untested": [[], {"build": 1}, {"paint": "why"}],
 }
 

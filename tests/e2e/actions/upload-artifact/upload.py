@@ -29,6 +29,8 @@ def main() -> str:
         return "no files" if os.environ["IF_NONE"] == "error" else ""
     store = Path(os.environ["E2E_ARTIFACTS"])
     target = store / name
+    if os.environ.get("OVERWRITE") == "true":
+        shutil.rmtree(target, ignore_errors=True)
     try:
         target.mkdir(parents=True)
     except FileExistsError:
