@@ -28,6 +28,9 @@ from ci_compiler.workflows import fork
 _SHOWN = 20
 """The most refused changes that the comment names."""
 
+_LONGEST = 300
+"""The most characters of a path there: a program takes no option of more than 128 KiB."""
+
 
 def outputs_of_fork(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
     """The outputs for the event of a comment. `request` is '' if nobody needs an answer, such as a stranger.
@@ -97,7 +100,7 @@ def _told(chosen: ForkSelection, branch: str) -> dict[str, Any]:
 
 def _lines(findings: Iterable[Finding]) -> Iterable[str]:
     shown = list(findings)
-    yield from (f"{one.place.file}: {one.message}" for one in shown[:_SHOWN])
+    yield from (f"{one.place.file[:_LONGEST]}: {one.message}" for one in shown[:_SHOWN])
     if len(shown) > _SHOWN:
         yield f"and {len(shown) - _SHOWN} more"
 

@@ -227,9 +227,9 @@ def scarcity(hardware: Hardware, pool: Pool, gpu: str = CPU) -> tuple[bool, bool
 
 
 def _stealing_pools(spec: Spec) -> Iterator[Finding]:
-    """Warnings about pools whose jobs GitHub may also assign to machines of another pool (labels ignore case)."""
+    """An error for each pool whose jobs GitHub may also assign to machines of another pool."""
     for pool, other in permutations(spec.pools, 2):
-        if _serves(other.runs_on, pool.runs_on):
+        if _serves(spec.hardware, other, pool.runs_on):
             message = (
                 f"jobs for {pool.name} would run on {other.name} as well, whose machines bear all of its labels; "
                 f"give {pool.name} a label that {other.name} lacks"
@@ -237,12 +237,22 @@ def _stealing_pools(spec: Spec) -> Iterator[Finding]:
             yield spec.finding(("runners", pool.name, "runs-on"), Code.POOL_STEALS, message)
 
 
-def _serves(machines: RunsOn, job: RunsOn) -> bool:
-    """Whether machines with the labels or scale set `machines` take a job whose `runs-on` is `job`."""
+def labels_of(hardware: Hardware, pool: Pool) -> tuple[str, ...]:
+    """The labels of a runner of `pool`: the pool's, and GitHub's default ones, which JIT runners do not get."""
+    system = hardware.systems[pool.system]
+    own = ("self-hosted", system.os, system.label)
+    taken = {label.lower() for label in pool.runs_on.labels}
+    return (*(label for label in own if label.lower() not in taken), *pool.runs_on.labels)
+
+
+def _serves(hardware: Hardware, pool: Pool, job: RunsOn) -> bool:
+    """Whether the machines of `pool` take a job whose `runs-on` is `job`. Labels ignore case."""
+    machines = pool.runs_on
     if machines.scale_set or job.scale_set:
         return machines.scale_set == job.scale_set
     in_group = not job.group or job.group.lower() == machines.group.lower()
-    return in_group and {label.lower() for label in job.labels} <= {label.lower() for label in machines.labels}
+    borne = {label.lower() for label in labels_of(hardware, pool)}
+    return in_group and {label.lower() for label in job.labels} <= borne
 
 
 def _shared_publishers(spec: Spec, routes: Iterable[Route]) -> Iterator[Finding]:

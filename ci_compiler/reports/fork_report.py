@@ -34,7 +34,9 @@ def outcome(request: Mapping[str, Any], jobs: Sequence[RunJob] | None) -> tuple[
     if "refused" in request:
         return "", ""
     if not cells:
-        return "success", "nothing is built"
+        left = sum(request["left"].values())
+        of_all = f"nothing is built of {counted(left, 'variant')}"
+        return ("failure", of_all) if left else ("success", "nothing to build")
     if jobs is None:
         return "pending", f"{counted(_variants(cells), 'variant')} in {counted(len(cells), 'job')}"
     ended = {job.name: job.conclusion for job in jobs}
@@ -52,7 +54,7 @@ def _blocks(
         return
     yield f"### Build of {commit}"
     if not cells:
-        yield "This commit rebuilds nothing that a pool for untrusted code builds."
+        yield "Nothing of it is built." if request.get("left") else "It rebuilds nothing."
     else:
         yield (
             f"{counted(_variants(cells), 'variant')} on {markdown_text(request['branch'])}, from the recipes and "
@@ -60,6 +62,9 @@ def _blocks(
             f"{duration(request['end'])} where nothing else runs. [The run]({url}) has the logs."
         )
         yield markdown_table(["job", "pool", "variants", *steps.values()], _rows(cells, jobs, steps))
+        titles = {cell["title"] for cell in cells}
+        if failed := [job.name for job in jobs or () if job.name not in titles and job.conclusion == "failure"]:
+            yield f"Failed on a hosted machine: {', '.join(map(markdown_text, failed))}."
     if left := request.get("left"):
         lines = (f"- {counted(number, 'variant')}: {markdown_text(why)}" for why, number in left.items())
         yield "\n".join(["Left out:", "", *lines])

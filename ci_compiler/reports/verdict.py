@@ -61,8 +61,8 @@ def judged_run(plan: Plan, run: EndedRun, today: str) -> RunVerdict:
     tests = dict(_tests(plan, run))
     judged = [(job, _judged(plan, run, job, tests.get(job.name), today)) for job in _failed(run.jobs)]
     findings = [one for _, one in judged if isinstance(one, Finding)]
-    callers = {job.name.partition(" / ")[0] for job, _ in judged}
-    findings += _unexplained(run.ended, len(callers)) if not findings else ()
+    callers = {_caller(job.name) for job, _ in judged}
+    findings += _unexplained(run, len(callers), map(_caller, tests)) if not findings else ()
     lines = tuple(
         f"{job.name} failed as expected: {in_words(one)}" for job, one in judged if not isinstance(one, Finding)
     )
@@ -123,13 +123,20 @@ def _test_failed(built: BuiltVariant, stage: Stage, results: Path) -> bool:
     return found.get("passed") is False and all(found.get(key) == value for key, value in wanted.items())
 
 
-def _unexplained(ended: Sequence[str], callers: int) -> Iterator[Finding]:
-    """Whether more of the jobs that the verdict needs failed than the list of jobs shows."""
-    for result in ended:
+def _caller(name: str) -> str:
+    """The name of the run's own job that called the one with `name`, or that is it."""
+    return name.partition(" / ")[0]
+
+
+def _unexplained(run: EndedRun, failed: int, chosen: Iterable[str]) -> Iterator[Finding]:
+    """What the list of jobs does not show: a job of a `chosen` cell, or failures of more than the `failed` callers."""
+    for result in run.ended:
         if result not in {*_GOOD, _FAILURE}:
             yield _refused("the run", f"has a job that ended as {result}")
-    if ended.count(_FAILURE) > callers:
+    if run.ended.count(_FAILURE) > failed:
         yield _refused("the run", "has a failed job that GitHub does not list; run it again")
+    for caller in sorted({*chosen} - {_caller(job.name) for job in run.jobs}):
+        yield _refused(caller, "was chosen, and GitHub lists no job of it; run it again")
 
 
 def _refused(name: str, why: str) -> Finding:

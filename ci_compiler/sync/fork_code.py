@@ -41,7 +41,10 @@ def fork_tree(git: Git, spec: Spec, branch: str, parent: str, commit: str) -> La
     taken = git.changes(base, commit)
     if findings := list(_refused(spec, branch, taken, git.changed(base, parent))):
         raise InputError(findings)
-    return Landing(parent=parent, tree=git.graft(parent, taken))
+    tree = git.graft(parent, taken)
+    if findings := list(_beside(branch, taken, git.changes(parent, tree))):
+        raise InputError(findings)
+    return Landing(parent=parent, tree=tree)
 
 
 def check_out_fork(git: Git, spec: Spec, branch: str, onto: str, commit: str) -> str:
@@ -77,6 +80,16 @@ def _refused(spec: Spec, branch: str, changes: Sequence[TreeChange], meanwhile: 
             yield Finding(place=Place(file=change.path), code=Code.FORK_CHANGE, message=why)
 
 
+def _beside(branch: str, taken: Iterable[TreeChange], made: Iterable[TreeChange]) -> Iterator[Finding]:
+    """A finding for each path where the tree that was made differs from the branch in another way than was `taken`.
+
+    A file at the path of a folder, for example, removes what the branch has in that folder.
+    """
+    for path in sorted({change.path for change in {*taken} ^ {*made}}):
+        message = f"a file and a folder of the same name meet here; merge {branch} into the pull request first"
+        yield Finding(place=Place(file=path), code=Code.FORK_CHANGE, message=message)
+
+
 class _Rules:
     """What a commit of a fork may change on `branch`."""
 
@@ -95,7 +108,7 @@ class _Rules:
         """Why a change is refused; '' if it is not."""
         path = change.path
         reasons = {
-            "has a character in its name that no recipe needs": not _PLAIN.fullmatch(path),
+            "has a part or a character in its name that no recipe needs": not _is_plain(path),
             "is read by git or GitHub: workflows, actions, hooks and settings do not come from forks": _is_of_git(path),
             "decides what is built and how; a maintainer has to make this change": _is_in(path, self.deciding),
             "is compiled from the spec; a maintainer has to change that": path in self.compiled,
@@ -108,6 +121,11 @@ class _Rules:
         if not self.spec.backend.has_recipes:
             return bool(rebuilt_packages(self.spec, [path]))
         return _is_in(path, (RECIPES, *self.readable))
+
+
+def _is_plain(path: str) -> bool:
+    """Whether `path` has only plain characters, and no part such as `..`, which somebody could write into a tree."""
+    return posixpath.normpath(path) == path and bool(_PLAIN.fullmatch(path))
 
 
 def _is_of_git(path: str) -> bool:

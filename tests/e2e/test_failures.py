@@ -1,4 +1,4 @@
-"""Failures and what they prevent: a failing build, a failing test, a build without its dependencies."""
+"""Failures and what they prevent: a failing build, a failing test, a build without its dependencies; expected ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .world import TAG, World
+from tests.github.server import serving
+from tests.github.state import REPOSITORY, TOKEN, GitHub
+
+from .world import HERE, PYTHON, TAG, World
 
 if TYPE_CHECKING:
     from .act import Run
@@ -79,14 +82,6 @@ def test_a_test_that_fails_says_what_it_found_and_what_it_wanted(pushed: Run) ->
     assert "0.5.0" in failed["message"]
 
 
-def test_a_cached_build_whose_test_failed_is_tested_again_and_fails_again(world: World, pushed: Run) -> None:
-    assert pushed.status != 0
-    run = world.dispatch("build-main-cpu.yml", "main", variant=WRONG, publish="false")
-    assert run.json(f"build-{WRONG}", "manifest.json")["built"] is False
-    assert (run.did(WRONG)[-1], run.status != 0) == ("cpu-test smoke: 1", True)
-    assert run.json(f"cpu-test-{WRONG}", "result.json")["passed"] is False
-
-
 def test_nothing_is_published_after_a_failure(world: World, pushed: Run) -> None:
     assert not world.signed(pushed.json(f"build-{WRONG}", "manifest.json")["store_path"])
 
@@ -114,3 +109,44 @@ def test_a_package_is_not_built_along_with_what_needs_it(world: World) -> None:
     assert run.did(BEHIND_IT) == ["build doctor", "build build: 1"]
     assert f"needs {BROKEN}, which is neither in this machine's store nor in" in run.log.said
     assert run.status != 0
+
+
+@pytest.fixture(scope="module")
+def again(world: World, pushed: Run, verdict: Run) -> Run:
+    """The variant whose test failed, on a branch whose spec expects this by now."""
+    assert pushed.status != 0 != verdict.status
+    entry = "{variants: vision-*-cpu-avx, stage: cpu-test, because: It states another version., until: 2999-12-31}"
+    with (world.clone / ".github/ci-matrix.yaml").open("a", encoding="utf-8") as spec:
+        spec.write(f"expected-failures: [{entry}]\n")
+    world.on("hosted", HERE / "bin/installed/ci-compile", "--root", world.clone, "--branch", "main")
+    world.git("checkout", "--quiet", "--", ".flox")  # the recipes stay as they were edited
+    world.commit("Expect the failure")
+    world.git("push", "--quiet", "origin", "HEAD:main")
+    return world.dispatch("build-main-cpu.yml", "main", variant=WRONG, publish="false")
+
+
+def test_a_cached_build_whose_test_failed_is_tested_again_and_fails_again(again: Run) -> None:
+    assert again.json(f"build-{WRONG}", "manifest.json")["built"] is False
+    assert (again.did(WRONG)[-1], again.status != 0) == ("cpu-test smoke: 1", True)
+    assert again.json(f"cpu-test-{WRONG}", "result.json")["passed"] is False
+
+
+def test_a_verdict_accepts_the_expected_failure_and_no_other(world: World, again: Run) -> None:
+    """What the local GitHub lists stands for the jobs that `again` had; act has no list of them."""
+
+    def judged(stage: str) -> Run:
+        with serving(GitHub()) as github:
+            github.runs.append({"id": 1})
+            github.set_jobs(1, [(f"{PYTHON} avx / vision / {stage}", "completed", "failure")])
+            github.jobs[1][0]["steps"] = [{"name": "Test", "status": "completed", "conclusion": "failure", "number": 1}]
+            world.github, world.github_token = f"{github.url} {REPOSITORY}", TOKEN
+            ended = world.verdict("build-main-cpu.yml", again, {"select": "success", f"{TAG}-avx": "failure"})
+        world.github = ""
+        return ended
+
+    accepted, refused = judged("cpu-test (imported only)"), judged("build")
+    assert "main CPU/Verdict" in accepted.ended("success")
+    assert "failed as expected: It states another version. (until 2999-12-31)" in accepted.log.summary
+    assert accepted.row(WRONG)[1].startswith("**failed**, expected")
+    assert "main CPU/Verdict" in refused.ended("failure")
+    assert "failed, and is not the test of a variant that was chosen" in refused.log.said

@@ -33,6 +33,7 @@ FORKS_GPU: dict[str, Any] = FORKS | {
     "gpu": "sm90",
     "stages": ["build", "cpu-test", "gpu-test"],
 }
+PLAIN = {"runs-on": ["self-hosted", "linux", "x64"], "stages": ["publish"]}
 PUBLIC = CACHE["cache"] | {"public": True, "push": "own"}
 
 
@@ -132,6 +133,12 @@ def test_its_machines_publish_nothing_and_share_no_jobs(runners: dict[str, Any],
     with pytest.raises(InputError) as raised:
         decided(runners)
     assert {one.code for one in raised.value.findings} == {code}
+
+
+def test_its_machines_take_no_other_job_by_the_labels_that_every_runner_has() -> None:
+    runners = {"publisher": PLAIN, "forks": FORKS | {"runs-on": ["forks"], "system": "x86_64-linux"}}
+    with pytest.raises(InputError, match="jobs for publisher would run on forks as well"):
+        decided(runners)
 
 
 def test_its_runners_have_a_container_a_fresh_store_and_no_key(

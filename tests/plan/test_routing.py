@@ -104,6 +104,9 @@ def test_tests_that_are_switched_off_are_shown_as_skipped() -> None:
         ({"group": "g", "labels": ["a"]}, {"group": "h", "labels": ["a", "b"]}, False),
         (["a"], {"group": "h", "labels": ["a", "b"]}, True),
         ({"group": "g"}, {"group": "g", "labels": ["b"]}, True),
+        (["self-hosted", "Linux", "x64"], ["b"], True),  # every runner has these labels
+        (["self-hosted", "x64"], {"group": "h"}, True),
+        (["self-hosted", "linux", "x64", "c"], ["b"], False),
     ],
 )
 def test_labels_that_machines_of_another_pool_have_too_are_an_error(one: Any, other: Any, *, steals: bool) -> None:

@@ -82,10 +82,24 @@ def test_a_refusal_shows_the_reason_and_no_text_of_the_fork_as_markup() -> None:
     assert outcome(REFUSED, None) == ("", "")
 
 
+def test_a_check_of_the_recipes_that_failed_is_named() -> None:
+    text = fork_comment(REQUEST, [job("Recipes are sound", "failure")], STEPS, URL)
+    assert "Failed on a hosted machine: Recipes are sound." in text
+    assert "Failed on" not in fork_comment(REQUEST, ENDED, STEPS, URL)
+
+
 def test_a_commit_that_rebuilds_nothing_is_fine() -> None:
     nothing = REQUEST | {"cells": [], "left": {}}
-    assert "rebuilds nothing" in fork_comment(nothing, None, STEPS, URL)
-    assert outcome(nothing, None) == ("success", "nothing is built")
+    assert "It rebuilds nothing." in fork_comment(nothing, None, STEPS, URL)
+    assert outcome(nothing, None) == ("success", "nothing to build")
+
+
+def test_a_commit_of_which_nothing_is_built_is_not_fine() -> None:
+    paused = REQUEST | {"cells": [], "left": {"builds are paused (`ci-compile resume`)": 2}}
+    text = fork_comment(paused, None, STEPS, URL)
+    assert "Nothing of it is built." in text
+    assert "- 2 variants: builds are paused" in text
+    assert outcome(paused, None) == ("failure", "nothing is built of 2 variants")
 
 
 def test_the_command_keeps_one_comment_and_sets_the_status_of_the_commit(

@@ -138,10 +138,21 @@ def test_a_missing_result_is_refused(decided: Plan, failed: EndedRun, tmp_path: 
 def test_a_failure_that_github_does_not_list_is_refused(decided: Plan, failed: EndedRun) -> None:
     for ended in (("failure", "failure"), ("failure", "cancelled"), ("failure", "action_required")):
         assert len(judged_run(decided, replace(failed, ended=ended), TODAY).findings) == 1
-    nothing = replace(failed, jobs=(job("Select", "success", ()),))
+    nothing = replace(failed, jobs=(job("Select", "success", ()), job(CALLER, "skipped", ())))
     assert refused(judged_run(decided, nothing, TODAY)) == [
         "the run: has a failed job that GitHub does not list; run it again [job-failed]"
     ]
+
+
+def test_a_chosen_cell_of_which_github_lists_no_job_is_refused(decided: Plan, failed: EndedRun) -> None:
+    """In a pull request all cells are one matrix, whose failure the expected one of another cell would explain."""
+    other = NAME.replace("sm90-avx2", "sm90-avx512")
+    two = replace(failed, chosen={"main": (NAME, other)})
+    assert refused(judged_run(decided, two, TODAY)) == [
+        "3.13 avx512: was chosen, and GitHub lists no job of it; run it again [job-failed]"
+    ]
+    listed = job("3.13 avx512 / pytorch / build", "success", ())
+    assert judged_run(decided, replace(two, jobs=(*two.jobs, listed)), TODAY).findings == ()
 
 
 def filled(text: str, **values: str) -> str:

@@ -12,9 +12,10 @@ import pytest
 from ci_compiler.errors import InputError
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.hardware import tables
+from ci_compiler.plan.routing import labels_of
 from ci_compiler.runner.controller.engine import RunnerOrder
 from ci_compiler.runner.controller.loop import Controller
-from ci_compiler.runner.controller.runner_names import RunnerName, host_tag, labels_of, read_name
+from ci_compiler.runner.controller.runner_names import RunnerName, host_tag, read_name
 from ci_compiler.runner.controller.slots import Phase
 from tests.github.server import serving
 from tests.github.state import Fault, GitHub

@@ -199,6 +199,46 @@ def test_what_the_branch_changed_as_well_is_refused(base: Repository) -> None:
     assert refusals(base, commit) == {OWN: "was also changed on main; merge main into the pull request first"}
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [(".flox/pkgs/lib", ".flox/pkgs/lib/a.nix"), (".flox/pkgs/lib/a.nix", ".flox/pkgs/lib")],
+    ids=["a file over a folder", "a folder over a file"],
+)
+def test_nothing_of_the_branch_gives_way_to_a_path_of_the_fork(base: Repository, theirs: str, ours: str) -> None:
+    commit = forked(base, {theirs: "{ }: 1\n"})
+    base.write(ours, "{ }: 2\n")
+    base.commit()
+    assert list(refusals(base, commit)) == [ours]
+
+
+def test_a_fork_of_an_older_time_cannot_put_a_file_in_the_place_of_all_recipes(base: Repository) -> None:
+    """Its commit has no recipe that it would remove: they came to the branch later."""
+    empty, tree = base.git("hash-object", "-t", "tree", "-w", "/dev/null"), base.git("rev-parse", "main^{tree}")
+    old = base.git("commit-tree", empty, "-m", "Begin")
+    base.git("reset", "-q", "--hard", base.git("commit-tree", tree, "-p", old, "-m", "Add recipes"))
+    base.git("checkout", "-q", "-b", "theirs", old)
+    base.write(".flox/pkgs", "{ }: 1\n")
+    assert {COMPILED, OWN, ".flox/pkgs/.gitattributes"} <= refusals(base, offered(base)).keys()
+
+
+def test_a_path_that_leaves_its_folder_is_refused(base: Repository) -> None:
+    """Git writes no such tree, but somebody could."""
+
+    def around(name: str, kind: str, of: str) -> str:
+        entry = f"{kind} {name}\0".encode() + bytes.fromhex(of)
+        command = ["git", "-C", str(base.root), "hash-object", "-t", "tree", "-w", "--stdin", "--literally"]
+        return subprocess.run(command, input=entry, check=True, capture_output=True).stdout.decode().strip()
+
+    found = around("job-started.sh", "100644", base.git("rev-parse", f"main:{OWN}"))
+    for name in ("runner-images", "..", "..", "pkgs", ".flox"):
+        found = around(name, "40000", found)
+    empty = base.git("commit-tree", base.git("hash-object", "-t", "tree", "-w", "/dev/null"), "-m", "Begin")
+    base.git("reset", "-q", "--hard", base.git("commit-tree", "main^{tree}", "-p", empty, "-m", "Add recipes"))
+    commit = base.git("commit-tree", found, "-p", empty, "-m", "x")
+    path = ".flox/pkgs/../../runner-images/job-started.sh"
+    assert refusals(base, commit) == {path: "has a part or a character in its name that no recipe needs"}
+
+
 def test_a_commit_without_a_common_ancestor_is_compared_with_the_branch(base: Repository) -> None:
     base.git("checkout", "-q", "--orphan", "theirs")
     base.write("README.md", None)
@@ -332,6 +372,13 @@ def test_a_commit_that_edits_what_decides_about_machines_has_no_job(
     assert found["matrix"] == []
     (line,) = found["request"]["refused"]
     assert line.startswith(f"{path}: ")
+
+
+def test_long_names_leave_room_for_the_other_reasons(base: Repository, choose: Choose) -> None:
+    folder = ".flox/pkgs/" + "/".join("\x01" * 200 for _ in range(15))
+    found = choose(forked(base, {f"{folder}/{number}.nix": "1\n" for number in range(25)}))
+    assert len(found["request"]["refused"]) == 21
+    assert len(json.dumps(found["request"])) < 50_000
 
 
 def test_a_strangers_comment_starts_nothing_and_gets_no_answer(base: Repository, choose: Choose) -> None:

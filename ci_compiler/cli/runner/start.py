@@ -23,8 +23,8 @@ from ci_compiler.errors import ExitCode, wrong
 from ci_compiler.github.client import AT_ONCE
 from ci_compiler.github.registration import Registrar
 from ci_compiler.hardware.machine import NOMINAL
+from ci_compiler.plan.routing import labels_of
 from ci_compiler.runner.controller.loop import Controller
-from ci_compiler.runner.controller.runner_names import labels_of
 from ci_compiler.runner.controller.slots import RunnerPlan
 from ci_compiler.runner.limits import builds_in, longest, room_of, trusted_keys
 from ci_compiler.spec.model import Pool, Spec

@@ -10,9 +10,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ci_compiler.hardware import Hardware
-from ci_compiler.spec.model import Pool
-
 PREFIX = "ci-runner"
 """The prefix of every name."""
 
@@ -57,14 +54,6 @@ def host_tag(hostname: str, machine_id: str = "") -> str:
     begin = re.sub(r"[^a-z0-9]+", "-", hostname.lower())[:10].strip("-")
     digest = hashlib.sha256(f"{hostname} {machine_id}".encode()).hexdigest()[:4]
     return f"{begin}-{digest}" if begin else digest
-
-
-def labels_of(hardware: Hardware, pool: Pool) -> tuple[str, ...]:
-    """The labels of a runner of `pool`: the pool's, and GitHub's default ones, which JIT runners do not get."""
-    system = hardware.systems[pool.system]
-    own = ("self-hosted", system.os, system.label)
-    taken = {label.lower() for label in pool.runs_on.labels}
-    return (*(label for label in own if label.lower() not in taken), *pool.runs_on.labels)
 
 
 def marks(values: Mapping[str, object]) -> dict[str, str]:
