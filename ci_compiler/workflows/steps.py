@@ -157,7 +157,10 @@ MAY_LIST_JOBS: Permissions = READ | {"actions": Remarked("read", "which jobs of 
 """The permissions of a verdict on failures."""
 
 FETCH_RESULTS = action_step("Fetch the results", "actions/download-artifact", {"pattern": "*", "path": RESULTS})
-"""Downloads every artifact of the run into `RESULTS`, each into a folder with its name."""
+"""Downloads every artifact of the run into `RESULTS`, each into a folder with its name.
+
+The pattern matches no name that begins with a dot or has a slash (minimatch), so that no artifact leaves the folder.
+"""
 
 
 def verdict_job(
