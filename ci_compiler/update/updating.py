@@ -54,8 +54,8 @@ def updated(
 
     The names of `KINDS` among the packages stand for these pins. `now` is the time in seconds since 1970.
 
-    With `new_branch`, the first branch of
-    `asked` stays, and the new one, made from it, goes to the release; without a version in `asked`, to the newest.
+    With `new_branch`, the first branch of `asked` stays, and the new one, made from it, goes to the release; without a
+    version in `asked`, to the newest.
     """
     shown = spec.document.file
     if new_branch:
