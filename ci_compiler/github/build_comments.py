@@ -13,10 +13,9 @@ from typing import Any
 from urllib.parse import quote
 
 from ci_compiler.github.client import Client
+from ci_compiler.workflows.common import BUILD_COMMAND
 
-COMMAND = "/build"
-
-_ASKED = re.compile(rf"{COMMAND} ([0-9a-f]{{40}})\s*")
+_ASKED = re.compile(rf"{BUILD_COMMAND} ([0-9a-f]{{40}})\s*")
 _MAY_WRITE = frozenset({"admin", "write"})
 """The permissions that allow pushing; GitHub reports the role "maintain" as "write" (REST API, "Get repository
 permissions for a user")."""
@@ -51,7 +50,7 @@ def build_comment(event: str, payload: Mapping[str, Any]) -> BuildComment | None
         return None
     comment, issue = payload["comment"], payload["issue"]
     by, body = comment.get("user") or {}, str(comment.get("body") or "")
-    if not issue.get("pull_request") or by.get("type") != "User" or body.split(maxsplit=1)[:1] != [COMMAND]:
+    if not issue.get("pull_request") or by.get("type") != "User" or body.split(maxsplit=1)[:1] != [BUILD_COMMAND]:
         return None
     asked = _ASKED.fullmatch(body)
     return BuildComment(
@@ -76,7 +75,7 @@ def may_build(client: Client, comment: BuildComment) -> bool:
 def open_request(client: Client, comment: BuildComment, branches: Collection[str]) -> OpenRequest:
     """The pull request of a comment. Raises RefusedError unless the comment names its present head, and GitHubError."""
     if not comment.commit:
-        message = f"the comment must be `{COMMAND}`, one space, and the whole hash of the commit (40 digits)"
+        message = f"the comment must be `{BUILD_COMMAND}`, one space, and the whole hash of the commit (40 digits)"
         raise RefusedError(message)
     path = f"/repos/{client.access.repository}/pulls/{comment.number}"
     found = client.request(f"read the pull request {comment.number}", "GET", path, read=dict)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ci_compiler.github.client import Client
+from ci_compiler.github.status import FAILURE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class RunJob:
     @property
     def failed(self) -> tuple[str, ...]:
         """The names of its steps that failed."""
-        return tuple(name for name, conclusion in self.steps.items() if conclusion == "failure")
+        return tuple(name for name, conclusion in self.steps.items() if conclusion == FAILURE)
 
 
 def run_jobs(client: Client, run: int) -> tuple[RunJob, ...]:

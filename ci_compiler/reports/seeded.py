@@ -10,11 +10,9 @@ from functools import cache
 
 from ci_compiler.plan.job_graph import PlannedJob
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.records import Key
 from ci_compiler.recipes.seeds import seeder_of
 from ci_compiler.variant import variant_name
-
-Key = tuple[str, str]
-"""The branch and the name of a variant."""
 
 
 def seeders(plan: Plan) -> dict[Key, Key]:

@@ -36,6 +36,7 @@ from ci_compiler.workflows.artifacts import (
     SUITE_RESULT,
     artifact_name,
 )
+from ci_compiler.workflows.common import BUILD_COMMAND
 
 _FAILED, _SHOWN = "**failed**", 3
 """The cell of what failed, and the most failures of a suite that it names."""
@@ -106,7 +107,7 @@ def not_built(spec: Spec, request: RequestSelection, payload: Mapping[str, Any])
         return f"{what}: the pull request is from a fork, whose code no machine of this repository runs, {how}.\n\n"
     return (
         f"{what}: the pull request is from a fork. A maintainer who read the code has its recipes and sources built "
-        f"with this comment:\n\n```\n/build {head}\n```\n\n"
+        f"with this comment:\n\n```\n{BUILD_COMMAND} {head}\n```\n\n"
     )
 
 

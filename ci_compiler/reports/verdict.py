@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
+from ci_compiler.github.dispatch import DONE, SUCCESS
+from ci_compiler.github.run_jobs import RunJob
+from ci_compiler.github.status import FAILURE, SKIPPED
 from ci_compiler.plan.expected import Standing, expected_failure, in_words, standing
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import Plan
@@ -27,11 +29,7 @@ from ci_compiler.workflows.pull_request import CHECK
 from ci_compiler.workflows.shard import VERDICT_TITLE
 from ci_compiler.workflows.variant import TEST_STEP
 
-if TYPE_CHECKING:
-    from ci_compiler.github.run_jobs import RunJob  # PyGithub is slow to import
-
-_DONE, _FAILURE = "completed", "failure"
-_GOOD = frozenset({"success", "skipped"})
+_GOOD = frozenset({SUCCESS, SKIPPED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +81,7 @@ def _tests(plan: Plan, run: EndedRun) -> Iterator[tuple[str, tuple[BuiltVariant,
 def _failed(jobs: Iterable[RunJob]) -> Iterator[RunJob]:
     """The jobs that did not end well, without the verdict itself, which has not ended."""
     for job in jobs:
-        if job.name not in {CHECK, VERDICT_TITLE} and not (job.status == _DONE and job.conclusion in _GOOD):
+        if job.name not in {CHECK, VERDICT_TITLE} and not (job.status == DONE and job.conclusion in _GOOD):
             yield job
 
 
@@ -91,7 +89,7 @@ def _judged(
     plan: Plan, run: EndedRun, job: RunJob, test: tuple[BuiltVariant, Stage] | None, today: str
 ) -> ExpectedStageFailure | Finding:
     """The entry that expects the failure of a job, or the finding about it."""
-    if job.status != _DONE or job.conclusion != _FAILURE:
+    if job.status != DONE or job.conclusion != FAILURE:
         return _refused(job.name, f"ended as {job.conclusion or job.status}")
     if test is None:
         return _refused(job.name, "failed, and is not the test of a variant that was chosen")
@@ -131,9 +129,9 @@ def _caller(name: str) -> str:
 def _unexplained(run: EndedRun, failed: int, chosen: Iterable[str]) -> Iterator[Finding]:
     """What the list of jobs does not show: a job of a `chosen` cell, or failures of more than the `failed` callers."""
     for result in run.ended:
-        if result not in {*_GOOD, _FAILURE}:
+        if result not in {*_GOOD, FAILURE}:
             yield _refused("the run", f"has a job that ended as {result}")
-    if run.ended.count(_FAILURE) > failed:
+    if run.ended.count(FAILURE) > failed:
         yield _refused("the run", "has a failed job that GitHub does not list; run it again")
     for caller in sorted({*chosen} - {_caller(job.name) for job in run.jobs}):
         yield _refused(caller, "was chosen, and GitHub lists no job of it; run it again")

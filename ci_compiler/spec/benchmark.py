@@ -3,6 +3,9 @@
 from ci_compiler.spec.declare import declared, key
 from ci_compiler.spec.smoke import ProgramLine, ScriptPath
 
+FEWEST_RUNS = 5
+"""The fewest runs from which the error of a gain is estimated."""
+
 
 @declared()
 class DeclaredBenchmark:
@@ -41,8 +44,8 @@ class Benchmark:
     )
     runs: int = key(
         "Number of processes in which each build is measured.",
-        title="a number of runs from 5 to 50",
-        minimum=5,
+        title=f"a number of runs from {FEWEST_RUNS} to 50",
+        minimum=FEWEST_RUNS,
         maximum=50,
         default=7,
     )

@@ -33,7 +33,7 @@ from ci_compiler.plan.fork_selection import ForkLeg, fork_minutes, fork_stages
 from ci_compiler.plan.pause import ALL_WORD, PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
-from ci_compiler.workflows.common import COMMIT, SELECT, expression, runs_on
+from ci_compiler.workflows.common import BUILD_COMMAND, COMMIT, SELECT, expression, runs_on
 from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step
 from ci_compiler.workflows.pull_request import SET_UP_NIX
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
@@ -109,7 +109,7 @@ def test_step(stage: Stage) -> str:
 
 def _select(spec: Spec) -> Job:
     """The job that judges the comment and chooses what is built. It reads the fork's commit as data, and runs none."""
-    event = "github.event.issue.pull_request != null && startsWith(github.event.comment.body, '/build')"
+    event = f"github.event.issue.pull_request != null && startsWith(github.event.comment.body, '{BUILD_COMMAND}')"
     env = _TOKEN | {PAUSE_VARIABLE: expression(f"vars.{PAUSE_VARIABLE}")}
     choose = RunStep(name="Judge the comment", id="choose", env=env, run="ci-compile choose --fork")
     return hosted_job(

@@ -127,7 +127,7 @@ def _comment(spec: Spec, needs: Sequence[str]) -> Job:
 
 
 def _may_build(spec: Spec) -> str:
-    """An expression that is false for a pull request from a fork, and for one within a fork of the repository."""
+    """An expression that is false for a pull request from a fork, and in a fork of the repository."""
     return f"{FORK_GUARD} && {in_own_repository(spec)}"
 
 

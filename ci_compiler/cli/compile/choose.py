@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ci_compiler.cli.changes import changed_since
 from ci_compiler.cli.console import append_to, note
-from ci_compiler.cli.forks import outputs_of_fork
 from ci_compiler.cli.where import SPEC, carried_of, filter_of, plan_of, root_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, StageError, wrong
@@ -36,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the outputs of the job, also to $GITHUB_OUTPUT; what a pull request rebuilds goes to the summary."""
     decided, git, event = plan_of(arguments), Git(root_of(arguments)), event_of_run()
     if arguments.fork:
+        from ci_compiler.cli.forks import outputs_of_fork  # no other selection needs it
+
         outputs = outputs_of_fork(git, decided, event)
     elif arguments.pull_request:
         outputs = _of_request(git, decided, event)

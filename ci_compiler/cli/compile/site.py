@@ -39,10 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
             raise wrong(file, Code.IN_THE_WAY, FOREIGN)
     decided, on = plan_of(arguments), _report_pages(arguments) if arguments.pages else True
     records = _records(arguments, decided) if arguments.history and on else None
-    if records is not None:
-        _write_history(folder, decided, records, repository)
     lasts, measured = _known(arguments, decided, records) if arguments.status and on else ([], [])
-    _write(folder / NAME, page(decided, repository, lasts, measured, status=records is not None))
+    finder = page(decided, repository, lasts, measured, status=records is not None)
+    texts = {**(_history(decided, records, repository) if records is not None else {}), NAME: finder}
+    for name, text in texts.items():
+        _write(folder / name, text)
     return 0
 
 
@@ -55,13 +56,13 @@ def _write(file: Path, text: str) -> None:
     print(f"wrote {file} ({size(len(text.encode()))})")
 
 
-def _write_history(folder: Path, decided: Plan, records: Records, repository: str) -> None:
+def _history(decided: Plan, records: Records, repository: str) -> dict[str, str]:
+    """The texts of the history and of the page that shows it, by file name."""
     from ci_compiler.documents.site.status_page import status_page  # only this option needs it
     from ci_compiler.reports.history_file import NAME as HISTORY
     from ci_compiler.reports.history_file import text_of
 
-    _write(folder / HISTORY, text_of(records))
-    _write(folder / STATUS, status_page(decided, records, repository or records.repository))
+    return {HISTORY: text_of(records), STATUS: status_page(decided, records, repository or records.repository)}
 
 
 def _records(arguments: argparse.Namespace, decided: Plan) -> Records | None:
@@ -107,8 +108,8 @@ def _known(
     try:
         client = client_of(arguments, root_of(arguments))
         if records is not None:
-            known, host = (decided, records), client.access.web_host
-            return list(runs.lasts_of(*known, host)), list(benchmarks.lasts_of(*known, host))
+            host = client.access.web_host
+            return list(runs.lasts_of(decided, records, host)), list(benchmarks.lasts_of(decided, records, host))
         lasts = [last for shard in status(client, decided) for last in shard]
         measured = [one for shard in benchmarks.benchmarks(client, decided) for one in shard]
     except GitHubError as error:

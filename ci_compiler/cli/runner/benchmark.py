@@ -14,13 +14,13 @@ from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, wrong
 from ci_compiler.runner.jobs.benchmark.arms import DEVICES
-from ci_compiler.runner.jobs.benchmark.gains import FEWEST
 from ci_compiler.runner.jobs.benchmark.report import HEADERS, as_json, remarks, rows, slower
 from ci_compiler.runner.jobs.benchmark.run import Build, Settings, benchmark, write
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.setting import Secrets
 from ci_compiler.runner.jobs.subject import of_manifest, of_python
 from ci_compiler.runner.targets import package_of
+from ci_compiler.spec.benchmark import FEWEST_RUNS
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BENCHMARK
 
@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
 def _settings(spec: Spec, arguments: argparse.Namespace) -> Settings:
     """How to measure, as the options say, else the spec."""
     runs = spec.benchmark.runs if arguments.runs is None else arguments.runs
-    if runs < FEWEST:
-        message = f"{runs} is too few: the error of a gain needs at least {FEWEST} rounds"
+    if runs < FEWEST_RUNS:
+        message = f"{runs} is too few: the error of a gain needs at least {FEWEST_RUNS} rounds"
         raise wrong("--runs", Code.WRONG_OPTION, message)
     if arguments.floor is not None and not 0 <= arguments.floor <= 100:
         raise wrong("--floor", Code.WRONG_OPTION, f"{arguments.floor:g} is not a number of percent from 0 to 100")
@@ -68,8 +68,7 @@ def _own(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> Build:
     name, branch = arguments.name, arguments.branch
     if arguments.python is not None:
         return Build(subject=of_python(spec, name, branch, BENCHMARK, arguments.python, {}))
-    expect(read_manifest(arguments.manifest), arguments.manifest, name=name)
-    return _of_manifest(spec, arguments.manifest, branch, scratch)
+    return _of_manifest(spec, arguments.manifest, branch, scratch, name)
 
 
 def _beside(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> tuple[Build | None, str]:
@@ -82,13 +81,14 @@ def _beside(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> tuple[B
         return None, "it was measured alone: no second build was named"
     if not path.exists():
         return None, "it was measured alone: there is no second build"
-    if name:
-        expect(read_manifest(path), path, name=name)
-    return _of_manifest(spec, path, "", scratch), ""
+    return _of_manifest(spec, path, "", scratch, name), ""
 
 
-def _of_manifest(spec: Spec, path: Path, branch: str, scratch: Path) -> Build:
-    scratch.mkdir()
+def _of_manifest(spec: Spec, path: Path, branch: str, scratch: Path, name: str) -> Build:
+    """The build in the manifest at `path`, which must be of the variant `name` ('': of any)."""
     manifest = read_manifest(path)
+    if name:
+        expect(manifest, path, name=name)
+    scratch.mkdir()
     subject = of_manifest(spec, manifest.name, branch, BENCHMARK, path, {}, scratch=scratch)
     return Build(subject=subject, commit=manifest.commit, size=manifest.closure_size)

@@ -51,7 +51,7 @@ def examine(work: Assignment, evidence: Evidence) -> dict[str, Judgement]:
 
 
 def _on_gpu(work: Assignment, machine: Machine) -> bool:
-    """Whether a stage that takes a GPU for a variant that is for one takes a GPU here."""
+    """Whether a stage that uses a GPU for GPU variants alone uses one here."""
     if work.subject:
         return work.cell.gpu != CPU
     return bool(work.pool.gpu) if work.pool else bool(machine.gpus or machine.problems)

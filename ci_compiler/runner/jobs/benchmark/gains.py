@@ -20,11 +20,9 @@ from itertools import accumulate
 from statistics import fmean, median
 
 from ci_compiler.plan.benchmarks import Gain
+from ci_compiler.spec.benchmark import FEWEST_RUNS
 
-FEWEST = 5
-"""The fewest rounds from which an error is estimated."""
-
-_CONFIDENCE = 1 - 2 * 0.5**FEWEST
+_CONFIDENCE = 1 - 2 * 0.5**FEWEST_RUNS
 
 
 def deviation(values: Sequence[float]) -> float:
