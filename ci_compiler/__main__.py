@@ -1,7 +1,21 @@
-"""`python -m ci_compiler` is `ci-compile`."""
+"""The entry point of `ci-compile`, also as `python -m ci_compiler`."""
 
 from __future__ import annotations
 
-from ci_compiler.cli.compile import main
+import sys
 
-raise SystemExit(main())
+
+def main() -> int:
+    """Runs `ci-compile`; a check of what has not changed since it was green ends before anything else is imported."""
+    if "--check" in sys.argv:
+        from ci_compiler.cli.stamp import matches
+
+        if matches(sys.argv[1:]):
+            return 0
+    from ci_compiler.cli.compile import main as compile_
+
+    return compile_()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,36 +1,54 @@
-"""A checkout as it is on disk, read without git: its branch, and what can be at a path."""
+"""A checkout as it is on disk, read without git: where it is, its branch, and what can be at a path.
+
+A stamped `ci-compile --check` imports this module alone, so it does without pathlib.
+"""
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
-from pathlib import Path
 
 _LONGEST = 10_000
 """The most bytes of a file that names a branch or a folder."""
 
 
-def head_branch(root: Path) -> str:
+def checkout_around(folder: str | os.PathLike[str]) -> str:
+    """The nearest checkout from `folder` upwards; `folder` itself if there is none."""
+    here = os.path.realpath(folder)
+    while not os.path.exists(os.path.join(here, ".git")):
+        if here == (here := os.path.dirname(here)):
+            return os.fspath(folder)
+    return here
+
+
+def head_branch(root: str | os.PathLike[str]) -> str:
     """The branch that the checkout at `root` is on; '' if it is on none."""
     try:
-        text = _line(_git_folder(root) / "HEAD")
+        text = _line(f"{git_folder(root)}/HEAD")
     except (OSError, ValueError):  # no checkout, or files that git did not write
         return ""
     return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else ""
 
 
-def _git_folder(root: Path) -> Path:
-    """`.git`, or the folder that the file of this name in a linked worktree points to."""
-    entry = root / ".git"
-    if entry.is_file():
-        return root / _line(entry).removeprefix("gitdir: ")
+def git_folder(root: str | os.PathLike[str]) -> str:
+    """`.git`, or the folder that the file of this name in a linked worktree points to. Raises OSError or ValueError."""
+    entry = os.path.join(root, ".git")
+    if os.path.isfile(entry):
+        return os.path.join(root, _line(entry).removeprefix("gitdir: "))
     return entry
 
 
-def _line(path: Path) -> str:
+def shared_git_folder(folder: str) -> str:
+    """The git folder that all worktrees share, by the git folder of one. Raises OSError or ValueError."""
+    entry = f"{folder}/commondir"
+    return os.path.join(folder, _line(entry)) if os.path.exists(entry) else folder
+
+
+def _line(path: str) -> str:
     """The text of a small file. Raises OSError for what is no file, and ValueError for a large one."""
-    if not path.is_file():  # opening a pipe would block
+    if not os.path.isfile(path):  # opening a pipe would block
         raise FileNotFoundError(path)
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         text = file.read(_LONGEST + 1)
     if len(text) > _LONGEST:
         raise ValueError(path)

@@ -197,7 +197,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:  # noqa: PL
         return ExitCode.DONE
     parser = _parser(program, words)
     parser.program, parser.words = program, words
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_args(words, argparse.Namespace(words=words))
     command = arguments.command or program.default
     if not command:
         parser.print_help()

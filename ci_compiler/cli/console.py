@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +74,18 @@ def print_findings(findings: Iterable[Finding], *, root: Path | None = None) -> 
 
     `root` is the repository that the files of the findings are in, if it is not the one around this folder.
     """
+    for line in finding_lines(findings, root=root):
+        print(line, file=sys.stderr)
+
+
+def finding_lines(findings: Iterable[Finding], *, root: Path | None = None) -> Iterator[str]:
+    """What `print_findings` prints."""
     for finding in findings:
-        print(f"{finding.severity}: {finding}", file=sys.stderr)
+        yield f"{finding.severity}: {finding}"
         if finding.place.line and sys.stderr.isatty():
             from ci_compiler.cli.excerpt import excerpt  # a pipe does not need it
 
-            for line in excerpt(finding.place, root):
-                print(line, file=sys.stderr)
+            yield from excerpt(finding.place, root)
 
 
 def note(text: str) -> None:

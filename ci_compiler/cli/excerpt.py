@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from shutil import get_terminal_size
 
-from ci_compiler.cli.where import checkout_around
+from ci_compiler.checkout import checkout_around
 from ci_compiler.errors import Place
 from ci_compiler.secret import hide_secrets
 from ci_compiler.spec.build import BUNDLED, BUNDLED_SHOWN
@@ -31,7 +31,7 @@ def excerpt(place: Place, root: Path | None = None) -> list[str]:
 
 
 def _line(place: Place, root: Path | None) -> str:
-    folders = (root or Path(), checkout_around(Path.cwd()))
+    folders = (root or Path(), Path(checkout_around(Path.cwd())))
     paths = (BUNDLED,) if place.file == BUNDLED_SHOWN else (folder / place.file for folder in folders)
     for path in paths:
         try:
