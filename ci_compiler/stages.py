@@ -25,11 +25,6 @@ class Axis(StrEnum):
     GPU = "gpu"
     ISA = "isa"
 
-    @property
-    def label(self) -> str:
-        """The name of the axis for messages."""
-        return "GPU architecture" if self is Axis.GPU else "instruction set"
-
 
 class TestPolicy(StrEnum):
     """What happens to a test that no pool can run."""
@@ -50,8 +45,8 @@ class Stage:
     of the same variant that it waits for in addition to the build.
 
     `neighbours` are the axes of the second build that the stage uses on the same machine, the preferred one first: the
-    variant with the next smaller ISA, or for an older GPU whose code the machine also runs. `alone`: it takes another
-    second build, or none, if there is no neighbour; otherwise it does not run.
+    variant with the next smaller ISA, or for an older GPU whose code the machine also runs. Without a neighbour, it
+    takes another second build, or none.
 
     `proves`: it shows that a variant works. `in_requests`: pull requests and merge groups run it. `on_cpu_pools` and
     `on_gpu_pools` say which pools run the stage by default. `minutes` and `timeout` are in minutes; the minutes of a
@@ -65,7 +60,6 @@ class Stage:
     takes_gpu: bool = False
     needs_isa: bool = False
     neighbours: tuple[Axis, ...] = ()
-    alone: bool = False
     follows: tuple[str, ...] = ()
     proves: bool = True
     in_requests: bool = True
@@ -148,7 +142,6 @@ BENCHMARK = Stage(
     takes_gpu=True,
     needs_isa=True,
     neighbours=(Axis.ISA, Axis.GPU),
-    alone=True,
     follows=(CPU_TEST.name, GPU_TEST.name),
     proves=False,
     in_requests=False,

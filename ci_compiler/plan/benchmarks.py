@@ -16,8 +16,8 @@ from ci_compiler.variant import ATTRIBUTE, VariantName
 SCHEMA = 1
 """The version of the file's form."""
 
-DEVICES: Mapping[str, str] = {"cpu": "CPU", "gpu": "GPU", "cpu-held": "CPU with equal kernels"}
-"""What is measured, by its key in the file: in `cpu-held`, both builds choose the same kernels at run time."""
+DEVICES: Mapping[str, str] = {"cpu": "CPU", "gpu": "GPU"}
+"""What is measured, by its key in the file."""
 
 _MOST, _LONGEST = 1_000_000.0, 200
 

@@ -150,10 +150,6 @@ class _Router:
                 if not stage.is_optional:
                     skipped[stage] = f"the spec switches {stage} off"
                 continue
-            if stage.neighbours and not stage.alone and neighbours[stage] is None:
-                smaller = " or ".join(axis.label for axis in stage.neighbours)
-                skipped[stage] = f"the branch builds no variant with a smaller {smaller} to compare with"
-                continue
             fitting = self._fitting(stage, cell)
             if stage in self.spec.building:
                 fitting = [pool for pool in fitting if pool.disk >= disk and pool.memory >= memory]

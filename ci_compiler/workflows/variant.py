@@ -100,7 +100,7 @@ class Subject:
     def beside(self, stage: Stage) -> str:
         """As `neighbour`; '' where the caller names none."""
         given = f"inputs.{neighbour_input(stage)}"
-        if self.package and stage.alone:
+        if self.package:
             return expression(f"{given} && format('{variant_name(self.package.name, '{0}')}', {given}) || ''")
         return self.neighbour(stage)
 
@@ -274,9 +274,9 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
 
 def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> Iterator[Step]:
     """The steps that bring what was built to a machine that tests it; `env` names the second variant, if any."""
-    yield from checked_out(history=stage.alone)
+    yield from checked_out(history=bool(stage.neighbours))
     yield _fetch_manifest(spec, subject)
-    if stage.alone:
+    if stage.neighbours:
         yield _fetch_second_manifest(spec, subject, stage)
     yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
     yield RunStep(
@@ -290,7 +290,6 @@ def _beside(stage: Stage) -> Iterator[str]:
     """The options that fetch the second build of `stage`, and keep its manifest if another one can take its place."""
     if stage.neighbours:
         yield '--beside "$BESIDE"'
-    if stage.alone:
         yield f"--beside-manifest {BESIDE_MANIFEST}"
 
 

@@ -7,7 +7,9 @@ import argparse
 from ci_compiler.cli.console import note
 from ci_compiler.cli.runner.stage import reported
 from ci_compiler.cli.where import root_of, spec_of
-from ci_compiler.runner.jobs.fetch import fetch, fetch_beside
+from ci_compiler.codes import Code
+from ci_compiler.errors import wrong
+from ci_compiler.runner.jobs.fetch import fetch
 from ci_compiler.runner.jobs.second_build import fetch_second
 from ci_compiler.runner.jobs.setting import Secrets
 
@@ -16,14 +18,14 @@ from ci_compiler.runner.jobs.setting import Secrets
 def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Fetches and prints the store path; returns 1 if that fails."""
     spec, root = spec_of(arguments), root_of(arguments)
+    if arguments.beside and not arguments.beside_manifest:
+        raise wrong("--beside", Code.WRONG_OPTION, "needs --beside-manifest, the file for the manifest of that build")
     manifest, fetched = fetch(spec, root, arguments.manifest, arguments.digest)
     if arguments.beside_manifest:
         second, reasons = fetch_second(spec, root, manifest, arguments.beside, arguments.beside_manifest)
         note(f"second build: {second.name} at {second.commit[:12]}" if second else "second build: none")
         for reason in reasons:
             note(f"  {reason}")
-    elif arguments.beside:
-        fetch_beside(spec, root, arguments.beside)
     print(manifest.store_path)
     note(f"{manifest.name}: {'fetched from the cache' if fetched else 'already in the store'}")
     return 0

@@ -5,10 +5,8 @@
 
 **Arms.** `own` is the build of the job, `beside` another build of the same package: a neighbour along an axis of the
 matrix, or the last publication. On the CPU, PyTorch's ATen chooses the kernels of many operators at run time by what
-the CPU has, whatever instruction set the compiler was allowed to use. A second pair of arms, `own-held` and
-`beside-held`, therefore holds this choice (`ATEN_CPU_CAPABILITY`) to the lower level of the two builds: what remains of
-a gain there comes from the compiler's flags, and what `own` gains over `own-held` comes from the choice at run time.
-oneDNN and MKL choose their own kernels, which no arm holds.
+the CPU has, whatever instruction set the compiler was allowed to use; oneDNN and MKL do the same. The report states the
+level that ATen chose.
 
 **Rounds.** Each round runs a fresh process for each arm, on the same few cores, in one order and the next time in
 reverse, so that a drift of the machine meets both builds alike. A process times the import and, for each measurement,

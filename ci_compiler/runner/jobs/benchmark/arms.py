@@ -26,9 +26,6 @@ DEVICES = CPU, GPU = "cpu", "gpu"
 START = "import sys; sys.path.insert(0, sys.argv[1]); from smoke_probe.benchmark import main; del sys.path[0]; main()"
 """What the interpreter runs: the script, whose folder is on the import path only while it is imported itself."""
 
-ATEN = "ATEN_CPU_CAPABILITY"
-"""The variable that holds the choice of ATen's kernels."""
-
 
 class DeclaredProgram(Protocol):
     """A program that the spec declares: a Python file of the repository, or a command line of the package."""
@@ -44,13 +41,12 @@ class DeclaredProgram(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """A build to measure. `size` is in bytes (0: unknown), `held` the value of `ATEN` ('': PyTorch chooses)."""
+    """A build to measure. `size` is in bytes (0: unknown)."""
 
     name: str
     subject: SmokeSubject
     size: int = 0
     found: tuple[CudaAttempt, ...] = ()
-    held: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +121,7 @@ def _program(arm: Arm, device: str, bench: Bench, *, measures: bool) -> tuple[li
 
 def _variables(arm: Arm, device: str, bench: Bench) -> dict[str, str]:
     """What the environment of a process has in addition to that of a smoke test."""
-    given = {"OMP_NUM_THREADS": str(len(bench.cores))} | ({ATEN: arm.held} if arm.held else {})
+    given = {"OMP_NUM_THREADS": str(len(bench.cores))}
     if bench.declared:
         given |= arm.subject.variables
         given |= {"BENCHMARK_DEVICE": device, "BENCHMARK_SECONDS": f"{bench.seconds:g}"}

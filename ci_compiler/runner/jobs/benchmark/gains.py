@@ -15,7 +15,7 @@ disturbed round makes the error larger, and moves the gain little. Nothing is ra
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from statistics import fmean, median
 
@@ -40,12 +40,6 @@ def overall(pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> Gain | 
     """The gain in the geometric mean over several measurements; None for none."""
     rounds = list(zip(*(_logarithms(own, beside) for own, beside in pairs), strict=True))
     return _gain([fmean(one) for one in rounds]) if rounds else None
-
-
-def held_level(levels: Iterable[str], order: Mapping[str, str]) -> str:
-    """The lowest of `levels` by the order of the table `order`; '' if one of them is unknown."""
-    found, known = list(levels), list(order)
-    return min(found, key=known.index) if found and set(found) <= set(known) else ""
 
 
 def _logarithms(own: Sequence[float], beside: Sequence[float]) -> list[float]:

@@ -8,23 +8,15 @@ from typing import Any
 
 from ci_compiler.plan.benchmarks import SCHEMA, Gain, in_words, over
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.runner.jobs.benchmark.arms import CPU, GPU
-from ci_compiler.runner.jobs.benchmark.results import BESIDE, OWN, PAIRS, Measurement, Results, Times
+from ci_compiler.runner.jobs.benchmark.arms import CPU, DEVICES
+from ci_compiler.runner.jobs.benchmark.results import BESIDE, OWN, Measurement, Results, Times
 from ci_compiler.units import size
 
 NEIGHBOUR, PUBLICATION = "neighbour", "publication"
 """What the second build is: another variant, or the last publication of the same one."""
 
-HEADERS = ("measurement", "device", OWN, BESIDE, "gain", "with equal kernels", "of the kernels alone")
+HEADERS = ("measurement", "device", OWN, BESIDE, "gain")
 """The columns of the table."""
-
-OVERALL = {
-    "cpu": (CPU, PAIRS["gain"]),
-    "gpu": (GPU, PAIRS["gain"]),
-    "cpu-held": (CPU, PAIRS["gain-held"]),
-    "cpu-dispatch": (CPU, PAIRS["gain-of-dispatch"]),
-}
-"""The gains over all measurements, by their keys in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +56,11 @@ class Report:
 
     @property
     def gains(self) -> dict[str, Gain]:
-        """The gains over all measurements, by the keys of `OVERALL`."""
-        found = {key: self.results.overall(*place) for key, place in OVERALL.items()}
-        return {key: one for key, one in found.items() if one}
+        """The gains over all measurements, by device."""
+        return {device: one for device in DEVICES if (one := self.results.overall(device))}
 
     def __str__(self) -> str:
-        """The line for people: `avx512 over avx2: CPU +0.4 % ± 0.6, CPU with equal kernels +0.1 % ± 0.5`."""
+        """The line for people: `avx512 over avx2: CPU +0.4 % ± 0.6, GPU +0.1 % ± 0.5`."""
         return in_words(self.title, self.gains) or f"{len(self.results.measurements)} measurements"
 
 
@@ -83,20 +74,19 @@ def slower(report: Report, floor: float) -> Iterator[str]:
     """Why the build is slower than the last publication by more than `floor` percent, beyond the error, by device."""
     if report.beside_is != PUBLICATION:
         return
-    for key in ("cpu", "gpu"):
-        one = report.gains.get(key)
-        if one and one.percent + one.error < -floor:
-            worst = min(_of_device(report.results, key), key=lambda pair: pair[1].percent)
+    for device, one in report.gains.items():
+        if one.percent + one.error < -floor:
+            worst = min(_of_device(report.results, device), key=lambda pair: pair[1].percent)
             yield (
-                f"on the {key.upper()}, the build is slower than the last publication by more than {floor:g} %: "
+                f"on the {device.upper()}, the build is slower than the last publication by more than {floor:g} %: "
                 f"{one}, most of all in {worst[0]}, {worst[1]}"
             )
 
 
 def _of_device(results: Results, device: str) -> Iterator[tuple[str, Gain]]:
     for one in results.measurements:
-        if one.device == device and (found := one.gain(PAIRS["gain"])):
-            yield one.name, found
+        if one.device == device and one.gain:
+            yield one.name, one.gain
 
 
 # The table.
@@ -107,18 +97,13 @@ def rows(report: Report) -> Iterator[tuple[str, ...]]:
     results = report.results
     for one in results.measurements:
         arms = (_times(one.arms.get(arm)) for arm in (OWN, BESIDE))
-        yield one.name, one.device, *arms, *(_shown(one.gain(pair)) for pair in PAIRS.values())
+        yield one.name, one.device, *arms, str(one.gain or "")
     for device in results.devices:
-        overall = [_shown(results.overall(device, pair)) for pair in PAIRS.values()]
-        if any(overall):
-            yield "all (geometric mean)", device, "", "", *overall
-    yield "import", CPU, *(_times(results.imports.get(arm)) for arm in (OWN, BESIDE)), "", "", ""
+        if overall := results.overall(device):
+            yield "all (geometric mean)", device, "", "", str(overall)
+    yield "import", CPU, *(_times(results.imports.get(arm)) for arm in (OWN, BESIDE)), ""
     sizes = (size(results.sizes[arm]) if results.sizes.get(arm) else "" for arm in (OWN, BESIDE))
-    yield "size", "", *sizes, "", "", ""
-
-
-def _shown(found: Gain | None) -> str:
-    return str(found) if found else ""
+    yield "size", "", *sizes, ""
 
 
 def _times(times: Times | None) -> str:
@@ -155,7 +140,7 @@ def as_json(report: Report) -> dict[str, Any]:
         },
         "ran": report.ran,
         "runs": results.runs,
-        "dispatch": dict(results.dispatch) | {"held": results.held},
+        "dispatch": dict(results.dispatch),
         "measurements": [_measurement_json(one) for one in results.measurements],
         "skipped": [{"name": one.name, "device": one.device, "because": one.because} for one in results.skipped],
         "import": _arms_json(results.imports),
@@ -166,9 +151,8 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def _measurement_json(one: Measurement) -> dict[str, Any]:
-    gains = {key: found for key, pair in PAIRS.items() if (found := one.gain(pair))}
-    shown = {key: _gain_json(found) for key, found in gains.items()}
-    return {"name": one.name, "device": one.device, "unit": "s", "arms": _arms_json(one.arms)} | shown
+    gain = {"gain": _gain_json(one.gain)} if one.gain else {}
+    return {"name": one.name, "device": one.device, "unit": "s", "arms": _arms_json(one.arms)} | gain
 
 
 def _arms_json(arms: Mapping[str, Times]) -> dict[str, Any]:

@@ -12,14 +12,11 @@ from ci_compiler.plan.benchmarks import Gain
 from ci_compiler.runner.jobs.benchmark.gains import deviation, gain, overall
 from ci_compiler.runner.jobs.benchmark.lines import Output
 
-OWN, BESIDE, HELD = "own", "beside", "-held"
-"""The names of the arms, and what follows them where the choice of ATen's kernels is held."""
+OWN, BESIDE = "own", "beside"
+"""The names of the arms."""
 
 Outputs = Mapping[str, Sequence[Output]]
 """What the processes of each arm printed on one device, in the order of the rounds."""
-
-PAIRS = {"gain": (OWN, BESIDE), "gain-held": (OWN + HELD, BESIDE + HELD), "gain-of-dispatch": (OWN, OWN + HELD)}
-"""The pairs of arms that are compared: the first over the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +45,10 @@ class Measurement:
     device: str
     arms: Mapping[str, Times]
 
-    def gain(self, pair: tuple[str, str]) -> Gain | None:
-        """The gain of the first arm of `pair` over the second; None if either was not measured."""
-        own, beside = (self.arms.get(name) for name in pair)
+    @property
+    def gain(self) -> Gain | None:
+        """The gain of the own build over the second; None if either was not measured."""
+        own, beside = self.arms.get(OWN), self.arms.get(BESIDE)
         return gain(own.steady, beside.steady) if own and beside else None
 
 
@@ -67,7 +65,7 @@ class Skipped:
 class Results:
     """What was measured. `imports` are the seconds of each import by arm, `sizes` the bytes of each build.
 
-    `dispatch` is the level of ATen's kernels by arm, and `held` the one to which the further arms were held ('': none).
+    `dispatch` is the level of ATen's kernels by arm.
     """
 
     runs: int
@@ -75,7 +73,6 @@ class Results:
     imports: Mapping[str, Times]
     sizes: Mapping[str, int]
     dispatch: Mapping[str, str]
-    held: str
 
     @cached_property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -88,10 +85,10 @@ class Results:
         """The measurements that an arm left out, the first of its reasons each."""
         return tuple(chain.from_iterable(_skipped(device, outputs) for device, outputs in self.devices.items()))
 
-    def overall(self, device: str, pair: tuple[str, str]) -> Gain | None:
-        """The gain over all measurements on a device that both arms of `pair` made."""
-        both = [one.arms for one in self.measurements if one.device == device and set(pair) <= set(one.arms)]
-        return overall((arms[pair[0]].steady, arms[pair[1]].steady) for arms in both)
+    def overall(self, device: str) -> Gain | None:
+        """The gain over all measurements on a device that both builds made."""
+        both = [one.arms for one in self.measurements if one.device == device and one.gain]
+        return overall((arms[OWN].steady, arms[BESIDE].steady) for arms in both)
 
 
 def import_times(prime: Output, outputs: Iterable[Output]) -> Times | None:

@@ -14,7 +14,6 @@ from ci_compiler.errors import Finding, Place, StageError, failure
 from ci_compiler.hardware import CPU as NO_GPU
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import CheckVerdict
-from ci_compiler.plan.proof import checks
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.jobs.benchmark import cores
@@ -29,10 +28,9 @@ from ci_compiler.runner.jobs.benchmark.arms import (
     order,
     run_process,
 )
-from ci_compiler.runner.jobs.benchmark.gains import held_level
 from ci_compiler.runner.jobs.benchmark.lines import Output
 from ci_compiler.runner.jobs.benchmark.report import HEADERS, Circumstances, Report, as_json, remarks, rows
-from ci_compiler.runner.jobs.benchmark.results import BESIDE, HELD, OWN, Results, Times, import_times
+from ci_compiler.runner.jobs.benchmark.results import BESIDE, OWN, Results, Times, import_times
 from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.manifest import digest_of
 from ci_compiler.runner.jobs.setting import output_folder
@@ -98,17 +96,14 @@ class _Session:
         return None if found.failed else found.output
 
     def rounds(self, arms: Sequence[Arm], device: str) -> dict[str, list[Output]]:
-        """What the processes of each arm printed in all rounds.
-
-        A build that failed once is left out, with held kernels too; one that failed only so is left out only so.
-        """
+        """What the processes of each arm printed in all rounds, without those of a build that failed."""
         found: dict[str, list[Output]] = {arm.name: [] for arm in arms}
         for arm in (arm for number in range(self.runs) for arm in order(arms, number)):
             if arm.name not in found:
                 continue
             output = self.run(arm, device)
             if output is None:
-                found = {name: made for name, made in found.items() if not name.startswith(arm.name)}
+                del found[arm.name]
             else:
                 found[arm.name].append(output)
         return found
@@ -190,34 +185,18 @@ def _results(session: _Session, given: Sequence[Arm], wanted: Sequence[str]) -> 
     primes = {arm.name: session.run(arm, CPU, measures=False) for arm in given}
     arms = [arm for arm in given if primes[arm.name] is not None]
     made = {name: one for name, one in primes.items() if one is not None}
-    held, value = _held(arms, made) if CPU in wanted and len(arms) > 1 else ("", "")
-    further = {CPU: [replace(arm, name=arm.name + HELD, held=value) for arm in arms] if held else []}
     devices: dict[str, dict[str, list[Output]]] = {}
     for device in wanted:
         if device == CPU or session.bench.declared or measured_by(given[0], device):
             left = [arm for arm in arms if all(arm.name in outputs for outputs in devices.values())]
-            devices[device] = session.rounds([*left, *further.get(device, [])], device)
+            devices[device] = session.rounds(left, device)
     return Results(
         runs=session.runs,
         devices=devices,
         imports=dict(_imports(made, next(iter(devices.values()), {}))),
         sizes={arm.name: arm.size or made[arm.name].size for arm in arms},
         dispatch={name: one.dispatch for name, one in made.items()},
-        held=held,
     )
-
-
-def _held(arms: Sequence[Arm], primes: Mapping[str, Output]) -> tuple[str, str]:
-    """The level of ATen's kernels to hold, and its value for the environment; '' if nothing would change.
-
-    It is the lowest of the levels that PyTorch chose, and of those that CPUs have with only the ISA of an arm.
-    """
-    table = checks()
-    values: dict[str, str] = table["held"]
-    chosen = [primes[arm.name].dispatch for arm in arms]
-    own = [table["dispatch"][isa][0] for arm in arms if (isa := arm.subject.built.cell.isa) in table["dispatch"]]
-    held = held_level([*chosen, *own], values) if all(chosen) else ""
-    return (held, values[held]) if held and set(chosen) != {held} else ("", "")
 
 
 def _imports(primes: Mapping[str, Output], outputs: Mapping[str, Sequence[Output]]) -> Iterator[tuple[str, Times]]:
