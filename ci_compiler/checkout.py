@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 
+from ci_compiler.outside import text_of
+
 _LONGEST = 10_000
 """The most bytes of a file that names a branch or a folder."""
 
@@ -13,7 +15,7 @@ def head_branch(root: Path) -> str:
     """The branch that the checkout at `root` is on; '' if it is on none."""
     try:
         text = _line(_git_folder(root) / "HEAD")
-    except (OSError, ValueError):  # no checkout, or files that git did not write
+    except (OSError, ValueError):  # no checkout, or files that git did not write, or a path with a NUL
         return ""
     return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else ""
 
@@ -27,14 +29,8 @@ def _git_folder(root: Path) -> Path:
 
 
 def _line(path: Path) -> str:
-    """The text of a small file. Raises OSError for what is no file, and ValueError for a large one."""
-    if not path.is_file():  # opening a pipe would block
-        raise FileNotFoundError(path)
-    with path.open("rb") as file:
-        text = file.read(_LONGEST + 1)
-    if len(text) > _LONGEST:
-        raise ValueError(path)
-    return text.decode().strip()
+    """The text of a small file. Raises OSError."""
+    return text_of(path, _LONGEST).strip()
 
 
 class EntryKind(StrEnum):
