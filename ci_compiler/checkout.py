@@ -25,7 +25,7 @@ def head_branch(root: str | os.PathLike[str]) -> str:
     """The branch that the checkout at `root` is on; '' if it is on none."""
     try:
         text = _line(f"{git_folder(root)}/HEAD")
-    except (OSError, ValueError):  # no checkout, or files that git did not write
+    except (OSError, ValueError):  # no checkout, or files that git did not write, or a path with a NUL
         return ""
     return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else ""
 

@@ -48,6 +48,25 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
+LONGEST = 1_000
+"""The most characters of a message, and of the name of a place."""
+
+
+def shortened(text: str, most: int = LONGEST) -> str:
+    """`text` with at most some more than `most` characters: its middle is left out. Secrets in the rest are hidden."""
+    if len(text) <= most:
+        return text
+    head, tail = hide_secrets(text[: 2 * most])[: most * 2 // 3], hide_secrets(text[-2 * most :])[-most // 3 :]
+    return f"{head} … ({len(text):,} characters) … {tail}"
+
+
+def escaped(text: str) -> str:
+    """`text` in one line of printable characters, so that a terminal takes nothing in it for a command."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 @record
 class Finding:
     """One problem: its `code`, and a one-line `message` that says what is wrong and what is right.
@@ -60,6 +79,12 @@ class Finding:
     message: str
     tolerated: bool = False
 
+    def __post_init__(self) -> None:
+        """Shortens what is far longer than any message: it repeats a value from outside."""
+        if len(self.message) > LONGEST or len(self.place.file) > LONGEST:
+            object.__setattr__(self, "message", shortened(self.message))
+            object.__setattr__(self, "place", self.place._replace(file=shortened(self.place.file)))
+
     @property
     def severity(self) -> Severity:
         """That of the code; a warning if the finding is tolerated."""
@@ -70,10 +95,7 @@ class Finding:
 
         Control characters are escaped, and secrets are hidden.
         """
-        text = hide_secrets(f"{self.place}: {self.message} [{self.code}]")
-        if text.isprintable():
-            return text
-        return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+        return escaped(hide_secrets(f"{self.place}: {self.message} [{self.code}]"))
 
 
 class InputError(Exception):

@@ -30,6 +30,7 @@ from ci_compiler.adoption.unknown import notes
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, nearest
 from ci_compiler.hardware import Gpu
+from ci_compiler.outside import bytes_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import RULES, Judged, judge
 from ci_compiler.recipes.affected import read_by_recipes
@@ -170,7 +171,7 @@ def _is_alike(recipe: str, one: Path, other: Path, siblings: Collection[str]) ->
     False for a recipe that may ask for one of its `siblings` by name without reading its file.
     """
     first, second = (
-        {path.relative_to(root): path.read_bytes() for path in reached(root / recipe, root)}
+        {path.relative_to(root): bytes_of(path) for path in reached(root / recipe, root)}
         for root in (one.resolve(), other.resolve())
     )
     if first != second:

@@ -13,6 +13,7 @@ from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import Gpu, Hardware
+from ci_compiler.outside import text_of
 from ci_compiler.plan.rules import Judged
 from ci_compiler.spec.model import Spec
 
@@ -46,7 +47,7 @@ def wrong_gpu_in_text(spec: Spec, one: Evaluation, targets: Sequence[Gpu]) -> It
 
 def _lines(one: Evaluation) -> Iterator[tuple[str, Place, str, bool]]:
     """The lines that people read in a recipe: what the line is, its place, its text, whether it is a title."""
-    text = one.path.read_text("utf-8", errors="replace")
+    text = text_of(one.path, errors="replace")
     for match in _COMMENT.finditer(text):
         line = text.count("\n", 0, match.start(1)) + 1
         column = match.start(1) - text.rfind("\n", 0, match.start(1))
@@ -81,7 +82,7 @@ def wrong_counts(root: Path, judged: Judged) -> Iterator[Finding]:
     for path in sorted([*root.glob("*.md"), *root.glob("docs/*.md")]):
         if path.is_symlink() or path.stat().st_size > LARGEST_DOCUMENT:
             continue
-        text = path.read_text("utf-8", errors="replace")
+        text = text_of(path, errors="replace")
         for match in _COUNT.finditer(text):
             if int(match[1]) not in right:
                 line = text.count("\n", 0, match.start()) + 1

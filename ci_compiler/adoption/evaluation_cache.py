@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.files.atomic import write_file
+from ci_compiler.outside import bytes_of, object_of, text_of
 from ci_compiler.recipes.identifiers import mentions
 
 _FORMAT = 1
@@ -45,7 +46,7 @@ class EvaluationCache:
             return ""
         hashed = hashlib.sha256(json.dumps([_FORMAT, str(nixpkgs or ""), recipe.name]).encode())
         for path in sorted(reached(recipe.resolve(), root.resolve())):
-            data = path.read_bytes()
+            data = bytes_of(path)
             text = data.decode(errors="replace")
             mutable = [url for url in _ARCHIVE.findall(text) if not _PINNED.search(url)]
             if path.suffix == ".nix" and (mutable or _IMPURE.search(text)):
@@ -56,10 +57,9 @@ class EvaluationCache:
     def get(self, key: str) -> dict[str, Any] | None:
         """The entry of `key`; None if there is none."""
         try:
-            found: dict[str, Any] = json.loads((self.folder / f"{key}.json").read_bytes())
-        except (OSError, ValueError):
+            return object_of(bytes_of(self.folder / f"{key}.json"))
+        except OSError:
             return None
-        return found
 
     def put(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
         """Adds entries, by key. A folder that cannot be written is left alone."""
@@ -84,5 +84,5 @@ def reached(recipe: Path, root: Path) -> Iterator[Path]:
         elif path.is_file():
             yield path
             if path.suffix == ".nix":
-                named = mentions(path.read_text("utf-8", errors="replace")).paths
+                named = mentions(text_of(path, errors="replace")).paths
                 todo += [Path(os.path.normpath(path.parent / word)) for word in named if word.startswith(".")]

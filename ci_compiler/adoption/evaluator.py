@@ -24,6 +24,7 @@ from ci_compiler.adoption.evaluation import EvaluatedSource, Evaluation, Fetch, 
 from ci_compiler.adoption.nix_instantiate import Ending, parse
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
+from ci_compiler.outside import bytes_of, decoded, object_of
 from ci_compiler.recipes.identifiers import Mentions, mentions
 from ci_compiler.variant import RECIPES
 
@@ -152,10 +153,9 @@ def _event(line: str) -> dict[str, Any] | None:
     if not line.startswith(start):
         return None
     try:
-        event: dict[str, Any] = json.loads(line[len(start) :])
-    except ValueError:
+        return object_of(line[len(start) :])
+    except OSError:
         return None
-    return event
 
 
 class _Evaluator:
@@ -323,7 +323,7 @@ def _imported(path: str) -> Path:
 def text_of(path: Path) -> str:
     """A file's text; '' if it cannot be read, which Nix reports."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return decoded(bytes_of(path), errors="replace")
     except OSError:
         return ""
 

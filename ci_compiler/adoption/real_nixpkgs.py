@@ -27,6 +27,7 @@ from ci_compiler.backends.nix_environment import evaluation
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, StageError
+from ci_compiler.outside import object_of
 from ci_compiler.process import ask
 from ci_compiler.recipes.compiled import ARCHIVE, NIXPKGS
 from ci_compiler.spec.packages import Pin
@@ -184,7 +185,7 @@ class _Task:
 
         def heard(line: str) -> bool:
             if line.startswith(start):
-                values.append(json.loads(line[len(start) :]))
+                values.append(object_of(line[len(start) :]))
             else:
                 said.append(line)
             return True
@@ -243,10 +244,10 @@ class _Task:
 def _row(line: str) -> dict[str, Any]:
     """The object in a line of JSON; {} for any other line, such as one that the time limit cut off."""
     try:
-        row = json.loads(line)
-    except ValueError:
+        row = object_of(line)
+    except OSError:
         return {}
-    return row if isinstance(row, dict) and "attr" in row else {}
+    return row if "attr" in row else {}
 
 
 def _workers() -> int:

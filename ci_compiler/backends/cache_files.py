@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
+from ci_compiler.outside import text_of
 from ci_compiler.process import Ended, ask, find_program
 
 AWS = "install the AWS CLI: Nix itself copies only whole closures to S3"
@@ -70,7 +71,7 @@ def sweep(url: str, days: int, name: str) -> None:
 
 
 def _field(file: Path, name: str) -> str:
-    lines = (line.partition(": ") for line in file.read_text("utf-8").splitlines())
+    lines = (line.partition(": ") for line in text_of(file).splitlines())
     return next((value for key, _, value in lines if key == name), "")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ci_compiler.backends.protocol import SecretEvidence
 from ci_compiler.clock import TOLERANCE, minute_of
 from ci_compiler.judgement import Judgement, failed, ok
+from ci_compiler.outside import object_of
 from ci_compiler.units import release
 
 
@@ -65,10 +66,9 @@ def claims(text: str) -> Mapping[str, Any] | None:
     if len(parts) != 3:
         return None
     try:
-        data = json.loads(base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_", validate=True))
-    except (ValueError, RecursionError):  # of base64, UTF-8 and JSON
+        return object_of(base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_", validate=True))
+    except ValueError:  # of base64, UTF-8 and JSON
         return None
-    return data if isinstance(data, dict) else None
 
 
 def _seconds(value: object) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 from ci_compiler.backends.job import ImportWay, Interpreter
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
+from ci_compiler.outside import text_of
 
 DEVELOPMENT, INSTALLED = "propagated-build-inputs", "propagated-user-env-packages"
 """The files below `nix-support` in which a store path records the packages that its users get with it.
@@ -72,5 +73,5 @@ def propagated(*paths: str, files: Sequence[str]) -> Sequence[str]:
 
 def _recorded(path: str, files: Sequence[str]) -> Iterator[str]:
     for file in files:
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            yield from Path(path, "nix-support", file).read_text("utf-8").split()
+        with contextlib.suppress(OSError):
+            yield from text_of(Path(path, "nix-support", file)).split()

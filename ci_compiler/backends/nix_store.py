@@ -8,7 +8,6 @@ configuration and overlays have no effect. The settings in nix.conf, including t
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import tempfile
@@ -23,6 +22,7 @@ from ci_compiler.backends.nix_environment import evaluation, key_file
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure
+from ci_compiler.outside import json_of, object_of
 from ci_compiler.process import Ended, ask, find_program
 from ci_compiler.secret import Secret
 
@@ -77,7 +77,7 @@ class Store:
         if ended.status != 0:
             raise failure(derivation, Code.NIX, ended.said)
         found = {_unescaped(name): _unescaped(value) for name, value in _ATTRIBUTE.findall(ended.out)}
-        structured = json.loads(found.pop("__json", "{}"))  # in place of the rest, with `__structuredAttrs`
+        structured = object_of(found.pop("__json", "{}"))  # in place of the rest, with `__structuredAttrs`
         return found | {name: value for name, value in structured.items() if isinstance(value, str)}
 
     def python_modules(self, recipe: Path) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class Store:
         options = ("--eval", "--strict", "--json", "--attr", "requiredPythonModules")
         with evaluation() as env:
             ended = self._ask("nix-instantiate", *options, os.fspath(recipe.resolve()), env=env)
-        found = json.loads(ended.out) if ended.status == 0 else []  # no such attribute, or another error
+        found = json_of(ended.out) if ended.status == 0 else []  # no such attribute, or another error
         return tuple(dict.fromkeys(one for one in found if isinstance(one, str)))
 
     def outputs(self, derivation: str) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ from ci_compiler.backends.cache_files import held, sweep
 from ci_compiler.backends.nix import FORMS
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.protocol import BinaryCache
+from ci_compiler.codes import Code
+from ci_compiler.outside import bytes_of, expected, object_of, reading
 from ci_compiler.process import Ended
 
 _SUFFIX = "-staged"
@@ -86,8 +88,10 @@ def _opened(path: str) -> Iterator[tuple[Path, Mapping[str, str]]]:
         folder = Path(temporary)
         for file in Path(path).iterdir():
             (folder / file.name).symlink_to(file)
-        stated = json.loads((folder / _CLOSURE).read_text("utf-8"))["closure"]
-        yield folder, {name: text for name, text in stated.items() if FORMS.path.fullmatch(name)}
+        with reading(path, Code.CLOSURE_MISSING):
+            stated = object_of(bytes_of(folder / _CLOSURE))["closure"]
+            closure = {name: expected(str, text) for name, text in stated.items() if FORMS.path.fullmatch(name)}
+        yield folder, closure
 
 
 def _take(store: Store, cache: BinaryCache, folder: Path, closure: Mapping[str, str], recipe: Path) -> Ended:

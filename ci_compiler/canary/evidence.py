@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import combinations
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.canary.assumptions import plain
+from ci_compiler.outside import text_of
 from ci_compiler.runner.controller.runner_names import read_name
 
 LEGS = ("pending", "queued", "labels")
@@ -26,7 +27,7 @@ def written(folder: Path) -> dict[str, str]:
     """The facts in the files below `folder`, lines `NAME=VALUE` each, by `FILE.NAME`."""
     found: dict[str, str] = {}
     for path in sorted(path for path in folder.rglob("*.facts") if path.is_file()):
-        for line in path.read_text("utf-8", errors="replace").splitlines():
+        for line in text_of(path, errors="replace").splitlines():
             name, equals, value = line.partition("=")
             if equals:
                 found[f"{path.stem}.{name}"] = plain(value.strip())
@@ -67,7 +68,7 @@ def _legs(name: str, legs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, s
 def _together(legs: Iterable[Mapping[str, Any]]) -> bool:
     """Whether two of the legs that succeeded ran at the same time."""
     spans = [(_time(leg["started_at"]), _time(leg["completed_at"])) for leg in legs if leg["conclusion"] == "success"]
-    return any(one[0] < other[1] and other[0] < one[1] for one, other in combinations(spans, 2))
+    return any(other[0] < one[1] for one, other in pairwise(sorted(spans)))
 
 
 def _time(text: str) -> datetime:

@@ -16,9 +16,14 @@ from ci_compiler.units import markdown_table
 VERSIONS = ("runner", "os", "nix", "flox")
 """The facts of the job `machine` that are versions, in the order in which they are shown."""
 
-_HEAD = re.compile(r"ci-compiler `(?P<version>[^`]*)` on a machine that is `(?P<kind>[^`]*)`")
-_ROW = re.compile(r"\| *`(?P<name>[a-z0-9-]+)` *\| *(?P<verdict>held|broken|not tried) *\| *(?P<evidence>[^|]*?) *\|")
-_FACT = re.compile(r"(?P<name>[a-z-]+\.[a-z-]+)=(?P<value>[A-Za-z0-9._+-]+)")
+_HEAD = re.compile(
+    r"ci-compiler `(?P<version>[\w.+!-]{1,40})` on a machine that is `(?P<kind>[\w.+-]{1,40})`", re.ASCII
+)
+_ROW = re.compile(
+    r"\| *+`(?P<name>[a-z0-9-]{1,60})` *+\| *+(?P<verdict>held|broken|not tried) *+\|(?P<evidence>[^|]*+)\|"
+)
+_FACT = re.compile(r"(?<![a-z-])(?P<name>[a-z-]+\.[a-z-]+)=(?P<value>[A-Za-z0-9._+-]+)")
+"""Patterns that take a time in proportion to the text, which anybody may have written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

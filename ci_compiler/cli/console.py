@@ -9,7 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.errors import Finding
+from ci_compiler.errors import Finding, escaped, shortened
+
+_LONGEST_NOTE = 10_000
+"""The most characters of a note, which may list all variants of a branch."""
 
 
 def table(
@@ -26,7 +29,7 @@ def table(
     """
     from ci_compiler.cli.tables import fitted, plain, spared  # a check prints no table
 
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[escaped(str(cell)) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         print(*plain(cells), sep="\n", end="\n" * bool(cells))
         return
@@ -89,8 +92,8 @@ def finding_lines(findings: Iterable[Finding], *, root: Path | None = None) -> I
 
 
 def note(text: str) -> None:
-    """Prints a line for people on standard error, so that a pipe does not carry it."""
-    print(text, file=sys.stderr)
+    """Prints text for people on standard error, so that a pipe does not carry it."""
+    print(*map(escaped, shortened(text, _LONGEST_NOTE).split("\n")), sep="\n", file=sys.stderr)
 
 
 def append_to(variable: str, text: str) -> bool:

@@ -7,6 +7,7 @@ from shutil import get_terminal_size
 
 from ci_compiler.checkout import checkout_around
 from ci_compiler.errors import Place
+from ci_compiler.outside import text_of
 from ci_compiler.secret import hide_secrets
 from ci_compiler.spec.build import BUNDLED, BUNDLED_SHOWN
 
@@ -35,7 +36,7 @@ def _line(place: Place, root: Path | None) -> str:
     paths = (BUNDLED,) if place.file == BUNDLED_SHOWN else (folder / place.file for folder in folders)
     for path in paths:
         try:
-            lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
+            lines = text_of(path, errors="replace").splitlines()
         except OSError:
             continue
         if place.line <= len(lines):

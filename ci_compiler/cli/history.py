@@ -10,6 +10,7 @@ from ci_compiler.errors import wrong
 from ci_compiler.files.drift import FOREIGN
 from ci_compiler.github.artifacts import last_file
 from ci_compiler.github.client import Client
+from ci_compiler.outside import bytes_of
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import Records
 from ci_compiler.reports.history_file import LARGEST, NAME, parsed
@@ -27,7 +28,7 @@ def last_history(client: Client, plan: Plan, folder: Path) -> Records:
     file = folder / NAME
     if file.exists() or file.is_symlink():
         try:
-            found = parsed(file.read_bytes())
+            found = parsed(bytes_of(file, LARGEST))
         except (OSError, ValueError):
             raise wrong(file, Code.IN_THE_WAY, FOREIGN) from None
         data = None

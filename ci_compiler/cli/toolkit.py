@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
+from ci_compiler.outside import object_of
 from ci_compiler.spec.forms import TOOLKIT
 
 _SSH = re.compile(r"^(?:ssh://)?[^@/]+@(?P<host>[^:/]+)[:/](?P<path>.+)$")
@@ -23,7 +23,7 @@ def toolkit(root: Path) -> str:
     text = None
     with suppress(PackageNotFoundError):
         text = distribution("ci-compiler").read_text("direct_url.json")
-    return toolkit_of(json.loads(text), root) if text else ""
+    return toolkit_of(object_of(text), root) if text else ""
 
 
 def toolkit_of(direct: Mapping[str, Any], root: Path) -> str:

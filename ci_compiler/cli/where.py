@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +11,8 @@ from typing import TYPE_CHECKING
 from ci_compiler.checkout import checkout_around, head_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, nearest, wrong
-from ci_compiler.spec.build import bundled_spec, load_spec, parse_spec
+from ci_compiler.outside import STANDARD_INPUT, json_of, reading, text_of
+from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
 
 SPEC = Path(".github/ci-matrix.yaml")
 """The path of the spec in a repository."""
-
-STANDARD_INPUT = Path("-")
-"""The value of `--spec` for a spec on standard input."""
 
 SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
 """The path of the schema, for completion in editors."""
@@ -63,10 +59,8 @@ def filter_of(arguments: argparse.Namespace, kind: str, known: Collection[str], 
 
 def chosen_of(arguments: argparse.Namespace) -> dict[str, list[str]]:
     """The names in `--chosen`, by branch: a JSON mapping, or a list, whose branch is ''. Raises InputError."""
-    try:
-        chosen = json.loads(arguments.chosen or "[]")
-    except ValueError:
-        chosen = None
+    with reading("--chosen", Code.WRONG_VALUE):
+        chosen = json_of(arguments.chosen or "[]")
     found = chosen if isinstance(chosen, dict) else {"": chosen}
     if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in found.values()):
         raise wrong("--chosen", Code.WRONG_VALUE, "is neither a JSON list of names nor a mapping of them by branch")
@@ -101,7 +95,7 @@ def spec_of(arguments: argparse.Namespace, *, compiles: bool = False) -> Spec:
     root = root_of(arguments)
     given: Path | None = getattr(arguments, "spec", None)
     if given == STANDARD_INPUT:
-        return parse_spec(sys.stdin.buffer.read(), shown="standard input")
+        return load_spec(given, shown="standard input")
     if given is not None:
         return load_spec(given, shown=_shown(given, root))
     own, bundled = root / SPEC, getattr(arguments, "bundled", False)
@@ -159,12 +153,9 @@ def texts_of(root: Path, paths: Iterable[str]) -> dict[str, str]:
     """The texts of the files at `paths` that the repository at `root` has, by path. Raises InputError."""
     found = {}
     for path in paths:
-        try:
-            found[path] = (root / path).read_text("utf-8")
-        except FileNotFoundError:
-            continue
-        except (OSError, UnicodeDecodeError) as error:
-            raise wrong(path, Code.TEMPLATE_MISSING, f"cannot be read as UTF-8 text: {error}") from error
+        if (root / path).exists():
+            with reading(path, Code.TEMPLATE_MISSING):
+                found[path] = text_of(root / path)
     return found
 
 
@@ -194,8 +185,7 @@ def _compiled_from_own(root: Path) -> bool:
     from ci_compiler.workflows.common import PULL_REQUEST
 
     try:
-        with (root / FOLDER / PULL_REQUEST).open(encoding="utf-8", errors="replace") as file:
-            return f" from {SPEC.as_posix()}." in file.readline(1000)
+        return f" from {SPEC.as_posix()}." in text_of(root / FOLDER / PULL_REQUEST, errors="replace").partition("\n")[0]
     except OSError:
         return False
 

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from ci_compiler.files.drift import is_ours
+from ci_compiler.outside import text_of
 
 COMPILED_BY = "COMPILED_BY"
 """The environment variable of jobs on self-hosted machines."""
@@ -26,7 +27,7 @@ def compiled_by(root: Path) -> str:
     """The version that compiled the tree at `root`; '' if there are no compiled workflows."""
     for path in FILES:
         if is_ours(root / path):
-            found = _LINE.search((root / path).read_text("utf-8", errors="replace"))
+            found = _LINE.search(text_of(root / path, errors="replace"))
             return found[1] if found else UNSTATED
     return ""
 

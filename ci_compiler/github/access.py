@@ -13,8 +13,10 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.errors import InputError, wrong
+from ci_compiler.outside import bytes_of, reading, text_of
 from ci_compiler.secret import Secret
+from ci_compiler.spec.load import parse_document
 from ci_compiler.workflows.common import WORKFLOW_TOKEN
 
 API = "https://api.github.com"
@@ -129,7 +131,7 @@ def _name(environment: Mapping[str, str], root: Path, repository: str, host: str
 def _of_checkout(root: Path, host: str) -> str:
     config = _git_folder(root) / "config"
     try:
-        remotes = dict(_remotes(config.read_text("utf-8", errors="replace")))
+        remotes = dict(_remotes(text_of(config, errors="replace")))
     except OSError:
         message = "GITHUB_REPOSITORY is not set and this is not a git checkout; give --repository OWNER/NAME"
         raise wrong(root, Code.NO_REPOSITORY, message) from None
@@ -148,13 +150,13 @@ def _git_folder(root: Path) -> Path:
     """The folder of the checkout's configuration: `.git`, or what the file `.git` of a worktree or submodule names."""
     dot = root / ".git"
     try:
-        text = dot.read_text("utf-8") if dot.is_file() else ""
+        text = text_of(dot) if dot.is_file() else ""
         if not text.startswith("gitdir:"):
             return dot
         own = root / text.removeprefix("gitdir:").strip()
         common = own / "commondir"
-        return own / common.read_text("utf-8").strip() if common.is_file() else own
-    except (OSError, UnicodeDecodeError):
+        return own / text_of(common).strip() if common.is_file() else own
+    except OSError:
         return dot
 
 
@@ -210,11 +212,8 @@ def _app_key(environment: Mapping[str, str]) -> Secret:
     if not name:
         message = "GITHUB_APP_ID is set; set GITHUB_APP_PRIVATE_KEY or GITHUB_APP_PRIVATE_KEY_FILE too"
         raise wrong("GITHUB_APP_PRIVATE_KEY", Code.NO_TOKEN, message)
-    try:
-        return Secret(Path(name).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", "not text")
-        raise wrong(name, Code.NO_TOKEN, f"the App's private key cannot be read: {why}") from None
+    with reading(name, Code.NO_TOKEN):
+        return Secret(text_of(name))
 
 
 def _gh_folder(environment: Mapping[str, str]) -> Path:
@@ -228,14 +227,11 @@ def _gh_folder(environment: Mapping[str, str]) -> Path:
 
 def _gh_login(file: Path, host: str) -> Mapping[str, Any]:
     """gh's entry for `host`; empty if it has none."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
     try:
-        hosts = YAML(typ="safe", pure=True).load(file.read_text("utf-8"))
+        hosts = parse_document(bytes_of(file), shown=str(file)).value
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, YAMLError):
+    except (OSError, InputError):
         raise wrong(file, Code.NO_TOKEN, "gh's logins cannot be read") from None
     entry = hosts.get(host) if isinstance(hosts, Mapping) else None
     return entry if isinstance(entry, Mapping) else {}

@@ -6,7 +6,6 @@ every variant of the shard that is measured at all has a result, or until a dept
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from ci_compiler.github.artifacts import files, newest
 from ci_compiler.github.client import Client
 from ci_compiler.github.runs import stamp
 from ci_compiler.github.status import DEPTH, last_runs
+from ci_compiler.outside import json_of
 from ci_compiler.plan.benchmarks import DEVICES, BenchmarkResult, read_benchmark
 from ci_compiler.plan.document import variant_row
 from ci_compiler.plan.matrix import Cell, Variant
@@ -133,6 +133,6 @@ def _of_shard(client: Client, plan: Plan, shard: Shard, depth: int) -> Iterator[
 
 def _read(content: bytes) -> BenchmarkResult | None:
     try:
-        return read_benchmark(json.loads(content))
-    except (ValueError, RecursionError):
+        return read_benchmark(json_of(content))
+    except OSError:
         return None

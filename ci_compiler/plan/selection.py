@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
+from ci_compiler.outside import reading
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
@@ -109,7 +110,8 @@ def of_pull_request(plan: Plan, event: GitHubEvent, landed: Landed) -> RequestSe
 
     Raises InputError for an event of another kind.
     """
-    request = _request(event)
+    with reading("event", Code.UNKNOWN_EVENT):
+        request = _request(event)
     if request.branch not in plan.spec.branches:
         return RequestSelection()
     rebuilt = landed(request.base, request.branch)

@@ -6,8 +6,6 @@ took that found its result in a store does not count.
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,15 +14,19 @@ from statistics import median, quantiles
 from typing import Any, NamedTuple
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place, wrong
+from ci_compiler.errors import Finding, InputError, wrong
+from ci_compiler.outside import bytes_of, object_of, reading, why
 from ci_compiler.plan.job_graph import Recorded
 from ci_compiler.plan.records import Records
-from ci_compiler.reports.history_file import parsed
+from ci_compiler.reports.history_file import LARGEST, parsed
 from ci_compiler.stages import BUILD
 from ci_compiler.workflows.artifacts import MANIFEST
 
 NAME = PurePosixPath(MANIFEST).name
 """The name of the manifest file of a build."""
+
+_MOST_SECONDS, _MOST_BYTES = 10**9, 10**15
+"""More than any build takes."""
 
 
 class SeedHits(NamedTuple):
@@ -71,11 +73,11 @@ def read_history(path: Path) -> History:
     if path.is_dir():
         return _of_manifests(path)
     try:
-        return history_of(parsed(path.read_bytes()))
+        return history_of(parsed(bytes_of(path, LARGEST)))
     except FileNotFoundError:
         raise wrong(path, Code.HISTORY_MISSING, "no such folder, and no such file") from None
     except OSError as error:
-        raise wrong(path, Code.BROKEN_HISTORY, f"cannot be read: {error.strerror}") from None
+        raise wrong(path, Code.BROKEN_HISTORY, why(error)) from None
     except ValueError as error:
         raise wrong(path, Code.BROKEN_HISTORY, str(error)) from None
 
@@ -148,24 +150,16 @@ def _read(path: Path) -> tuple[str, str, float | None, int, SeedHits]:
 
     The last value is what it found in its compiler seed. Raises InputError.
     """
-    try:
-        content: Any = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise _broken(path, f"cannot be read: {error.strerror}") from None
-    except json.JSONDecodeError as error:
-        raise _broken(path, f"not JSON: {error.msg}", error.lineno, error.colno) from None
-    except (ValueError, RecursionError):
-        raise _broken(path, "not JSON") from None
-    if not isinstance(content, dict):
-        raise _broken(path, "not the manifest of a build: not a mapping")
+    with reading(path, Code.BROKEN_MANIFEST):
+        content = object_of(bytes_of(path))
     branch, name, seconds = (content.get(key) for key in ("branch", "name", "seconds"))
     for key, value in (("branch", branch), ("name", name)):
         if not isinstance(value, str):
             raise _broken(path, f"not the manifest of a build: {key!r} is not text")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < _MOST_SECONDS:
         raise _broken(path, "not the manifest of a build: 'seconds' is not a number of seconds")
     memory = content.get("memory", 0)
-    if type(memory) is not int or memory < 0:
+    if type(memory) is not int or not 0 <= memory < _MOST_BYTES:
         raise _broken(path, "not the manifest of a build: 'memory' is not a number of bytes")
     hits = _hits(path, content.get("seed", {}))
     return str(branch), str(name), None if content.get("built") is False else float(seconds), memory, hits
@@ -179,6 +173,5 @@ def _hits(path: Path, value: Any) -> SeedHits:
     return hits
 
 
-def _broken(path: Path, message: str, line: int = 0, column: int = 0) -> InputError:
-    place = Place(file=str(path), line=line, column=column)
-    return InputError([Finding(place=place, code=Code.BROKEN_MANIFEST, message=message)])
+def _broken(path: Path, message: str) -> InputError:
+    return wrong(path, Code.BROKEN_MANIFEST, message)

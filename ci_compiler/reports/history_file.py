@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ci_compiler.outside import json_of
 from ci_compiler.plan.benchmarks import BenchmarkResult, kept, of_kept
 from ci_compiler.plan.records import Key, Record, Records, Run, Trace
 from ci_compiler.stages import stages
@@ -135,10 +136,7 @@ def parsed(data: bytes) -> Records:
     """The history in a file. Raises ValueError."""
     if len(data) > LARGEST:
         raise ValueError(f"is larger than {LARGEST:,} bytes")
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError):
-        raise ValueError("is not JSON") from None
+    content = json_of(data)
     if not isinstance(content, dict) or content.get("is") != _MARK:
         raise ValueError("is not a history")
     if content.get("schema") != SCHEMA:

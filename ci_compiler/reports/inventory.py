@@ -7,7 +7,6 @@ JSON may also hold what `ci-runner detect --json` prints for a machine.
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
 from ci_compiler.hardware.pasted import beside
 from ci_compiler.hardware.products import device
+from ci_compiler.outside import decoded, json_of, reading
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import Judged
 from ci_compiler.record import record
@@ -151,11 +151,12 @@ def _why(spec: Spec, judged: Judged, gpu: str, isa: str) -> str:
 
 def read_inventory(hardware: Hardware, data: bytes, shown: str) -> tuple[Entry, ...]:
     """The machines of an inventory called `shown` in findings. Raises InputError with a finding for each wrong one."""
+    with reading(shown, Code.WRONG_VALUE):
+        text = decoded(data).removeprefix("\ufeff")
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise wrong(shown, Code.WRONG_VALUE, f"is not UTF-8: {error.reason} at byte {error.start}") from None
-    rows = list(_json_rows(text, shown) if text.lstrip()[:1] in {"[", "{"} else _csv_rows(text, shown))
+        rows = list(_json_rows(text, shown) if text.lstrip()[:1] in {"[", "{"} else _csv_rows(text, shown))
+    except csv.Error as error:
+        raise wrong(shown, Code.WRONG_VALUE, f"is not CSV: {error}") from None
     entries: list[Entry] = []
     findings: list[Finding] = []
     for place, row in rows:
@@ -190,10 +191,8 @@ def _csv_rows(text: str, shown: str) -> Iterator[_Row]:
 
 
 def _json_rows(text: str, shown: str) -> Iterator[_Row]:
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise wrong(shown, Code.WRONG_VALUE, f"is not JSON: {error}") from None
+    with reading(shown, Code.WRONG_VALUE):
+        content = json_of(text)
     listed = content.get("machines", [content]) if isinstance(content, dict) else content
     for at, row in enumerate(listed if isinstance(listed, list) else [listed], 1):
         if not isinstance(row, dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.outside import bytes_of, object_of
 from ci_compiler.plan.benchmarks import read_benchmark
 from ci_compiler.plan.expected import expected_failure, in_words
 from ci_compiler.plan.lookup import BuiltVariant, explain
@@ -40,9 +40,6 @@ from ci_compiler.workflows.common import BUILD_COMMAND
 
 _FAILED, _SHOWN = "**failed**", 3
 """The cell of what failed, and the most failures of a suite that it names."""
-
-LARGEST_RESULT = 20_000_000
-"""The most bytes of a file of a stage; the manifest of a closure of 10,000 paths has 2 MB."""
 
 _REQUESTS = frozenset({"pull_request", "merge_group"})
 """The events of changes that are not merged, for which not every stage runs."""
@@ -236,12 +233,9 @@ def _manifest(results: Path, name: str, branch: str) -> Mapping[str, Any]:
 def read_json(path: Path) -> Mapping[str, Any]:
     """The JSON object in a file; empty if it is no plain file, is too large, or has no JSON object."""
     try:
-        if not path.is_file() or path.stat().st_size > LARGEST_RESULT:  # opening a pipe would block
-            return {}
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return object_of(bytes_of(path))
+    except OSError:
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _number(manifest: Mapping[str, Any], key: str, written: Callable[[int], str]) -> str:

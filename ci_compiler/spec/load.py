@@ -20,6 +20,7 @@ from yaml.reader import ReaderError
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.outside import TooLargeError, bytes_of, why
 from ci_compiler.record import record
 
 Path_ = tuple[str | int, ...]
@@ -63,15 +64,15 @@ class Document:
 def read_document(path: Path, *, shown: str) -> Document:
     """The spec at `path`, called `shown` in findings. Raises InputError if it cannot be read or is not valid YAML."""
     try:
-        data = path.read_bytes() if path.stat().st_size <= LARGEST_FILE else None
+        data = bytes_of(path, LARGEST_FILE)
     except FileNotFoundError:
         _refuse(Place(file=shown), Code.SPEC_MISSING, "no such file; `ci-compile init` writes a first one")
     except IsADirectoryError:
         _refuse(Place(file=shown), Code.SPEC_UNREADABLE, "is a directory; a spec is a YAML file")
+    except TooLargeError as error:
+        _refuse(Place(file=shown), Code.SPEC_TOO_LARGE, why(error))
     except OSError as error:
-        _refuse(Place(file=shown), Code.SPEC_UNREADABLE, f"cannot be read: {error.strerror}")
-    if data is None:
-        _refuse(Place(file=shown), Code.SPEC_TOO_LARGE, f"is larger than {LARGEST_FILE:,} bytes, the limit for a spec")
+        _refuse(Place(file=shown), Code.SPEC_UNREADABLE, why(error))
     return parse_document(data, shown=shown)
 
 

@@ -7,7 +7,6 @@ the handshake for a token is that of the registry protocol (https://distribution
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -15,6 +14,7 @@ from urllib.request import Request
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.outside import object_of
 from ci_compiler.update.web import PAGE, Bounds, RefusedError, page, refusal
 
 _MANIFEST = Bounds(PAGE.seconds, 4_194_304)
@@ -92,8 +92,8 @@ def _token(reference: str, challenge: str, *, is_local: bool) -> str:
     query = urlencode({key: asked[key] for key in ("service", "scope") if key in asked})
     body, _ = page(reference, _SERVER, Request(f"{realm}?{query}"), _MANIFEST)  # noqa: S310 - the scheme is checked above
     try:
-        found = json.loads(body)
+        found = object_of(body)
         token = found.get("token") or found["access_token"]
-    except (ValueError, KeyError, AttributeError):
+    except (OSError, KeyError):
         raise wrong(reference, Code.UPSTREAM_UNREACHABLE, f"{_SERVER} sent no token") from None
     return str(token)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.outside import object_of
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.update.editing import Edit, change_value, found_node
 from ci_compiler.update.pins import StalePin
@@ -34,7 +35,7 @@ def stale_release_pins(text: str, remote: Remote, now: float, *, fetch: bool) ->
     now: seconds since 1970, for the time of the packages in the images.
     fetch: whether checksums are looked up, for the edits.
     """
-    data = json.loads(text)
+    data = object_of(text)
     facts = upstream_facts()["programs"]
     chart = data["chart"]["version"]
     latest = _latest(remote, facts["chart"])
@@ -107,7 +108,7 @@ def _published(
 
 def of_table(pin: StalePin, tables: Mapping[str, str]) -> StalePin:
     """`pin`, whose edit is that of the compiler's table if that has the pin."""
-    if pin.file or ACTIONS not in tables or pin.what not in json.loads(tables[ACTIONS])["pins"]:
+    if pin.file or ACTIONS not in tables or pin.what not in object_of(tables[ACTIONS])["pins"]:
         return pin
     edits = [
         Edit(("pins", pin.what, key), value)
@@ -120,7 +121,7 @@ def of_table(pin: StalePin, tables: Mapping[str, str]) -> StalePin:
 
 def json_edited(text: str, edits: Iterable[Edit], *, shown: str) -> str:
     """`text`, which is JSON, with `edits`. Raises InputError for a place that cannot be edited."""
-    wanted = json.loads(text)
+    wanted = object_of(text)
     for one in edits:
         change_value(wanted, one)
         node, rest = found_node(text, one.path)
@@ -129,7 +130,7 @@ def json_edited(text: str, edits: Iterable[Edit], *, shown: str) -> str:
         indent = indent[: len(indent) - len(indent.lstrip())]
         made = json.dumps(one.value, indent=2).replace("\n", f"\n{indent}")
         text = text[:start] + made + text[end:]
-        if rest or json.loads(text) != wanted:
+        if rest or object_of(text) != wanted:
             where = ".".join(map(str, one.path))
             raise wrong(
                 shown, Code.WRONG_VALUE, f"`{where}` cannot be edited here; write {json.dumps(one.value)} by hand"

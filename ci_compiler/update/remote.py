@@ -23,6 +23,7 @@ from urllib.request import Request
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.github.access import CREDENTIALS
+from ci_compiler.outside import object_of, why
 from ci_compiler.process import Ended, ask, find_program
 from ci_compiler.update import registry, web
 from ci_compiler.update.web import ARCHIVE, PAGE, Bounds
@@ -193,13 +194,11 @@ class Remote:
             raise wrong(INDEX_VARIABLE, Code.UPSTREAM_UNREACHABLE, f"{self._index!r} is no address of a package index")
         try:
             data, _ = web.page(project, "the index", Request(url, headers={"Accept": _SIMPLE}), PAGE)  # noqa: S310
-            page = json.loads(data)
+            page = object_of(data)
         except web.RefusedError as refused:
             raise web.refusal(project, "the index", refused) from None
-        except ValueError as error:
-            raise wrong(project, Code.UPSTREAM_UNREACHABLE, f"the index cannot be read: {error}") from None
-        if not isinstance(page, dict):
-            raise wrong(project, Code.UPSTREAM_UNREACHABLE, "the index sent no page")
+        except OSError as error:
+            raise wrong(project, Code.UPSTREAM_UNREACHABLE, f"the page of the index {why(error)}") from None
         return page
 
     def digest(self, reference: str) -> str:
@@ -218,8 +217,8 @@ class Remote:
             raise web.refusal(url, "the server", refused) from None
         text = data.decode("utf-8", "replace")
         try:
-            return str(json.loads(text)["body"]) if text.startswith("{") else text
-        except (ValueError, KeyError):
+            return str(object_of(text)["body"]) if text.startswith("{") else text
+        except (OSError, KeyError):
             raise wrong(url, Code.UPSTREAM_UNREACHABLE, "the server sent no release") from None
 
     def checksum(self, url: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,43 @@ def test_a_table_of_another_version_is_judged_by_this_one(tmp_path: Path, capsys
     said = capsys.readouterr().err
     assert "written by ci-compiler 0.0.9" in said
     assert "does not have these assumptions: queue-of-old" in said
+
+
+def test_a_table_that_anybody_wrote_reaches_no_terminal_and_takes_no_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = table(tmp_path, {}, "9.9\x1b]0;owned\x07")
+    run(PROGRAM, ["canary", "--read", str(path)])
+    assert "\x1b" not in "".join(capsys.readouterr())
+    head = f"ci-compiler `{__version__}` on a machine that is `self-hosted`"
+    for text in ("| `a` | held | " + " " * 1_000_000, "| `a` | held | " + "a" * 1_000_000 + "|", "| " * 500_000):
+        start = time.process_time()
+        read_tables(f"{head}\n{text}")
+        assert time.process_time() - start < 5  # quadratic patterns take hours
+
+
+@pytest.mark.parametrize(
+    ("needs", "jobs"),
+    [
+        ("[]", None),
+        ("{", None),
+        ("[" * 100_000, None),
+        ('{"a": 7}', None),
+        ('{"outer": {"result": "x", "outputs": 7}}', None),
+        ("{}", "{}"),
+        ("{}", '{"jobs": 7}'),
+        ("{}", '{"jobs": [7]}'),
+        ("{}", '{"jobs": [{"name": " "}]}'),
+        ("{}", '{"jobs": [{"name": "queued", "conclusion": "success", "started_at": "x", "completed_at": 7}]}'),
+    ],
+)
+def test_what_github_did_not_write_is_no_evidence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], needs: str, jobs: str | None
+) -> None:
+    if jobs is not None:
+        (tmp_path / "jobs.json").write_text(jobs, "utf-8")
+    assert run(PROGRAM, ["canary", "--judge", str(tmp_path), "--needs", needs]) == 2
+    assert "[wrong-value]" in capsys.readouterr().err
 
 
 def test_a_file_without_a_table_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,7 +130,8 @@ def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[st
         (["explain", "pytorch-python313-cuda12_8-sm91-avx2"], "unknown GPU 'sm91'; did you mean sm90"),
         (["explain", "x"], "is not a variant's name"),
         (["audit", "/nowhere/at/all"], "/nowhere/at/all: the folder does not exist"),
-        (["summary", ".", "--chosen", "[1"], "--chosen: is neither a JSON list of names nor a mapping"),
+        (["summary", ".", "--chosen", "[1"], "--chosen:1:3: is not JSON: Expecting ',' delimiter"),
+        (["summary", ".", "--chosen", "[" * 10_000], "--chosen: is nested deeper than 100 levels"),
         (["summary", ".", "--chosen", "5"], "--chosen: is neither a JSON list of names nor a mapping"),
         (
             ["summary", ".", "--chosen", '{"main": 5}'],

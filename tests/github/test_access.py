@@ -132,7 +132,7 @@ def test_the_login_of_gh_for_the_host_is_used(tmp_path: Path) -> None:
     [
         ("github.com:\n    user: me\n", "in the keyring; run with GITHUB_TOKEN=$(gh auth token)"),
         ("github.com: [", "gh's logins cannot be read"),
-        ("github.com:\n    oauth_token: |\n        gho_a\n        gho_b\n", "is not a token"),
+        ("github.com:\n    oauth_token: gho_a gho_b\n", "is not a token"),
         ("[]", "neither GITHUB_TOKEN nor GH_TOKEN is set and gh is not logged in"),
     ],
 )

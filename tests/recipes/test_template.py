@@ -131,7 +131,7 @@ def test_the_command_reads_the_template_of_the_repository(tmp_path: Path, capsys
     assert run(PROGRAM, ["recipes", *options, "--check"]) == 1
     (tmp_path / PATH).write_bytes(b"\xff")
     assert run(PROGRAM, ["recipes", *options]) == 2
-    assert "cannot be read as UTF-8" in capsys.readouterr().err
+    assert "nix/vision.nix:1:1: is not UTF-8 text" in capsys.readouterr().err
 
 
 def test_audit_compares_rendered_recipes_with_what_the_template_gives(tmp_path: Path) -> None:

@@ -128,8 +128,23 @@ def test_the_command_keeps_one_comment_and_sets_the_status_of_the_commit(
     assert [row[2:] for row in rows(comment["body"])] == [["2", "passed", "passed", "–"]] * 2
     assert [(one["sha"], one["state"]) for one in github.statuses] == [(COMMIT, "pending"), (COMMIT, "success")]
     capsys.readouterr()
-    assert run(PROGRAM, ["comment", "--fork", '{"number": "7"}', *words]) == 2
-    assert "is not what `ci-compile choose --fork` prints" in capsys.readouterr().err
+    for text in WRONG_REQUESTS:
+        assert run(PROGRAM, ["comment", "--fork", text, *words]) == 2
+        assert "is not what `ci-compile choose --fork` prints" in capsys.readouterr().err
+    for text in ("{", "[]", "[" * 100_000):
+        assert run(PROGRAM, ["comment", "--fork", text, *words]) == 2
+        assert capsys.readouterr().err.startswith("error: --fork")
+    assert len(github.comments[request["number"]]) == 1
+
+
+WRONG_REQUESTS = (
+    '{"number": "7"}',
+    '{"number": true, "commit": "c"}',
+    *(
+        json.dumps({"number": 7, "commit": COMMIT} | more)
+        for more in ({"cells": 7}, {"cells": [7]}, {"cells": [{}]}, {"refused": 7}, {"left": [1]}, {"left": {"a": "b"}})
+    ),
+)
 
 
 FORKS = {"runs-on": ["self-hosted", "linux", "x64", "forks"], "cpu": ["avx512"], "untrusted": True}

@@ -490,8 +490,9 @@ def test_an_inventory_in_json_and_its_answer_by_the_schema(
         ("gpu,driver\nH100,new\n", ["standard input:2:1: 'new' is not a driver's version"]),
         ("gpu\n", ["standard input: names no machine"]),
         ("[1]", ["standard input: machine 1: is not an object"]),
+        (f"gpu\n{'x' * 200_000}\n", ["standard input: is not CSV: field larger than field limit"]),
         ('[{"gpus": [{}]}]', ["standard input: machine 1: lacks 'name'"]),
-        ("{", ["standard input: is not JSON"]),
+        ("{", ["standard input:1:2: is not JSON"]),
     ],
 )
 def test_a_wrong_inventory(text: str, said: list[str]) -> None:

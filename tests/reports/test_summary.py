@@ -12,8 +12,9 @@ import pytest
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
+from ci_compiler.outside import LARGEST
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.reports.summary import LARGEST_RESULT, SummarisedRun, table
+from ci_compiler.reports.summary import SummarisedRun, table
 from tests.specs import small, spec_of
 
 NAME = "pytorch-python313-cuda12_8-sm90-avx2"
@@ -105,7 +106,7 @@ def test_pipes_and_huge_files_among_the_artifacts_are_not_read(decided: Plan, tm
     pipe.unlink()
     os.mkfifo(pipe)
     with (tmp_path / f"build-{NAME}@main" / "manifest.json").open("ab") as file:
-        file.truncate(LARGEST_RESULT + 1)
+        file.truncate(LARGEST + 1)
     cells = table(decided, RUN, "main", [NAME], tmp_path).splitlines()[-1].split(" | ")
     assert cells[1:4] == ["**failed**", "not reached", "not reached"]
 

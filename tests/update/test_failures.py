@@ -68,8 +68,8 @@ def test_a_repository_that_does_not_answer_in_time(
     [
         ((429, {"Retry-After": "60"}, b""), "the index limits requests; try again in 60 s"),
         ((500, {}, b""), "the index said 500"),
-        ((200, {}, b"<html>"), "the index cannot be read"),
-        ((200, {}, b"[]"), "the index sent no page"),
+        ((200, {}, b"<html>"), "the page of the index is not JSON: "),
+        ((200, {}, b"[]"), "the page of the index is not a JSON object"),
     ],
 )
 def test_an_index_that_refuses(

@@ -12,11 +12,12 @@ from ci_compiler import __version__
 from ci_compiler.checkout import head_branch
 from ci_compiler.cli.console import finding_lines, note, print_findings, table
 from ci_compiler.cli.drift import write_or_check
-from ci_compiler.cli.where import SPEC, STANDARD_INPUT, branch_of, plan_of, root_of, templates_of
+from ci_compiler.cli.where import SPEC, branch_of, plan_of, root_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, wrong
 from ci_compiler.files.compiled_by import compiled_by, is_older
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
+from ci_compiler.outside import STANDARD_INPUT
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.carried import default_branch, template_paths

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.canary import evidence
@@ -21,6 +17,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.files.drift import obstacle
+from ci_compiler.outside import bytes_of, object_of, reading, text_of
 from ci_compiler.spec.model import Spec
 
 
@@ -69,40 +66,29 @@ def _problem(root: Path, path: str) -> str:
     target = root / path
     if path.startswith(".github/canary/") or not target.exists():
         return ""
-    with target.open(encoding="utf-8", errors="replace") as file:
-        ours = MARK in file.readline(200)
-    return "" if ours else "was not written by `ci-compile canary`; move it away first"
+    first = text_of(target, errors="replace").partition("\n")[0]
+    return "" if MARK in first[:200] else "was not written by `ci-compile canary`; move it away first"
 
 
 def _judge(arguments: argparse.Namespace) -> int:
     """Appends the table of the facts in a folder to $GITHUB_STEP_SUMMARY, and prints it. Returns 0: it is a report."""
-    facts = evidence.written(arguments.judge) | evidence.of_needs(_needs(arguments.needs), arguments.results)
+    facts = evidence.written(arguments.judge)
+    with reading("--needs", Code.WRONG_VALUE):
+        facts |= evidence.of_needs(object_of(arguments.needs or "{}"), arguments.results)
     listed = arguments.judge / "jobs.json"
-    if listed.is_file():
-        facts |= evidence.of_jobs(_loaded(listed.read_text("utf-8"), listed)["jobs"])
+    if listed.exists():
+        with reading(listed, Code.WRONG_VALUE):
+            facts |= evidence.of_jobs(object_of(bytes_of(listed))["jobs"])
     text = tables.written_table(facts)
     append_to("GITHUB_STEP_SUMMARY", text)
     print(text, end="")
     return 0
 
 
-def _needs(text: str) -> Mapping[str, Any]:
-    return _loaded(text or "{}", "--needs")
-
-
-def _loaded(text: str, place: str | Path) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise wrong(place, Code.WRONG_VALUE, f"is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise wrong(place, Code.WRONG_VALUE, "is not a JSON object")
-    return value
-
-
 def _read(path: Path, *, as_json: bool) -> int:
     """Prints what the tables in a file mean for this version. Returns 1 if an assumption is broken."""
-    found = tables.read_tables(_text(path))
+    with reading(path, Code.WRONG_VALUE):
+        found = tables.read_tables(text_of(path))
     if not any(one.names for one in found):
         message = "there is no table of a canary here; paste the summary of its run, from the line `ci-compiler …` on"
         raise wrong(path, Code.WRONG_VALUE, message)
@@ -125,10 +111,3 @@ def _read(path: Path, *, as_json: bool) -> int:
         if verdicts[entry.name] is Verdict.NOT_TRIED:
             print(f"\nnot tried: {entry.name}\n  to try it: {entry.when}")
     return 1 if Verdict.BROKEN in verdicts.values() else 0
-
-
-def _text(path: Path) -> str:
-    try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise wrong(path, Code.WRONG_VALUE, f"cannot be read as UTF-8 text: {error}") from error

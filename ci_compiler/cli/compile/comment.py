@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-from typing import Any
 
 from ci_compiler.cli.compile.choose import event_of_run, request_of
 from ci_compiler.cli.console import note
@@ -17,6 +15,7 @@ from ci_compiler.github.access import access
 from ci_compiler.github.client import Client
 from ci_compiler.github.request_comments import State, keep_comment, set_status
 from ci_compiler.github.run_jobs import run_jobs
+from ci_compiler.outside import expected, object_of, reading
 from ci_compiler.plan.fork_selection import fork_stages
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.reports.diff import diff
@@ -39,14 +38,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _of_fork(arguments: argparse.Namespace, client: Client, url: str) -> str:
-    request = _request(arguments.fork)
     jobs = run_jobs(client, int(url.rpartition("/")[2])) if arguments.ended else None
     tests = {test_step(stage): stage.name for stage in fork_stages(spec_of(arguments))}
     steps = {BUILD_STEP: BUILD_STEP.lower(), **tests}
-    written = keep_comment(client, request["number"], fork_comment(request, jobs, steps, url))
-    state, sentence = outcome(request, jobs)
+    with reading("--fork", Code.WRONG_VALUE, "is not what `ci-compile choose --fork` prints as `request`"):
+        request = object_of(arguments.fork)
+        number, commit = expected(int, request["number"]), expected(str, request["commit"])
+        text, (state, sentence) = fork_comment(request, jobs, steps, url), outcome(request, jobs)
+    written = keep_comment(client, number, text)
     if state:
-        set_status(client, request["commit"], State(state), STATUS, sentence, url)
+        set_status(client, commit, State(state), STATUS, sentence, url)
     return written
 
 
@@ -70,14 +71,3 @@ def _of_own(arguments: argparse.Namespace, client: Client, url: str) -> str:
     }
     text = request_comment(decided, request, found, tables, verdict=arguments.verdict, url=url)
     return keep_comment(client, number, text)
-
-
-def _request(text: str) -> dict[str, Any]:
-    """The output of `choose --fork`. Raises InputError for anything else."""
-    try:
-        found = json.loads(text)
-        if isinstance(found["number"], int) and isinstance(found["commit"], str):
-            return dict(found)
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise wrong("--fork", Code.WRONG_VALUE, "is not what `ci-compile choose --fork` prints as `request`")

@@ -7,6 +7,7 @@ import argparse
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import editable_spec, spec_of
 from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.outside import text_of
 from ci_compiler.recipes.nixpkgs_hash import fetched_hash, with_hashes
 
 
@@ -15,7 +16,7 @@ def run(arguments: argparse.Namespace) -> int:
     spec = spec_of(arguments)
     file = editable_spec(arguments, spec)
     with progress("fetching nixpkgs"):
-        text, changes = with_hashes(file.read_text("utf-8"), spec, fetched_hash)
+        text, changes = with_hashes(text_of(file), spec, fetched_hash)
     if changes:
         try:
             write_file(file, text)

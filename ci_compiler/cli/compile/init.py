@@ -14,6 +14,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.files.drift import obstacle
+from ci_compiler.outside import bytes_of
 from ci_compiler.spec.build import STARTERS, parse_spec
 from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.spec.schema import schema_text
@@ -74,7 +75,7 @@ def _problem(root: Path, path: Path, text: str) -> str:
     target = root / path
     if path == SCHEMA_BESIDE or not target.exists():
         return ""
-    if path != SPEC and target.read_bytes() == text.encode():
+    if path != SPEC and bytes_of(target) == text.encode():
         return ""
     return "exists already; edit it, or move it away first"
 

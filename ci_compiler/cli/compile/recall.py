@@ -11,6 +11,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.github.dispatch import Terms, orders, start
+from ci_compiler.outside import text_of
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.recalls import built_with, recalled_variants, with_recalls
@@ -29,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     wanted = [one for shard, name in chosen for one in explain(decided, name).built if one.shard is shard]
     names = list(dict.fromkeys(name for _, name in chosen))
-    text = with_recalls(file.read_text("utf-8"), spec, wanted, arguments.because, arguments.branch)
+    text = with_recalls(text_of(file), spec, wanted, arguments.because, arguments.branch)
     try:
         write_file(file, text)
     except OSError as error:

@@ -13,6 +13,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.files.atomic import cannot_write, change_folders
 from ci_compiler.files.drift import FLOX, Territory, compare, writing
+from ci_compiler.outside import text_of
 from ci_compiler.plan.rules import Judged, errors_among, judge
 from ci_compiler.recipes.render import recipes, territory
 from ci_compiler.spec.build import parse_spec
@@ -60,7 +61,7 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
     file = editable_spec(arguments, spec)
     found = matching(spec, judged, arguments.adopt)
     packages = {package for names in found.values() for package in names.values()}
-    text = edited(file.read_text("utf-8"), spec, sorted(packages), arguments.adopt)
+    text = edited(text_of(file), spec, sorted(packages), arguments.adopt)
     after = parse_spec(text.encode(), shown=spec.document.file)
     if errors := errors_among((decided := judge(after)).findings):
         raise InputError(errors)
@@ -68,7 +69,7 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
     taken = {recipe_path(name): made[recipe_path(name)] for name in mine}
     if taken:
         there = [path for path in (root / RECIPES).rglob("*") if path.is_file()]
-        texts = {path.relative_to(root).as_posix(): path.read_text("utf-8", errors="replace") for path in there}
+        texts = {path.relative_to(root).as_posix(): text_of(path, errors="replace") for path in there}
         print(*differing(texts, taken, mine), sep="\n")
     if arguments.check:
         return 1

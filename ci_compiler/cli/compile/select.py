@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_json, table
-from ci_compiler.cli.where import STANDARD_INPUT, filter_of, spec_of
+from ci_compiler.cli.where import filter_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import UnknownHardwareError, products
 from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
+from ci_compiler.outside import STANDARD_INPUT, bytes_of, reading
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.reports import offers
@@ -130,12 +130,8 @@ def _cluster(arguments: argparse.Namespace, spec: Spec, judged: Judged, wishes: 
 
 def _input(path: Path) -> bytes:
     """The content of a file, or of standard input. Raises InputError."""
-    if path == STANDARD_INPUT:
-        return sys.stdin.buffer.read()
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise wrong(path, Code.WRONG_VALUE, f"cannot be read: {error.strerror}") from error
+    with reading(_shown(path), Code.WRONG_VALUE):
+        return bytes_of(path)
 
 
 def _shown(path: Path) -> str:

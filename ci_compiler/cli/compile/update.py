@@ -16,6 +16,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.git import Git
+from ci_compiler.outside import text_of
 from ci_compiler.plan.expected import dated_findings
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import errors_among
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     with Remote(os.environ) as remote:
         if arguments.check:
             return _check(spec, asked, remote, _tables(root), as_json=arguments.json)
-        text = file.read_bytes().decode("utf-8")
+        text = text_of(file)
         tables, now = _tables(root), Clock().now()
         with progress("looking for releases"):
             done = updated(text, spec, asked, remote, new_branch=arguments.new_branch, tables=tables, now=now)
@@ -92,7 +93,7 @@ def _nothing(spec: Spec, asked: Asked, *, as_json: bool) -> int:
 
 def _tables(root: Path) -> dict[str, str]:
     """The compiler's own tables of pins, if `root` is a checkout of it."""
-    return {path: (root / path).read_text("utf-8") for path in (FILE, ACTIONS) if (root / path).is_file()}
+    return {path: text_of(root / path) for path in (FILE, ACTIONS) if (root / path).is_file()}
 
 
 def _check(spec: Spec, asked: Asked, remote: Remote, tables: dict[str, str], *, as_json: bool) -> int:

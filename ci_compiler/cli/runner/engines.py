@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import socket
-from pathlib import Path
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.outside import text_of
 from ci_compiler.runner.controller.containers import ContainerEngine, find_engine
 from ci_compiler.runner.controller.host_runner import ProcessEngine
 from ci_compiler.runner.controller.runner_names import host_tag
@@ -33,8 +33,8 @@ def _builder_key() -> Secret | None:
     if not path:
         return None
     try:
-        return Secret(Path(path).read_text("utf-8").strip())
-    except (OSError, UnicodeDecodeError):
+        return Secret(text_of(path).strip())
+    except OSError:
         message = "cannot be read; create it with `nix-store --generate-binary-cache-key`"
         raise wrong(BUILDER_KEY_FILE, Code.WRONG_OPTION, f"{path} {message}") from None
 
@@ -42,7 +42,7 @@ def _builder_key() -> Secret | None:
 def this_machine() -> str:
     """The part of runner names that identifies this machine."""
     try:
-        machine_id = Path("/etc/machine-id").read_text("utf-8").strip()
+        machine_id = text_of("/etc/machine-id").strip()
     except OSError:
         machine_id = ""
     return host_tag(socket.gethostname(), machine_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from ci_compiler.cli.console import print_findings
 from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.errors import InputError, StageError
 from ci_compiler.git import Git
+from ci_compiler.outside import bytes_of, object_of
 from ci_compiler.process import ending_in_order
 from ci_compiler.runner.jobs.manifest import read_manifest
 from ci_compiler.runner.jobs.reproduce import commands, report_failure
@@ -89,7 +89,7 @@ def wants_again(arguments: argparse.Namespace) -> bool:
     if arguments.again:
         return True
     try:
-        event = json.loads(Path(os.environ.get("GITHUB_EVENT_PATH", "")).read_text("utf-8"))
+        event = object_of(bytes_of(os.environ.get("GITHUB_EVENT_PATH", "")))
         return str(event["inputs"]["again"]).lower() == "true"
     except (OSError, ValueError, KeyError, TypeError):
         return False

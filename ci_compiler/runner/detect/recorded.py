@@ -6,7 +6,6 @@ and drivers in any state write it: what cannot be parsed becomes a problem, or c
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from ci_compiler.hardware import Hardware, Version
 from ci_compiler.hardware.machine import ContainerRuntime, GpuDevice, Machine, NixInstallation, StorageFolder, isas_of
+from ci_compiler.outside import object_of
 from ci_compiler.runner.detect.gpu_health import NO_STATE, GpuState, with_state
 from ci_compiler.runner.detect.mounts import Mount, build_folder_of, sandboxed
 from ci_compiler.runner.upstream import upstream
@@ -273,11 +273,10 @@ def nix_config(text: str) -> dict[str, str]:
     if not text.lstrip().startswith("{"):
         return nix_conf(text, {})
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
+        data = object_of(text)
+    except OSError:
         return {}
-    rows = data.items() if isinstance(data, dict) else ()
-    return {name: _text(row["value"]) for name, row in rows if isinstance(row, dict) and "value" in row}
+    return {name: _text(row["value"]) for name, row in data.items() if isinstance(row, dict) and "value" in row}
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ from pathlib import Path
 import ci_compiler
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.hardware import Version
+from ci_compiler.outside import object_of
 from ci_compiler.runner.detect.recorded import Answer
 from ci_compiler.runner.detect.this_machine import answer, text_of, this_machine
 from ci_compiler.runner.doctor.evidence import Assignment, ClockReading, CudaAttempt, CudaDevice, Evidence
@@ -96,10 +96,10 @@ def try_cuda(library: str, *, linked: bool) -> CudaAttempt:
 def cuda_of(library: str, found: Answer, *, linked: bool) -> CudaAttempt:
     """The answer of the probe as evidence; a crash of the probe is a problem."""
     try:
-        data = json.loads(found.out)
-    except (ValueError, RecursionError):
+        data = object_of(found.out)
+    except OSError:
         data = None
-    if found.status != 0 or not isinstance(data, dict):
+    if found.status != 0 or data is None:
         problem = found.said or f"the process ended with {found.status}"
         return CudaAttempt(library=library, linked=linked, problem=problem)
     devices = tuple(

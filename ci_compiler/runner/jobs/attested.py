@@ -10,7 +10,6 @@ because the run can be of another commit than the one that it builds.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 from ci_compiler.backends.nar import hex_digest
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
+from ci_compiler.outside import json_of
 from ci_compiler.process import ask, find_program
 from ci_compiler.runner.jobs.manifest import Manifest
 from ci_compiler.workflows.artifacts import MANIFEST_FILE
@@ -57,7 +57,7 @@ def attestations(path: str, archive: Path, digest: str, repository: str, workflo
         message = f"gh verifies no attestation of its content by {signer}: {ended.said}"
         raise failure(path, Code.ATTESTATION_MISSING, message)
     try:
-        found = tuple(_stated(json.loads(ended.out), path, digest))
+        found = tuple(_stated(json_of(ended.out), path, digest))
     except (ValueError, KeyError, TypeError, AttributeError):
         found = ()
     if not found:

@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from ci_compiler.judgement import CheckVerdict
+from ci_compiler.outside import bytes_of, xml_of
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that are not allowed in an XML 1.0 document (XML 1.0, section 2.2)."""
@@ -16,7 +17,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _VERDICTS = {"failure": CheckVerdict.FAILED, "error": CheckVerdict.FAILED, "skipped": CheckVerdict.SKIPPED}
 """The elements that say how a test ended. A test without any of them passed."""
 
-_CHUNK, _LONGEST_MESSAGE = 1 << 16, 300
+_LARGEST, _LONGEST_MESSAGE = 100_000_000, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,27 +55,9 @@ def _seconds(value: float) -> str:
     return f"{value:.3f}"
 
 
-class _Builder(ET.TreeBuilder):
-    """Builds trees without document types, whose entities can be far larger than the file."""
-
-    def doctype(self, name: str, pubid: str, system: str) -> None:  # noqa: ARG002
-        """Refuses the document type. Raises ValueError."""
-        message = "has a document type, which no JUnit file needs"
-        raise ValueError(message)
-
-
 def read_junit(path: Path) -> tuple[TestResult, ...]:
-    """The results in a JUnit file; a test is called by its class name, a dot and its name. Raises ValueError."""
-    parser = ET.XMLParser(target=_Builder())  # noqa: S314  (without document types, no entity can expand)
-    try:
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                parser.feed(chunk)
-        root = parser.close()
-    except (OSError, ET.ParseError) as error:
-        message = f"cannot be read: {error}"
-        raise ValueError(message) from None
-    return tuple(map(_result, root.iter("testcase")))
+    """The results in a JUnit file; a test is called by its class name, a dot and its name. Raises OSError."""
+    return tuple(map(_result, xml_of(bytes_of(path, _LARGEST)).iter("testcase")))
 
 
 def _result(case: ET.Element) -> TestResult:

@@ -20,6 +20,7 @@ from ci_compiler.backends import backend_of
 from ci_compiler.backends.protocol import Backend
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.outside import bytes_of, json_of, reading
 from ci_compiler.stages import stage_of
 from ci_compiler.variant import ATTRIBUTE
 
@@ -107,13 +108,9 @@ def read_manifest(path: Path, digest: str | None = None) -> Manifest:
 
     `digest` is the one that the build reported apart from the file; None does not compare.
     """
-    try:
-        content = path.read_bytes()
-        data: Any = json.loads(content)
-    except OSError as error:
-        raise _broken(path, f"cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise _broken(path, "is not JSON") from None
+    with reading(path, Code.BROKEN_MANIFEST):
+        content = bytes_of(path)
+        data: Any = json_of(content)
     if digest not in {None, digest_of(content)}:
         other = f"not {digest!r}" if digest else "and the build reported none"
         raise _broken(path, f"is not the file that the build wrote: its digest is {digest_of(content)}, {other}")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import signal
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.judgement import CheckVerdict
+from ci_compiler.outside import WRONG_FORM, expected, object_of
 from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.doctor.evidence import CudaAttempt
 from ci_compiler.runner.jobs.expectation import Expectation
@@ -140,16 +140,19 @@ def run_probe(
         ended = ask(command, seconds=seconds, env=env, folder=folder, stdin=wanted.as_json())
     log.write_text(ended.err, "utf-8")
     results: list[TestResult] = []
-    begun, loaded = "", ()
+    begun: str = ""
+    loaded: tuple[str, ...] = ()
     for row in filter(None, map(_row, ended.out.splitlines())):
-        if "begin" in row:
-            begun = str(row["begin"])
-        elif "loaded" in row:
-            loaded = tuple(row["loaded"])
-        else:
-            verdict, took = CheckVerdict(row["verdict"]), float(row["seconds"])
-            results.append(TestResult(check=row["check"], verdict=verdict, message=row["message"], seconds=took))
-            begun = ""
+        with suppress(*WRONG_FORM):  # a line that the package printed
+            if "begin" in row:
+                begun = str(row["begin"])
+            elif "loaded" in row:
+                loaded = tuple(map(str, row["loaded"]))
+            else:
+                verdict, took = CheckVerdict(row["verdict"]), float(row["seconds"])
+                check, message = expected(str, row["check"]), expected(str, row["message"])
+                results.append(TestResult(check=check, verdict=verdict, message=message, seconds=took))
+                begun = ""
     interrupted = ""
     if begun or ended.status != 0:
         interrupted = begun or "interpreter"
@@ -160,10 +163,10 @@ def run_probe(
 
 def _row(line: str) -> dict[str, Any] | None:
     try:
-        row = json.loads(line)
-    except ValueError:
+        row = object_of(line)
+    except OSError:
         return None
-    return row if isinstance(row, dict) and row.keys() & {"begin", "verdict", "loaded"} else None
+    return row if row.keys() & {"begin", "verdict", "loaded"} else None
 
 
 def crash(subject: SmokeSubject, ended: Ended, at: str, log: Path) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, StageError, wrong
+from ci_compiler.outside import bytes_of, json_of
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.routing import Route
@@ -83,7 +84,7 @@ def reported_outputs(cells: Iterable[Cell], spec: Spec, needs: str) -> Reported:
     `needs` is the JSON of the context `needs` of the job that publishes. Raises InputError if it has another form.
     """
     try:
-        context = json.loads(needs)
+        context = json_of(needs)
         outputs = {job: one.get("outputs") or {} for job, one in context.items()}
         return {
             variant.name: {
@@ -93,7 +94,7 @@ def reported_outputs(cells: Iterable[Cell], spec: Spec, needs: str) -> Reported:
             for cell in cells
             for variant in cell.variants
         }
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError):
         message = "is not the JSON of the context `needs`: a mapping of jobs with their outputs"
         raise wrong("--needs", Code.WRONG_VALUE, message) from None
 
@@ -133,10 +134,10 @@ def _files(folder: Path, name: str) -> list[Path]:
 def _record(path: Path, reported: Reported) -> TestRecord:
     """The record in the file at `path`; {} if it is not the one that the very test reported that it names."""
     try:
-        raw = path.read_bytes()
-        record: TestRecord = json.loads(raw)
+        raw = bytes_of(path)
+        record: TestRecord = json_of(raw)
         digest = reported[record["name"]][stage_of(record["stage"])]
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+    except (OSError, KeyError, TypeError):
         return {}
     return record if digest == digest_of(raw) else {}
 

@@ -24,6 +24,7 @@ from ci_compiler.backends.job import show
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.judgement import CheckVerdict
+from ci_compiler.outside import why
 from ci_compiler.process import PAST_LIMIT, Ended, follow
 from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.doctor.evidence import CudaAttempt
@@ -193,8 +194,8 @@ def _read(suite: Suite, root: Path, written: Sequence[Path], results: list[TestR
             continue
         try:
             results += read_junit(path)
-        except ValueError as error:
-            yield f"{shown} {error}"
+        except OSError as error:
+            yield f"{shown} {why(error)}"
     if written and not results:
         yield f"the files that match {suite.junit} hold no test"
 

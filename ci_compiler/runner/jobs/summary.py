@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ci_compiler.errors import InputError, StageError
+from ci_compiler.outside import text_of
 from ci_compiler.stages import Stage
 from ci_compiler.units import duration, markdown_table, markdown_text
 from ci_compiler.units import size as size_in_words
@@ -47,7 +48,7 @@ def add_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     path = _summary()
     if not path:
         return
-    before = path.read_text("utf-8") if path.exists() else ""
+    before = text_of(path) if path.exists() else ""
     head = f"{markdown_table(headers, [])}\n"
     table = markdown_table(headers, [[*map(markdown_text, row)] for row in rows])
     gap = _gap(before)
@@ -61,7 +62,7 @@ def add_text(title: str, parts: Mapping[str, Sequence[str]]) -> None:
     path = _summary()
     if not path:
         return
-    before = path.read_text("utf-8") if path.exists() else ""
+    before = text_of(path) if path.exists() else ""
     blocks = [f"### {markdown_text(title)}"]
     for heading, lines in parts.items():
         text = "\n".join(lines)

@@ -87,7 +87,19 @@ def test_without_junit_files_the_status_decides(run: Run) -> None:
     [
         ("true", "the command wrote no file that matches reports/*.xml"),
         (junit(), "the files that match reports/*.xml hold no test"),
-        ("mkdir reports; echo '<a' >reports/a.xml", "reports/a.xml cannot be read: "),
+        ("mkdir reports; echo '<a' >reports/a.xml", "reports/a.xml is not XML: "),
+        *(
+            (
+                f'mkdir reports; echo \'<?xml version="1.0" encoding="{name}"?><a/>\' >reports/a.xml',
+                f"reports/a.xml {said}",
+            )
+            for name, said in (
+                ("klingon", "is not XML that can be read: unknown encoding: klingon"),
+                ("utf-7", "is not XML that can be read: multi-byte encodings are not supported"),
+                ("zlib", "is not XML that can be read: 'zlib' is not a text encoding"),
+            )
+        ),
+        (f"mkdir reports; echo '{'<a>' * 101}' >reports/a.xml", "reports/a.xml is nested deeper than 100 levels"),
         ("mkdir reports; ln -s /dev/zero reports/a.xml", "reports/a.xml is not a regular file"),
         (f"{junit(test_add='')}; exit 2", "the command ended with status 2: it printed nothing"),
         (f"{junit(test_add='')}; kill -SEGV $$", "signal 11 ended the command; suite.log may say more"),

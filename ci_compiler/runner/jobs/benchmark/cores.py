@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ci_compiler.outside import text_of
+
 CPUS = Path("/sys/devices/system/cpu")
 """Where Linux describes the CPUs."""
 
@@ -78,6 +80,6 @@ def _gigahertz(kilohertz: str) -> str:
 def _read(root: Path, cpu: int, name: str) -> str:
     """A fact about a CPU; '' if the system does not have it."""
     try:
-        return (root / f"cpu{cpu}" / name).read_text("ascii").strip()
-    except (OSError, ValueError):
+        return text_of(root / f"cpu{cpu}" / name).strip()
+    except OSError:
         return ""

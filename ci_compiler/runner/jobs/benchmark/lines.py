@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
+
+from ci_compiler.outside import object_of
 
 MOST_BYTES = 1 << 20
 """The most that is read of the output of a process; a process that prints more has failed."""
@@ -79,10 +80,10 @@ def _problem(row: dict[str, Any], reason: str) -> str:
 def _rows(raw: bytes) -> Iterator[dict[str, Any]]:
     for line in raw.decode(errors="replace").splitlines():
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = object_of(line)
+        except OSError:
             continue
-        if isinstance(row, dict) and row.keys() & {"name", "import"}:
+        if row.keys() & {"name", "import"}:
             yield row
 
 

@@ -1,0 +1,210 @@
+"""The one reader of what comes from outside: files of users, artifacts, answers of programs and servers, pasted text.
+
+It reads regular files only, and bounds the bytes, the depth and the digits, so that no input hangs a command, fills the
+memory or breaks the code that works on the value. What it refuses is an `UnreadableError`.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Never, TypeVar
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, InputError, Place
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+Value = TypeVar("Value")
+
+LARGEST = 20_000_000
+"""The most bytes of a text, unless its reader names another number."""
+
+DEEPEST = 100
+"""The most levels of a JSON or XML text."""
+
+MOST_COLLECTIONS = 1_000_000
+"""The most lists and objects of a JSON text; Python takes a second to read a million."""
+
+LONGEST_NUMBER = 40
+"""The most characters of a number in JSON."""
+
+STANDARD_INPUT = Path("-")
+"""The path that stands for standard input."""
+
+WRONG_FORM = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
+"""What code raises that takes a value of another form for the one that it expects."""
+
+
+class UnreadableError(OSError, ValueError):
+    """The text is refused: `strerror` says why; `line` and `column` are 0 if no place in it is to blame."""
+
+    def __init__(self, why: str, file: str = "", *, line: int = 0, column: int = 0) -> None:
+        super().__init__(errno.EINVAL, why, file)
+        self.line, self.column = line, column
+
+    def __str__(self) -> str:
+        """Why the text is refused."""
+        return str(self.strerror)
+
+
+class TooLargeError(UnreadableError):
+    """The file has more bytes than its reader takes."""
+
+
+@contextmanager
+def reading(
+    place: str | PathLike[str], code: Code, form: str = "does not have the form that it must have"
+) -> Iterator[None]:
+    """Turns what reading the text called `place` raises into an InputError; `form` is its message for a wrong form."""
+    try:
+        yield
+    except OSError as error:
+        where = Place(file=fspath(place), line=getattr(error, "line", 0), column=getattr(error, "column", 0))
+        raise InputError([Finding(place=where, code=code, message=why(error))]) from None
+    except WRONG_FORM:
+        raise InputError([Finding(place=Place(file=fspath(place)), code=code, message=form)]) from None
+
+
+def why(error: OSError) -> str:
+    """Why a text was not read, for a finding about it."""
+    return str(error) if isinstance(error, UnreadableError) else f"cannot be read: {error.strerror or error}"
+
+
+def bytes_of(path: str | PathLike[str], most: int = LARGEST) -> bytes:
+    """The content of a regular file, or of standard input (`STANDARD_INPUT`). Raises OSError."""
+    name = fspath(path)
+    if path == STANDARD_INPUT and sys.stdin is None:
+        raise UnreadableError("is closed", name)
+    if path == STANDARD_INPUT:
+        data: bytes = sys.stdin.buffer.read(most + 1)
+    else:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)  # a pipe would block
+        with open(descriptor, "rb") as file:  # noqa: PTH123  (a descriptor)
+            mode = os.fstat(descriptor).st_mode
+            if stat.S_ISDIR(mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+            if not stat.S_ISREG(mode):
+                raise UnreadableError("is not a regular file", name)
+            data = file.read(most + 1)
+    if len(data) > most:
+        raise TooLargeError(f"is larger than {most:,} bytes, the limit for this file", name)
+    return data
+
+
+def text_of(path: str | PathLike[str], most: int = LARGEST, errors: str = "strict") -> str:
+    """The text of a regular file in UTF-8, or of standard input. Raises OSError."""
+    return decoded(bytes_of(path, most), fspath(path), errors)
+
+
+def decoded(data: bytes, name: str = "", errors: str = "strict") -> str:
+    """`data` as UTF-8. Raises UnreadableError with the place of the first byte that is not."""
+    try:
+        return data.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        line, column = data.count(b"\n", 0, error.start) + 1, error.start - data.rfind(b"\n", 0, error.start)
+        raise UnreadableError("is not UTF-8 text", name, line=line, column=column) from None
+
+
+def json_of(data: bytes | str) -> Any:
+    """The value of a JSON text, with finite numbers and text that can be written. Raises UnreadableError."""
+    text = (decoded(data) if isinstance(data, bytes) else data).removeprefix("\ufeff")
+    if text.count("[") + text.count("{") > MOST_COLLECTIONS:
+        raise UnreadableError(f"has more than {MOST_COLLECTIONS:,} lists and objects, the limit for JSON")
+    try:
+        value = json.loads(text, parse_int=_whole, parse_float=_real, parse_constant=_refused)
+        _check(value)
+    except json.JSONDecodeError as error:
+        raise UnreadableError(f"is not JSON: {error.msg}", line=error.lineno, column=error.colno) from None
+    except UnicodeEncodeError:
+        raise UnreadableError("is not JSON: has half of a surrogate pair") from None
+    except RecursionError:
+        raise UnreadableError(f"is nested deeper than {DEEPEST} levels") from None
+    return value
+
+
+def object_of(data: bytes | str) -> dict[str, Any]:
+    """The object of a JSON text. Raises UnreadableError, also for any other value."""
+    value = json_of(data)
+    if not isinstance(value, dict):
+        raise UnreadableError("is not a JSON object")
+    return value
+
+
+def expected(kind: type[Value], value: object) -> Value:
+    """`value`, if it is of the very type `kind`. Raises TypeError."""
+    if type(value) is not kind:
+        raise TypeError
+    return value
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) <= LONGEST_NUMBER else _refused(text)
+
+
+def _real(text: str) -> float:
+    number = float(text) if len(text) <= LONGEST_NUMBER else math.inf
+    return number if math.isfinite(number) else _refused(text)
+
+
+def _refused(text: str) -> Never:
+    shown = f"{text[:LONGEST_NUMBER]}…" if len(text) > LONGEST_NUMBER else text
+    raise UnreadableError(f"has the number {shown}, which is out of range")
+
+
+def _check(value: Any) -> None:
+    """Raises RecursionError for too many levels, and UnicodeEncodeError for text that cannot be written."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        for text in level:
+            if isinstance(text, str) and not text.isascii():
+                text.encode()
+        inner = [one for one in level if isinstance(one, dict | list)]
+        if not inner:
+            return
+        level = [part for one in inner for part in ([*one, *one.values()] if isinstance(one, dict) else one)]
+    raise RecursionError
+
+
+def xml_of(data: bytes) -> Element:
+    """The root of an XML text without a document type, whose entities can be far larger. Raises UnreadableError."""
+    from xml.etree import ElementTree as ET
+    from xml.parsers.expat import ErrorString
+
+    class Builder(ET.TreeBuilder):
+        depth = 0
+
+        def doctype(self, *_: object) -> Never:
+            raise UnreadableError("has a document type, which no JUnit file needs")
+
+        def start(self, tag: Any, attrs: Any) -> Any:
+            self.depth += 1
+            if self.depth > DEEPEST:
+                raise UnreadableError(f"is nested deeper than {DEEPEST} levels")
+            return super().start(tag, attrs)
+
+        def end(self, tag: Any) -> Any:
+            self.depth -= 1
+            return super().end(tag)
+
+    parser = ET.XMLParser(target=Builder())  # noqa: S314  (without document types, no entity can expand)
+    try:
+        parser.feed(data)
+        root: Element = parser.close()
+    except ET.ParseError as error:
+        line, column = error.position
+        raise UnreadableError(f"is not XML: {ErrorString(error.code)}", line=line, column=column + 1) from None
+    except UnreadableError:
+        raise
+    except (LookupError, ValueError) as error:  # an encoding that is unknown, or that expat cannot read
+        raise UnreadableError(f"is not XML that can be read: {error}") from None
+    return root
