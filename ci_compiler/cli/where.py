@@ -12,13 +12,15 @@ from ci_compiler.checkout import checkout_around, head_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, nearest, wrong
 from ci_compiler.outside import STANDARD_INPUT, json_of, reading, text_of
+from ci_compiler.spec import carried
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import Spec
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
+    from ci_compiler.plan.selection import GitHubEvent
 
-SPEC = Path(".github/ci-matrix.yaml")
+SPEC = Path(carried.SPEC)
 """The path of the spec in a repository."""
 
 SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
@@ -144,9 +146,7 @@ def nixpkgs_of(arguments: argparse.Namespace) -> Path | None:
 
 def templates_of(root: Path, spec: Spec) -> dict[str, str]:
     """The texts of the spec's templates that the repository at `root` has, by path. Raises InputError."""
-    from ci_compiler.spec.carried import template_paths
-
-    return texts_of(root, template_paths(spec))
+    return texts_of(root, carried.template_paths(spec))
 
 
 def texts_of(root: Path, paths: Iterable[str]) -> dict[str, str]:
@@ -167,9 +167,21 @@ def schema_text(root: Path, spec: Spec) -> dict[str, str]:
 
 def carried_of(root: Path, spec: Spec) -> dict[str, str]:
     """The texts of the files that `sync` carries to every branch, by path. Raises InputError."""
-    from ci_compiler.spec.carried import carried_paths
+    return schema_text(root, spec) | texts_of(root, carried.carried_paths(spec, carried.SPEC))
 
-    return schema_text(root, spec) | texts_of(root, carried_paths(spec, SPEC.as_posix()))
+
+def event_of_run() -> GitHubEvent:
+    """The event in GITHUB_EVENT_NAME and the file at GITHUB_EVENT_PATH. Raises InputError outside a job."""
+    from ci_compiler.outside import bytes_of, object_of, why
+    from ci_compiler.plan.selection import GitHubEvent
+
+    name, path = os.environ.get("GITHUB_EVENT_NAME", ""), os.environ.get("GITHUB_EVENT_PATH", "")
+    try:
+        payload = object_of(bytes_of(path))
+    except OSError as error:
+        message = f"GITHUB_EVENT_PATH names no event ({why(error)}); `choose` runs in a GitHub Actions job"
+        raise wrong("event", Code.NO_EVENT, message) from None
+    return GitHubEvent(name=name, payload=payload)
 
 
 def plan_of(arguments: argparse.Namespace, *, compiles: bool = False) -> Plan:

@@ -1,17 +1,18 @@
 """What an event builds: one mechanism for pushes, dispatches, pull requests and merge groups.
 
-The compiled `select` jobs run `ci-compile choose`, which reads GitHub's event and calls this module. From an event
-it reads the inputs and the ref of a dispatch, and the base commit of a push, a pull request or a merge group.
+The compiled `select` jobs run `ci-compile choose`. It asks this module for the `question` that an event raises, has it
+answered by `sync.events`, which looks at the repository, and has this module `decide`. What counts of an event are the
+inputs and the ref of a dispatch, and the base commit of a push, a pull request or a merge group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
-from ci_compiler.outside import reading
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
@@ -55,8 +56,8 @@ class RunSelection(NamedTuple):
         return [cell.suffix for cell, _ in self.cells]
 
 
-class RequestSelection(NamedTuple):
-    """What a pull request or a merge group builds, by branch. `ref` is the branch that it comes from ('': a fork's)."""
+class Selection(NamedTuple):
+    """What an event builds, by branch. `ref` is the branch that a request comes from ('': a fork's, or no request)."""
 
     branches: tuple[RunSelection, ...] = ()
     ref: str = ""
@@ -69,29 +70,60 @@ class Rebuilt(NamedTuple):
     onto: str = ""
 
 
-Affected = Callable[[str, str], Sequence[str]]
-"""A function of a commit and a branch: the names of its variants that differ between that commit and the checkout."""
+class Question(NamedTuple):
+    """What must be known about an event before `decide` can be asked.
 
-Landed = Callable[[str, str], Mapping[str, Rebuilt]]
-"""A function of the base commit and the base branch of a pull request: what the checkout rebuilds on each branch."""
-
-
-def of_shard(shard: Shard, event: GitHubEvent, affected: Affected, published: Callable[[str], bool]) -> RunSelection:
-    """What `event` builds of `shard`.
-
-    Raises InputError if no shard runs on it, if it names an unknown variant, or if it asks to publish from elsewhere.
+    The change is compared with the commit `base` ('': with none), for the branch `branch`. `names` are the variants of
+    which it matters whether they are published.
     """
+
+    branch: str
+    base: str = ""
+    names: tuple[str, ...] = ()
+
+
+class Facts(NamedTuple):
+    """The answer to a `Question`: what the change rebuilds, by branch, and which of the names are published."""
+
+    rebuilt: Mapping[str, Rebuilt] = MappingProxyType({})
+    published: Collection[str] = ()
+
+
+def question(plan: Plan, event: GitHubEvent, shard: Shard | None = None) -> Question:
+    """What must be known to decide what `event` builds: of `shard`, or of a pull request or a merge group.
+
+    Raises InputError if nothing of the kind runs on the event, if it names an unknown variant, or if it asks to publish
+    from another branch.
+    """
+    if shard is None:
+        request = _request(event)
+        return Question(request.branch, request.base if request.branch in plan.spec.branches else "")
     match event.name:
         case "workflow_dispatch":
-            inputs = event.payload.get("inputs") or {}
             _check_ref(shard, str(event.payload.get("ref", "")), publish=_asks_to_publish(event))
-            wanted = _dispatched(shard, str(inputs.get("variant", "")), str(inputs.get("only") or ""), published)
+            names = tuple(_dispatched(shard, event))
+            return Question(shard.branch, names=names if _variant(event) == UNPUBLISHED else ())
         case "push":
             before = str(event.payload.get("before", NO_COMMIT))
-            wanted = shard.variants if before == NO_COMMIT else affected(before, shard.branch)
+            return Question(shard.branch, "" if before == NO_COMMIT else before)
         case _:
             raise wrong("event", Code.UNKNOWN_EVENT, f"no shard runs on {event.name!r}")
-    return _choice(shard.branch, shard.cells, Rebuilt(wanted))
+
+
+def decide(plan: Plan, event: GitHubEvent, facts: Facts, shard: Shard | None = None) -> Selection:
+    """What `event` builds, by the answer to its `question`, which has accepted it.
+
+    Of a shard, that is what a push changed or a dispatch names. A pull request or a merge group builds the cells that
+    it rebuilds on any branch, or representatives of them.
+    """
+    if shard is None:
+        return _of_request(plan, event, facts)
+    wanted: Sequence[str] = shard.variants
+    if event.name == "workflow_dispatch":
+        wanted = [name for name in _dispatched(shard, event) if name not in facts.published]
+    elif shard.branch in facts.rebuilt:
+        wanted = facts.rebuilt[shard.branch].variants
+    return Selection((_choice(shard.branch, shard.cells, Rebuilt(wanted)),))
 
 
 def may_publish(spec: Spec, shard: Shard, event: GitHubEvent) -> bool:
@@ -102,33 +134,38 @@ def may_publish(spec: Spec, shard: Shard, event: GitHubEvent) -> bool:
 
 
 def _asks_to_publish(event: GitHubEvent) -> bool:
-    return str((event.payload.get("inputs") or {}).get("publish", "")).lower() == "true"
+    return str(_inputs(event).get("publish", "")).lower() == "true"
 
 
-def of_pull_request(plan: Plan, event: GitHubEvent, landed: Landed) -> RequestSelection:
-    """What a pull request or a merge group builds: the cells that it rebuilds on any branch, or representatives.
+def _inputs(event: GitHubEvent) -> Mapping[str, Any]:
+    """The inputs of a dispatch."""
+    return event.payload.get("inputs") or {}
 
-    Raises InputError for an event of another kind.
-    """
-    with reading("event", Code.UNKNOWN_EVENT):
-        request = _request(event)
+
+def _variant(event: GitHubEvent) -> str:
+    """What a dispatch asks for: a choice of its form, or a name."""
+    return str(_inputs(event).get("variant", ""))
+
+
+def _of_request(plan: Plan, event: GitHubEvent, facts: Facts) -> Selection:
+    request = _request(event)
     if request.branch not in plan.spec.branches:
-        return RequestSelection()
-    rebuilt = landed(request.base, request.branch)
+        return Selection()
     whole = {
         name: _choice(name, [part for shard in plan.shards if shard.branch == name for part in in_request(shard)], one)
-        for name, one in rebuilt.items()
+        for name, one in facts.rebuilt.items()
     }
     taken = within_limit([part for one in whole.values() for part in one.cells], most_cells(plan))
     chosen = {
-        name: _choice(name, [part for part in taken if part[0].branch == name], one) for name, one in rebuilt.items()
+        name: _choice(name, [part for part in taken if part[0].branch == name], one)
+        for name, one in facts.rebuilt.items()
     }
     parts = tuple(
         one._replace(left=tuple(name for name in whole[branch].variants if name not in set(one.variants)))
         for branch, one in chosen.items()
         if whole[branch].variants
     )
-    return RequestSelection(branches=parts, ref=request.head)
+    return Selection(branches=parts, ref=request.head)
 
 
 def in_request(shard: Shard) -> tuple[tuple[Cell, Route], ...]:
@@ -208,8 +245,9 @@ def _check_ref(shard: Shard, ref: str, *, publish: bool) -> None:
         raise wrong("event", Code.WRONG_REF, f"{message}; start it with --ref {shard.branch}, or without publish")
 
 
-def _dispatched(shard: Shard, variant: str, only: str, published: Callable[[str], bool]) -> Sequence[str]:
-    """The variants that a form asks for: `variant` is a choice or a name, `only` patterns that narrow it down."""
+def _dispatched(shard: Shard, event: GitHubEvent) -> Sequence[str]:
+    """The variants that a form names: the input `variant` is a choice or a name, `only` has patterns that narrow it."""
+    variant, only = _variant(event), str(_inputs(event).get("only") or "")
     if variant not in {ALL, UNPUBLISHED, *shard.variants}:
         message = f"{variant!r} is not in {shard.name}{nearest(variant, shard.variants)}"
         raise wrong("event", Code.UNKNOWN_VARIANT, message)
@@ -222,7 +260,7 @@ def _dispatched(shard: Shard, variant: str, only: str, published: Callable[[str]
         names = [name for name in names if matches(name)]
     if not names:
         raise wrong("event", Code.UNKNOWN_VARIANT, f"{only!r} matches no variant of {shard.name}")
-    return [name for name in names if not published(name)] if variant == UNPUBLISHED else names
+    return names
 
 
 def _choice(branch: str, cells: Sequence[tuple[Cell, Route]], rebuilt: Rebuilt) -> RunSelection:

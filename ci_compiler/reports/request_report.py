@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ci_compiler.plan.job_graph import jobs_of
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import RequestSelection
+from ci_compiler.plan.selection import Selection
 from ci_compiler.reports.diff import PlanDifference
 from ci_compiler.reports.diff_markdown import markdown
 from ci_compiler.reports.forecast import end_of, machine_counts
@@ -18,7 +18,7 @@ _VERDICTS = {"success": "passed", "failure": "**failed**", "cancelled": "cancell
 
 
 def request_comment(
-    plan: Plan, request: RequestSelection, found: PlanDifference, tables: Mapping[str, str], *, verdict: str, url: str
+    plan: Plan, request: Selection, found: PlanDifference, tables: Mapping[str, str], *, verdict: str, url: str
 ) -> str:
     """The comment. `found` is what the spec's change means, and `tables` has the results of each branch.
 
@@ -29,7 +29,7 @@ def request_comment(
 
 
 def _parts(
-    plan: Plan, request: RequestSelection, found: PlanDifference, tables: Mapping[str, str], verdict: str
+    plan: Plan, request: Selection, found: PlanDifference, tables: Mapping[str, str], verdict: str
 ) -> Iterator[str]:
     yield f"### Verdict: {verdict}"
     if found:
@@ -44,7 +44,7 @@ def _parts(
         yield f"#### What was left out\n\n{left_to_dispatch(plan, request)}"
 
 
-def _cost(plan: Plan, request: RequestSelection) -> str:
+def _cost(plan: Plan, request: Selection) -> str:
     """The forecast of what the run builds and tests."""
     chosen = {(one.branch, name) for one in request.branches for name in one.variants}
     jobs = jobs_of(plan.spec, plan.shards, chosen=chosen, publish=False)

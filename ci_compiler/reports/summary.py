@@ -19,7 +19,7 @@ from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only, passed
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.selection import RequestSelection
+from ci_compiler.plan.selection import Selection
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.plan.suites import Bench
 from ci_compiler.spec.model import Spec
@@ -68,7 +68,7 @@ def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], re
     return f"{markdown_table(head, rows)}\n"
 
 
-def rebuilt_by_branch(request: RequestSelection) -> str:
+def rebuilt_by_branch(request: Selection) -> str:
     """The numbers of variants that a pull request rebuilds and builds on each branch, and what it builds there."""
     if not request.branches:
         return "This change rebuilds nothing.\n\n"
@@ -84,7 +84,7 @@ def rebuilt_by_branch(request: RequestSelection) -> str:
     return f"{markdown_table(['branch', 'variants rebuilt', 'built in this run', 'from'], rows)}\n\n"
 
 
-def not_built(spec: Spec, request: RequestSelection, payload: Mapping[str, Any]) -> str:
+def not_built(spec: Spec, request: Selection, payload: Mapping[str, Any]) -> str:
     """Why the run of a pull request builds nothing, and how a maintainer has it built; '' if it builds.
 
     `payload` is that of the event. A pull request within a fork of the repository builds nothing either.
@@ -108,7 +108,7 @@ def not_built(spec: Spec, request: RequestSelection, payload: Mapping[str, Any])
     )
 
 
-def left_to_dispatch(plan: Plan, request: RequestSelection) -> str:
+def left_to_dispatch(plan: Plan, request: Selection) -> str:
     """The variants that a pull request affects but does not build, with one command per shard that builds its code."""
     left = {(one.branch, name) for one in request.branches for name in one.left}
     commands = []

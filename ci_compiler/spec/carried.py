@@ -5,6 +5,9 @@ from __future__ import annotations
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
 
+SPEC = ".github/ci-matrix.yaml"
+"""The path of the spec in a repository."""
+
 
 def default_branch(spec: Spec) -> str:
     """The repository's default branch: the first one of the spec."""

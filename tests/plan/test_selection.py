@@ -15,14 +15,15 @@ from ci_compiler.errors import InputError
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.selection import (
     OWN_JOBS,
+    Facts,
     GitHubEvent,
-    Landed,
+    Question,
     Rebuilt,
-    RequestSelection,
     RunSelection,
+    Selection,
+    decide,
     most_cells,
-    of_pull_request,
-    of_shard,
+    question,
     representatives,
     within_limit,
 )
@@ -51,12 +52,14 @@ def chosen(
 ) -> RunSelection:
     """What an event builds in the GPU shard of the small spec."""
     shard = next(shard for shard in decided.shards if shard.gpu == "sm90")
-
-    def differing(base: str, branch: str) -> Sequence[str]:
-        assert (base, branch) == (SHA, "main")
-        return affected
-
-    return of_shard(shard, GitHubEvent(name=event, payload=payload), differing, lambda name: name in published)
+    happened = GitHubEvent(name=event, payload=payload)
+    asked = question(decided, happened, shard)
+    assert asked.branch == "main"
+    assert asked.base in {"", SHA}
+    rebuilt = {"main": Rebuilt(affected)} if asked.base else {}
+    facts = Facts(rebuilt, {name for name in asked.names if name in published})
+    (made,) = decide(decided, happened, facts, shard).branches
+    return made
 
 
 GPU = [
@@ -121,12 +124,13 @@ def test_other_events_start_no_shard(decided: Plan) -> None:
     with pytest.raises(InputError, match="no shard runs on 'pull_request'"):
         chosen(decided, "pull_request", {})
     with pytest.raises(InputError, match="'push' is neither a pull request nor a merge group"):
-        of_pull_request(decided, GitHubEvent(name="push", payload={"pull_request": None}), landed(GPU))
+        question(decided, GitHubEvent(name="push", payload={"pull_request": None}))
 
 
-def landed(names: Sequence[str]) -> Landed:
-    """A change that rebuilds `names` on the base branch alone."""
-    return lambda _, branch: {branch: Rebuilt(names)}
+def of_request(decided: Plan, event: GitHubEvent, names: Sequence[str]) -> Selection:
+    """What a change builds that rebuilds `names` on the base branch alone."""
+    asked = question(decided, event)
+    return decide(decided, event, Facts({asked.branch: Rebuilt(names)} if asked.base else {}))
 
 
 def request(base: str = "main") -> GitHubEvent:
@@ -134,7 +138,7 @@ def request(base: str = "main") -> GitHubEvent:
 
 
 def test_a_pull_request_builds_affected_cells_on_the_pools_of_each_stage(decided: Plan) -> None:
-    (made,) = of_pull_request(decided, request(), landed(GPU[:2])).branches
+    (made,) = of_request(decided, request(), GPU[:2]).branches
     assert made.variants == tuple(GPU[:2])
     assert pull_request.legs(decided.spec, [made]) == [
         {
@@ -154,25 +158,19 @@ def test_a_pull_request_builds_affected_cells_on_the_pools_of_each_stage(decided
 def test_a_merge_group_builds_what_its_pull_requests_build(decided: Plan) -> None:
     refs = {"base_ref": "refs/heads/main", "head_ref": "refs/heads/gh-readonly-queue/main/pr-7-abc"}
     event = GitHubEvent(name="merge_group", payload={"merge_group": {**refs, "base_sha": SHA, "head_sha": "1" * 40}})
-    asked: list[tuple[str, str]] = []
-
-    def land(base: str, branch: str) -> dict[str, Rebuilt]:
-        asked.append((base, branch))
-        return {branch: Rebuilt(GPU[:2])}
-
-    made = of_pull_request(decided, event, land)
-    assert made.branches == of_pull_request(decided, request(), landed(GPU[:2])).branches
-    assert (asked, made.ref) == ([(SHA, "main")], "gh-readonly-queue/main/pr-7-abc")
+    made = of_request(decided, event, GPU[:2])
+    assert made.branches == of_request(decided, request(), GPU[:2]).branches
+    assert (question(decided, event), made.ref) == (Question("main", SHA), "gh-readonly-queue/main/pr-7-abc")
 
 
 def test_a_pull_request_into_another_branch_builds_nothing(decided: Plan) -> None:
-    assert of_pull_request(decided, request("topic"), landed(GPU)) == RequestSelection()
+    assert of_request(decided, request("topic"), GPU) == Selection()
 
 
 def test_above_the_limit_representatives_of_every_value_are_built_and_the_rest_is_listed() -> None:
     decided = plan(bundled_spec())
     names = [name for shard in decided.shards if shard.branch == "main" for name in shard.variants]
-    (made,) = of_pull_request(decided, request(), landed(names)).branches
+    (made,) = of_request(decided, request(), names).branches
     assert len(made.cells) <= decided.spec.pull_request.cells
     cells = [cell for cell, _ in made.cells]
     everything = [cell for cell in decided.judged.cells if cell.branch == "main"]
@@ -187,7 +185,7 @@ def test_one_limit_holds_for_all_branches_and_each_of_them_is_represented() -> N
         branch: [name for shard in decided.shards if shard.branch == branch for name in shard.variants]
         for branch in BRANCHES
     }
-    made = of_pull_request(decided, request(), lambda *_: {b: Rebuilt(names, b) for b, names in whole.items()})
+    made = decide(decided, request(), Facts({b: Rebuilt(names, b) for b, names in whole.items()}))
     assert sum(len(one.cells) for one in made.branches) <= decided.spec.pull_request.cells
     assert [(one.branch, one.onto) for one in made.branches] == [(branch, branch) for branch in BRANCHES]
     assert all(one.cells for one in made.branches)

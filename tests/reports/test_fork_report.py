@@ -11,7 +11,7 @@ import pytest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.github.run_jobs import RunJob
-from ci_compiler.plan.selection import RequestSelection, RunSelection
+from ci_compiler.plan.selection import RunSelection, Selection
 from ci_compiler.reports.fork_report import fork_comment, outcome
 from ci_compiler.reports.summary import not_built
 from tests.github.conftest import github
@@ -154,7 +154,7 @@ REBUILT = RunSelection(branch="main", variants=("a",), cells=(), left=("b",))
 def said(ref: str, *, fork: bool = False, sha: str = COMMIT, **more: Any) -> str:
     spec = spec_of(small(**more))
     payload = {"repository": {"fork": fork}, "pull_request": {"head": {"sha": sha}}}
-    return not_built(spec, RequestSelection(branches=(REBUILT,), ref=ref), payload)
+    return not_built(spec, Selection(branches=(REBUILT,), ref=ref), payload)
 
 
 def test_the_summary_of_a_forks_request_says_what_was_not_built_and_how_it_would_be() -> None:
@@ -162,7 +162,7 @@ def test_the_summary_of_a_forks_request_says_what_was_not_built_and_how_it_would
     assert said("").startswith("2 variants are not built: the pull request is from a fork, whose code no machine")
     assert said("", runners=runners).endswith(f"with this comment:\n\n```\n/build {COMMIT}\n```\n\n")
     assert "`x`" not in said("", runners=runners, sha="`x`")
-    assert not_built(spec_of(small()), RequestSelection(), {}) == ""
+    assert not_built(spec_of(small()), Selection(), {}) == ""
 
 
 def test_so_does_that_of_a_request_within_a_fork() -> None:

@@ -80,12 +80,17 @@ def _print(audited: Audited, *, shows_differences: bool) -> None:
 def _with_real(arguments: argparse.Namespace, spec: Spec, branch: str, checkout: Path, audited: Audited) -> Audited:
     """The audit with the defects that the true nixpkgs shows on the branch, or in what changed since `--since`."""
     from ci_compiler.adoption.audit_real import evaluate_branch, with_real
-    from ci_compiler.cli.changes import changed_since
     from ci_compiler.git import Git
     from ci_compiler.plan.pipeline import plan
+    from ci_compiler.plan.selection import Question
+    from ci_compiler.sync.events import changed_since
 
     folder, decided = nixpkgs_of(arguments), plan(spec)
-    names = None if arguments.since is None else changed_since(Git(checkout), decided, arguments.since, branch)
+    names = None
+    if arguments.since is not None:
+        names, remark = changed_since(Git(checkout), decided, Question(branch, arguments.since))
+        if remark:
+            note(remark)
     if names is not None and not names:
         note(f"nothing to evaluate: no variant of {branch} changed since {arguments.since}")
         return audited

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from ci_compiler.cli.compile.choose import event_of_run, request_of
 from ci_compiler.cli.console import note
-from ci_compiler.cli.where import SPEC, root_of, spec_of
+from ci_compiler.cli.where import carried_of, event_of_run, root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.git import Git
@@ -18,11 +17,14 @@ from ci_compiler.github.run_jobs import run_jobs
 from ci_compiler.outside import expected, object_of, reading
 from ci_compiler.plan.fork_selection import fork_stages
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.selection import decide, question
 from ci_compiler.reports.diff import diff
 from ci_compiler.reports.fork_report import fork_comment, outcome
 from ci_compiler.reports.request_report import request_comment
 from ci_compiler.reports.summary import SummarisedRun, table
+from ci_compiler.spec.carried import SPEC
 from ci_compiler.spec.revision import base_spec
+from ci_compiler.sync.events import facts_of_request
 from ci_compiler.workflows.fork import BUILD_STEP, STATUS, test_step
 
 
@@ -59,10 +61,11 @@ def _of_own(arguments: argparse.Namespace, client: Client, url: str) -> str:
     root, event = root_of(arguments), event_of_run()
     if event.name != "pull_request":
         raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is no pull request, which could have a comment")
-    decided = plan(base_spec(root, "HEAD", SPEC.as_posix()))
-    request = request_of(Git(root), decided, event)
+    decided = plan(base_spec(root, "HEAD", SPEC))
+    facts = facts_of_request(Git(root), decided, question(decided, event), carried_of(root, decided.spec)).facts
+    request = decide(decided, event, facts)
     number, base = int(event.payload["number"]), str(event.payload["pull_request"]["base"]["sha"])
-    found = diff(plan(base_spec(root, base, SPEC.as_posix())), decided)
+    found = diff(plan(base_spec(root, base, SPEC)), decided)
     summarised = SummarisedRun(event=event.name, ref=request.ref, publish=False)
     tables = {
         one.branch: table(decided, summarised, one.branch, one.variants, arguments.results)

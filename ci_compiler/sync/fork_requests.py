@@ -6,13 +6,10 @@ The commit of the fork is fetched and read as data. Nothing of it runs here.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ci_compiler.backends.checkout import REMOTE
-from ci_compiler.cli.console import append_to, note
-from ci_compiler.cli.where import SPEC
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.git import Git
 from ci_compiler.plan.fork_selection import ForkSelection, of_fork
@@ -20,9 +17,9 @@ from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import GitHubEvent
 from ci_compiler.recipes.affected import affected
+from ci_compiler.spec.carried import SPEC
 from ci_compiler.sync.fork_code import fork_tree
 from ci_compiler.sync.landing import Landing, tips
-from ci_compiler.units import markdown_text
 from ci_compiler.workflows import fork
 
 _SHOWN = 20
@@ -32,10 +29,13 @@ _LONGEST = 300
 """The most characters of a path there: a program takes no option of more than 128 KiB."""
 
 
-def outputs_of_fork(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
-    """The outputs for the event of a comment. `request` is '' if nobody needs an answer, such as a stranger.
+def outputs_of_fork(
+    git: Git, decided: Plan, event: GitHubEvent, environment: Mapping[str, str], say: Callable[[str], None]
+) -> tuple[dict[str, str], str]:
+    """The outputs for the event of a comment, and a remark ('' for none) that says why nothing is built.
 
-    Raises GitHubError.
+    `request` is '' if nobody needs an answer, such as a stranger. `say` is given what happens meanwhile. Raises
+    GitHubError.
     """
     from ci_compiler.github.access import access  # PyGithub is slow to import
     from ci_compiler.github.build_comments import RefusedError, build_comment, may_build, open_request
@@ -44,14 +44,15 @@ def outputs_of_fork(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, st
     comment = build_comment(event.name, event.payload)
     if comment is None:
         return _outputs("the comment asks for no build", {}, ())
-    client = Client(access(os.environ, git.root), say=note)
+    client = Client(access(environment, git.root), say=say)
     if not may_build(client, comment):
         return _outputs(f"{comment.author} may not write to the repository; nothing is built", {}, ())
     asked = {"number": comment.number, "commit": comment.commit}
     try:
         request = open_request(client, comment, decided.spec.branches)
-        _fetch(git, request.head)
-        chosen, landing = _chosen(git, decided, request.branch, request.head)
+        _fetch(git, request.head, say)
+        paused = environment.get(PAUSE_VARIABLE, "")
+        chosen, landing = _chosen(git, decided, request.branch, request.head, paused)
     except RefusedError as error:
         return _outputs(str(error), asked | {"refused": [str(error)]}, ())
     except InputError as error:
@@ -60,28 +61,27 @@ def outputs_of_fork(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, st
     return _outputs("", asked | _told(chosen, request.branch), legs)
 
 
-def _fetch(git: Git, commit: str) -> None:
+def _fetch(git: Git, commit: str, say: Callable[[str], None]) -> None:
     """Fetches `commit`. Raises RefusedError if it cannot be fetched, which in a private repository needs a login."""
     from ci_compiler.github.build_comments import RefusedError
 
     try:
         git.fetch_commit(REMOTE, commit)
     except InputError as error:
-        note(str(error))
+        say(str(error))
         message = "the commit cannot be fetched without a credential, as from a private repository"
         raise RefusedError(message) from None
 
 
-def _chosen(git: Git, decided: Plan, branch: str, commit: str) -> tuple[ForkSelection, Landing]:
+def _chosen(git: Git, decided: Plan, branch: str, commit: str, paused: str) -> tuple[ForkSelection, Landing]:
     """What is built of the fork's `commit`, and the tree that it is built from. Raises InputError for what is refused.
 
     The spec is that of this checkout; the recipes of the branch are compared with those of the fork.
     """
     landing = fork_tree(git, decided.spec, branch, tips(git, decided.spec)[branch], git.resolve(commit))
-    base, head, path = landing.parent, landing.tree, SPEC.as_posix()
-    found = affected(git, base=base, head=head, spec_path=path, spec=decided.spec, branch=branch)
-    rebuilt = [one.name for one in found]
-    return of_fork(decided, branch, rebuilt, os.environ.get(PAUSE_VARIABLE, "")), landing
+    base, head = landing.parent, landing.tree
+    found = affected(git, base=base, head=head, spec_path=SPEC, spec=decided.spec, branch=branch)
+    return of_fork(decided, branch, [one.name for one in found], paused), landing
 
 
 def _told(chosen: ForkSelection, branch: str) -> dict[str, Any]:
@@ -105,11 +105,5 @@ def _lines(findings: Iterable[Finding]) -> Iterable[str]:
         yield f"and {len(shown) - _SHOWN} more"
 
 
-def _outputs(remark: str, request: dict[str, Any], legs: Iterable[dict[str, Any]]) -> dict[str, str]:
-    if remark:
-        note(remark)
-        append_to("GITHUB_STEP_SUMMARY", f"{markdown_text(remark)}\n\n")
-    return {
-        fork.REQUEST: json.dumps(request) if request else "",
-        fork.MATRIX: json.dumps(list(legs)),
-    }
+def _outputs(remark: str, request: dict[str, Any], legs: Iterable[dict[str, Any]]) -> tuple[dict[str, str], str]:
+    return {fork.REQUEST: json.dumps(request) if request else "", fork.MATRIX: json.dumps(list(legs))}, remark

@@ -1,0 +1,85 @@
+"""What the repository says about an event: the facts by which `plan.selection` decides what is built.
+
+A change of a carried file on the default branch reaches the other branches by `sync`, so what it rebuilds there counts
+as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ci_compiler.errors import InputError
+from ci_compiler.git import Git
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.selection import Facts, GitHubEvent, Question, Rebuilt
+from ci_compiler.recipes.affected import affected
+from ci_compiler.spec.carried import SPEC, carried_paths, default_branch
+from ci_compiler.sync.carried import changes, other_edits
+from ci_compiler.sync.landing import landings, rebuilt_elsewhere, source_branch, tips
+
+
+class Answer(NamedTuple):
+    """The facts about an event, and remarks for people: what the facts leave out."""
+
+    facts: Facts
+    remarks: Sequence[str] = ()
+
+
+def facts_of_push(git: Git, decided: Plan, question: Question) -> Answer:
+    """What a push to a branch rebuilds there."""
+    return _changed(git, decided, question) if question.base else Answer(Facts())
+
+
+def facts_of_request(git: Git, decided: Plan, question: Question, carried: Mapping[str, str]) -> Answer:
+    """What the checkout rebuilds on each branch when it is merged. `carried` has the texts of the carried files."""
+    spec, branch = decided.spec, question.branch
+    if not question.base:
+        return Answer(Facts())
+    found = _changed(git, decided, question)
+    head = git.resolve("HEAD")
+    changed = git.changed(git.merge_base(question.base, head), head)
+    if branch != default_branch(spec) or not changed.keys() & carried.keys():
+        return found
+    heads = {name: commit for name, commit in tips(git, spec).items() if name != branch}
+    remarks = [
+        f"{name} does not exist here, so that nothing is built for it; create it before `ci-compile sync`"
+        for name in spec.branches
+        if name not in {branch, *heads}
+    ]
+    files = {path: carried[path] for path in carried_paths(spec, SPEC) if path in carried}
+    remarks += [
+        f"{edit.branch}:{edit.path} changes {changes(edit)}, which {branch} does not have; the builds of {edit.branch} "
+        "are without it, and `ci-compile sync` will ask what becomes of it"
+        for edit in other_edits(git, heads, dict.fromkeys(heads, head), files)
+    ]
+    rebuilt = {**found.facts.rebuilt, **rebuilt_elsewhere(git, decided, carried, heads, SPEC)}
+    return Answer(Facts(rebuilt), [*found.remarks, *remarks])
+
+
+def changed_since(git: Git, decided: Plan, question: Question) -> tuple[Sequence[str], str]:
+    """The variants of the branch that changed since the base, or all if it is gone (a forced push), and a remark."""
+    head, branch = git.resolve("HEAD"), question.branch
+    try:
+        start = git.merge_base(git.resolve(question.base), head)
+    except InputError:
+        names = [name for shard in decided.shards if shard.branch == branch for name in shard.variants]
+        return names, f"the commit {question.base} is not in the history; everything counts as changed"
+    found = affected(git, base=start, head=head, spec_path=SPEC, spec=decided.spec, branch=branch)
+    return [one.name for one in found], ""
+
+
+def dispatched_onto(git: Git, decided: Plan, event: GitHubEvent, branch: str, carried: Mapping[str, str]) -> str:
+    """What the jobs of `branch` check out if the dispatched code is a change of another branch; else ''."""
+    ref = str(event.payload.get("ref", "")).removeprefix("refs/heads/")
+    if event.name != "workflow_dispatch" or ref in decided.spec.branches:
+        return ""
+    heads = tips(git, decided.spec)
+    if branch not in heads or source_branch(git, decided.spec, heads, git.resolve("HEAD")) == branch:
+        return ""
+    return str(landings(git, decided, carried, {branch: heads[branch]})[branch])
+
+
+def _changed(git: Git, decided: Plan, question: Question) -> Answer:
+    names, remark = changed_since(git, decided, question)
+    return Answer(Facts({question.branch: Rebuilt(names)}), [remark] if remark else [])
