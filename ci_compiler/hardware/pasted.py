@@ -33,10 +33,14 @@ class Pasted:
     problem: str = ""
 
 
+_LONGEST_LINE = 8_000
+"""The most characters of a line that count; the flags of a CPU have 3,000. The forms need more than linear time."""
+
+
 def read(text: str) -> Pasted:
     """What `text`, the output of tools, names."""
     forms = tools()
-    lines = re.split(r"\r?\n", text)
+    lines = [re.sub(r"\s+", " ", line[:_LONGEST_LINE]) for line in re.split(r"\r?\n", text)]
     gpus = tuple(dict.fromkeys(name for line in lines for name in _gpus(line)))
     stated = re.search(forms["driver"], text)
     flags = _first(forms["flags"], lines)

@@ -13,7 +13,7 @@ from ci_compiler.cli.where import SPEC, carried_of, filter_of, plan_of, root_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, StageError, wrong
 from ci_compiler.git import Git
-from ci_compiler.outside import bytes_of, object_of, why
+from ci_compiler.outside import bytes_of, expected, object_of
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import (
@@ -133,8 +133,9 @@ def event_of_run() -> GitHubEvent:
     name, path = os.environ.get("GITHUB_EVENT_NAME", ""), os.environ.get("GITHUB_EVENT_PATH", "")
     try:
         payload = object_of(bytes_of(path))
-    except OSError as error:
-        message = f"GITHUB_EVENT_PATH names no event ({why(error)}); `choose` runs in a GitHub Actions job"
+        expected(dict, payload.get("inputs") or {})
+    except (OSError, TypeError) as error:
+        message = f"GITHUB_EVENT_PATH names no event ({error}); `choose` runs in a GitHub Actions job"
         raise wrong("event", Code.NO_EVENT, message) from None
     return GitHubEvent(name=name, payload=payload)
 

@@ -61,7 +61,8 @@ def _of_own(arguments: argparse.Namespace, client: Client, url: str) -> str:
         raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is no pull request, which could have a comment")
     decided = plan(base_spec(root, "HEAD", SPEC.as_posix()))
     request = request_of(Git(root), decided, event)
-    number, base = int(event.payload["number"]), str(event.payload["pull_request"]["base"]["sha"])
+    with reading("event", Code.UNKNOWN_EVENT):
+        number, base = expected(int, event.payload["number"]), str(event.payload["pull_request"]["base"]["sha"])
     found = diff(plan(base_spec(root, base, SPEC.as_posix())), decided)
     summarised = SummarisedRun(event=event.name, ref=request.ref, publish=False)
     tables = {
