@@ -143,7 +143,7 @@ def object_of(data: bytes | str) -> dict[str, Any]:
 def expected(kind: type[Value], value: object) -> Value:
     """`value`, if it is of the very type `kind`. Raises TypeError."""
     if type(value) is not kind:
-        raise TypeError
+        raise TypeError(f"{type(value).__name__} in place of {kind.__name__}")
     return value
 
 

@@ -172,14 +172,15 @@ def carried_of(root: Path, spec: Spec) -> dict[str, str]:
 
 def event_of_run() -> GitHubEvent:
     """The event in GITHUB_EVENT_NAME and the file at GITHUB_EVENT_PATH. Raises InputError outside a job."""
-    from ci_compiler.outside import bytes_of, object_of, why
+    from ci_compiler.outside import bytes_of, expected, object_of
     from ci_compiler.plan.selection import GitHubEvent
 
     name, path = os.environ.get("GITHUB_EVENT_NAME", ""), os.environ.get("GITHUB_EVENT_PATH", "")
     try:
         payload = object_of(bytes_of(path))
-    except OSError as error:
-        message = f"GITHUB_EVENT_PATH names no event ({why(error)}); `choose` runs in a GitHub Actions job"
+        expected(dict, payload.get("inputs") or {})
+    except (OSError, TypeError) as error:
+        message = f"GITHUB_EVENT_PATH names no event ({error}); `choose` runs in a GitHub Actions job"
         raise wrong("event", Code.NO_EVENT, message) from None
     return GitHubEvent(name=name, payload=payload)
 

@@ -33,10 +33,14 @@ class Pasted:
     problem: str = ""
 
 
+_LONGEST_LINE = 8_000
+"""The most characters of a line that count; the flags of a CPU have 3,000. The forms need more than linear time."""
+
+
 def read(text: str) -> Pasted:
     """What `text`, the output of tools, names."""
     forms = tools()
-    lines = re.split(r"\r?\n", text)
+    lines = [_plain(line[:_LONGEST_LINE]) for line in re.split(r"\r?\n", text)]
     gpus = tuple(dict.fromkeys(name for line in lines for name in _gpus(line)))
     stated = re.search(forms["driver"], text)
     flags = _first(forms["flags"], lines)
@@ -87,6 +91,11 @@ def tools() -> Mapping[str, Any]:
     """The forms of the tools' output, as regular expressions that Python and JavaScript share."""
     table: dict[str, Any] = json.loads(Path(__file__).with_name("tools.json").read_bytes())
     return table
+
+
+def _plain(line: str) -> str:
+    """`line` without control characters and runs of blanks."""
+    return " ".join("".join(char if char.isprintable() else " " for char in line).split())
 
 
 def _gpus(line: str) -> Iterator[str]:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ci_compiler.backends.checkout import REMOTE
+from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.git import Git
+from ci_compiler.outside import reading
 from ci_compiler.plan.fork_selection import ForkSelection, of_fork
 from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.plan.pipeline import Plan
@@ -41,7 +43,8 @@ def outputs_of_fork(
     from ci_compiler.github.build_comments import RefusedError, build_comment, may_build, open_request
     from ci_compiler.github.client import Client
 
-    comment = build_comment(event.name, event.payload)
+    with reading("event", Code.UNKNOWN_EVENT):
+        comment = build_comment(event.name, event.payload)
     if comment is None:
         return _outputs("the comment asks for no build", {}, ())
     client = Client(access(environment, git.root), say=say)

@@ -64,7 +64,8 @@ def _of_own(arguments: argparse.Namespace, client: Client, url: str) -> str:
     decided = plan(base_spec(root, "HEAD", SPEC))
     facts = facts_of_request(Git(root), decided, question(decided, event), carried_of(root, decided.spec)).facts
     request = decide(decided, event, facts)
-    number, base = int(event.payload["number"]), str(event.payload["pull_request"]["base"]["sha"])
+    with reading("event", Code.UNKNOWN_EVENT):
+        number, base = expected(int, event.payload["number"]), str(event.payload["pull_request"]["base"]["sha"])
     found = diff(plan(base_spec(root, base, SPEC)), decided)
     summarised = SummarisedRun(event=event.name, ref=request.ref, publish=False)
     tables = {

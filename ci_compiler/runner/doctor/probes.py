@@ -14,7 +14,7 @@ from pathlib import Path
 import ci_compiler
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.hardware import Version
-from ci_compiler.outside import object_of
+from ci_compiler.outside import WRONG_FORM, object_of
 from ci_compiler.runner.detect.recorded import Answer
 from ci_compiler.runner.detect.this_machine import answer, text_of, this_machine
 from ci_compiler.runner.doctor.evidence import Assignment, ClockReading, CudaAttempt, CudaDevice, Evidence
@@ -97,15 +97,13 @@ def cuda_of(library: str, found: Answer, *, linked: bool) -> CudaAttempt:
     """The answer of the probe as evidence; a crash of the probe is a problem."""
     try:
         data = object_of(found.out)
-    except OSError:
+        rows = data.get("devices", ())
+        devices = tuple(CudaDevice(name=str(row["name"]), capability=Version.parse(row["capability"])) for row in rows)
+    except WRONG_FORM:
         data = None
     if found.status != 0 or data is None:
         problem = found.said or f"the process ended with {found.status}"
         return CudaAttempt(library=library, linked=linked, problem=problem)
-    devices = tuple(
-        CudaDevice(name=str(row["name"]), capability=Version.parse(row["capability"]))
-        for row in data.get("devices", ())
-    )
     return CudaAttempt(library=library, linked=linked, devices=devices, problem=str(data.get("problem", "")))
 
 
