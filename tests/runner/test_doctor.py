@@ -333,6 +333,14 @@ def test_a_virtual_machine_is_warned_that_flags_may_be_hidden() -> None:
     assert fix.endswith("or let the hypervisor expose these flags")
 
 
+def test_a_deep_proof_also_judges_the_disk() -> None:
+    deep = replace(work("cpu-test", CPU), deep=True)
+    assert list(judged(deep, evidence())) == [*CHECKS, "disk"]
+    assert failures(deep, evidence()) == {}
+    fault = "a file that was just written has another content"
+    assert failures(deep, evidence(disk=fault)) == {"disk": fault}
+
+
 # What each backend needs.
 
 

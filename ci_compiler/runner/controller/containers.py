@@ -32,7 +32,7 @@ from ci_compiler.runner.controller.engine import (
     engine_errors,
 )
 from ci_compiler.runner.controller.image_pulls import ImagePulls
-from ci_compiler.runner.controller.job_log import JobResult, job_result
+from ci_compiler.runner.controller.job_log import job_failed
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.runner.controller.store_daemon import (
     BUILDER_KEY,
@@ -242,9 +242,9 @@ class ContainerEngine:
             with engine_errors():
                 lost_runners.keep(name, ended.out + ended.err)
 
-    def job_result(self, name: str) -> JobResult | None:
-        """The result that its log states."""
-        return job_result(self._run(["logs", "--tail", "100", name]).out)
+    def job_failed(self, name: str) -> bool | None:
+        """Whether its log says so."""
+        return job_failed(self._run(["logs", "--tail", "100", name]).out)
 
     def last_words(self, name: str) -> str:
         """The last line of its log."""

@@ -152,7 +152,7 @@ class ProcessEngine:
     def keep_log(self, _: str) -> None:
         """Does nothing: the output goes straight to the standard error of the controller."""
 
-    def job_result(self, _: str) -> None:
+    def job_failed(self, _: str) -> None:
         """Always None: the output goes straight to the standard error of the controller."""
 
     def last_words(self, _: str) -> str:

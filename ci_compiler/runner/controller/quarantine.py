@@ -1,7 +1,9 @@
 """Quarantine: a slot proves that it is healthy before each registration, and takes no job while it is not.
 
-The proof is `ci-runner doctor` in the image, with the GPUs, bounds and store of a job. A slot in quarantine shows as an
-offline runner with the label `quarantined`, which no job asks for. `list`, `coverage --live` and `fleet-watch` see it.
+The proof is `ci-runner doctor` in the image, with the GPUs, bounds and store of a job. After a job or a runner that
+failed, it is the deeper one (`--deep`). A failed job alone keeps no slot from its next job: most fail for their commit.
+A slot in quarantine shows as an offline runner with the label `quarantined`, which no job asks for. `list`,
+`coverage --live` and `fleet-watch` see it.
 """
 
 from __future__ import annotations
@@ -14,22 +16,14 @@ from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.registration import Registrar
 from ci_compiler.process import Ended
 from ci_compiler.runner.controller.engine import RunnerEngine, RunnerOrder
-from ci_compiler.runner.controller.job_log import JobResult
 from ci_compiler.runner.controller.runner_names import QUARANTINED
 from ci_compiler.runner.controller.slots import Phase, RunnerPlan, Slot
-from ci_compiler.units import duration
 
 FAILURES = 3
-"""Failures in a row (of runners, or of jobs that fail at once) after which a slot is quarantined."""
-
-AT_ONCE = 60.0
-"""Seconds within which a job that fails says more about the machine than about its commit."""
+"""Runners that fail in a row until their slot shows as quarantined, though it keeps trying."""
 
 FIRST_CHECK, LONGEST_CHECK = 60.0, 900.0
 """Seconds until a slot that failed its proof is checked again: at first, and at most."""
-
-FIRST_REST, LONGEST_REST = 600.0, 4 * 3600.0
-"""Seconds without a job after `FAILURES` jobs that failed at once: at first, and at most."""
 
 
 class Quarantine:
@@ -51,9 +45,9 @@ class Quarantine:
         self._clock = clock
         self._say = say
 
-    def problem(self, order: RunnerOrder) -> str:
+    def problem(self, order: RunnerOrder, *, deep: bool) -> str:
         """Why the slot of `order` is not healthy; '' if it is. Raises EngineError."""
-        arguments = ("doctor", "--pool", self._work.pool, "--spec", "-", "--json")
+        arguments = ("doctor", "--pool", self._work.pool, "--spec", "-", "--json", *(("--deep",) if deep else ()))
         return problem_in(self._engine.toolkit(order, arguments, self._work.spec))
 
     def failed_proof(self, slot: Slot, why: str) -> None:
@@ -65,27 +59,24 @@ class Quarantine:
 
     def passed_proof(self, slot: Slot) -> None:
         """`slot` is healthy, as far as a proof can tell."""
-        slot.checks = 0
-        if slot.sick and slot.strikes < FAILURES and slot.short_jobs < FAILURES:
+        slot.checks, slot.suspect = 0, False
+        if slot.strikes < FAILURES:
             self.leave(slot)
 
     def failed_runner(self, slot: Slot, why: str) -> None:
         """The machine failed the runner of `slot`, which waits before the next one."""
-        slot.strikes += 1
+        slot.strikes, slot.suspect = slot.strikes + 1, True
         if slot.strikes >= FAILURES:
             self._enter(slot, f"{slot.strikes} runners failed in a row; the last: {why}", 0.0)
 
-    def ended_job(self, slot: Slot, result: JobResult | None) -> None:
-        """A job of `slot` ended."""
+    def ended_job(self, slot: Slot, *, failed: bool) -> None:
+        """A job of `slot` ended, so its runner worked."""
         slot.failures = slot.strikes = 0
-        if result is None or not result.failed or result.seconds > AT_ONCE:
-            slot.short_jobs = 0
+        slot.suspect = failed
+        if failed:
+            self._say(f"{slot.name}: its job failed; examining the machine before the next one")
+        else:
             self.leave(slot)
-            return
-        slot.short_jobs += 1
-        if slot.short_jobs >= FAILURES:
-            rest = back_off(slot.short_jobs - FAILURES, first=FIRST_REST, most=LONGEST_REST, seed=self._work.host)
-            self._enter(slot, f"{slot.short_jobs} jobs in a row failed within {duration(AT_ONCE)}", rest)
 
     def leave(self, slot: Slot) -> None:
         """Ends the quarantine of `slot`, if it is in one."""
