@@ -137,7 +137,15 @@ def command(github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     folder.mkdir()
     (folder / "run.sh").write_text(RUN, "utf-8")
     (folder / "run.sh").chmod(0o755)
-    record = {"name": "one", "registration": 1, "scope": REPOSITORY, "pool": "builder", "slot": 1, "pid": 0, "born": 1}
+    record = {
+        "name": "one",
+        "registration": 1,
+        "scope": REPOSITORY,
+        "pool": "builder",
+        "slot": 1,
+        "pid": 999_999_999,
+        "born": 1,
+    }
     (folder / RECORD).write_text(json.dumps(record), "utf-8")
     return ["--host", str(folder), "--root", str(tmp_path), "--spec", str(tmp_path / "spec.yaml")]
 

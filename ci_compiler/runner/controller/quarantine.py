@@ -8,14 +8,16 @@ A slot in quarantine shows as an offline runner with the label `quarantined`, wh
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from typing import Any
 
 from ci_compiler.clock import Clock, back_off
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.registration import Registrar
+from ci_compiler.judgement import CheckVerdict
 from ci_compiler.process import Ended
-from ci_compiler.runner.controller.engine import RunnerEngine, RunnerOrder
+from ci_compiler.runner.controller.answers import from_toolkit, last_line
+from ci_compiler.runner.controller.engine import EngineError, RunnerEngine, RunnerOrder
 from ci_compiler.runner.controller.runner_names import QUARANTINED
 from ci_compiler.runner.controller.slots import Phase, RunnerPlan, Slot
 
@@ -115,7 +117,13 @@ class Quarantine:
 def problem_in(answer: Ended) -> str:
     """What failed in the answer of `ci-runner doctor --json`, on one line; '' if nothing did."""
     try:
-        checks = json.loads(answer.out)["checks"]
-        return "; ".join(f"{one['check']}: {one['message']}" for one in checks if one["verdict"] == "failed")
-    except (ValueError, KeyError, TypeError):
-        return f"the doctor of the image fails: {answer.said or f'exit code {answer.status}'}"
+        return from_toolkit(answer, _failed_checks, "the doctor of the image fails")
+    except EngineError as error:
+        return str(error)
+
+
+def _failed_checks(answer: Any) -> str:
+    checks = [(CheckVerdict(one["verdict"]), one["check"] + ": " + one["message"]) for one in answer["checks"]]
+    if not checks:
+        raise ValueError(answer)
+    return "; ".join(last_line(said) for verdict, said in checks if verdict is CheckVerdict.FAILED)
