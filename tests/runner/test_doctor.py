@@ -57,8 +57,8 @@ def token(**claimed: Any) -> str:
 
 
 def with_driver(name: str, driver: str) -> tuple[GpuDevice, ...]:
-    """The GPUs of a recorded machine with another driver."""
-    return tuple(replace(gpu, driver=driver) for gpu in known(name).gpus)
+    """The GPUs of a recorded machine with another driver, which reports everything."""
+    return tuple(replace(gpu, driver=driver, unread=()) for gpu in known(name).gpus)
 
 
 def evidence(machine: Machine | None = None, **changes: Any) -> Evidence:
@@ -245,6 +245,19 @@ def test_a_fault_of_a_builder_is_found_with_its_remedy(check: str, changes: dict
 )
 def test_the_holes_of_a_nix_follow_from_its_version(version: str, names: list[str]) -> None:
     assert [hole.name for hole in holes(f"nix (Nix) {version}")] == names
+
+
+def test_the_nix_that_is_advised_and_every_later_one_have_no_known_hole() -> None:
+    versions = [f"2.{line}.{patch}" for line in range(3, 41) for patch in range(30)]
+    advised = set()
+    for version in versions:
+        if holes(version):
+            judgement = judged(work("build", GPU), evidence(nix=replace(NIX, version=version)))["nix-holes"]
+            advised.add(judgement.fix.removeprefix("install Nix ").removesuffix(" or newer"))
+    assert len(advised) == 1
+    [lowest] = advised
+    assert lowest in versions
+    assert not [version for version in versions[versions.index(lowest) :] if holes(version)]
 
 
 BLACKWELL = "pytorch-python313-cuda12_9-sm120-avx512bf16"

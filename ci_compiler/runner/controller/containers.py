@@ -1,7 +1,8 @@
 """Runners in containers of podman or docker.
 
-The configuration of a runner reaches the container through the environment of the engine's process, by name. It is in
-no argument, which `ps` would show, and in no file. The engine itself gets no GitHub credential that it could pass on.
+The configuration of a runner reaches the container through the environment of the engine's process, by name, and so is
+in no argument, which `ps` would show. The engine keeps it, as all of a container's environment, in files of its own
+(SECURITY, "Known gaps"). The engine itself gets no GitHub credential that it could pass on.
 """
 
 from __future__ import annotations

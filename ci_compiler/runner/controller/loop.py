@@ -27,7 +27,7 @@ from ci_compiler.runner.controller.observer import Observer
 from ci_compiler.runner.controller.quarantine import Quarantine
 from ci_compiler.runner.controller.removal import GRACE, Remover, StillBusyError
 from ci_compiler.runner.controller.runner_names import RunnerName
-from ci_compiler.runner.controller.slots import Phase, RunnerPlan, Slot
+from ci_compiler.runner.controller.slots import YOUNG, Phase, RunnerPlan, Slot
 from ci_compiler.units import duration, size
 
 POLL = 5.0
@@ -180,7 +180,8 @@ class Controller:
 
     def _order(self, slot: Slot) -> RunnerOrder:
         work = self.work
-        self._last_made = max(int(self._clock.now()), self._last_made + 1)
+        now = int(self._clock.now())
+        self._last_made = now if self._last_made > now + YOUNG else max(now, self._last_made + 1)  # a clock set back
         name = RunnerName(host=work.host, slot=slot.number, made=self._last_made, pool=work.pool)
         return RunnerOrder(
             name=str(name),

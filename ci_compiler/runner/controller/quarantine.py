@@ -9,6 +9,7 @@ A slot in quarantine shows as an offline runner with the label `quarantined`, wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ci_compiler.clock import Clock, back_off
@@ -28,24 +29,16 @@ FIRST_CHECK, LONGEST_CHECK = 60.0, 900.0
 """Seconds until a slot that failed its proof is checked again: at first, and at most."""
 
 
+@dataclass(slots=True)
 class Quarantine:
     """The quarantine of a pool's slots. `further` makes a slot that is only cleaned up."""
 
-    def __init__(
-        self,
-        work: RunnerPlan,
-        engine: RunnerEngine,
-        github: Registrar,
-        clock: Clock,
-        say: Callable[[str], None],
-        further: Callable[[], Slot],
-    ) -> None:
-        self._further = further
-        self._work = work
-        self._engine = engine
-        self._github = github
-        self._clock = clock
-        self._say = say
+    _work: RunnerPlan
+    _engine: RunnerEngine
+    _github: Registrar
+    _clock: Clock
+    _say: Callable[[str], None]
+    _further: Callable[[], Slot]
 
     def problem(self, order: RunnerOrder, *, deep: bool) -> str:
         """Why the slot of `order` is not healthy; '' if it is. Raises EngineError."""

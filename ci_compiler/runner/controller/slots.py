@@ -16,7 +16,7 @@ READY = 300.0
 """Seconds within which a new runner must connect to GitHub."""
 
 YOUNG = 2 * READY
-"""Seconds for which a registration without a container counts as starting."""
+"""Seconds by which a registration without a container may be older, or newer, than the clock says and still starts."""
 
 LOST = 900.0
 """Seconds for which a runner may lose its connection; GitHub gives up on its job earlier."""
