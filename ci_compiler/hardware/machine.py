@@ -29,7 +29,8 @@ class GpuDevice:
     """A GPU that responds: its index, name, compute capability, memory in bytes (0: unknown) and driver version.
 
     `mig`: it is in multi-instance (MIG) mode, in which processes see only its slices, if any are configured. `slices`
-    are the UUIDs of these. `faults`: why it must be reset or replaced, one line each.
+    are the UUIDs of these. `faults`: why it must be reset or replaced, one line each. `unread`: the signs
+    of faults that could not be read.
     """
 
     index: int
@@ -41,6 +42,7 @@ class GpuDevice:
     uuid: str = ""
     slices: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def units(self) -> tuple[str, ...]:

@@ -65,6 +65,11 @@ def upstream() -> Upstream:
     )
 
 
+def without_holes() -> str:
+    """The Nix from which on no version has a known hole: each is fixed there and in all later lines."""
+    return max((version for hole in upstream().holes for version in hole.fixed), key=release)
+
+
 def holes(version: str) -> tuple[NixHole, ...]:
     """The known holes of the Nix `version`, as `nix --version` prints it or as a number."""
     return tuple(hole for hole in upstream().holes if hole.is_in(version))

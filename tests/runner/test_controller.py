@@ -430,6 +430,28 @@ def test_registrations_that_a_killed_controller_left_are_removed(world: World) -
     assert f"{old}: left over from an earlier controller" in world.said
 
 
+@pytest.mark.parametrize("made", [1_790_856_000 + 10 * 365 * 24 * 3600, 86_400], ids=["ahead", "at 1970"])
+def test_a_registration_that_a_wrong_clock_dated_is_removed(world: World, made: int) -> None:
+    wrong = str(RunnerName(host=WORK.host, slot=4, made=made, pool=WORK.pool))
+    world.github.add_runner(wrong, LABELS, status="offline")
+    controller = world.controller()
+    world.run_until(controller, lambda: wrong not in ours(world), most=1000)
+
+
+def test_names_follow_a_clock_that_was_set_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else `prune` would take the runners that start for leftovers of a clock that was ahead."""
+    right = world.clock.now
+    monkeypatch.setattr(world.clock, "now", lambda: right() + 10**7)
+    controller = world.controller()
+    until_finished(world, controller, 1)
+    monkeypatch.setattr(world.clock, "now", right)
+    seen = len(world.orders)
+    world.run_until(controller, lambda: len(world.orders) == seen + 2)
+    [*_, name] = map(read_name, (order.name for order in world.orders))
+    assert name is not None
+    assert abs(name.made - right()) < 600
+
+
 GPU_POOL = replace(WORK, gpu="sm90", gpus=2, count=2)
 
 

@@ -57,8 +57,8 @@ def token(**claimed: Any) -> str:
 
 
 def with_driver(name: str, driver: str) -> tuple[GpuDevice, ...]:
-    """The GPUs of a recorded machine with another driver."""
-    return tuple(replace(gpu, driver=driver) for gpu in known(name).gpus)
+    """The GPUs of a recorded machine with another driver, which reports everything."""
+    return tuple(replace(gpu, driver=driver, unread=()) for gpu in known(name).gpus)
 
 
 def evidence(machine: Machine | None = None, **changes: Any) -> Evidence:
@@ -247,6 +247,19 @@ def test_the_holes_of_a_nix_follow_from_its_version(version: str, names: list[st
     assert [hole.name for hole in holes(f"nix (Nix) {version}")] == names
 
 
+def test_the_nix_that_is_advised_and_every_later_one_have_no_known_hole() -> None:
+    versions = [f"2.{line}.{patch}" for line in range(3, 41) for patch in range(30)]
+    advised = set()
+    for version in versions:
+        if holes(version):
+            judgement = judged(work("build", GPU), evidence(nix=replace(NIX, version=version)))["nix-holes"]
+            advised.add(judgement.fix.removeprefix("install Nix ").removesuffix(" or newer"))
+    assert len(advised) == 1
+    [lowest] = advised
+    assert lowest in versions
+    assert not [version for version in versions[versions.index(lowest) :] if holes(version)]
+
+
 BLACKWELL = "pytorch-python313-cuda12_9-sm120-avx512bf16"
 TEST_ILLNESSES: list[tuple[str, str, Evidence, str]] = [
     ("instructions", GPU, evidence(flags=known("ice-lake").flags), "lacks avx512_bf16, which avx512bf16 needs"),
@@ -331,6 +344,14 @@ def test_a_virtual_machine_is_warned_that_flags_may_be_hidden() -> None:
     machine = replace(known("cascade-lake-guest"), nix=NIX)
     fix = judged(work("cpu-test", CPU.replace("bf16", "vnni")), evidence(machine))["instructions"].fix
     assert fix.endswith("or let the hypervisor expose these flags")
+
+
+def test_a_deep_proof_also_judges_the_disk() -> None:
+    deep = replace(work("cpu-test", CPU), deep=True)
+    assert list(judged(deep, evidence())) == [*CHECKS, "disk"]
+    assert failures(deep, evidence()) == {}
+    fault = "a file that was just written has another content"
+    assert failures(deep, evidence(disk=fault)) == {"disk": fault}
 
 
 # What each backend needs.

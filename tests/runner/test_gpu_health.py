@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.runner.detect.gpu_health import GpuState, with_state
+from ci_compiler.runner.doctor.diagnosis import examine
 from tests.runner.machines import known
 
 from .test_doctor import evidence, failures, with_driver, work
@@ -62,6 +63,33 @@ def test_a_fault_is_found_and_fails_the_doctor(changes: dict[str, str], fault: s
 def test_what_is_no_fault_of_the_gpu_does_not_count(changes: dict[str, str]) -> None:
     """Faults of other GPUs, errors that a program caused, and values that an older driver does not report."""
     assert h200(**changes).faults == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "message"),
+    [
+        ({}, "ok", "no fault in: memory errors, pending remappings, the kernel's log"),
+        ({"kernel_log": ""}, "ok", "no fault in: memory errors, pending remappings; not readable: the kernel's log"),
+        ({"remapped": ""}, "ok", "no fault in: memory errors, the kernel's log; not readable: pending remappings"),
+        (
+            {"health": "0, GPU-5d5ba0d6, 00000000:4E:00.0, [N/A]", "remapped": "GPU-5d5ba0d6, [N/A], [N/A]"},
+            "ok",
+            "no fault in: the kernel's log; not readable: memory errors, pending remappings",
+        ),
+        ({"health": ""}, "skipped", "not readable: memory errors, pending remappings, the kernel's log"),
+        (
+            {"health": "0, GPU-5d5ba0d6, 00000000:4E:00.0, [N/A]", "remapped": "", "kernel_log": ""},
+            "skipped",
+            "not readable: memory errors, pending remappings, the kernel's log",
+        ),
+    ],
+)
+def test_the_doctor_claims_no_health_of_what_it_could_not_read(
+    changes: dict[str, str], verdict: str, message: str
+) -> None:
+    shown = replace(with_driver("h200", "580.95.05")[0], unread=h200(**changes).unread)
+    found = examine(work("gpu-test"), evidence(gpus=(shown,)))["gpu-health"]
+    assert (found.verdict.value, found.message) == (verdict, message)
 
 
 def test_the_slices_of_a_gpu_are_its_units() -> None:

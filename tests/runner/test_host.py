@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import IO, cast
 
 import pytest
 
@@ -221,6 +224,13 @@ def test_without_software_no_program_of_it_starts(tmp_path: Path, monkeypatch: p
 # The doctor's probes.
 
 CUDA = r"""
+#include <string.h>
+#ifndef FREE
+#define FREE 64
+#endif
+#ifndef WORN
+#define WORN -1L
+#endif
 typedef unsigned long long u64;
 int cuInit(unsigned f) { return INIT; }
 int cuGetErrorName(int e, const char **t) { *t = "CUDA_ERROR_OF_THE_TEST"; return 0; }
@@ -232,9 +242,16 @@ int cuDevicePrimaryCtxRetain(void **c, int d) { *c = (void *)0x1000; return 0; }
 int cuDevicePrimaryCtxRelease_v2(int d) { return 0; }
 int cuCtxSetCurrent(void *c) { return c != (void *)0x1000; }
 int cuCtxSynchronize(void) { return 0; }
-int cuMemAlloc_v2(u64 *p, u64 n) { *p = 0x7f0000000000ULL; return n != 1 << 20; }
-int cuMemsetD8_v2(u64 p, unsigned char v, u64 n) { return p != 0x7f0000000000ULL || n != 1 << 20; }
-int cuMemFree_v2(u64 p) { return p != 0x7f0000000000ULL; }
+int cuMemGetInfo_v2(u64 *f, u64 *t) { *t = 64 << 20; *f = FREE << 20; return 0; }
+static unsigned char memory[64 << 20]; static u64 size;
+int cuMemAlloc_v2(u64 *p, u64 n) { size = n; *p = (u64)memory; return n > FREE << 20; }
+int cuMemsetD8_v2(u64 p, unsigned char v, u64 n) { memset((void *)p, v, n); return p != (u64)memory || n != size; }
+int cuMemcpyDtoH_v2(void *to, u64 p, u64 n) {
+  if (WORN >= 0 && size > WORN) memory[WORN] |= 1;
+  memcpy(to, (void *)p, n);
+  return p < (u64)memory || p + n > (u64)memory + size;
+}
+int cuMemFree_v2(u64 p) { return p != (u64)memory; }
 """
 
 
@@ -254,6 +271,13 @@ def test_a_clean_process_uses_every_gpu(tmp_path: Path, monkeypatch: pytest.Monk
     assert [(one.name, str(one.capability)) for one in found.devices] == [("GPU0", "9.0"), ("GPU1", "9.1")]
 
 
+def test_a_deep_proof_finds_memory_that_does_not_keep_what_is_written(tmp_path: Path) -> None:
+    worn = libcuda(tmp_path, "-DINIT=0", f"-DWORN={9 << 20}L", "-DFREE=30")
+    assert probes.try_cuda(worn, linked=True).problem == "", "the routine proof looks at one megabyte"
+    assert probes.try_cuda(worn, linked=True, megabytes=12).problem == "its memory does not keep what is written to it"
+    assert probes.try_cuda(libcuda(tmp_path, "-DINIT=0", "-DFREE=30"), linked=True, megabytes=2048).problem == ""
+
+
 @pytest.mark.parametrize(
     ("init", "problem"), [("999", "cuInit fails with CUDA_ERROR_OF_THE_TEST"), ("*(int *)0", "ended with -")]
 )
@@ -268,6 +292,24 @@ def test_a_libcuda_that_cannot_be_loaded_is_a_problem(tmp_path: Path) -> None:
     found = probes.try_cuda(str(tmp_path / "libcuda.so.1"), linked=True)
     assert found.devices == ()
     assert "libcuda.so.1" in found.problem
+
+
+def test_a_deep_proof_writes_to_the_disk_and_reads_it_back(tmp_path: Path) -> None:
+    assert probes.disk(tmp_path) == ""
+    assert list(tmp_path.iterdir()) == []
+    assert probes.disk(tmp_path / "missing") == "a file cannot be written and read back: No such file or directory"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+def test_a_disk_that_returns_something_else_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(path: str) -> Callable[..., IO[bytes]]:
+        return lambda **_: cast("IO[bytes]", io.FileIO(path, "r+"))
+
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(tempfile, "TemporaryFile", opened("/dev/full"))
+    assert probes.disk() == "a file cannot be written and read back: No space left on device"
+    monkeypatch.setattr(tempfile, "TemporaryFile", opened("/dev/null"))
+    assert probes.disk() == "a file that was just written has another content"
 
 
 CACHE = """\

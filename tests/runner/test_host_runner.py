@@ -190,6 +190,40 @@ def test_a_folder_without_a_usable_runner_is_an_error(folder: Path, monkeypatch:
         ProcessEngine(folder)
 
 
+RECORDED = {"name": "one", "registration": 1, "scope": "o/r", "pool": "p", "slot": 1, "pid": 4321, "born": -1}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        *("", "null", "[]", "17", "[" * 200_000, json.dumps(RECORDED)[:-1], '{"name": "one"}', "a" * 5_000_000),
+        *(
+            json.dumps(RECORDED | {field: wrong})
+            for field, wrong in [
+                *(("pid", wrong) for wrong in (None, True, 0, 1, -1, 1.5, "self", 10**400, [4321])),
+                *(("name", wrong) for wrong in (None, 3, ["one"], "", "a\0b", "--all", "\ud800")),
+                *((field, wrong) for field in ("registration", "slot", "born") for wrong in (None, {}, "first", 1e99)),
+            ]
+        ),
+    ],
+    ids=lambda record: record[:40].encode("ascii", "replace").decode(),
+)
+def test_a_record_that_makes_no_sense_is_an_error_and_signals_nobody(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, record: str
+) -> None:
+    monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("it sent a signal"))
+    (folder / RECORD).write_text(record, "utf-8")
+    engine = ProcessEngine(folder)
+    for ask in (
+        engine.machines,
+        lambda: engine.prepare(ORDER),
+        lambda: engine.end("one"),
+        lambda: engine.remove("one"),
+    ):
+        with pytest.raises(EngineError, match="cannot be read; check that no runner runs there, then delete it"):
+            ask()
+
+
 def test_a_runner_that_cannot_be_started_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "run.sh").write_text("#!/nowhere/sh\n", "utf-8")
     engine = ProcessEngine(folder)

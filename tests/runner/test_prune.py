@@ -91,6 +91,10 @@ def test_a_registration_is_left_over_if_it_is_offline_old_and_not_running() -> N
     there = replace(gone, name=str(replace(NAME, host="there-4567")))
     assert judged(there, machine=stopped) == ""
     assert judged(there, machine=stopped, everywhere=True) == "its machine does not run it"
+    ahead = replace(gone, name=str(replace(NAME, made=NOW + 5000)))
+    assert judged(ahead, machine=stopped) == "nothing runs it on this machine"
+    skewed = replace(gone, name=str(replace(NAME, made=NOW + 60)))
+    assert judged(skewed, machine=stopped) == ""
     theirs = replace(gone, name="theirs")
     assert not list(registrations(REPOSITORY, [theirs], [], host=NAME.host, now=NOW, everywhere=True))
 
@@ -137,7 +141,15 @@ def command(github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     folder.mkdir()
     (folder / "run.sh").write_text(RUN, "utf-8")
     (folder / "run.sh").chmod(0o755)
-    record = {"name": "one", "registration": 1, "scope": REPOSITORY, "pool": "builder", "slot": 1, "pid": 0, "born": 1}
+    record = {
+        "name": "one",
+        "registration": 1,
+        "scope": REPOSITORY,
+        "pool": "builder",
+        "slot": 1,
+        "pid": 999_999_999,
+        "born": 1,
+    }
     (folder / RECORD).write_text(json.dumps(record), "utf-8")
     return ["--host", str(folder), "--root", str(tmp_path), "--spec", str(tmp_path / "spec.yaml")]
 

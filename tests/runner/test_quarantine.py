@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.github.server import serving
 from tests.github.state import Fault, GitHub
 
 from .test_controller import drained, gpus_of, ours, shown_as_sick, until_finished
-from .world import HEALTHY, JOB, SHORT, WORK, World, sick
+from .world import HEALTHY, JOB, SHORT, WORK, Script, World, sick
 
 LOST = "GPU 0 (NVIDIA H200): Xid 79 since boot (it has fallen off the bus)"
 
@@ -72,29 +73,68 @@ def test_a_sick_slot_is_checked_again_after_growing_pauses(world: World) -> None
     assert not ours(world)
 
 
-def test_three_jobs_in_a_row_that_fail_at_once_quarantine_a_slot_for_a_while(world: World) -> None:
-    """The doctor finds nothing, so the slot tries again after a rest, and longer after each further failure."""
-    world.script = lambda _: SHORT
+def proofs(world: World) -> list[bool]:
+    """Whether each proof was the deeper one."""
+    return ["--deep" in words for _, words, _ in world.checked if words[0] == "doctor"]
+
+
+def test_a_failed_job_starts_a_deeper_proof_and_a_machine_that_passes_it_does_not_rest(world: World) -> None:
+    lives = iter([SHORT, JOB, SHORT, SHORT])
+    world.script = lambda _: next(lives, JOB)
     controller = world.controller()
-    world.run_until(controller, lambda: bool(shown_as_sick(world)))
-    assert len(world.orders) == 3
-    assert "slot 1: in quarantine: 3 jobs in a row failed within 60 s" in world.said
-    since = world.clock.passed()
-    world.run_until(controller, lambda: len(world.orders) == 4)
-    assert 290 <= world.clock.passed() - since <= 610
-    world.run_until(controller, lambda: len(world.orders) == 5)
-    assert world.clock.passed() - since >= 900
-    world.script = lambda _: JOB
-    world.run_until(controller, lambda: "slot 1: healthy again" in world.said)
+    until_finished(world, controller, 6)
+    assert proofs(world)[:6] == [False, True, False, True, True, False]
+    assert not any("quarantine" in line for line in world.said)
+    begun = [order.name for order in world.orders]
+    assert f"{begun[0]}: its job failed; examining the machine before the next one" in world.said
+    assert not shown_as_sick(world)
+
+
+def test_a_runner_that_failed_starts_a_deeper_proof_too(world: World) -> None:
+    """A job that takes its runner with it, as one that needs too much memory does, has no result."""
+    lives = iter([[(10.0, "online"), (20.0, "busy"), (60.0, "exit 137")]])
+    world.script = lambda _: next(lives, JOB)
+    controller = world.controller()
+    until_finished(world, controller, 1)
+    assert proofs(world)[:2] == [False, True]
+
+
+def test_a_slot_that_fails_the_deeper_proof_rests_until_it_passes_it(world: World) -> None:
+    lives = iter([SHORT])
+    state = {"sick": True}
+    world.script = lambda _: next(lives, JOB)
+    world.doctor = lambda _: sick(LOST) if state["sick"] and proofs(world)[-1] else HEALTHY
+    controller = world.controller()
+    world.run_until(controller, lambda: len(proofs(world)) == 5)
+    assert proofs(world) == [False, True, True, True, True]
+    assert len(world.orders) == 1
+    assert f"slot 1: in quarantine: gpu-health: {LOST}" in world.said
+    state["sick"] = False
+    until_finished(world, controller, 2)
+    assert "slot 1: healthy again" in world.said
     drained(world, controller)
 
 
-def test_jobs_that_fail_now_and_then_do_not_quarantine_a_slot(world: World) -> None:
-    lives = iter([SHORT, SHORT, JOB, SHORT, SHORT, JOB])
-    world.script = lambda _: next(lives, JOB)
-    controller = world.controller()
-    until_finished(world, controller, 8)
-    assert not any("quarantine" in line for line in world.said)
+def test_one_bad_commit_does_not_stop_a_healthy_fleet(world: World) -> None:
+    """153 jobs fail at once on 10 slots. The next jobs start within minutes, though a proof takes time as well."""
+    starts: list[float] = []
+
+    def life(_: RunnerOrder) -> Script:
+        starts.append(world.clock.passed())
+        return SHORT if len(starts) <= 153 else JOB
+
+    def proof(_: RunnerOrder) -> str:
+        world.clock.at += 10.0
+        return HEALTHY
+
+    world.script, world.doctor = life, proof
+    controller = world.controller(replace(WORK, count=10))
+    world.run_until(controller, lambda: len(starts) >= 163)
+    waits = [later - earlier for earlier, later in pairwise(starts)]
+    assert max(waits) < 180, "the fleet is never silent for long"
+    assert starts[152] - starts[0] < 3600, "the bad commit is over within the hour"
+    assert starts[162] - starts[152] < 600, "all ten slots have a job again within minutes"
+    drained(world, controller)
 
 
 @pytest.mark.parametrize("answer", ["", "Traceback", "[]", '{"checks": [{}]}', json.dumps({"checks": 3})])

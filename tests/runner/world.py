@@ -10,7 +10,6 @@ from ci_compiler.github.client import AT_ONCE
 from ci_compiler.github.registration import Registrar
 from ci_compiler.process import Ended
 from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerInstance, RunnerOrder
-from ci_compiler.runner.controller.job_log import JobResult
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.slots import RunnerPlan
 from ci_compiler.secret import Secret
@@ -64,7 +63,7 @@ class Container:
     machine: RunnerInstance
     born: float
     script: Script
-    result: JobResult | None = None
+    failed: bool | None = None
 
 
 @dataclass
@@ -137,7 +136,7 @@ class World:
             case ["busy"]:
                 runner["busy"] = True
             case ["failed"]:
-                container.result = JobResult(failed=True, seconds=20.0)
+                container.failed = True
             case ["offline"]:
                 runner["status"] = "offline"
             case ["done"]:
@@ -228,9 +227,9 @@ class World:
         self._trouble("keep_log")
         self.events.append(f"keep {name}")
 
-    def job_result(self, name: str) -> JobResult | None:
-        self._trouble("job_result")
-        return self.containers[name].result
+    def job_failed(self, name: str) -> bool | None:
+        self._trouble("job_failed")
+        return self.containers[name].failed
 
     def last_words(self, name: str) -> str:
         self._trouble("last_words")

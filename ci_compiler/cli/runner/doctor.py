@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from ci_compiler.cli.console import print_findings, print_json, table
 from ci_compiler.cli.progress import progress
@@ -19,7 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
     spec, stage = spec_of(arguments), stage_of(arguments.stage) if arguments.stage else None
     pools = {pool.name: pool for pool in spec.pools}
     pool = pools.get(filter_of(arguments, "pool", pools) or "")
-    work = work_of(spec, stage=stage, name=arguments.name, pool=pool)
+    work = replace(work_of(spec, stage=stage, name=arguments.name, pool=pool), deep=arguments.deep)
     with progress("examining this machine"):
         results = examine(work, gather(work))
     if arguments.json:

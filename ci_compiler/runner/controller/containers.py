@@ -1,7 +1,8 @@
 """Runners in containers of podman or docker.
 
-The configuration of a runner reaches the container through the environment of the engine's process, by name. It is in
-no argument, which `ps` would show, and in no file. The engine itself gets no GitHub credential that it could pass on.
+The configuration of a runner reaches the container through the environment of the engine's process, by name, and so is
+in no argument, which `ps` would show. The engine keeps it, as all of a container's environment, in files of its own
+(SECURITY, "Known gaps"). The engine itself gets no GitHub credential that it could pass on.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import PAST_LIMIT, Ended, ask
-from ci_compiler.runner.controller import lost_runners
+from ci_compiler.runner.controller import answers, lost_runners
 from ci_compiler.runner.controller.confinement import bounds, gpu_options
 from ci_compiler.runner.controller.engine import (
     CHECK_SECONDS,
@@ -32,7 +34,7 @@ from ci_compiler.runner.controller.engine import (
     engine_errors,
 )
 from ci_compiler.runner.controller.image_pulls import ImagePulls
-from ci_compiler.runner.controller.job_log import JobResult, job_result
+from ci_compiler.runner.controller.job_log import job_failed
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.runner.controller.store_daemon import (
     BUILDER_KEY,
@@ -60,6 +62,7 @@ TOOLKIT = f"{TOOLKIT_PREFIX}/bin/ci-runner"
 SHARED_MEMORY = "8g"
 """The size of /dev/shm in a container: the data loaders of torch pass batches through it."""
 
+_Made = TypeVar("_Made")
 _NOTHING: Mapping[str, Secret] = {}
 _SHORT, _LONG = 120, 3600
 """Time limits in seconds: of a query to the engine, and of a pull or garbage collection."""
@@ -94,8 +97,9 @@ class ContainerEngine:
 
     def image_id(self, image: str) -> str:
         """The id of the local `image`; '' if there is none."""
-        done = self._ask(["image", "inspect", "--format", "{{.Id}}", image], check=False)
-        return done.removeprefix("sha256:")[:12]
+        words = ["image", "inspect", "--format", "{{.Id}}", image]
+        ended = self._run(words)
+        return "" if ended.status else answers.read(ended.out.strip(), _image_id, self._who(words), str)
 
     def prepare(self, order: RunnerOrder) -> None:
         """Pulls the image if it is missing or may be newer by now, and creates the volume of the store."""
@@ -121,7 +125,8 @@ class ContainerEngine:
     def room(self) -> int:
         """Free bytes on the file system of the engine's volumes and containers."""
         template = "{{.Store.VolumePath}}" if self.kind == "podman" else "{{.DockerRootDir}}"
-        folder = self._ask(["info", "--format", template])
+        command = ["info", "--format", template]
+        folder = answers.read(self._ask(command), _folder, self._who(command), str)
         with engine_errors():
             return shutil.disk_usage(_existing(Path(folder))).free
 
@@ -193,32 +198,13 @@ class ContainerEngine:
         A daemon whose runner is missing stands for the runner: it is what a start that was interrupted leaves.
         """
         fields = ("json .Name", "json .State.Status", ".State.ExitCode", "json .Config.Labels")
-        rows = sorted(self._inspected("container", self._names(), fields), key=lambda row: not mark(row[3], SERVES))
-        found = {
-            name: RunnerInstance(
-                name=name,
-                status=InstanceStatus.ENDED if status in _ENDED else InstanceStatus.RUNNING,
-                exit_code=code if status in _ENDED else 0,
-                registration=int(mark(labels, "registration") or 0),
-                scope=mark(labels, "scope"),
-                pool=mark(labels, "pool"),
-                slot=int(mark(labels, "slot") or 0),
-                gpus=tuple(filter(None, mark(labels, "gpus").split(","))),
-            )
-            for own, status, code, labels in rows
-            for name in (mark(labels, SERVES) or own.removeprefix("/"),)
-        }
-        return tuple(found.values())
+        found = self._inspected("container", self._names(), fields, _container)
+        return tuple({one.name: one for _, one in sorted(found, key=lambda pair: pair[0])}.values())
 
     def volumes(self) -> tuple[StoreVolume, ...]:
         """The volumes with the label of the controller. Raises EngineError."""
-        names = self._ask(["volume", "ls", "--quiet", "--filter", f"label={LABEL}"]).split()
-        return tuple(
-            StoreVolume(
-                name=name, pool=mark(labels, "pool"), slot=int(mark(labels, "slot") or 0), image=mark(labels, "image")
-            )
-            for name, labels in self._inspected("volume", names, ("json .Name", "json .Labels"))
-        )
+        names = self._listed(["volume", "ls", "--quiet", "--filter", f"label={LABEL}"])
+        return tuple(self._inspected("volume", names, ("json .Name", "json .Labels"), _volume))
 
     def remove_volume(self, name: str) -> None:
         """Removes the volume `name`, which no container uses. Raises EngineError."""
@@ -242,24 +228,36 @@ class ContainerEngine:
             with engine_errors():
                 lost_runners.keep(name, ended.out + ended.err)
 
-    def job_result(self, name: str) -> JobResult | None:
-        """The result that its log states."""
-        return job_result(self._run(["logs", "--tail", "100", name]).out)
+    def job_failed(self, name: str) -> bool | None:
+        """Whether its log says so."""
+        return job_failed(self._run(["logs", "--tail", "100", name]).out)
 
     def last_words(self, name: str) -> str:
         """The last line of its log."""
         ended = self._run(["logs", "--tail", "5", name])
-        lines = [line.strip() for line in (ended.out + ended.err).splitlines() if line.strip()]
-        return lines[-1][:300] if lines else ""
+        return answers.last_line(ended.out + ended.err)
 
     def _names(self) -> list[str]:
-        return self._ask(["ps", "--all", "--filter", f"label={LABEL}", "--format", "{{.Names}}"]).split()
+        return self._listed(["ps", "--all", "--filter", f"label={LABEL}", "--format", "{{.Names}}"])
 
-    def _inspected(self, kind: str, names: Sequence[str], fields: Iterable[str]) -> list[list[Any]]:
-        """The `fields` of each of `names`, which are objects of a `kind`."""
+    def _listed(self, words: Sequence[str]) -> list[str]:
+        """The names that the engine prints for `words`."""
+        return answers.read(self._ask(words), lambda found: list(map(_name, found)), self._who(words), str.split)
+
+    def _inspected(
+        self, kind: str, names: Sequence[str], fields: Iterable[str], shape: Callable[[Any], _Made]
+    ) -> list[_Made]:
+        """What `shape` makes of the `fields` of each of `names`, which are objects of a `kind`."""
         template = "[" + ",".join(f"{{{{{field}}}}}" for field in fields) + "]"
-        said = self._ask([kind, "inspect", "--format", template, *names]) if names else ""
-        return [json.loads(line) for line in said.splitlines()]
+        words = [kind, "inspect", "--format", template, *names]
+
+        def rows(text: str) -> list[_Made]:
+            return [shape(json.loads(line)) for line, _ in zip(text.split("\n"), names, strict=True)]
+
+        return answers.read(self._ask(words), rows, self._who(words), str) if names else []
+
+    def _who(self, words: Sequence[str]) -> str:
+        return f"{self.kind} {' '.join(words[:2])}"
 
     def _ask(
         self,
@@ -267,15 +265,12 @@ class ContainerEngine:
         *,
         secrets: Mapping[str, Secret] = _NOTHING,
         timeout: int = _SHORT,
-        check: bool = True,
     ) -> str:
         """The output of the engine for `words`. Raises EngineError with its last line if it fails."""
         ended = self._run(words, secrets, timeout)
-        if ended.status and not check:
-            return ""
         if ended.status:
-            said = (ended.err.strip() or ended.out.strip() or f"exit code {ended.status}").splitlines()[-1]
-            raise EngineError(f"{self.kind} {' '.join(words[:2])}: {said}")
+            said = answers.last_line(ended.out + ended.err) or f"exit code {ended.status}"
+            raise EngineError(f"{self._who(words)}: {said}")
         return ended.out.strip()
 
     def _run(
@@ -296,7 +291,7 @@ class ContainerEngine:
             ended = ask(command, seconds=timeout, env=env, stdin=stdin, secret=secret, group=False, stopped=stopped)
         if ended.status == PAST_LIMIT:
             why = "given up to stop" if self.stopped() else f"no answer in {timeout} s"
-            raise EngineError(f"{self.kind} {' '.join(words[:2])}: {why}")
+            raise EngineError(f"{self._who(words)}: {why}")
         return ended
 
 
@@ -309,6 +304,35 @@ def _environment(order: RunnerOrder) -> dict[str, str]:
     cores = {"CI_RUNNER_CORES": str(order.cores)} if order.cores else {}
     untrusted = {UNTRUSTED: "true"} if order.untrusted else {}
     return {"CI_RUNNER_FREE_GB": str(order.room // GB)} | cores | untrusted
+
+
+_image_id = partial(answers.matched, "(?:sha256:)?([0-9a-f]{12})[0-9a-f]{0,52}")
+_folder = partial(answers.matched, "(/.*)")
+_name = partial(answers.matched, answers.NAME)
+
+
+def _container(row: Any) -> tuple[bool, RunnerInstance]:
+    """Whether a container is a runner's own, not that of a daemon, and the runner in whose name it stands."""
+    own, status, code, labels = row
+    labels = answers.own_labels(labels)
+    serves, ended = mark(labels, SERVES), answers.matched("([a-z]+)", status) in _ENDED
+    return not serves, RunnerInstance(
+        name=answers.matched(f"/?{answers.NAME}", serves or own),
+        status=InstanceStatus.ENDED if ended else InstanceStatus.RUNNING,
+        exit_code=answers.number(code) if ended else 0,
+        registration=answers.number(mark(labels, "registration")),
+        scope=mark(labels, "scope"),
+        pool=mark(labels, "pool"),
+        slot=answers.number(mark(labels, "slot")),
+        gpus=tuple(filter(None, mark(labels, "gpus").split(","))),
+    )
+
+
+def _volume(row: Any) -> StoreVolume:
+    name, labels = row
+    labels = answers.own_labels(labels)
+    pool, slot, image = mark(labels, "pool"), answers.number(mark(labels, "slot")), mark(labels, "image")
+    return StoreVolume(name=_name(name), pool=pool, slot=slot, image=image)
 
 
 def _existing(folder: Path) -> Path:

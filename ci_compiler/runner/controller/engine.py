@@ -10,7 +10,6 @@ from typing import Protocol
 
 from ci_compiler.errors import InputError
 from ci_compiler.process import Ended
-from ci_compiler.runner.controller.job_log import JobResult
 from ci_compiler.secret import Secret
 
 JIT = "ACTIONS_RUNNER_INPUT_JITCONFIG"
@@ -138,5 +137,5 @@ class RunnerEngine(Protocol):
     def last_words(self, name: str) -> str:
         """The last line of output of `name`."""
 
-    def job_result(self, name: str) -> JobResult | None:
-        """How the job of `name`, which has ended, went; None if that is unknown."""
+    def job_failed(self, name: str) -> bool | None:
+        """Whether the job of `name`, which has ended, failed; None if that is unknown."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ci_compiler.process import Ended
-from ci_compiler.runner.controller.engine import EngineError, RunnerEngine, RunnerOrder
+from ci_compiler.runner.controller.answers import NAME, from_toolkit, matched
+from ci_compiler.runner.controller.engine import RunnerEngine, RunnerOrder
 from ci_compiler.runner.controller.slots import RunnerPlan, Slot
 
 ALL = ("all",)
@@ -20,7 +19,8 @@ def gpus_for(slot: Slot, slots: Iterable[Slot], order: RunnerOrder, work: Runner
     if not work.gpus or len(slot.gpus) == work.gpus:
         return ""
     taken = {gpu for other in slots if other is not slot for gpu in other.gpus}
-    found = list(_units(engine.toolkit(replace(order, gpus=ALL), ("detect", "--json")), work.gpu))
+    answer = engine.toolkit(replace(order, gpus=ALL), ("detect", "--json"))
+    found = from_toolkit(answer, lambda machine: _units(machine, work.gpu), "the image cannot list the GPUs")
     free = [gpu for gpu in found if gpu not in taken]
     if len(free) < work.gpus:
         here = f"{len(found)} found, {len(found) - len(free)} of them in use"
@@ -29,12 +29,8 @@ def gpus_for(slot: Slot, slots: Iterable[Slot], order: RunnerOrder, work: Runner
     return ""
 
 
-def _units(answer: Ended, gpu: str) -> Iterator[str]:
-    """The UUIDs of the GPUs (or MIG slices) of the architecture `gpu` in the output of `ci-runner detect --json`."""
-    try:
-        devices: list[Mapping[str, Any]] = json.loads(answer.out)["gpus"]
-        for device in devices:
-            if device["sm"] == gpu:
-                yield from filter(None, device["slices"] if device["mig"] else [device["uuid"]])
-    except (ValueError, KeyError, TypeError):
-        raise EngineError(f"the image cannot list the GPUs: {answer.said or f'exit code {answer.status}'}") from None
+def _units(machine: Any, gpu: str) -> list[str]:
+    """The UUIDs of the GPUs (or MIG slices) of the architecture `gpu` in what `ci-runner detect --json` prints."""
+    own = [device for device in machine["gpus"] if device["sm"] == gpu]
+    units = [unit for one in own for unit in (one["slices"] if one["mig"] else [one["uuid"]])]
+    return [matched(NAME, unit) for unit in units if unit != ""]

@@ -22,6 +22,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.process import Background, Ended, ask, start
 from ci_compiler.runner import refuse_forks
+from ci_compiler.runner.controller.answers import NAME, matched, number, read
 from ci_compiler.runner.controller.engine import (
     CHECK_SECONDS,
     JIT,
@@ -152,7 +153,7 @@ class ProcessEngine:
     def keep_log(self, _: str) -> None:
         """Does nothing: the output goes straight to the standard error of the controller."""
 
-    def job_result(self, _: str) -> None:
+    def job_failed(self, _: str) -> None:
         """Always None: the output goes straight to the standard error of the controller."""
 
     def last_words(self, _: str) -> str:
@@ -161,13 +162,12 @@ class ProcessEngine:
 
     def _read(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = json.loads(self._record.read_text("utf-8"))
+            return read(self._record.read_text("utf-8"), _record, RECORD)
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError):
+        except (OSError, ValueError, EngineError):
             message = f"{self._record}: cannot be read; check that no runner runs there, then delete it"
             raise EngineError(message) from None
-        return found
 
     def _signal(self, name: str, number: signal.Signals) -> None:
         record = self._read()
@@ -179,6 +179,13 @@ class ProcessEngine:
         with engine_errors():
             for name in (*CONFIGURED, RECORD):
                 (self.folder / name).unlink(missing_ok=True)
+
+
+def _record(found: Any) -> dict[str, Any]:
+    """The record of a runner, whose `pid` no signal to several processes can be."""
+    texts = {field: matched(NAME, found[field]) for field in ("name", "scope", "pool")}
+    numbers = {field: number(found[field]) for field in ("registration", "slot", "born")}
+    return {**texts, **numbers, "pid": int(matched("([1-9][0-9]{1,8})", str(found["pid"])))}
 
 
 def _passed_on() -> dict[str, str]:

@@ -27,7 +27,7 @@ from ci_compiler.runner.controller.observer import Observer
 from ci_compiler.runner.controller.quarantine import Quarantine
 from ci_compiler.runner.controller.removal import GRACE, Remover, StillBusyError
 from ci_compiler.runner.controller.runner_names import RunnerName
-from ci_compiler.runner.controller.slots import Phase, RunnerPlan, Slot
+from ci_compiler.runner.controller.slots import YOUNG, Phase, RunnerPlan, Slot
 from ci_compiler.units import duration, size
 
 POLL = 5.0
@@ -176,11 +176,12 @@ class Controller:
 
     def _problem(self, slot: Slot, order: RunnerOrder) -> str:
         self._make_room(order)
-        return self._quarantine.problem(replace(order, gpus=slot.gpus))
+        return self._quarantine.problem(replace(order, gpus=slot.gpus), deep=slot.suspect)
 
     def _order(self, slot: Slot) -> RunnerOrder:
         work = self.work
-        self._last_made = max(int(self._clock.now()), self._last_made + 1)
+        now = int(self._clock.now())
+        self._last_made = now if self._last_made > now + YOUNG else max(now, self._last_made + 1)  # a clock set back
         name = RunnerName(host=work.host, slot=slot.number, made=self._last_made, pool=work.pool)
         return RunnerOrder(
             name=str(name),
@@ -273,17 +274,17 @@ class Controller:
         if instances is None and not self._aborting:
             raise EngineError(f"{slot.name} cannot be removed, since the engine does not answer")
         instance = (instances or {}).get(slot.name)
-        result = None
+        failed = None
         if slot.ended_well and instance:
             with suppress(EngineError):
-                result = self._engine.job_result(slot.name)
+                failed = self._engine.job_failed(slot.name)
         removal = self._remover.clean(slot, instance, aborting=self._aborting)
         if removal is None:
             return
         if slot.ended_well and removal is Removal.ABSENT:
             self.finished += 1
             self._say(f"{slot.name}: job done after {duration(self._clock.passed() - slot.since)}")
-            self._quarantine.ended_job(slot, result)
+            self._quarantine.ended_job(slot, failed=bool(failed))
         elif slot.ended_well:
             # run.sh exits with 0 for most of its failures; GitHub forgets only a runner that had its job.
             slot.next_round = self._clock.passed() + slot.failed(self.work.host)

@@ -27,7 +27,7 @@ def metrics(items: Iterable[Leftover], *, lost: int) -> str:
         )
         lines.append(f"ci_runner_items{{{labels}}} {count}")
     lines += [
-        "# HELP ci_runner_quarantined_slots Slots that take no job because they are not healthy.",
+        "# HELP ci_runner_quarantined_slots Slots that failed a proof of health, or whose runners keep failing.",
         "# TYPE ci_runner_quarantined_slots gauge",
     ]
     sick = Counter({item.pool: 0 for item in items if item.kind is LeftoverKind.REGISTRATION})

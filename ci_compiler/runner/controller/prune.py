@@ -88,7 +88,7 @@ def registrations(
         if QUARANTINED in runner.labels:
             state = QUARANTINED
         why = ""
-        if state == "offline" and runner.id not in running and now - name.made > YOUNG:
+        if state == "offline" and runner.id not in running and abs(now - name.made) > YOUNG:
             if name.host == host:
                 why = "nothing runs it on this machine"
             elif everywhere:

@@ -1,59 +1,48 @@
 """Quarantine: a slot proves that it is healthy before each registration, and takes no job while it is not.
 
-The proof is `ci-runner doctor` in the image, with the GPUs, bounds and store of a job. A slot in quarantine shows as an
-offline runner with the label `quarantined`, which no job asks for. `list`, `coverage --live` and `fleet-watch` see it.
+The proof is `ci-runner doctor` in the image, with the GPUs, bounds and store of a job. After a job or a runner that
+failed, it is the deeper one (`--deep`). A failed job alone keeps no slot from its next job: most fail for their commit.
+A slot in quarantine shows as an offline runner with the label `quarantined`, which no job asks for. `list`,
+`coverage --live` and `fleet-watch` see it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from ci_compiler.clock import Clock, back_off
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.registration import Registrar
+from ci_compiler.judgement import CheckVerdict
 from ci_compiler.process import Ended
-from ci_compiler.runner.controller.engine import RunnerEngine, RunnerOrder
-from ci_compiler.runner.controller.job_log import JobResult
+from ci_compiler.runner.controller.answers import from_toolkit, last_line
+from ci_compiler.runner.controller.engine import EngineError, RunnerEngine, RunnerOrder
 from ci_compiler.runner.controller.runner_names import QUARANTINED
 from ci_compiler.runner.controller.slots import Phase, RunnerPlan, Slot
-from ci_compiler.units import duration
 
 FAILURES = 3
-"""Failures in a row (of runners, or of jobs that fail at once) after which a slot is quarantined."""
-
-AT_ONCE = 60.0
-"""Seconds within which a job that fails says more about the machine than about its commit."""
+"""Runners that fail in a row until their slot shows as quarantined, though it keeps trying."""
 
 FIRST_CHECK, LONGEST_CHECK = 60.0, 900.0
 """Seconds until a slot that failed its proof is checked again: at first, and at most."""
 
-FIRST_REST, LONGEST_REST = 600.0, 4 * 3600.0
-"""Seconds without a job after `FAILURES` jobs that failed at once: at first, and at most."""
 
-
+@dataclass(slots=True)
 class Quarantine:
     """The quarantine of a pool's slots. `further` makes a slot that is only cleaned up."""
 
-    def __init__(
-        self,
-        work: RunnerPlan,
-        engine: RunnerEngine,
-        github: Registrar,
-        clock: Clock,
-        say: Callable[[str], None],
-        further: Callable[[], Slot],
-    ) -> None:
-        self._further = further
-        self._work = work
-        self._engine = engine
-        self._github = github
-        self._clock = clock
-        self._say = say
+    _work: RunnerPlan
+    _engine: RunnerEngine
+    _github: Registrar
+    _clock: Clock
+    _say: Callable[[str], None]
+    _further: Callable[[], Slot]
 
-    def problem(self, order: RunnerOrder) -> str:
+    def problem(self, order: RunnerOrder, *, deep: bool) -> str:
         """Why the slot of `order` is not healthy; '' if it is. Raises EngineError."""
-        arguments = ("doctor", "--pool", self._work.pool, "--spec", "-", "--json")
+        arguments = ("doctor", "--pool", self._work.pool, "--spec", "-", "--json", *(("--deep",) if deep else ()))
         return problem_in(self._engine.toolkit(order, arguments, self._work.spec))
 
     def failed_proof(self, slot: Slot, why: str) -> None:
@@ -65,27 +54,24 @@ class Quarantine:
 
     def passed_proof(self, slot: Slot) -> None:
         """`slot` is healthy, as far as a proof can tell."""
-        slot.checks = 0
-        if slot.sick and slot.strikes < FAILURES and slot.short_jobs < FAILURES:
+        slot.checks, slot.suspect = 0, False
+        if slot.strikes < FAILURES:
             self.leave(slot)
 
     def failed_runner(self, slot: Slot, why: str) -> None:
         """The machine failed the runner of `slot`, which waits before the next one."""
-        slot.strikes += 1
+        slot.strikes, slot.suspect = slot.strikes + 1, True
         if slot.strikes >= FAILURES:
             self._enter(slot, f"{slot.strikes} runners failed in a row; the last: {why}", 0.0)
 
-    def ended_job(self, slot: Slot, result: JobResult | None) -> None:
-        """A job of `slot` ended."""
+    def ended_job(self, slot: Slot, *, failed: bool) -> None:
+        """A job of `slot` ended, so its runner worked."""
         slot.failures = slot.strikes = 0
-        if result is None or not result.failed or result.seconds > AT_ONCE:
-            slot.short_jobs = 0
+        slot.suspect = failed
+        if failed:
+            self._say(f"{slot.name}: its job failed; examining the machine before the next one")
+        else:
             self.leave(slot)
-            return
-        slot.short_jobs += 1
-        if slot.short_jobs >= FAILURES:
-            rest = back_off(slot.short_jobs - FAILURES, first=FIRST_REST, most=LONGEST_REST, seed=self._work.host)
-            self._enter(slot, f"{slot.short_jobs} jobs in a row failed within {duration(AT_ONCE)}", rest)
 
     def leave(self, slot: Slot) -> None:
         """Ends the quarantine of `slot`, if it is in one."""
@@ -124,7 +110,13 @@ class Quarantine:
 def problem_in(answer: Ended) -> str:
     """What failed in the answer of `ci-runner doctor --json`, on one line; '' if nothing did."""
     try:
-        checks = json.loads(answer.out)["checks"]
-        return "; ".join(f"{one['check']}: {one['message']}" for one in checks if one["verdict"] == "failed")
-    except (ValueError, KeyError, TypeError):
-        return f"the doctor of the image fails: {answer.said or f'exit code {answer.status}'}"
+        return from_toolkit(answer, _failed_checks, "the doctor of the image fails")
+    except EngineError as error:
+        return str(error)
+
+
+def _failed_checks(answer: Any) -> str:
+    checks = [(CheckVerdict(one["verdict"]), one["check"] + ": " + one["message"]) for one in answer["checks"]]
+    if not checks:
+        raise ValueError(answer)
+    return "; ".join(last_line(said) for verdict, said in checks if verdict is CheckVerdict.FAILED)

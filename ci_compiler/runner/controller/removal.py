@@ -109,7 +109,7 @@ class Remover:
             if name is None or runner.online or runner.busy or runner.id in taken or runner.name in names:
                 continue
             mine = runner.name == str(replace(name, host=self._work.host, pool=self._work.pool))
-            if mine and name.made < self._clock.now() - YOUNG:
+            if mine and abs(self._clock.now() - name.made) > YOUNG:
                 yield runner
 
     def _found(self, slot: Slot) -> bool:

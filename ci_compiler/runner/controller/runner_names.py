@@ -38,7 +38,7 @@ class RunnerName:
     pool: str
 
     def __str__(self) -> str:
-        return f"{PREFIX}-{self.host}-{self.slot}-{_in_36(self.made)}-{self.pool}"[:MOST_NAME].rstrip("-")
+        return f"{PREFIX}-{self.host}-{self.slot}-{_in_36(self.made).zfill(6)}-{self.pool}"[:MOST_NAME].rstrip("-")
 
 
 def read_name(text: str) -> RunnerName | None:

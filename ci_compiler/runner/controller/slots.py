@@ -16,7 +16,7 @@ READY = 300.0
 """Seconds within which a new runner must connect to GitHub."""
 
 YOUNG = 2 * READY
-"""Seconds for which a registration without a container counts as starting."""
+"""Seconds by which a registration without a container may be older, or newer, than the clock says and still starts."""
 
 LOST = 900.0
 """Seconds for which a runner may lose its connection; GitHub gives up on its job earlier."""
@@ -88,7 +88,8 @@ class Slot:
     if it has a job.
 
     `gpus`: the UUIDs of its GPUs. `sick`: why it is in quarantine, or ''. `mark`: the slot whose registration shows
-    that. In a row, `checks` counts failed proofs, `strikes` failed runners, `short_jobs` jobs that failed at once.
+    that. In a row, `checks` counts failed proofs, `strikes` failed runners. `suspect`: its last job or runner failed,
+    so that its next proof is the deeper one.
     """
 
     number: int
@@ -115,7 +116,7 @@ class Slot:
     mark: Slot | None = None
     checks: int = 0
     strikes: int = 0
-    short_jobs: int = 0
+    suspect: bool = False
 
     def enter(self, phase: Phase) -> None:
         """Goes on to `phase`."""
@@ -158,5 +159,5 @@ class Slot:
                 setattr(self, field.name, getattr(fresh, field.name))
 
 
-_LASTING = frozenset({"next_round", "failures", "gpus", "sick", "mark", "checks", "strikes", "short_jobs"})
+_LASTING = frozenset({"next_round", "failures", "gpus", "sick", "mark", "checks", "strikes", "suspect"})
 """The fields of a slot that outlast its cycles."""

@@ -1,7 +1,8 @@
 """The identity and the faults of GPUs, from nvidia-smi and the kernel's log.
 
-Pure: `this_machine` records the texts. What a driver does not report counts as healthy, because older drivers and
-consumer GPUs report little. A GPU that does not respond at all is a problem that `recorded.gpus` finds.
+Pure: `this_machine` records the texts. What a driver does not report is no fault, because older drivers and consumer
+GPUs report little; `GpuDevice.unread` names it. A GPU that does not respond at all is a problem that `recorded.gpus`
+finds.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ class GpuState:
     kernel_log: str = ""
 
 
+SIGNS = ("memory errors", "pending remappings", "the kernel's log")
+"""Where faults show."""
+
 NO_STATE = GpuState()
 """The state of a machine whose driver reports nothing."""
 
@@ -54,11 +58,13 @@ def with_state(device: GpuDevice, state: GpuState) -> GpuDevice:
     """`device` with its UUID, those of its MIG slices, and its faults."""
     row = next((row for row in _rows(state.health, HEALTH_QUERY) if row[0] == str(device.index)), None)
     if row is None:
-        return device
+        return replace(device, unread=SIGNS)
     _, uuid, address, errors = row
     remapped = next((row for row in _rows(state.remapped, REMAPPED_QUERY) if row[0] == uuid), ("", "", ""))
     faults = (*_memory_faults(errors, *remapped[1:]), *_xid_faults(address, state.kernel_log))
-    return replace(device, uuid=uuid, slices=_slices(state.listed, device.index), faults=faults)
+    read = (errors.isdecimal(), remapped[1].lower() in {"yes", "1", "no", "0"}, state.kernel_log)
+    unread = tuple(sign for sign, known in zip(SIGNS, read, strict=True) if not known)
+    return replace(device, uuid=uuid, slices=_slices(state.listed, device.index), faults=faults, unread=unread)
 
 
 def _rows(text: str, fields: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -11,8 +11,8 @@ from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.plan.proof import Reach
 from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence, table
 from ci_compiler.runner.limits import most_disk, room_for
-from ci_compiler.runner.upstream import holes, upstream
-from ci_compiler.units import GB, release, size
+from ci_compiler.runner.upstream import holes, upstream, without_holes
+from ci_compiler.units import GB, size
 
 _INSTALL = "install Nix, and put it on the PATH of the runner's service"
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
@@ -167,8 +167,8 @@ def nix_holes(_: Assignment, evidence: Evidence) -> Judgement:
     if not found:
         return ok(f"Nix {nix.version} has no known hole between its users")
     listed = "; ".join(f"{hole.name}: {hole.what}" for hole in found)
-    newest = max((hole.fixed[-1] for hole in found), key=release)
-    return failed(f"Nix {nix.version} has known holes between its users ({listed})", f"install Nix {newest} or newer")
+    fix = f"install Nix {without_holes()} or newer"
+    return failed(f"Nix {nix.version} has known holes between its users ({listed})", fix)
 
 
 @_of_nix

@@ -47,7 +47,8 @@ def examine(work: Assignment, evidence: Evidence) -> dict[str, Judgement]:
     if work.pool:
         wanted.add("pool")
     reason = f"{work.stage} does not need it" if work.stage else "nothing that this machine may run needs it"
-    return {name: check(work, evidence) if name in wanted else skipped(reason) for name, check in CHECKS.items()}
+    results = {name: check(work, evidence) if name in wanted else skipped(reason) for name, check in CHECKS.items()}
+    return results | ({name: check(work, evidence) for name, check in host_checks.DEEP.items()} if work.deep else {})
 
 
 def _on_gpu(work: Assignment, machine: Machine) -> bool:

@@ -16,12 +16,16 @@ from ci_compiler.runner.detect.recorded import Answer
 from ci_compiler.spec.model import Package, Pool, Spec
 from ci_compiler.stages import Stage
 
+TRIED = 64_000_000
+"""The bytes that a deep proof writes to the disk and reads back."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """The work for the machine. No `stage`: any that it can run; no `subject`: any variant of `cells`.
 
-    With a `subject`, `cells` has only a cell of it. With a `pool`, the work is that of the pool's stages.
+    With a `subject`, `cells` has only a cell of it. With a `pool`, the work is that of the pool's stages. `deep`: what
+    takes seconds and tries the hardware is checked as well.
     """
 
     spec: Spec
@@ -29,6 +33,7 @@ class Assignment:
     stage: Stage | None = None
     subject: Variant | None = None
     pool: Pool | None = None
+    deep: bool = False
 
     @property
     def cell(self) -> Cell:
@@ -99,7 +104,8 @@ class Evidence:
 
     `cuda` has an entry for each libcuda that was tried. `tools` are the backend's programs and the emulators that are
     on PATH. `answer` is that of the backend's command that checks the secret, `cache` that of the spec's binary cache,
-    `store` that of Nix's own store; None if there is no such command or program.
+    `store` that of Nix's own store; None if there is no such command or program. `disk`: why the disk does not return
+    what is written to it, or ''.
     """
 
     machine: Machine
@@ -111,6 +117,7 @@ class Evidence:
     answer: Answer | None = None
     cache: Answer | None = None
     store: Answer | None = None
+    disk: str = ""
 
 
 Check = Callable[[Assignment, Evidence], Judgement]

@@ -6,6 +6,7 @@ from ci_compiler.hardware import CPU, Toolkit
 from ci_compiler.hardware.drivers import driver_number, lowest_driver, too_new_driver
 from ci_compiler.hardware.machine import GpuDevice, lacks, missing_flags
 from ci_compiler.judgement import Judgement, failed, ok, skipped
+from ci_compiler.runner.detect.gpu_health import SIGNS
 from ci_compiler.runner.doctor.evidence import Assignment, CudaAttempt, Evidence, table
 
 DRIVER_LINK = "/run/opengl-driver/lib"
@@ -65,10 +66,15 @@ def gpu(_: Assignment, evidence: Evidence) -> Judgement:
 def gpu_health(_: Assignment, evidence: Evidence) -> Judgement:
     """No GPU has a fault that lasts until it is reset: memory errors, pending remappings, severe Xid errors."""
     faults = [f"GPU {one.index} ({one.name}): {'; '.join(one.faults)}" for one in evidence.machine.gpus if one.faults]
-    if not faults:
-        return ok("neither the driver nor the kernel's log reports a fault")
-    fix = "reset the GPU (`nvidia-smi --gpu-reset`) or restart the machine; if the fault returns, replace the GPU"
-    return failed("; ".join(faults), fix)
+    if faults:
+        fix = "reset the GPU (`nvidia-smi --gpu-reset`) or restart the machine; if the fault returns, replace the GPU"
+        return failed("; ".join(faults), fix)
+    unread = [sign for sign in SIGNS if any(sign in one.unread for one in evidence.machine.gpus)]
+    read = [sign for sign in SIGNS if sign not in unread]
+    listed = (
+        f"{what}: {', '.join(signs)}" for what, signs in (("no fault in", read), ("not readable", unread)) if signs
+    )
+    return (ok if read else skipped)("; ".join(listed))
 
 
 def cubin(work: Assignment, evidence: Evidence) -> Judgement:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ci_compiler.backends.protocol import SecretEvidence
 from ci_compiler.clock import TOLERANCE, day_of, minute_of
 from ci_compiler.judgement import Judgement, failed, ok, skipped
-from ci_compiler.runner.doctor.evidence import Assignment, Evidence, table
+from ci_compiler.runner.doctor.evidence import TRIED, Assignment, Evidence, table
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.stages import BUILD, PUBLISH
-from ci_compiler.units import release
+from ci_compiler.units import release, size
 
 _SET_CLOCK = (
     "synchronise the host's clock (`timedatectl set-ntp true`, or chrony); a container uses the clock of its host"
@@ -87,4 +87,12 @@ def cache(work: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"{url} does not answer: {said.said}", "give the runner's user access to it, or change cache.url")
 
 
+def disk(_: Assignment, evidence: Evidence) -> Judgement:
+    """The disk returns what is written to it."""
+    if not evidence.disk:
+        return ok(f"{size(TRIED)} were read back as they were written")
+    return failed(evidence.disk, "look for errors of the disk in the kernel's log, then test the disk and the memory")
+
+
 CHECKS = table(clock, runner, token, cache)
+DEEP = table(disk)

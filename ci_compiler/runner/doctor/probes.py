@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -17,12 +18,15 @@ from ci_compiler.hardware import Version
 from ci_compiler.outside import WRONG_FORM, object_of
 from ci_compiler.runner.detect.recorded import Answer
 from ci_compiler.runner.detect.this_machine import answer, text_of, this_machine
-from ci_compiler.runner.doctor.evidence import Assignment, ClockReading, CudaAttempt, CudaDevice, Evidence
+from ci_compiler.runner.doctor.evidence import TRIED, Assignment, ClockReading, CudaAttempt, CudaDevice, Evidence
 from ci_compiler.runner.doctor.hardware_checks import DRIVER_LINK
 from ci_compiler.units import release
 
 LIBRARY = "libcuda.so.1"
 PROBE = Path(__file__).with_name("cuda_probe.py")
+
+GPU_TRIED = 512
+"""The megabytes of each GPU's memory that a deep proof writes and reads back."""
 
 DAEMON_SECONDS = 20.0
 """Seconds within which Nix's daemon must answer."""
@@ -45,13 +49,14 @@ def gather(work: Assignment) -> Evidence:
     return Evidence(
         machine=machine,
         clock=clock(),
-        cuda=tuple(cuda()) if "cuda" in checks or (not work.stages and shows_gpu) else (),
+        cuda=tuple(cuda(GPU_TRIED if work.deep else 1)) if "cuda" in checks or (not work.stages and shows_gpu) else (),
         runner=runner_version(),
         tools=frozenset(filter(shutil.which, (*(tool.name for tool in backend.tools), *_emulators(work)))),
         secret=secret,
         answer=answer(*command) if command else None,
         cache=_ping("--store", work.spec.cache.url) if work.spec.cache and "cache" in checks else None,
         store=store,
+        disk=disk() if work.deep else "",
     )
 
 
@@ -77,19 +82,19 @@ def _ping(*store: str) -> Answer | None:
 # CUDA.
 
 
-def cuda() -> Iterator[CudaAttempt]:
+def cuda(megabytes: int = 1) -> Iterator[CudaAttempt]:
     """Tries each libcuda: the one where programs of nixpkgs look, then those in the loader's cache."""
     link = Path(DRIVER_LINK, LIBRARY)
     if link.exists():
-        yield try_cuda(str(link), linked=True)
+        yield try_cuda(str(link), linked=True, megabytes=megabytes)
     for path in cached_libraries(_loader_cache(), LIBRARY, os.uname().machine):
-        yield try_cuda(path, linked=False)
+        yield try_cuda(path, linked=False, megabytes=megabytes)
 
 
-def try_cuda(library: str, *, linked: bool) -> CudaAttempt:
-    """Tries `library` in a process with a clean environment."""
+def try_cuda(library: str, *, linked: bool, megabytes: int = 1) -> CudaAttempt:
+    """Tries `library` in a process with a clean environment, with `megabytes` of the memory of each GPU."""
     env = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    found = answer(sys.executable, "-I", "-S", str(PROBE), library, seconds=60, env=env)
+    found = answer(sys.executable, "-I", "-S", str(PROBE), library, str(megabytes), seconds=60, env=env)
     return cuda_of(library, found or Answer(status=126, err="there is no Python to try it with"), linked=linked)
 
 
@@ -120,6 +125,24 @@ def _loader_cache() -> str:
     program = shutil.which("ldconfig", path=path)
     found = answer(program, "-p") if program else None
     return found.out if found else ""
+
+
+# The disk.
+
+
+def disk(folder: Path | None = None) -> str:
+    """Writes a file to `folder` (None: that of temporary files) and reads it back; why that failed, or ''."""
+    written = os.urandom(TRIED)
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(written)
+            os.fsync(file.fileno())
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            file.seek(0)
+            return "" if file.read() == written else "a file that was just written has another content"
+    except OSError as error:
+        return f"a file cannot be written and read back: {error.strerror}"
 
 
 # The clock.
