@@ -41,6 +41,7 @@ class Code(StrEnum):
     BUILD_FAILED = "build-failed"
     CACHE_MISSING = "cache-missing"
     CACHE_UNREACHABLE = "cache-unreachable"
+    CACHE_UNUSED = "cache-unused"
     CANNOT_START = "cannot-start"
     CANNOT_WRITE = "cannot-write"
     CHECK_FAILED = "check-failed"
