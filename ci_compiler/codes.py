@@ -141,8 +141,8 @@ class Code(StrEnum):
     PUBLISH_SHARES_POOL = "publish-shares-pool"
     PUBLISH_UNSIGNED = "publish-unsigned"
     PUSH_FAILED = "push-failed"
-    PYTORCH_ALIAS = "pytorch-alias"
     PYTHON_NOT_OF_TORCH = "python-not-of-torch"
+    PYTORCH_ALIAS = "pytorch-alias"
     QUEUE_TOO_LONG = "queue-too-long"
     RECIPE_CHANGED = "recipe-changed"
     RECIPE_DIFFERS = "recipe-differs", Severity.DIFFERENCE
