@@ -116,6 +116,11 @@ def recipe_path(name: str) -> str:
     return f"{RECIPES}/{name}.nix"
 
 
+def recipe_paths(name: str) -> tuple[str, str]:
+    """The paths at which Flox looks for the recipe of the variant `name`: a file, and a folder's."""
+    return recipe_path(name), f"{RECIPES}/{name}/default.nix"
+
+
 def recipe_name(path: str) -> str:
     """The variant whose recipe is at `path`: `NAME.nix` or `NAME/default.nix` (Flox); '' if it is not a recipe."""
     inner = path.removeprefix(f"{RECIPES}/").removesuffix("/default.nix").removesuffix(".nix")

@@ -35,6 +35,7 @@ class Flox(Backend):
     forms = FORMS
     image = "flox"
     image_checksums = ("FLOX_SHA256_AMD64", "FLOX_SHA256_ARM64")
+    locks = (".flox/env/manifest.lock", ".flox/nix-builds.lock")  # the "toplevel" group; catalogs (nix-builds.toml(5))
     about = ("Flox is a package manager for Linux and macOS", "https://flox.dev/docs/install-flox")
 
     def check_tools(self, machine: Machine, _: Collection[str], *, testing: bool) -> Judgement:

@@ -148,7 +148,8 @@ class Backend(ABC):
     machine that can build. `reads_loader_cache`: what it builds finds libcuda in the loader's cache as well.
     `forms` are the forms of its outputs in a manifest. `withdrawal` says how a publication is taken back. The
     runner images have what `runner-images/build.py --backend` calls `image`; `image_checksums` are the build
-    arguments for checksums of archives whose publisher states none. `about` is a sentence for users who do not know
+    arguments for checksums of archives whose publisher states none. `locks` are the files that decide what recipes
+    without a pin are built from, as paths from the repository's root. `about` is a sentence for users who do not know
     its program, and the address of the page that installs it.
     """
 
@@ -169,6 +170,7 @@ class Backend(ABC):
     withdrawal: str
     image: str = "nix"
     image_checksums: tuple[str, ...] = ()
+    locks: tuple[str, ...] = ()
     about: tuple[str, str] = ("", "")
 
     def __str__(self) -> str:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.cli.console import note
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, Place
 from ci_compiler.files.drift import ChangeKind, FileChange, Territory, apply, compare, differences
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.units import counted
+from ci_compiler.variant import recipe_path, recipe_paths
 
 DRIFT = {
     ChangeKind.ADDED: "is missing",
@@ -49,6 +54,22 @@ def write_or_check(
     counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ChangeKind if kinds[kind])
     done(f"{counts}, {unchanged} unchanged" if counts else f"all {unchanged} unchanged")
     return 0
+
+
+def missing_recipes(spec: Spec, cells: Iterable[Cell], branch: str, root: Path) -> list[Finding]:
+    """An error for each of the repository's own recipes of `branch` that is not in `root`."""
+    variants = [one for cell in cells for one in cell.variants if cell.branch == branch and spec.backend.has_recipes]
+    own = [one.name for one in variants if spec.packages[one.package].kind_of(one.name) is RecipeKind.OWN]
+    return [
+        Finding(
+            place=Place(file=recipe_path(name)),
+            code=Code.MISSING_RECIPE,
+            message=f"is missing: the recipe of {name} is the repository's own; restore it, or remove the variant from "
+            "the spec",
+        )
+        for name in own
+        if not any((root / path).is_file() for path in recipe_paths(name))
+    ]
 
 
 def _report(changes: Sequence[FileChange], arguments: argparse.Namespace, command: Sequence[str]) -> int:

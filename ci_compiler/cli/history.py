@@ -13,7 +13,7 @@ from ci_compiler.github.client import Client
 from ci_compiler.outside import bytes_of
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import Records
-from ci_compiler.reports.history_file import LARGEST, NAME, parsed
+from ci_compiler.reports.history_file import LARGEST, NAME, begins_as_history, parsed
 from ci_compiler.spec.carried import default_branch
 from ci_compiler.workflows import pages
 
@@ -26,21 +26,22 @@ def last_history(client: Client, plan: Plan, folder: Path) -> Records:
     repository = client.access.repository
     empty = Records(repository=repository)
     file = folder / NAME
-    if file.exists() or file.is_symlink():
-        try:
-            found = parsed(bytes_of(file, LARGEST))
-        except (OSError, ValueError):
+    here = file.exists() or file.is_symlink()
+    try:
+        last = None if here else last_file(client, pages.FILE, default_branch(plan.spec), NAME, LARGEST)
+        data = bytes_of(file, LARGEST) if here else last
+    except OSError:
+        raise wrong(file, Code.IN_THE_WAY, FOREIGN) from None
+    if data is None:
+        return empty
+    try:
+        found = parsed(data)
+    except ValueError as error:
+        if here and not begins_as_history(data):
             raise wrong(file, Code.IN_THE_WAY, FOREIGN) from None
-        data = None
-    else:
-        data = last_file(client, pages.FILE, default_branch(plan.spec), NAME, LARGEST)
-        if data is None:
-            return empty
-        try:
-            found = parsed(data)
-        except ValueError as error:
-            note(f"warning: the history of the last {pages.FILE} {error}; the history starts again from nothing")
-            return empty
+        whence = str(file) if here else f"the history of the last {pages.FILE}"
+        note(f"warning: {whence} {error}; the history starts again from nothing")
+        return empty
     if found.repository != repository:
         note(f"warning: the history is that of {found.repository!r}; the history starts again from nothing")
         return empty

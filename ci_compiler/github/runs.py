@@ -20,7 +20,7 @@ from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, ReportedJob, is_own, read_jobs
 from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.records import DAY, NEWEST, Found, Key, Record, Records, Run, merged, month_of
+from ci_compiler.plan.records import DAY, NEWEST, PASSED, Found, Key, Record, Records, Run, merged, month_of
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH
 from ci_compiler.workflows.steps import NOT_BUILT
@@ -177,7 +177,7 @@ class _Reader:
         return run["path"].partition("@")[0] in self._shards and is_own(self.plan, run["event"], run["head_branch"])
 
     def _is_wanted(self, run: Mapping[str, Any]) -> bool:
-        """Whether a result of an older run would be kept: some variant of the shard lacks results, or the month's."""
+        """Whether a result of an older run would be kept: some variant lacks results, or a passed one of the month."""
         shard, month = self._shards[run["path"].partition("@")[0]], month_of(_seconds(run["created_at"]))
         keys = [(shard.branch, name) for name in shard.variants]
         return any(self._counts.get(key, 0) < NEWEST or (key, month) not in self._months for key in keys)
@@ -219,7 +219,8 @@ class _Reader:
 
     def _count(self, key: Key, record: Record) -> None:
         self._counts[key] = self._counts.get(key, 0) + 1
-        self._months.add((key, month_of(record.run.started)))
+        if self._counts[key] > NEWEST and record.result == PASSED:
+            self._months.add((key, month_of(record.run.started)))
 
 
 def lasts_of(plan: Plan, records: Records, web_host: str) -> Iterator[LastBuild]:

@@ -31,6 +31,10 @@ _SM = re.compile(r"(?:sm|compute)?[ _-]?([0-9]{1,2})\.?([0-9])[af]?")
 """An architecture as nvcc, torch and the tables write it: `sm_90a`, `9.0`, `sm90`."""
 
 
+class ForeignGpuError(ValueError):
+    """A GPU of another vendor than NVIDIA."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cpu:
     """A CPU, or a family of CPUs: its Nix system and all instruction sets that it runs, in the tables' order.
@@ -94,7 +98,7 @@ def _key(noise: Iterable[re.Pattern[str]], text: str) -> str:
 def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     """The GPU that `text` names, with the version of its `driver`; None if `text` says that there is no GPU.
 
-    Raises UnknownHardwareError for an unknown name, ValueError for a GPU of another vendor than NVIDIA.
+    Raises UnknownHardwareError for an unknown name, ForeignGpuError for a GPU of another vendor than NVIDIA.
     """
     wanted = text.strip()
     if wanted.lower() in NO_GPU:
@@ -106,7 +110,7 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     if found is None:
         if any(pattern.search(names.key(wanted)) for pattern in _foreign()):
             message = f"{wanted!r} is not one of NVIDIA's; a machine without their GPUs has the GPU none"
-            raise ValueError(message)
+            raise ForeignGpuError(message)
         raise UnknownHardwareError("GPU", wanted, names.nearest(wanted, hardware.gpus))
     return GpuDevice(index=0, name=wanted, capability=Version.parse(found), driver=driver)
 

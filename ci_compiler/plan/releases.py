@@ -23,6 +23,7 @@ from ci_compiler.spec.releases import (
     is_called,
     is_of,
     pins_with,
+    python_refusal,
     series,
     toolkit_refusal,
     version_in,
@@ -78,37 +79,34 @@ def _check_companions(spec: Spec, branch: Branch) -> Iterator[Finding]:
 def _of_compiled(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
     """The findings on the variants whose recipes are compiled."""
     compiled = [
-        (cell.branch, variant.package, cell.cuda, cell.gpu)
+        (cell.branch, variant.package, cell.cuda, cell.gpu, cell.python)
         for cell in cells
         for variant in cell.variants
         if not cell.listed and spec.packages[variant.package].kind_of(variant.name) is RecipeKind.COMPILED
     ]
-    for name, package_name, gpu in dict.fromkeys((name, package, gpu) for name, package, _, gpu in compiled):
+    for name, package_name, cuda, gpu, python in dict.fromkeys(compiled):
         if spec.packages[package_name].attribute == TORCH:
-            yield from _check_gpu(spec, spec.branches[name], spec.packages[package_name], gpu)
-    for name, package_name, cuda in dict.fromkeys((name, package, cuda) for name, package, cuda, _ in compiled):
+            yield from _check_torch(spec, spec.branches[name], spec.packages[package_name], cuda, gpu, python)
+    for name, package_name, cuda in dict.fromkeys(one[:3] for one in compiled):
         branch, package = spec.branches[name], spec.packages[package_name]
-        if package.attribute == TORCH:
-            yield from _check_toolkit(spec, branch, package, cuda)
         yield from _check_pin(spec, branch, package, branch.pin(cuda))
         yield from _check_arguments(spec, package, branch.pin(cuda), "gpu" if cuda else "cpu")
 
 
-def _check_gpu(spec: Spec, branch: Branch, package: Package, gpu: str) -> Iterator[Finding]:
+def _check_torch(spec: Spec, branch: Branch, package: Package, cuda: str, gpu: str, python: str) -> Iterator[Finding]:
+    """Whether the release of torch knows the GPU, the toolkit and the Python."""
     version = branch.versions[package.name]
+    path = ("branches", branch.name, "versions", package.name)
     if first := first_series(version, gpu):
         message = (
             f"{gpu} needs {package.name} {first} or newer, and {branch.name} has {version}, whose build refuses the "
             f"architecture"
         )
-        yield spec.finding(("branches", branch.name, "versions", package.name), Code.GPU_NEEDS_NEWER_TORCH, message)
-
-
-def _check_toolkit(spec: Spec, branch: Branch, package: Package, cuda: str) -> Iterator[Finding]:
-    version = branch.versions[package.name]
+        yield spec.finding(path, Code.GPU_NEEDS_NEWER_TORCH, message)
     if cuda and (refusal := toolkit_refusal(version, cuda)):
-        path = ("branches", branch.name, "versions", package.name)
         yield spec.finding(path, Code.TOOLKIT_NOT_OF_TORCH, f"{package.name} {version} {refusal}")
+    if refusal := python_refusal(version, python):
+        yield spec.finding(path, Code.PYTHON_NOT_OF_TORCH, f"{package.name} {version} {refusal}")
 
 
 def _check_pin(spec: Spec, branch: Branch, package: Package, pin: Pin) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""The files that a build without a recipe reads, as path filters of GitHub and as a test of paths."""
+"""The files that builds read besides their recipes: as path filters of GitHub and as a test of paths."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import re
 from collections.abc import Iterable
 
 from ci_compiler.plan.job_graph import needs_of
-from ci_compiler.spec.model import Package, Spec
+from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.spec.model import Package, RecipeKind, Spec
 
 _WORDS = re.compile(r"(\*\*/|\*\*|\*)")
 _GLOBS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 """Regular expressions of GitHub's patterns (workflow syntax, filter pattern cheat sheet)."""
+
+
+def locks_of(spec: Spec, cell: Cell, variant: Variant) -> tuple[str, ...]:
+    """The backend's lock files, if they decide what `variant` is built from: its recipe is an own one without a pin."""
+    own = spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN
+    return spec.backend.locks if own and not spec.branches[cell.branch].pin(cell.cuda).nixpkgs else ()
 
 
 def path_filters(spec: Spec, packages: Iterable[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """The variants that a change rebuilds: changed recipes, recipes that import them, and those that the spec changes.
 
 Recipes are self-contained, so a changed file is a changed variant. A recipe that names another file (its torch, a
-shared builder) changes with it, and so do all recipes of a package that declares a changed file as shared. Paths are
-found among the Nix tokens of a file; nothing is evaluated.
+shared builder) changes with it, and so do all recipes of a package that declares a changed file as shared. An own
+recipe without a pin changes with the locks. Paths are found among the Nix tokens of a file; nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ci_compiler.errors import InputError
 from ci_compiler.git import Git
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import Judged, judge
-from ci_compiler.plan.sources import rebuilt_packages
+from ci_compiler.plan.sources import locks_of, rebuilt_packages
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.carried import template_paths
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.values import variant_values
-from ci_compiler.variant import RECIPES, recipe_name, recipe_path
+from ci_compiler.variant import RECIPES, recipe_name, recipe_path, recipe_paths
 
 NOTHING: Mapping[str, str] = {}
 
@@ -93,15 +93,13 @@ def changed_recipes(
 
 
 def _by_shared(spec: Spec, cells: Iterable[Cell], changed: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The recipe of each variant whose package declares a changed path as shared, with that path."""
-    why = {
-        package.name: _reason((*package.shared, *package.overlays), {path: path for path in changed})
-        for package in spec.packages.values()
-    }
+    """The recipe of each variant that a changed path of its package's shared ones or of its locks decides, with it."""
+    paths = {path: path for path in changed}
+    shared = {name: _reason((*one.shared, *one.overlays), paths) for name, one in spec.packages.items()}
     for cell in cells:
         for variant in cell.variants:
-            if why[variant.package]:
-                yield recipe_path(variant.name), why[variant.package]
+            if why := shared[variant.package] or _reason(locks_of(spec, cell, variant), paths):
+                yield from dict.fromkeys(recipe_paths(variant.name), why).items()
 
 
 def named_paths(path: str, text: str) -> frozenset[str]:

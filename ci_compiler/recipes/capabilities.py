@@ -55,7 +55,7 @@ def sets_capabilities(spec: Spec, package: Package, cell: Cell) -> bool:
 
 def variants_with_capabilities(spec: Spec, cell: Cell) -> Iterator[Variant]:
     """The variants of `cell` whose recipes are compiled and set the switch."""
-    for variant in cell.variants if cell.gpu != CPU else ():
+    for variant in cell.variants if cell.gpu != CPU and spec.backend.has_recipes else ():
         package = spec.packages[variant.package]
         compiled = package.kind_of(variant.name) is RecipeKind.COMPILED
         if compiled and sets_capabilities(spec, package, cell):

@@ -21,7 +21,7 @@ from ci_compiler.recipes.capabilities import variants_with_capabilities
 from ci_compiler.recipes.seeds import seeder_of
 from ci_compiler.reports.costs import Bill, bill_of
 from ci_compiler.reports.forecast import end_of, machine_counts
-from ci_compiler.spec.model import Spec
+from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.spec.schema import with_defaults
 from ci_compiler.stages import Stage, stages
 from ci_compiler.variant import variant_name
@@ -100,9 +100,25 @@ class PlanDifference:
 def build_inputs(plan: Plan, cell: Cell, variant: Variant) -> dict[str, str]:
     """The inputs of the derivation of `variant`, by name: of its cell, its package and all packages that it needs.
 
-    Descriptions, hashes of pinned commits and permissions to evaluate do not change a derivation and are left out.
+    Descriptions, hashes of pinned commits and permissions to evaluate do not change a derivation and are left out. The
+    repository's own recipes do not read the spec: they have no input but the recipes that they need.
     """
     spec = plan.spec
+    needs = () if cell.listed else needs_of(spec, variant.package)
+    recipes = {variant.package: variant.name} | {name: variant_name(name, cell.suffix) for name in needs}
+    kinds = {package: spec.packages[package].kind_of(name) for package, name in recipes.items()}
+    inputs = {f"recipes of {package}": str(kind) for package, kind in kinds.items()}
+    written = [one for one, kind in kinds.items() if kind is not RecipeKind.OWN or not spec.backend.has_recipes]
+    if written:
+        inputs |= _cell_inputs(spec, cell, variant)
+    for name in written:
+        inputs |= _package_inputs(spec, cell, name)
+        inputs |= _recipe_inputs(spec, cell, name)
+        inputs[f"compiler seed of {name}"] = _seed(plan, cell, name)
+    return inputs
+
+
+def _cell_inputs(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
     pin, hardware = spec.branches[cell.branch].pin(cell.cuda), spec.hardware
     inputs = {
         "nixpkgs": pin.nixpkgs,
@@ -118,10 +134,6 @@ def build_inputs(plan: Plan, cell: Cell, variant: Variant) -> dict[str, str]:
         inputs[CAPABILITIES] = (
             str(hardware.gpu(cell.gpu).capability) if variant in variants_with_capabilities(spec, cell) else ""
         )
-    for name in (variant.package, *needs_of(spec, variant.package)):
-        inputs |= _package_inputs(spec, cell, name)
-        inputs |= _recipe_inputs(spec, cell, name)
-        inputs[f"compiler seed of {name}"] = _seed(plan, cell, name)
     return inputs
 
 
@@ -159,7 +171,6 @@ def _recipe_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str
     """What the spec says of the recipe of package `name` in `cell`."""
     package = spec.packages[name]
     override = package.overrides["cpu" if cell.gpu == CPU else "gpu"]
-    yield f"recipes of {name}", package.kind_of(variant_name(name, cell.suffix))
     yield f"template of {name}", package.template
     yield f"preset of {name}", package.preset
     yield f"package set of {name}", f"{package.set}, {package.at}"

@@ -132,6 +132,12 @@ def _dumped(value: Any) -> str:
 # Reading it.
 
 
+def begins_as_history(data: bytes) -> bool:
+    """Whether `data` is the beginning of a file as `text_of` writes it, however little of it."""
+    mark = _dumped({"is": _MARK})[:-1].encode()
+    return data.startswith(mark) or mark.startswith(data)
+
+
 def parsed(data: bytes) -> Records:
     """The history in a file. Raises ValueError."""
     if len(data) > LARGEST:

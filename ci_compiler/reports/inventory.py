@@ -18,7 +18,7 @@ from ci_compiler.hardware import CPU, Hardware, UnknownHardwareError, Version
 from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
 from ci_compiler.hardware.pasted import beside
-from ci_compiler.hardware.products import device
+from ci_compiler.hardware.products import ForeignGpuError, device
 from ci_compiler.outside import decoded, json_of, reading
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import Judged
@@ -149,8 +149,11 @@ def _why(spec: Spec, judged: Judged, gpu: str, isa: str) -> str:
 # Reading.
 
 
-def read_inventory(hardware: Hardware, data: bytes, shown: str) -> tuple[Entry, ...]:
-    """The machines of an inventory called `shown` in findings. Raises InputError with a finding for each wrong one."""
+def read_inventory(hardware: Hardware, data: bytes, shown: str) -> tuple[tuple[Entry, ...], tuple[Finding, ...]]:
+    """The machines of an inventory called `shown` in findings, and a warning for each with a GPU of another vendor.
+
+    Raises InputError with a finding for each wrong one.
+    """
     with reading(shown, Code.WRONG_VALUE):
         text = decoded(data).removeprefix("\ufeff")
     try:
@@ -159,6 +162,7 @@ def read_inventory(hardware: Hardware, data: bytes, shown: str) -> tuple[Entry, 
         raise wrong(shown, Code.WRONG_VALUE, f"is not CSV: {error}") from None
     entries: list[Entry] = []
     findings: list[Finding] = []
+    foreign: list[Finding] = []
     for place, row in rows:
         try:
             entries.append(_entry(hardware, row, len(entries) + 1))
@@ -166,13 +170,16 @@ def read_inventory(hardware: Hardware, data: bytes, shown: str) -> tuple[Entry, 
             findings.append(Finding(place=place, code=error.code, message=str(error)))
         except KeyError as error:
             findings.append(Finding(place=place, code=Code.WRONG_VALUE, message=f"lacks {error}"))
+        except ForeignGpuError as error:
+            message = f"{error}; this row is left out"
+            foreign.append(Finding(place=place, code=Code.WRONG_HARDWARE, message=message, tolerated=True))
         except (ValueError, TypeError) as error:
             findings.append(Finding(place=place, code=Code.WRONG_HARDWARE, message=str(error)))
     if findings:
-        raise InputError(findings)
+        raise InputError([*findings, *foreign])
     if not entries:
-        raise wrong(shown, Code.WRONG_VALUE, "names no machine")
-    return tuple(entries)
+        raise InputError(foreign or wrong(shown, Code.WRONG_VALUE, "names no machine").findings)
+    return tuple(entries), tuple(foreign)
 
 
 _Row = tuple[Place, Mapping[str, Any]]
@@ -195,8 +202,9 @@ def _json_rows(text: str, shown: str) -> Iterator[_Row]:
         content = json_of(text)
     listed = content.get("machines", [content]) if isinstance(content, dict) else content
     for at, row in enumerate(listed if isinstance(listed, list) else [listed], 1):
-        if not isinstance(row, dict):
-            raise wrong(f"{shown}: machine {at}", Code.WRONG_VALUE, "is not an object with gpu, cpu and the like")
+        if not isinstance(row, dict) or not {"gpu", "gpus", "cpu"} & row.keys():
+            message = "is not an object with gpu, gpus or cpu; `ci-runner detect --json` prints that of its machine"
+            raise wrong(f"{shown}: machine {at}", Code.WRONG_VALUE, message)
         yield Place(file=f"{shown}: machine {at}"), row
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.errors import Finding, wrong
 from ci_compiler.outside import bytes_of, object_of
 from ci_compiler.plan.benchmarks import read_benchmark
 from ci_compiler.plan.expected import expected_failure, in_words
@@ -84,10 +84,11 @@ def rebuilt_by_branch(request: Selection) -> str:
     return f"{markdown_table(['branch', 'variants rebuilt', 'built in this run', 'from'], rows)}\n\n"
 
 
-def not_built(spec: Spec, request: Selection, payload: Mapping[str, Any]) -> str:
+def not_built(spec: Spec, request: Selection, payload: Mapping[str, Any], refused: Sequence[Finding] = ()) -> str:
     """Why the run of a pull request builds nothing, and how a maintainer has it built; '' if it builds.
 
-    `payload` is that of the event. A pull request within a fork of the repository builds nothing either.
+    `payload` is that of the event, and `refused` what a build of the fork would refuse. A pull request within a fork of
+    the repository builds nothing either.
     """
     count = sum(len(one.variants) + len(one.left) for one in request.branches)
     if request.ref and (spec.repository or not (payload.get("repository") or {}).get("fork")):
@@ -102,6 +103,13 @@ def not_built(spec: Spec, request: Selection, payload: Mapping[str, Any]) -> str
     if not (_COMMIT.fullmatch(head) and any(pool.untrusted for pool in spec.pools)):
         how = f"and {'that' if count == 1 else 'they'} will be built after the merge"
         return f"{what}: the pull request is from a fork, whose code no machine of this repository runs, {how}.\n\n"
+    if refused:
+        first, more = f"{refused[0].place.file[:_LONGEST]} {refused[0].message}", len(refused) - 1
+        return (
+            f"{what}: the pull request is from a fork, and `{BUILD_COMMAND}` would refuse it: {markdown_text(first)}"
+            f"{f' (and {more} more)' if more else ''}. A maintainer who read the code pushes {head} to a branch of "
+            "this repository, and opens a pull request from there.\n\n"
+        )
     return (
         f"{what}: the pull request is from a fork. A maintainer who read the code has its recipes and sources built "
         f"with this comment:\n\n```\n{BUILD_COMMAND} {head}\n```\n\n"

@@ -302,8 +302,14 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
 
 
 def _check_cache(spec: Spec) -> Iterator[Finding]:
-    """`push: own` needs a cache of files: Nix itself copies only whole closures."""
+    """Closures are what travels through a cache. `push: own` needs one of files: Nix itself copies whole closures."""
     cache = spec.cache
+    if cache and spec.backend.uses_artifacts:
+        message = (
+            f"`cache` carries closures, and the backend {spec.backend} makes files, which travel as artifacts; "
+            "remove it (a build script may keep a cache of its own)"
+        )
+        yield spec.finding(("cache",), Code.CACHE_UNUSED, message, key=True)
     if cache and cache.push is CachePush.OWN and not cache.url.startswith(("file:", "s3:")):
         message = "`push: own` needs a cache at s3:// or file://; any other gets whole closures (`push: all`)"
         yield spec.finding(("cache", "push"), Code.WRONG_VALUE, message)

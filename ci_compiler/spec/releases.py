@@ -73,6 +73,14 @@ def toolkit_refusal(version: str, cuda: str) -> str:
     return f"does not support CUDA {cuda}: PyTorch builds it with {', '.join(known)}"
 
 
+def python_refusal(version: str, python: str) -> str:
+    """Why `version` of torch cannot be built for `python`; '' if it can, or if that is not known."""
+    first, last = facts()["pythons"].get(series(version), (python, python))
+    if _numbers(first) <= _numbers(python) <= _numbers(last):
+        return ""
+    return f"does not support Python {python}: PyTorch builds it for {first} to {last}"
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 

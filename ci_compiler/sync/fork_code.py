@@ -47,6 +47,11 @@ def fork_tree(git: Git, spec: Spec, branch: str, parent: str, commit: str) -> La
     return Landing(parent=parent, tree=tree)
 
 
+def refused_changes(git: Git, spec: Spec, branch: str, base: str, head: str) -> list[Finding]:
+    """What a build of a fork would refuse of the changes from `base` to `head`, which are on top of `branch`."""
+    return list(_refused(spec, branch, git.changes(git.merge_base(base, head), head), ()))
+
+
 def check_out_fork(git: Git, spec: Spec, branch: str, onto: str, commit: str) -> str:
     """Fetches the fork's `commit` and checks out its code on `branch`, detached. Returns the new commit.
 

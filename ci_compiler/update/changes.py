@@ -14,7 +14,7 @@ from ci_compiler.recipes.compiled import NIXPKGS
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Source, Spec
 from ci_compiler.spec.releases import facts, series, version_in
-from ci_compiler.update.choice import Move
+from ci_compiler.update.choice import Asked, Move
 from ci_compiler.update.editing import Edit
 from ci_compiler.update.remote import Remote, nixpkgs_heads, upstream_facts
 
@@ -92,20 +92,24 @@ def places(spec: Spec, branch: str) -> Iterator[Place]:
             yield Place(("branches", branch, "cuda", cuda), entry)
 
 
-def moved_tags(spec: Spec, remote: Remote) -> Iterator[Finding]:
+def moved_tags(spec: Spec, asked: Asked, remote: Remote) -> Iterator[Finding]:
     """An error for each tag of a source that names another commit than its hash was taken from. Raises InputError.
+
+    The sources are those of the branches that are `asked` for.
 
     A tag that several sources have is reported once, at the first of them.
     """
     seen: set[tuple[str, str, str]] = set()
-    for branch in spec.branches:
+    for branch in filter(asked.covers, spec.branches):
         for place in places(spec, branch):
             for name, source in (place.row.get("sources") or {}).items():
                 key = (source["repository"], source["tag"], source.get("commit", ""))
                 if not key[-1] or key in seen:
                     continue
                 seen.add(key)
-                now = remote.tags(source["repository"]).get(source["tag"], "")
+                now = source["commit"]
+                with remote.lookup():
+                    now = remote.tags(source["repository"]).get(source["tag"], "")
                 if now != source["commit"]:
                     where = f"names {now[:12]} now" if now else "is gone"
                     message = (

@@ -145,6 +145,15 @@ def own_recipes(spec: Spec) -> tuple[Package, ...]:
     return tuple(one for one in spec.packages.values() if upstream_of(one) and not is_written(one))
 
 
+def not_looked_up(spec: Spec) -> Mapping[str, Sequence[str]]:
+    """The packages that an update does not look up, by the reason."""
+    unknown = (one for one in spec.packages.values() if one.repository is None and not upstream_of(one))
+    return {
+        "their recipes are the repository's own": [one.name for one in own_recipes(spec)],
+        "nothing says where their releases are (`upstream`)": [one.name for one in unknown],
+    }
+
+
 def _follows(package: Package) -> bool:
     return package.attribute in companions_of_torch()
 

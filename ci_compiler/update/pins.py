@@ -93,16 +93,18 @@ def _is_removable(spec: Spec, branch: Branch, place: Place, name: str) -> bool:
     return name in (place.row.get("sources") or {}) and is_own
 
 
-def stale_own(spec: Spec, offer: Offer) -> Iterator[StalePin]:
+def stale_own(spec: Spec, remote: Remote, offer: Offer) -> Iterator[StalePin]:
     """The versions of the repository's own recipes for which their line has a newer release."""
     for package in own_recipes(spec):
         upstream = upstream_of(package)
         for branch in spec.branches.values() if upstream else ():
             if upstream and package.on(branch.name) and (now := branch.versions.get(package.name, "")):
                 line = line_of(now, upstream.line)
-                latest = newest(one for one in offer(upstream).releases if in_line(one, line))
-                if latest and order(latest) > order(now):
-                    yield StalePin(package.name, branch.name, now, latest, "a newer release; its recipes are your own")
+                with remote.lookup():
+                    latest = newest(one for one in offer(upstream).releases if in_line(one, line))
+                    if latest and order(latest) > order(now):
+                        why = "a newer release; its recipes are your own"
+                        yield StalePin(package.name, branch.name, now, latest, why)
 
 
 def stale_actions(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:
@@ -110,24 +112,26 @@ def stale_actions(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:
     for action, bundled in action_pins().items():
         own = spec.pins.get(action)
         tag, commit = (own.tag, own.commit) if own else (bundled["tag"], bundled["commit"])
-        tags = remote.tags(action)
-        found = releases(Upstream(), tags)
-        latest = found.get(newest(found))
-        if latest and order(latest.version) > order(tag):
-            edit = Edit(("pins", action), {"tag": latest.tag, "commit": latest.commit})
-            yield StalePin(action, "", tag, latest.tag, "a newer release", (edit,))
-        elif tags.get(tag, commit) != commit:
-            why = f"the tag {tag} names another commit now; find out why before you take it"
-            yield StalePin(action, "", commit, tags[tag], why)
+        with remote.lookup():
+            tags = remote.tags(action)
+            found = releases(Upstream(), tags)
+            latest = found.get(newest(found))
+            if latest and order(latest.version) > order(tag):
+                edit = Edit(("pins", action), {"tag": latest.tag, "commit": latest.commit})
+                yield StalePin(action, "", tag, latest.tag, "a newer release", (edit,))
+            elif tags.get(tag, commit) != commit:
+                why = f"the tag {tag} names another commit now; find out why before you take it"
+                yield StalePin(action, "", commit, tags[tag], why)
 
 
 def stale_images(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:
     """The images of pools, given by tag and digest, whose tag names another digest now."""
     for pool in spec.pools:
         named, _at, pinned = pool.image.partition("@")
-        if pinned and image(pool.image).tag and (digest := remote.digest(named)) != pinned:
-            edit = Edit(("runners", pool.name, "image"), f"{named}@{digest}")
-            yield StalePin(f"{pool.name}: {named}", "", pinned, digest, "the tag names another digest", (edit,))
+        with remote.lookup():
+            if pinned and image(pool.image).tag and (digest := remote.digest(named)) != pinned:
+                edit = Edit(("runners", pool.name, "image"), f"{named}@{digest}")
+                yield StalePin(f"{pool.name}: {named}", "", pinned, digest, "the tag names another digest", (edit,))
 
 
 def stale_programs(remote: Remote, programs: Mapping[str, str]) -> Iterator[StalePin]:
@@ -136,9 +140,10 @@ def stale_programs(remote: Remote, programs: Mapping[str, str]) -> Iterator[Stal
         row = upstream_facts()["programs"].get(name)
         if row is None:
             continue
-        latest = newest(releases(Upstream(tags=row["tags"]), remote.tags(row["repository"])))
-        if latest and order(latest) > order(version):
-            yield StalePin(name, "", version, latest, "a newer release; it comes with a newer ci-compiler")
+        with remote.lookup():
+            latest = newest(releases(Upstream(tags=row["tags"]), remote.tags(row["repository"])))
+            if latest and order(latest) > order(version):
+                yield StalePin(name, "", version, latest, "a newer release; it comes with a newer ci-compiler")
 
 
 KINDS: Mapping[str, Callable[[Spec, Remote, Nixpkgs], Iterator[StalePin]]] = {

@@ -38,19 +38,21 @@ def stale_release_pins(text: str, remote: Remote, now: float, *, fetch: bool) ->
     data = object_of(text)
     facts = upstream_facts()["programs"]
     chart = data["chart"]["version"]
-    latest = _latest(remote, facts["chart"])
-    if latest and order(latest) > order(chart):
-        yield StalePin("chart", "", chart, latest, "a newer release", (Edit(("chart", "version"), latest),), FILE)
+    with remote.lookup():
+        latest = _latest(remote, facts["chart"])
+        if latest and order(latest) > order(chart):
+            yield StalePin("chart", "", chart, latest, "a newer release", (Edit(("chart", "version"), latest),), FILE)
     base = data["base"]
-    if (digest := remote.digest(base["image"])) != base["digest"]:
-        edits = (
-            Edit(("base", "digest"), digest),
-            Edit(("snapshot",), time.strftime("%Y%m%dT000000Z", time.gmtime(now))),
-        )
-        yield StalePin(base["image"], "", base["digest"], digest, "the tag names another digest", edits, FILE)
+    with remote.lookup():
+        if (digest := remote.digest(base["image"])) != base["digest"]:
+            edits = (
+                Edit(("base", "digest"), digest),
+                Edit(("snapshot",), time.strftime("%Y%m%dT000000Z", time.gmtime(now))),
+            )
+            yield StalePin(base["image"], "", base["digest"], digest, "the tag names another digest", edits, FILE)
     for name, row in data["archives"].items():
-        if name in facts:
-            yield from _of_archive(name, row, facts[name], remote, fetch=fetch)
+        with remote.lookup():
+            yield from _of_archive(name, row, facts[name], remote, fetch=fetch) if name in facts else ()
 
 
 def _of_archive(

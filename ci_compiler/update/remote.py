@@ -12,8 +12,8 @@ import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +21,7 @@ from typing import Any, Self
 from urllib.request import Request
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import InputError, wrong
+from ci_compiler.errors import Finding, InputError, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.outside import object_of, why
 from ci_compiler.process import Ended, ask, find_program
@@ -63,9 +63,13 @@ class Remote:
 
     Every method raises InputError: `upstream-unreachable` in one line, whatever went wrong. No answer is asked for
     twice.
+
+    `goes_on`: such an error ends no more than the `lookup` that it happens in, and is kept in `unreachable`.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], *, goes_on: bool = False) -> None:
+        self.unreachable: list[Finding] = []
+        self._goes_on = goes_on
         self._server = environment.get(SERVER_VARIABLE, "").rstrip("/") or SERVER
         self._index = environment.get(INDEX_VARIABLE, "").rstrip("/")
         self.api = environment.get(API_VARIABLE, "").rstrip("/") or API
@@ -80,6 +84,16 @@ class Remote:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.close()
+
+    @contextmanager
+    def lookup(self) -> Iterator[None]:
+        """One of several lookups, of which each makes sense without the others."""
+        try:
+            yield
+        except InputError as error:
+            if not self._goes_on or any(one.code is not Code.UPSTREAM_UNREACHABLE for one in error.findings):
+                raise
+            self.unreachable += (one for one in error.findings if one not in self.unreachable)
 
     def tags(self, repository: str) -> dict[str, str]:
         """The commit of each tag of `repository`; that of an annotated tag is the commit that it names."""
@@ -96,12 +110,12 @@ class Remote:
         if key not in self._known:
             words = ["ls-remote", kind, "--", self._address(repository), *patterns]
             ended = self._git(words, LISTING)
-            if ended.status:
-                raise _unreachable(repository, ended, LISTING)
             rows = (line.split("\t") for line in ended.out.splitlines() if "\t" in line)
-            self._known[key] = {ref.split("/", 2)[-1]: commit for commit, ref in rows}
-        found: dict[str, str] = self._known[key]
-        return found
+            listed = {ref.split("/", 2)[-1]: commit for commit, ref in rows}
+            self._known[key] = _unreachable(repository, ended, LISTING) if ended.status else listed
+        if isinstance(found := self._known[key], InputError):
+            raise found
+        return dict(found)
 
     def file(self, repository: str, commit: str, path: str) -> str | None:
         """The text of a file of `commit`, without the rest of the repository; None if there is no such file."""

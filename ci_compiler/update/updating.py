@@ -63,7 +63,7 @@ def updated(
         spec = parse_spec(text.encode(), shown=shown)
         first = [one.name for one in leads(spec, spec.branches[new_branch], asked.packages)][:1]
         asked = asked._replace(branches=(new_branch,), packages=(*first,), leaves_line=not asked.to)
-    if findings := list(moved_tags(spec, remote)):
+    if findings := list(moved_tags(spec, asked, remote)):
         raise InputError(findings)
     kinds = [name for name in asked.packages if name in KINDS and name not in spec.packages]
     asked = asked._replace(packages=tuple(name for name in asked.packages if name not in kinds))
@@ -103,26 +103,32 @@ def checked(spec: Spec, asked: Asked, remote: Remote, tables: Tables, programs: 
     found: list[Finding] = []
     if named or not asked.packages:
         choice = choose(spec, asked._replace(packages=named), offers.of)
-        found = [*moved_tags(spec, remote), *choice.findings]
+        found = [*moved_tags(spec, asked, remote), *choice.findings]
     if not asked.packages:
-        pins += stale_own(spec, offers.of)
+        pins += stale_own(spec, remote, offers.of)
     for kind in kinds:
-        pins += KINDS[kind](spec, remote, nixpkgs)
+        with remote.lookup():
+            pins += KINDS[kind](spec, remote, nixpkgs)
     if "images" in kinds:
         own = stale_release_pins(tables[FILE], remote, 0, fetch=False) if FILE in tables else None
         pins += stale_programs(remote, programs) if own is None else own
-    return Checked(choice.moves, tuple(pin for pin in pins if asked.covers(pin.branch)), tuple(found))
+    pins = [pin for pin in pins if asked.covers(pin.branch)]
+    return Checked(choice.moves, tuple(pins), (*found, *remote.unreachable))
 
 
 class _Offers:
-    """What upstreams offer, each looked up once."""
+    """What upstreams offer, each looked up once. One that `remote` keeps as unreachable raises an empty InputError."""
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
-        self._found: dict[tuple[str, str, str], Offered] = {}
+        self._found: dict[tuple[str, str, str], Offered | None] = {}
 
     def of(self, upstream: Upstream) -> Offered:
         key = (upstream.repository, upstream.tags, upstream.index)
         if key not in self._found:
-            self._found[key] = offered(self._remote, upstream)
-        return self._found[key]
+            self._found[key] = None
+            with self._remote.lookup():
+                self._found[key] = offered(self._remote, upstream)
+        if (found := self._found[key]) is None:
+            raise InputError([])
+        return found

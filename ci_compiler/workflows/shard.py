@@ -16,7 +16,7 @@ from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.hardware import BASELINE, CPU
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
-from ci_compiler.plan.sources import path_filters
+from ci_compiler.plan.sources import locks_of, path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.stages import BENCHMARK, PUBLISH
@@ -129,13 +129,14 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
 
     Recipes that the repository writes itself may also be folders. A package with compiler seeds takes host code from
     another GPU's recipe: those of all GPUs are here, so that no variant changes the file of another shard. Then what
-    the packages' recipes read: a path matches the file, and with `/**` what is in the folder. Without recipes, the
-    patterns are those of what its builds read.
+    the packages' recipes read: a path matches the file, and with `/**` what is in the folder. Last come the locks of
+    recipes without a pin. Without recipes, the patterns are those of what its builds read.
     """
     if not spec.backend.has_recipes:
         return path_filters(spec, dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants))
     found: dict[str, None] = {}
     packages: dict[str, None] = {}
+    locks: dict[str, None] = {}
     for cell, _ in shard.cells:
         isa = cell.isa if cell.isa == BASELINE else "*"
         any_isa = cell_suffix(python=cell.python, cuda=cell.cuda, gpu=cell.gpu, isa=isa)
@@ -148,10 +149,11 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
                 any_gpu = cell_suffix(python=cell.python, cuda=cell.cuda, gpu="*", isa="*")
                 found[recipe_path(variant_name(one.package, any_gpu))] = None
             packages[one.package] = None
+            locks |= dict.fromkeys(locks_of(spec, cell, one))
     for package in map(spec.packages.__getitem__, packages):
         found |= {pattern: None for path in package.shared for pattern in (path, f"{path}/**")}
         found |= dict.fromkeys(package.overlays)
-    return list(found)
+    return [*found, *locks]
 
 
 def _backend(spec: Spec) -> list[UsesStep]:

@@ -215,8 +215,11 @@ def test_a_forks_request_is_checked_and_its_verdict_is_green(foreign: Run) -> No
 def test_a_forks_request_says_how_many_variants_were_not_built_and_how_they_would_be(
     world: World, foreign: Run
 ) -> None:
-    assert "variants are not built: the pull request is from a fork." in foreign.log.summary
-    assert f"/build {world.git('rev-parse', 'two-jobs')}" in foreign.log.summary
+    """It changes the spec, which no comment has built."""
+    assert (
+        "variants are not built: the pull request is from a fork, and `/build` would refuse it" in foreign.log.summary
+    )
+    assert f"pushes {world.git('rev-parse', 'two-jobs')} to a branch of this repository" in foreign.log.summary
 
 
 # Of a fork, where a maintainer asks for it.

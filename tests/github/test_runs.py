@@ -15,7 +15,7 @@ from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.runs import Reading, read_runs
 from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.records import DAY, NEWEST, Record, Records
+from ci_compiler.plan.records import DAY, NEWEST, Record, Records, Run, kept_of
 from ci_compiler.plan.sharding import job_name
 from ci_compiler.workflows.steps import NOT_BUILT
 from tests.histories import compared
@@ -185,8 +185,24 @@ def test_of_older_runs_those_are_read_whose_results_are_kept(served: GitHub, sta
     for days in range(1, 100):
         served.set_jobs(ran(served, days)["id"], jobs)
     found = read(served, stack)
-    assert len(job_requests(served)) == NEWEST + 3  # those of September; then of August, July and June
-    assert len(list(records(found))) == NEWEST + 3
+    assert len(job_requests(served)) == NEWEST + 4  # then of September, August, July and June
+    assert len(list(records(found))) == NEWEST + 4
+
+
+def test_a_first_history_keeps_what_one_that_grew_would_keep(served: GitHub, stack: Plan) -> None:
+    """Of a month, a result that passed, although a newer one failed, or is among the newest results of all."""
+    [shard] = [one for one in stack.shards if one.path == SHARD]
+    jobs = [f"{job_name(cell)} / {one.package} / build" for cell, _ in shard.cells for one in cell.variants]
+    every = []
+    for days in range(1, 100):
+        passed = days % 11 == 0
+        made = ran(served, days)
+        served.set_jobs(made["id"], [(job, "completed", "success" if passed else "failure") for job in jobs])
+        run = Run(number=int(made["id"]), shard=shard.name, started=int(NOW - days * DAY))
+        every.append(Record(run=run, result="passed" if passed else "failed", ends={}))
+    found = list(records(read(served, stack)))
+    assert [one.run.number for one in found] == [one.run.number for one in kept_of(every, int(NOW))]
+    assert [one.result for one in found[NEWEST:]] == ["failed", "passed", "passed", "passed"]
 
 
 def test_a_history_from_the_future_is_continued_from_now(served: GitHub, stack: Plan) -> None:

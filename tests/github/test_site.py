@@ -92,6 +92,31 @@ def test_a_damaged_or_foreign_history_starts_again_with_a_notice(
     assert ATTACK not in (tmp_path / "site" / STATUS).read_text("utf-8")
 
 
+@pytest.mark.parametrize("share", [0, 0.001, 0.5, 0.99])
+def test_a_history_that_was_cut_off_in_the_folder_starts_again_with_a_notice(
+    served: GitHub, commands: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float
+) -> None:
+    ran(served, 3)
+    assert site(commands, tmp_path, "--history") == 0
+    whole = (tmp_path / HISTORY).read_bytes()
+    (tmp_path / HISTORY).write_bytes(whole[: int(share * len(whole))])
+    capsys.readouterr()
+    assert site(commands, tmp_path, "--history") == 0
+    assert f"{tmp_path / HISTORY} is not JSON; the history starts again from nothing" in capsys.readouterr().err
+    assert (tmp_path / HISTORY).read_bytes() == whole
+
+
+def test_a_file_of_somebody_else_in_the_place_of_the_history_stays(
+    served: GitHub, commands: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran(served, 3)
+    for content in ('{"is": "mine"}', "<p>", '{"is":"history of mine"'):
+        (tmp_path / HISTORY).write_text(content, "utf-8")
+        assert site(commands, tmp_path, "--history") == 2
+        assert "[in-the-way]" in capsys.readouterr().err
+        assert (tmp_path / HISTORY).read_text("utf-8") == content
+
+
 def test_the_history_of_another_repository_is_not_continued(
     served: GitHub, commands: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,10 +10,13 @@ import pytest
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.plan.lookup import built_variants
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.affected import named_paths
 from tests.adoption.test_audit import CPU, SPEC, V90, X90
 from tests.checkers import require
 from tests.output import checked
+from tests.specs import PIN, small, spec_of
 
 PKGS = ".flox/pkgs"
 VCPU = CPU.replace("pytorch", "torchvision")
@@ -133,6 +136,32 @@ def test_a_changed_template_affects_the_variants_that_are_rendered_from_it(
     found = affected(repository, capsys)
     assert {found[CPU], found[VCPU]} == {"nix/torch.nix"}
     assert X90 not in found
+
+
+@pytest.mark.parametrize("lock", [".flox/env/manifest.lock", ".flox/nix-builds.lock"])
+@pytest.mark.parametrize("changes", [{}, {"nixpkgs": PIN}, {"cuda": {"12.8": {"nixpkgs": PIN}}}])
+def test_a_lock_of_flox_affects_the_own_recipes_without_a_pin(
+    lock: str, changes: dict[str, object], repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether a recipe is a file or a folder. A pull request and the path filters of a push agree."""
+    package = {"pytorch": {"attribute": "torch", "recipes": "own"}}
+    spec = small(branches={"main": {"cuda": "12.8", **changes}}, packages=package)
+    follow = {"cpu"} if "cuda" in changes else {"cpu", "sm90"} - ({"cpu", "sm90"} if changes else set())
+    names = {one.variant.name for one in built_variants(plan(spec_of(spec)))}
+    for name in names:
+        path = f"{name}/default" if "avx512" in name else name
+        repository.write(f"{PKGS}/{path}.nix", "{ pkgs }: pkgs.hello\n")
+    repository.write(".github/ci-matrix.yaml", json.dumps(spec))
+    assert repository.ci() == 0
+    for gpu in ("cpu", "sm90"):
+        compiled = (repository.root / f".github/workflows/build-main-{gpu}.yml").read_text("utf-8")
+        assert (f'- "{lock}"\n' in compiled) == (gpu in follow)
+    repository.write(lock, "1")
+    repository.commit()
+    repository.append(lock)
+    repository.commit()
+    expected = {name for name in names if any(gpu in name for gpu in follow)}
+    assert affected(repository, capsys) == dict.fromkeys(expected, lock)
 
 
 def test_no_change_or_an_unused_file_affects_nothing(

@@ -18,6 +18,7 @@ from ci_compiler.recipes.nix_text import comment, lines, string, words
 from ci_compiler.recipes.render import recipe, recipes
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Spec
+from ci_compiler.variant import RECIPES
 from tests.adoption.test_audit import SPEC
 from tests.checkers import require
 from tests.specs import small, spec_of
@@ -285,3 +286,31 @@ def test_ci_compile_updates_the_recipes_of_the_current_branch(tmp_path: Path) ->
     assert run(PROGRAM, [*root, "--check"]) == 1
     assert run(PROGRAM, root) == 0
     assert run(PROGRAM, [*root, "--check"]) == 0
+
+
+@pytest.mark.parametrize("words", [(), ("recipes",)])
+def test_an_own_recipe_that_is_deleted_fails_the_check(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether the recipe is a file or a folder. A recipe of another branch is not looked for."""
+    own = {"pytorch": {"attribute": "torch", "recipes": "own"}}
+    main = {"cuda": "12.8"}
+    spec = small(branches={"main": main, "next": {**main, "publish": False}}, packages=own)
+    names = sorted({variant.name for cell in judge(spec_of(spec)).cells for variant in cell.variants})
+    paths = [tmp_path / RECIPES / (f"{one}/default.nix" if "avx512" in one else f"{one}.nix") for one in names]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{ pkgs }: pkgs.hello\n", "utf-8")
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/ci-matrix.yaml").write_text(json.dumps(spec), "utf-8")
+    root = ["--root", str(tmp_path), "--branch", "main"]
+    assert run(PROGRAM, root) == 0
+    assert run(PROGRAM, [*words, *root, "--check"]) == 0
+    for name, path in zip(names, paths, strict=True):
+        path.rename(tmp_path / "moved")
+        capsys.readouterr()
+        assert run(PROGRAM, [*words, *root, "--check"]) == 1
+        said = [line for line in capsys.readouterr().err.splitlines() if "[missing-recipe]" in line]
+        (line,) = said
+        assert line.startswith(f"error: {RECIPES}/{name}.nix: is missing: the recipe of {name} is the repository's own")
+        (tmp_path / "moved").rename(path)

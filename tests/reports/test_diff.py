@@ -140,6 +140,48 @@ def test_descriptions_minutes_and_pools_rebuild_nothing() -> None:
     assert "A full build takes 2 h 41 min instead of 3 h 46 min." in text
 
 
+def own(*packages: str) -> Edit:
+    """The edit by which the recipes of `packages` are the repository's own, and pytorch has a variant of no axis."""
+
+    def edit(document: dict[str, Any]) -> None:
+        document["packages"]["pytorch"]["variants"] = {"pytorch-odd": {"system": "x86_64-linux"}}
+        for name in packages:
+            document["packages"][name]["recipes"] = "own"
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "with_one"),
+    [
+        (put(OTHER_PIN, "branches", "main", "nixpkgs"), 8),
+        (put("2.8.1", "branches", "main", "versions", "pytorch"), 8),
+        (put(["torch-cccl"], "branches", "main", "work-arounds"), 8),
+        (put(16, "packages", "pytorch", "jobs"), 8),
+        (put([], "packages", "torchvision", "needs"), 0),
+    ],
+)
+def test_what_the_spec_says_of_own_recipes_rebuilds_none(edit: Edit, with_one: int) -> None:
+    """`with_one`: what is rebuilt where torchvision has own recipes, which take the compiled ones of pytorch."""
+
+    def found(*packages: str) -> PlanDifference:
+        after = planned(lambda document: (own(*packages)(document), edit(document))[0])
+        return diff(planned(own(*packages)), after)
+
+    all_own = found("pytorch", "torchvision")
+    assert not all_own.rebuilt
+    assert "machine-hours" not in markdown(all_own)
+    assert all_own.settings
+    one_own = names(found("torchvision").rebuilt)
+    assert len(one_own) == with_one
+    assert "pytorch-odd" not in one_own
+
+
+def test_a_recipe_that_becomes_an_own_one_is_rebuilt() -> None:
+    (line,) = lines(changed(put("own", "packages", "torchvision", "recipes")))
+    assert line == "`torchvision` on `main`: 4 rebuilt (`recipes of torchvision compiled → own`)"
+
+
 def test_flags_and_targets_of_the_tables_are_build_inputs() -> None:
     before = planned()
     hardware = tables()

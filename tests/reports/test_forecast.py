@@ -20,6 +20,7 @@ from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.errors import InputError
 from ci_compiler.plan.job_graph import better_order, jobs_of
 from ci_compiler.plan.limits import limit
+from ci_compiler.plan.lookup import built_variants
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.simulation import simulate
 from ci_compiler.reports.forecast import (
@@ -31,7 +32,7 @@ from ci_compiler.reports.forecast import (
 )
 from ci_compiler.reports.gantt import gantt
 from ci_compiler.reports.history import History, read_history
-from ci_compiler.spec.build import bundled_spec
+from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.stages import BUILD, CPU_TEST, GPU_TEST, PUBLISH, Stage, stage_of
 from ci_compiler.units import duration
 from ci_compiler.workflows import cell
@@ -391,6 +392,13 @@ def test_a_history_without_manifests_is_an_error(tmp_path: Path) -> None:
         read_history(tmp_path)
     with pytest.raises(InputError, match="no such folder"):
         read_history(tmp_path / "none")
+
+
+def test_wheels_build_no_libraries_of_nixpkgs_again() -> None:
+    wheels = Path(__file__).parents[1] / "examples/good/wheel/ci-matrix.yaml"
+    decided = plan(parse_spec(wheels.read_bytes(), shown="ci-matrix.yaml"))
+    assert any(one.cell.cuda for one in built_variants(decided))
+    assert not forecast(decided).capabilities
 
 
 # The command and the chart.

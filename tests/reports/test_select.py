@@ -481,6 +481,50 @@ def test_an_inventory_in_json_and_its_answer_by_the_schema(
             assert [(one["gpu"], one["machines"]) for one in json.loads(out)["lacking"]] == [("sm70", 2)]
 
 
+KUBERNETES = json.dumps(
+    {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [{"kind": "Node", "metadata": {"name": f"node-{one}"}, "status": {}} for one in range(3)],
+    }
+)
+"""A list of three nodes, as `kubectl get nodes --output json` prints it."""
+
+
+def test_a_machine_with_a_gpu_of_another_vendor_leaves_the_others_of_an_inventory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "fleet.csv"
+    file.write_text("name,gpu,cpu\none,H100,Zen 4\ntwo,MI300X,Zen 4\nthree,Radeon RX 7900,Zen 4\n", "utf-8")
+    code, out, err = command(capsys, monkeypatch, "--inventory", str(file))
+    assert code == 0
+    assert [line.split()[2:] for line in out.splitlines()] == [["1", "one"]]
+    assert [line for line in err.splitlines() if line.startswith("warning")] == [
+        f"warning: {file}:{line}:1: {name!r} is not one of NVIDIA's; a machine without their GPUs has the GPU none; "
+        "this row is left out [wrong-hardware]"
+        for line, name in ((3, "MI300X"), (4, "Radeon RX 7900"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gpu", "H100"], "--gpu: sm90 (H100, "),
+        (["--gpu", "H100", "--cpu", "apple"], "--cpu: sm90 (H100, "),
+    ],
+)
+def test_a_gpu_that_this_machine_cannot_have_is_refused_by_the_option_that_was_given(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    """On a Mac, where people ask for another machine."""
+    here = Machine(system="aarch64-darwin", isas=(), cpu="Apple M4")
+    monkeypatch.setattr("ci_compiler.cli.compile.select.this_machine", lambda *_, **__: here)
+    code, _, err = command(capsys, monkeypatch, *words)
+    assert code == 2
+    assert err.startswith(f"error: {said}")
+    assert ("`--cpu` names that of the machine" in err) == ("--cpu" not in words)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -491,6 +535,8 @@ def test_an_inventory_in_json_and_its_answer_by_the_schema(
         ("gpu\n", ["standard input: names no machine"]),
         ("[1]", ["standard input: machine 1: is not an object"]),
         (f"gpu\n{'x' * 200_000}\n", ["standard input: is not CSV: field larger than field limit"]),
+        (KUBERNETES, ["standard input: machine 1: is not an object with gpu, gpus or cpu"]),
+        ("gpu\nMI300X\n", ["standard input:2:1: 'MI300X' is not one of NVIDIA's"]),
         ('[{"gpus": [{}]}]', ["standard input: machine 1: lacks 'name'"]),
         ("{", ["standard input:1:2: is not JSON"]),
     ],

@@ -49,6 +49,7 @@ MATRIX = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"cpu"
 SPEC = json.dumps(
     small(runners=RUNNERS, packages=PACKAGES, branches={"main": BRANCH}, matrix=MATRIX) | {"toolkit": f"./{TOOLKIT}"}
 )
+FEWER_JOBS = SPEC.replace('"overlays"', '"jobs": 4, "overlays"')
 
 
 @pytest.fixture(scope="module")
@@ -320,6 +321,37 @@ def test_a_maintainers_comment_builds_what_the_commit_rebuilds_on_machines_for_u
     assert found["request"]["cells"] == [
         {"title": f"main {CPU}", "pool": "for-forks", "variants": REBUILT, "tests": ["cpu-test"]}
     ]
+
+
+@pytest.mark.parametrize(
+    ("edits", "refused"),
+    [
+        ({OWN: "{ }: 1\n"}, ""),
+        (
+            {".github/ci-matrix.yaml": SPEC.replace('"overlays"', '"jobs": 4, "overlays"'), OWN: "{ }: 1\n"},
+            ".github/ci-matrix.yaml",
+        ),
+        ({TEMPLATE: "{ }: 2\n"}, TEMPLATE),
+        ({COMPILED: "{ }: 2\n", "README.md": "y\n"}, COMPILED),
+    ],
+)
+def test_the_summary_of_a_forks_request_advises_what_will_not_be_refused(
+    edits: dict[str, str | None], refused: str, base: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = forked(base, edits)
+    base.git("merge", "-q", "--no-ff", "-m", "x", commit)  # what GitHub checks out
+    head = {"sha": commit, "ref": "x", "repo": {"full_name": "a-stranger/stack"}}
+    before = {"ref": "main", "sha": base.git("rev-parse", "HEAD^1"), "repo": {"full_name": "my-org/stack"}}
+    (tmp_path / "event.json").write_text(json.dumps({"pull_request": {"base": before, "head": head}}), "utf-8")
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    assert base.ci("choose", "--pull-request") == 0
+    summary = (tmp_path / "summary.md").read_text("utf-8")
+    assert (f"```\n/build {commit}\n```" in summary) == (not refused)
+    if refused:
+        assert f"`/build` would refuse it: {refused} " in summary.replace("\\", "")
+        assert f"pushes {commit} to a branch of this repository, and opens a pull request from there" in summary
 
 
 def test_every_job_checks_out_the_tree_that_was_planned_and_no_other(

@@ -17,8 +17,8 @@ from ci_compiler.update import remote
 from ci_compiler.update.remote import Bounds
 from tests.recipes.test_affected import Repository
 from tests.specs import HASH
-from tests.update.conftest import FILE, SPEC
-from tests.update.upstreams import TORCH, VISION, Upstreams, package_index
+from tests.update.conftest import CHECKOUT, FILE, SPEC
+from tests.update.upstreams import NIXPKGS, TORCH, VISION, Upstreams, package_index
 
 
 def fails(fleet: Repository, capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -38,6 +38,42 @@ def test_no_network(
 ) -> None:
     monkeypatch.setenv("CI_COMPILE_UPSTREAMS", f"file://{tmp_path}/nothing")
     assert re.search(rf"{re.escape(TORCH)}: cannot be read: .*\[upstream-unreachable\]", fails(fleet, capsys))
+
+
+@pytest.mark.parametrize(
+    ("gone", "lost"),
+    [
+        (TORCH, ["pytorch", "torchvision"]),
+        (VISION, ["pytorch", "torchvision"]),  # the one goes nowhere without the other
+        ("my-org/tool", ["tool"]),
+        (CHECKOUT, [CHECKOUT]),
+        ("flox/flox", ["flox"]),
+        (NIXPKGS, []),
+    ],
+)
+def test_an_upstream_that_cannot_be_read_ends_no_check(
+    gone: str, lost: list[str], fleet: Repository, actions: Upstreams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is one finding, and what the others offer is listed."""
+    own = "  tool: {recipes: own, branches: [main], upstream: {repository: my-org/tool}}\n  torchvision: {needs"
+    spec = SPEC.replace("versions: {pytorch: 2.8.0,", "versions: {tool: 1.0.0, pytorch: 2.8.0,")
+    source = f"sources: {{pytorch: {{repository: {TORCH}, tag: v2.8.0, hash: {HASH}, commit: {{}}}}}}, nixpkgs"
+    commit = actions.git(TORCH, "rev-parse", "v2.8.0^{commit}")
+    spec = spec.replace("publish: false, nixpkgs", f"publish: false, {source.replace('{}', commit)}")
+    fleet.write(FILE, spec.replace("  torchvision: {needs", own))
+    actions.tag("my-org/tool", "v1.0.1")
+    actions.tag(CHECKOUT, "v99.0.0")
+    actions.release("2.8.1", "0.23.1", "")
+    assert fleet.ci("update", "--check") == 1
+    every = [line.split() for line in capsys.readouterr().out.splitlines()]
+    (actions.folder / gone).rename(actions.folder / "gone")
+    assert fleet.ci("update", "--check") == 1
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert line.startswith(f"error: {gone}: cannot be read: ")
+    assert "[upstream-unreachable]" in line
+    assert [row.split() for row in said.out.splitlines()] == [row for row in every if row[1] not in lost]
+    assert len(every) == 3 + 3 + 1 + 1 + 1
 
 
 def test_a_repository_that_answers_with_too_much(

@@ -189,3 +189,17 @@ def test_a_checksum_that_differs_on_refetch_is_listed_and_never_taken(programs: 
         (found,) = stale_release_pins(json.dumps(table), remote, 0, fetch=True)
     assert (found.now, found.right, found.edits) == (SUM["x86_64"], "e" * 64, ())
     assert "2.99.0 has another checksum now (archives.nix.sha256.amd64)" in found.why
+
+
+def test_a_check_of_the_tables_goes_on_where_one_publisher_cannot_be_read(
+    programs: Upstreams, fleet: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The chart's repository is gone, and the registry refuses; a new release of the runner is listed."""
+    (programs.folder / "actions/actions-runner-controller").rename(programs.folder / "gone")
+    with publishers({MANIFEST: (500, {}, b"")}) as address:
+        monkeypatch.setenv("GITHUB_API_URL", address)
+        fleet.write(PINS, pins(address))
+        assert fleet.ci("update", "--check") == 1
+        said = capsys.readouterr()
+    assert said.err.count("[upstream-unreachable]") == len(said.err.splitlines()) == 2
+    assert next(line.split()[1:4] for line in said.out.splitlines()) == ["runner", "2.336.0", "3.0.0"]

@@ -116,8 +116,32 @@ def test_own_recipes_are_listed_and_their_pins_stay(
     assert rows[0] == ["main", "pytorch", "2.8.0", "2.8.1", "a newer release; its recipes are your own"]
     assert not [row for row in rows if "nixpkgs" in row]
     assert fleet.ci("update") == 0
-    assert (
-        "not looked up, since their recipes are the repository's own: pytorch, torchvision" in capsys.readouterr().err
-    )
+    said = capsys.readouterr()
+    assert said.out == "no release was looked up\n"
+    assert "not looked up, since their recipes are the repository's own: pytorch, torchvision" in said.err
     assert fleet.ci("update", "pytorch", "--to", "2.8.1", "--branch", "main") == 2
     assert "the recipes of pytorch are the repository's own and state their version" in capsys.readouterr().err
+
+
+def test_what_was_not_looked_up_is_not_called_the_newest(
+    fleet: Repository, upstreams: Upstreams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One branch has a package whose releases are known; on the others, nothing says where they are."""
+    upstreams.tag("my-org/tool", "v1.0.0")
+    spec = SPEC.replace("attribute: torch", "attribute: engine").replace("torchvision", "addon")
+    with_tool = spec.replace("packages:", "packages:\n  tool: {branches: [main], upstream: {repository: my-org/tool}}")
+    for text, said in (
+        (spec, "no release was looked up"),
+        (
+            with_tool.replace("main:  # what most users have\n", "main:\n").replace(
+                "versions: {pytorch", "versions: {tool: 1.0.0, pytorch", 1
+            ),
+            "every branch that was looked up (main) has the newest release of its line",
+        ),
+    ):
+        fleet.write(FILE, text)
+        capsys.readouterr()
+        assert fleet.ci("update") == 0
+        found = capsys.readouterr()
+        assert found.out == f"{said}\n"
+        assert "not looked up, since nothing says where their releases are (`upstream`): pytorch, addon" in found.err

@@ -89,6 +89,20 @@ def test_a_tag_that_was_moved_by_force_stops_the_next_step(
     assert "is gone" in capsys.readouterr().err
 
 
+def test_a_moved_tag_stops_no_other_branch(
+    fleet: Repository, actions: Upstreams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    actions.release("2.8.1", "0.23.1", "")
+    assert fleet.ci("update", "--branch", "main") == 0
+    actions.tag(TORCH, "v2.8.1", text="other code")
+    actions.release("2.8.2", "0.23.2", "")
+    for words, status in (("--check",), 1), (("--branch", "edge", "--check"), 1), (("--branch", "edge"), 0):
+        capsys.readouterr()
+        assert fleet.ci("update", *words) == status
+        assert ("[tag-moved]" in capsys.readouterr().err) == ("edge" not in words)
+    assert versions(fleet) == {"main": ["2.8.1", "0.23.1"], "next": ["2.8.0", "0.23.0"], "edge": ["2.8.2", "0.23.2"]}
+
+
 def test_a_new_branch_is_made_from_an_existing_one(fleet: Repository, upstreams: Upstreams) -> None:
     upstreams.release("2.9.0", "0.24.0", "")
     assert fleet.ci("update", "--branch", "edge", "--new-branch", "torch-2.9") == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from ci_compiler import __version__
 from ci_compiler.checkout import head_branch
 from ci_compiler.cli.console import finding_lines, note, print_findings, table
-from ci_compiler.cli.drift import write_or_check
+from ci_compiler.cli.drift import missing_recipes, write_or_check
 from ci_compiler.cli.where import SPEC, branch_of, plan_of, root_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, wrong
@@ -53,11 +53,14 @@ def run(arguments: argparse.Namespace, command: Sequence[str] = ("ci-compile",))
     code = write_or_check(arguments, command, root, files | recipes, territories, done)
     if code and before != __version__ and len(command) == 1:
         note(f"{before} compiled these files, and this is {__version__}: `ci-compile upgrade` shows what changes")
-    edited = _edited(decided, root, arguments) if arguments.check else ()
-    print_findings(edited)
-    if arguments.check and not code and not edited and len(command) == 1:
+    branch = getattr(arguments, "branch", None) or head_branch(root)
+    missing = missing_recipes(decided.spec, decided.judged.cells, branch, root) if arguments.check else ()
+    edited = _edited(decided, root, branch) if arguments.check else ()
+    print_findings([*missing, *edited])
+    code = 1 if missing or edited else code
+    if arguments.check and not code and len(command) == 1:
         _keep_stamp(decided.spec, root, arguments, said, started)
-    return 1 if edited else code
+    return code
 
 
 def _keep_stamp(spec: Spec, root: Path, arguments: argparse.Namespace, said: Sequence[str], started: int) -> None:
@@ -93,10 +96,9 @@ def _compiled_before(root: Path) -> str:
     return before
 
 
-def _edited(decided: Plan, root: Path, arguments: argparse.Namespace) -> Sequence[Finding]:
+def _edited(decided: Plan, root: Path, branch: str) -> Sequence[Finding]:
     """The findings about a spec that another branch than the default one edits, as far as the history is here."""
     spec = decided.spec
-    branch = getattr(arguments, "branch", None) or head_branch(root)
     if branch not in spec.branches or branch == default_branch(spec) or not (root / ".git").exists():
         return ()
     from ci_compiler.git import Git  # the default branch does not need them

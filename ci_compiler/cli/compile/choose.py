@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from ci_compiler.cli.console import append_to, note
 from ci_compiler.cli.where import carried_of, event_of_run, filter_of, plan_of, root_of
-from ci_compiler.errors import InputError, StageError
+from ci_compiler.errors import Finding, InputError, StageError
 from ci_compiler.git import Git
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
@@ -58,7 +59,8 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
     request = decide(decided, event, answer.facts)
     append_to("GITHUB_STEP_SUMMARY", rebuilt_by_branch(request))
     if event.name == "pull_request":
-        append_to("GITHUB_STEP_SUMMARY", not_built(decided.spec, request, event.payload))
+        refused = _refused(git, decided, event) if request.branches and not request.ref else ()
+        append_to("GITHUB_STEP_SUMMARY", not_built(decided.spec, request, event.payload, refused))
     if event.name == "pull_request" and request.ref and any(one.left for one in request.branches):
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, request))
     chosen = request.branches if request.ref else ()  # a fork's request builds nothing
@@ -77,6 +79,14 @@ def _of_fork(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
     if remark:
         _remark(remark)
     return outputs
+
+
+def _refused(git: Git, decided: Plan, event: GitHubEvent) -> Sequence[Finding]:
+    """What of a fork's pull request a maintainer's comment could not have built."""
+    from ci_compiler.sync.fork_code import refused_changes  # no other selection needs it
+
+    base = event.payload["pull_request"]["base"]
+    return refused_changes(git, decided.spec, str(base["ref"]), str(base["sha"]), git.resolve("HEAD"))
 
 
 def _remarked(answer: Answer) -> Answer:

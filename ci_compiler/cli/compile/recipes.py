@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci_compiler.cli.console import note
-from ci_compiler.cli.drift import write_or_check
+from ci_compiler.cli.console import note, print_findings
+from ci_compiler.cli.drift import missing_recipes, write_or_check
 from ci_compiler.cli.where import branch_of, editable_spec, root_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
@@ -48,7 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
     made = f"{counted(count, 'recipe')} of {branch} and their .gitattributes" if count else f"no recipes of {branch}"
     what = f"{made} from {spec.document.file}"
     command = ["ci-compile", "recipes"]
-    return write_or_check(arguments, command, root, files, [place], lambda counts: print(f"{what}: {counts}"))
+    code = write_or_check(arguments, command, root, files, [place], lambda counts: print(f"{what}: {counts}"))
+    check = arguments.check and arguments.output is None
+    print_findings(missing := missing_recipes(spec, judged.cells, branch, root) if check else [])
+    return 1 if missing else code
 
 
 def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path, branch: str) -> int:

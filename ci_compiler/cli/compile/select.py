@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ci_compiler.cli.console import note, print_json, table
+from ci_compiler.cli.console import note, print_findings, print_json, table
 from ci_compiler.cli.where import filter_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -51,7 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     machine = _machine(spec, arguments)
     choice = select(spec, judged.cells, machine, wishes, everything=everything)
     if choice.impossible:
-        raise wrong("--cpu", Code.IMPOSSIBLE_MACHINE, "; ".join(choice.problems))
+        given = next((f"--{one}" for one in ("cpu", "gpu", "machine") if getattr(arguments, one) is not None), "GPU")
+        other = "; `--cpu` names that of the machine that is meant (unknown: any)" if given == "--gpu" else ""
+        raise wrong(given, Code.IMPOSSIBLE_MACHINE, "; ".join(choice.problems) + other)
     if arguments.json:
         gpus = [{"name": one.name, "sm": one.sm, "driver": one.driver} for one in machine.gpus]
         own = {"system": machine.system, "cpu": machine.cpu, "isas": machine.isas, "gpus": gpus}
@@ -109,7 +111,8 @@ def _cluster(arguments: argparse.Namespace, spec: Spec, judged: Judged, wishes: 
     """Prints what an inventory needs and what the fleet lacks for it; 1 if it lacks anything."""
     from ci_compiler.reports.inventory import cluster, cluster_json, notes, read_inventory
 
-    entries = read_inventory(spec.hardware, _input(arguments.inventory), _shown(arguments.inventory))
+    entries, foreign = read_inventory(spec.hardware, _input(arguments.inventory), _shown(arguments.inventory))
+    print_findings(foreign)
     found = cluster(spec, judged, entries, wishes, everything=everything)
     if arguments.json:
         print_json(cluster_json(found))

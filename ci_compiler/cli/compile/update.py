@@ -27,7 +27,7 @@ from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import markdown_table
 from ci_compiler.update.changes import Nixpkgs
-from ci_compiler.update.choice import Asked, Move, own_recipes
+from ci_compiler.update.choice import Asked, Move, leads, not_looked_up
 from ci_compiler.update.judging import TrueNixpkgs, judged, needless
 from ci_compiler.update.pins import StalePin
 from ci_compiler.update.release_pins import ACTIONS, FILE
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         file = editable_spec(arguments, spec)
     asked = _asked(arguments, spec)
-    with Remote(os.environ) as remote:
+    with Remote(os.environ, goes_on=arguments.check) as remote:
         if arguments.check:
             return _check(spec, asked, remote, _tables(root), as_json=arguments.json)
         text = text_of(file)
@@ -84,10 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _nothing(spec: Spec, asked: Asked, *, as_json: bool) -> int:
     """Says that there is nothing to update, and what was not looked up."""
-    said = "nothing is stale" if asked.packages else "every branch has the newest release of its line"
-    _print_nothing(said, as_json=as_json)
-    if own := [] if asked.packages else [one.name for one in own_recipes(spec)]:
-        note(f"not looked up, since their recipes are the repository's own: {', '.join(own)}")
+    branches = [one for one in spec.branches.values() if asked.covers(one.name)]
+    led = [one.name for one in branches if any(leads(spec, one, asked.packages))]
+    which = "" if len(led) == len(branches) else f" that was looked up ({', '.join(led)})"
+    newest = f"every branch{which} has the newest release of its line" if led else "no release was looked up"
+    _print_nothing("nothing is stale" if asked.packages else newest, as_json=as_json)
+    for why, names in not_looked_up(spec).items():
+        if names and not asked.packages:
+            note(f"not looked up, since {why}: {', '.join(names)}")
     return 0
 
 
