@@ -197,21 +197,45 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-@every_page
-def test_every_link_leads_to_a_file_in_the_repository(page: str) -> None:
-    broken = []
-    for target in re.findall(r"\]\(([^)\s]+)\)", read(page)[1]):
-        if target.startswith("https://"):
-            continue
-        path, _, anchor = target.partition("#")
-        file = (PAGES[page].parent / path).resolve() if path else PAGES[page]
-        if not file.is_relative_to(ROOT) or not file.exists():
-            broken.append(target)
-        elif anchor:
-            headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
-            if anchor not in map(slug, headings):
-                broken.append(target)
-    assert broken == []
+def missing(target: str, folder: Path, page: Path) -> bool:
+    """Whether `target` (`path#anchor`, from a folder; '' is the page itself) leads to nothing in the repository."""
+    path, _, anchor = target.partition("#")
+    file = (folder / path).resolve() if path else page
+    if not file.is_relative_to(ROOT) or not file.exists():
+        return True
+    headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE) if anchor else []
+    return bool(anchor) and anchor not in map(slug, headings)
+
+
+LINKED = {*PAGES.values(), *DOCS.rglob("*.md"), *(ROOT / ".github").glob("*.md"), ROOT / "runner-images/README.md"}
+LINKED -= {ROOT / ".github/BUILD_MATRIX.md"}  # links to pages of GitHub; tests/documents/test_build_matrix.py
+"""The pages whose links are relative."""
+
+
+@pytest.mark.parametrize("page", sorted(LINKED), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_leads_to_a_file_in_the_repository(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    targets = [one for one in re.findall(r"\]\(([^)\s]+)\)", prose) if not one.startswith("https://")]
+    assert [one for one in targets if missing(one, page.parent, page)] == []
+
+
+NAMES_A_PAGE = re.compile(
+    r"(?:https://github\.com/flox-cuda/ci-compiler/blob/main/|(?<![\w/.-]))"
+    r"((?:\.github|runner-images)/[\w./-]*\.md(?:#[\w-]+)?)"
+)
+"""The address of a page on GitHub, or its path in this repository."""
+
+
+def test_every_page_that_another_file_names_exists() -> None:
+    """What the commands print, the compiled files, the forms on GitHub and the package's metadata lead readers to."""
+    folders = ("ci_compiler", ".github", ".ci", "runner-images", "tests/documents")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file() and path not in LINKED]
+    named: dict[str, str] = {}
+    for path in [*files, ROOT / "pyproject.toml"]:
+        with contextlib.suppress(UnicodeDecodeError):  # a picture
+            named |= dict.fromkeys(NAMES_A_PAGE.findall(path.read_text("utf-8")), path.as_posix())
+    assert ".github/docs/changelog.md" in named
+    assert {one: path for one, path in named.items() if missing(one, ROOT, ROOT)} == {}
 
 
 def test_every_page_takes_less_than_three_minutes_to_read() -> None:
