@@ -23,7 +23,7 @@ import sys
 import tempfile
 import tomllib
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
@@ -57,6 +57,7 @@ OWN = ("README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", ".github/d
 PAGES = {
     path.relative_to(ROOT).as_posix(): path for path in (*(ROOT / name for name in OWN), *sorted(DOCS.glob("*.md")))
 }
+ROUTES = ".github/docs/README.md"
 IMAGES = DOCS / "images"
 PROGRAMS: Mapping[str, Program] = {"ci-compile": COMPILE, "ci-runner": RUNNER}
 KINDS = {
@@ -242,9 +243,10 @@ def words(page: str) -> int:
     return len(re.sub(r"\]\([^)]*\)", "]", read(page)[1]).split())
 
 
-def test_the_guides_are_short() -> None:
+def test_the_guides_are_few_and_short() -> None:
     """Words without code. A reader of the changelog reads the newest version only."""
-    guides = [page for page in PAGES if page.startswith(".github/docs/")]
+    guides = [path.relative_to(ROOT).as_posix() for path in DOCS.glob("*.md")]
+    assert len(guides) <= 35
     assert {page: words(page) for page in guides if words(page) > 1200 and "changelog" not in page} == {}
 
 
@@ -253,8 +255,8 @@ def test_the_readme_fits_three_screens() -> None:
 
 
 def test_every_page_is_in_the_list_of_pages() -> None:
-    listed = re.findall(r"\]\(([\w-]+\.md)\)", read(".github/docs/README.md")[1])
-    assert sorted(listed) == sorted(path.name for path in DOCS.glob("*.md") if path.name != "README.md")
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", read(ROUTES)[1]))
+    assert listed == {path.name for path in DOCS.glob("*.md") if path.name != "README.md"}
 
 
 def names_of(decided: Plan) -> set[str]:
@@ -547,8 +549,9 @@ def steps_of(page: str) -> Iterator[tuple[Block, str]]:
             yield block, following.text if following.kind == "text" else ""
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(steps_of(page))])
-def test_what_a_page_runs_prints_what_it_says(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """In an empty folder."""
     for name in ("bin", "work"):
         (tmp_path / name).mkdir()
     for name, program in PROGRAMS.items():  # for lines with a pipe or a redirection
@@ -566,11 +569,37 @@ def test_what_a_page_runs_prints_what_it_says(page: str, tmp_path: Path, monkeyp
     for name, value in (nothing | git | me).items():
         monkeypatch.setenv(name, value)
     with contextlib.ExitStack() as stack:
-        session = Session(stack)
-        for block, expected in steps_of(page):
-            printed = session.step(block)
-            if expected:
-                assert shows(expected, printed), f"{page}:{block.line} prints\n{printed}\nand not\n{expected}"
+        yield Session(stack)
+
+
+def follow(session: Session, page: str, steps: Iterable[tuple[Block, str]]) -> None:
+    """Runs the blocks of a page, and compares what each prints with what the page shows."""
+    for block, expected in steps:
+        printed = session.step(block)
+        if expected:
+            assert shows(expected, printed), f"{page}:{block.line} prints\n{printed}\nand not\n{expected}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != ROUTES and any(steps_of(page))])
+def test_what_a_page_runs_prints_what_it_says(page: str, session: Session) -> None:
+    follow(session, page, steps_of(page))
+
+
+def routes() -> dict[str, tuple[int, int]]:
+    """The routes in the list of guides, each with its first and its last line."""
+    lines = PAGES[ROUTES].read_text("utf-8").splitlines()
+    starts = [number for number, line in enumerate(lines, 1) if line.startswith("## ")]
+    return {lines[start - 1][3:]: (start, end) for start, end in pairwise(starts)}
+
+
+@pytest.mark.parametrize("route", routes())
+def test_a_route_leads_from_an_empty_folder_to_its_end(route: str, session: Session) -> None:
+    """Its commands, line by line; the commands on its pages are run page by page, each from an empty folder too."""
+    start, end = routes()[route]
+    steps = [step for step in steps_of(ROUTES) if start < step[0].line < end]
+    assert steps
+    assert steps[-1][1], "a route ends with what its last command prints"
+    follow(session, ROUTES, steps)
 
 
 def test_the_first_command_prints_what_the_readme_says(tmp_path: Path) -> None:
