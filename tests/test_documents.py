@@ -592,9 +592,14 @@ def routes() -> dict[str, tuple[int, int]]:
     return {lines[start - 1][3:]: (start, end) for start, end in pairwise(starts)}
 
 
+def test_the_readme_names_the_routes() -> None:
+    named = re.findall(r"\]\(\.github/docs/README\.md#([\w-]+)\)", read("README.md")[1])
+    assert named == [slug(route) for route in routes()]
+
+
 @pytest.mark.parametrize("route", routes())
 def test_a_route_leads_from_an_empty_folder_to_its_end(route: str, session: Session) -> None:
-    """Its commands, line by line; the commands on its pages are run page by page, each from an empty folder too."""
+    """Its commands, line by line; those of its pages are run page by page, from an empty folder, too."""
     start, end = routes()[route]
     steps = [step for step in steps_of(ROUTES) if start < step[0].line < end]
     assert steps
