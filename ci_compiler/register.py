@@ -69,8 +69,7 @@ def page(entry: Entry) -> str:
 def pages() -> dict[str, str]:
     """The reference pages as Markdown, by file: the list of all codes, and one page per area."""
     entries = register().values()
-    head = "What the commands report, by area. `ci-compile explain CODE` prints what these pages say about a code."
-    texts = {"README.md": f"# Findings\n\n{head}\n"}
+    texts = {"README.md": "# Findings\n\nWhat commands report, by area. `ci-compile explain CODE` prints the same.\n"}
     for area in sorted({entry.area for entry in entries}):
         own = [entry for entry in entries if entry.area == area]
         texts["README.md"] += f"\n**[{area}]({_file(area)})**: {', '.join(f'`{entry.code}`' for entry in own)}\n"
