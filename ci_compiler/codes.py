@@ -19,7 +19,7 @@ class Severity(StrEnum):
 
 
 class Code(StrEnum):
-    """What a finding reports: the word in brackets after its message, and the name of its page in the reference."""
+    """What a finding reports: the word in brackets after its message, and its heading in the reference."""
 
     severity: Severity
 

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 from ci_compiler.codes import Code
-from ci_compiler.units import markdown_table
 
 TEXTS = Path(__file__).with_name("findings.toml")
 PAGES = "https://github.com/flox-cuda/ci-compiler/blob/main/.github/docs/reference/findings"
@@ -22,11 +21,12 @@ PAGES = "https://github.com/flox-cuda/ci-compiler/blob/main/.github/docs/referen
 class Entry:
     """The documentation of one code.
 
-    `since` is a version of ci-compiler. `tested` is the path of the test that causes the finding ('': a folder in
-    `tests/examples/wrong` does). `severity` is a text for readers.
+    `area` is the title of the page that describes it. `since` is a version of ci-compiler. `tested` is the path of the
+    test that causes the finding ('': a folder in `tests/examples/wrong` does). `severity` is a text for readers.
     """
 
     code: Code
+    area: str
     severity: str
     meaning: str
     reason: str
@@ -48,24 +48,30 @@ def register() -> Mapping[Code, Entry]:
     }
 
 
+def _file(area: str) -> str:
+    return f"{area.lower().replace(' ', '-')}.md"
+
+
 def url(code: Code) -> str:
-    """The address of the code's page."""
-    return f"{PAGES}/{code}.md"
+    """The address of the code's documentation."""
+    return f"{PAGES}/{_file(register()[code].area)}#{code}"
 
 
 def page(entry: Entry) -> str:
     """The entry as Markdown."""
-    parts = [f"# {entry.code}", f"Severity: {entry.severity}. Since {entry.since}.", entry.meaning]
-    parts += ["## Why it matters", entry.reason, "## What to do", entry.remedy]
-    if entry.example:
-        parts += ["## Example", f"```yaml\n{entry.example}```"]
-    if entry.source:
-        parts += ["## Source", f"{entry.source}."]
+    parts = [f"## {entry.code}", f"Severity: {entry.severity}. Since {entry.since}.", entry.meaning]
+    parts += [f"**Why it matters:** {entry.reason}", f"**What to do:** {entry.remedy}"]
+    parts += [f"```yaml\n{entry.example}```"] if entry.example else []
+    parts += [f"Source: {entry.source}."] if entry.source else []
     return "\n\n".join(parts) + "\n"
 
 
-def index() -> str:
-    """The list of all codes as Markdown."""
-    rows = [(f"[`{one.code}`]({one.code}.md)", one.severity, one.meaning) for one in register().values()]
-    head = "What the commands report, by code. `ci-compile explain CODE` prints a code's page."
-    return f"# Findings\n\n{head}\n\n{markdown_table(('code', 'severity', 'meaning'), rows)}\n"
+def pages() -> dict[str, str]:
+    """The reference pages as Markdown, by file: the list of all codes, and one page per area."""
+    entries = register().values()
+    texts = {"README.md": "# Findings\n\nWhat commands report, by area. `ci-compile explain CODE` prints the same.\n"}
+    for area in sorted({entry.area for entry in entries}):
+        own = [entry for entry in entries if entry.area == area]
+        texts["README.md"] += f"\n**[{area}]({_file(area)})**: {', '.join(f'`{entry.code}`' for entry in own)}\n"
+        texts[_file(area)] = "\n".join([f"# Findings: {area}\n", *map(page, own)])
+    return texts

@@ -1,4 +1,4 @@
-"""`python -m tests.licences`: the table of `.github/docs/licences.md`, out of the metadata of what is installed.
+"""`python -m tests.licences`: the table of the page of licences, out of the metadata of what is installed.
 
 Walks the dependencies of ci-compiler, and theirs with the extras that they ask for, as this interpreter needs them.
 """

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import tomllib
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
@@ -53,10 +53,11 @@ from tests.runner.machines import known, recorded
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / ".github/docs"
-OWN = ("README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md")
+OWN = ("README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", ".github/docs/reference/licences.md")
 PAGES = {
     path.relative_to(ROOT).as_posix(): path for path in (*(ROOT / name for name in OWN), *sorted(DOCS.glob("*.md")))
 }
+ROUTES = ".github/docs/README.md"
 IMAGES = DOCS / "images"
 PROGRAMS: Mapping[str, Program] = {"ci-compile": COMPILE, "ci-runner": RUNNER}
 KINDS = {
@@ -197,33 +198,65 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-@every_page
-def test_every_link_leads_to_a_file_in_the_repository(page: str) -> None:
-    broken = []
-    for target in re.findall(r"\]\(([^)\s]+)\)", read(page)[1]):
-        if target.startswith("https://"):
-            continue
-        path, _, anchor = target.partition("#")
-        file = (PAGES[page].parent / path).resolve() if path else PAGES[page]
-        if not file.is_relative_to(ROOT) or not file.exists():
-            broken.append(target)
-        elif anchor:
-            headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
-            if anchor not in map(slug, headings):
-                broken.append(target)
-    assert broken == []
+def missing(target: str, folder: Path, page: Path) -> bool:
+    """Whether `target` (`path#anchor`, from a folder; '' is the page itself) leads to nothing in the repository."""
+    path, _, anchor = target.partition("#")
+    file = (folder / path).resolve() if path else page
+    if not file.is_relative_to(ROOT) or not file.exists():
+        return True
+    headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE) if anchor else []
+    return bool(anchor) and anchor not in map(slug, headings)
 
 
-def test_every_page_takes_less_than_three_minutes_to_read() -> None:
-    """At 200 words per minute, without code. A reader of the changelog reads the newest version only."""
-    paths = [path for path in PAGES if path.startswith(".github/docs/") and path != ".github/docs/changelog.md"]
-    words = {path: len(re.sub(r"\]\([^)]*\)", "]", read(path)[1]).split()) for path in paths}
-    assert {path: count for path, count in words.items() if count > 600} == {}
+LINKED = {*PAGES.values(), *DOCS.rglob("*.md"), *(ROOT / ".github").glob("*.md"), ROOT / "runner-images/README.md"}
+LINKED -= {ROOT / ".github/BUILD_MATRIX.md"}  # links to pages of GitHub; tests/documents/test_build_matrix.py
+"""The pages whose links are relative."""
+
+
+@pytest.mark.parametrize("page", sorted(LINKED), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_leads_to_a_file_in_the_repository(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    targets = [one for one in re.findall(r"\]\(([^)\s]+)\)", prose) if not one.startswith("https://")]
+    assert [one for one in targets if missing(one, page.parent, page)] == []
+
+
+NAMES_A_PAGE = re.compile(
+    r"(?:https://github\.com/flox-cuda/ci-compiler/blob/main/|(?<![\w/.-]))"
+    r"((?:\.github|runner-images)/[\w./-]*\.md(?:#[\w-]+)?)"
+)
+"""The address of a page on GitHub, or its path in this repository."""
+
+
+def test_every_page_that_another_file_names_exists() -> None:
+    """What the commands print, the compiled files, the forms on GitHub and the package's metadata lead readers to."""
+    folders = ("ci_compiler", ".github", ".ci", "runner-images", "tests/documents")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file() and path not in LINKED]
+    named: dict[str, str] = {}
+    for path in [*files, ROOT / "pyproject.toml"]:
+        with contextlib.suppress(UnicodeDecodeError):  # a picture
+            named |= dict.fromkeys(NAMES_A_PAGE.findall(path.read_text("utf-8")), path.as_posix())
+    assert ".github/docs/changelog.md" in named
+    assert {one: path for one, path in named.items() if missing(one, ROOT, ROOT)} == {}
+
+
+def words(page: str) -> int:
+    return len(re.sub(r"\]\([^)]*\)", "]", read(page)[1]).split())
+
+
+def test_the_guides_are_few_and_short() -> None:
+    """Words without code. A reader of the changelog reads the newest version only."""
+    guides = [path.relative_to(ROOT).as_posix() for path in DOCS.glob("*.md")]
+    assert len(guides) <= 35
+    assert {page: words(page) for page in guides if words(page) > 1200 and "changelog" not in page} == {}
+
+
+def test_the_readme_fits_three_screens() -> None:
+    assert len(PAGES["README.md"].read_text("utf-8").splitlines()) <= 150
 
 
 def test_every_page_is_in_the_list_of_pages() -> None:
-    listed = re.findall(r"\]\(([\w-]+\.md)\)", read(".github/docs/README.md")[1])
-    assert sorted(listed) == sorted(path.name for path in DOCS.glob("*.md") if path.name != "README.md")
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", read(ROUTES)[1]))
+    assert listed == {path.name for path in DOCS.glob("*.md") if path.name != "README.md"}
 
 
 def names_of(decided: Plan) -> set[str]:
@@ -516,8 +549,9 @@ def steps_of(page: str) -> Iterator[tuple[Block, str]]:
             yield block, following.text if following.kind == "text" else ""
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(steps_of(page))])
-def test_what_a_page_runs_prints_what_it_says(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """In an empty folder."""
     for name in ("bin", "work"):
         (tmp_path / name).mkdir()
     for name, program in PROGRAMS.items():  # for lines with a pipe or a redirection
@@ -535,11 +569,42 @@ def test_what_a_page_runs_prints_what_it_says(page: str, tmp_path: Path, monkeyp
     for name, value in (nothing | git | me).items():
         monkeypatch.setenv(name, value)
     with contextlib.ExitStack() as stack:
-        session = Session(stack)
-        for block, expected in steps_of(page):
-            printed = session.step(block)
-            if expected:
-                assert shows(expected, printed), f"{page}:{block.line} prints\n{printed}\nand not\n{expected}"
+        yield Session(stack)
+
+
+def follow(session: Session, page: str, steps: Iterable[tuple[Block, str]]) -> None:
+    """Runs the blocks of a page, and compares what each prints with what the page shows."""
+    for block, expected in steps:
+        printed = session.step(block)
+        if expected:
+            assert shows(expected, printed), f"{page}:{block.line} prints\n{printed}\nand not\n{expected}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != ROUTES and any(steps_of(page))])
+def test_what_a_page_runs_prints_what_it_says(page: str, session: Session) -> None:
+    follow(session, page, steps_of(page))
+
+
+def routes() -> dict[str, tuple[int, int]]:
+    """The routes in the list of guides, each with its first and its last line."""
+    lines = PAGES[ROUTES].read_text("utf-8").splitlines()
+    starts = [number for number, line in enumerate(lines, 1) if line.startswith("## ")]
+    return {lines[start - 1][3:]: (start, end) for start, end in pairwise(starts)}
+
+
+def test_the_readme_names_the_routes() -> None:
+    named = re.findall(r"\]\(\.github/docs/README\.md#([\w-]+)\)", read("README.md")[1])
+    assert named == [slug(route) for route in routes()]
+
+
+@pytest.mark.parametrize("route", routes())
+def test_a_route_leads_from_an_empty_folder_to_its_end(route: str, session: Session) -> None:
+    """Its commands, line by line; those of its pages are run page by page, from an empty folder, too."""
+    start, end = routes()[route]
+    steps = [step for step in steps_of(ROUTES) if start < step[0].line < end]
+    assert steps
+    assert steps[-1][1], "a route ends with what its last command prints"
+    follow(session, ROUTES, steps)
 
 
 def test_the_first_command_prints_what_the_readme_says(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, Place
 from ci_compiler.plan.rules import RULES
-from ci_compiler.register import TEXTS, page, register, url
+from ci_compiler.register import TEXTS, page, pages, register, url
 
 ROOT = Path(__file__).parents[1]
 WRONG = Path(__file__).parent / "examples/wrong"
@@ -125,8 +125,15 @@ def test_explain_prints_the_page_of_a_code(capsys: pytest.CaptureFixture[str]) -
     assert (shown["code"], shown["url"]) == ("unknown-gpu", url(Code.UNKNOWN_GPU))
 
 
-def test_the_url_leads_to_the_page_in_this_project() -> None:
+def test_the_url_leads_to_the_section_of_the_code_in_this_project() -> None:
     source = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Source"]
     for code in Code:
-        path = url(code).removeprefix(f"{source}/blob/main/")
-        assert (ROOT / path).is_file(), path
+        path, _, anchor = url(code).removeprefix(f"{source}/blob/main/").partition("#")
+        assert re.findall(rf"^#+ {anchor}$", (ROOT / path).read_text("utf-8"), re.MULTILINE) == [f"## {code}"]
+
+
+def test_the_findings_have_one_page_per_area() -> None:
+    """At most 15: a reader finds a page in a list, and a code on a page."""
+    areas = {entry.area for entry in register().values()}
+    assert len(areas) <= 15
+    assert len(pages()) == len(areas) + 1

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from tests.licences import dependencies, licence
 
-PAGE = Path(__file__).parents[1] / ".github/docs/licences.md"
+PAGE = Path(__file__).parents[1] / ".github/docs/reference/licences.md"
 
 
 def test_the_page_lists_every_dependency_that_is_installed() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ci_compiler.documents.output import output_schemas
 from ci_compiler.errors import ExitCode
 from ci_compiler.files.drift import MARK
-from ci_compiler.register import index, page, register
+from ci_compiler.register import pages as pages_of_findings
 from ci_compiler.spec.schema import schema
 from ci_compiler.units import markdown_table
 
@@ -30,16 +30,12 @@ NOTE = f"<!-- {MARK}'s own code: `python -m ci_compiler.cli.reference .github/do
 
 def pages(programs: Iterable[Program]) -> dict[str, str]:
     """The pages, by their path in the reference folder."""
-    findings = {f"findings/{code}.md": page(entry) for code, entry in register().items()}
-    texts = {"findings/README.md": index(), **findings}
-    made = {path: f"{NOTE}\n\n{text}" for path, text in texts.items()}
-    schemas = json.dumps(output_schemas(), indent=1, ensure_ascii=False)
     return {
         "commands.md": commands(programs),
         "output.md": output(),
-        "output.schemas.json": f"{schemas}\n",
+        "output.schemas.json": json.dumps(output_schemas(), indent=1, ensure_ascii=False) + "\n",
         "spec.md": spec(),
-        **made,
+        **{f"findings/{file}": f"{NOTE}\n\n{text}" for file, text in pages_of_findings().items()},
     }
 
 

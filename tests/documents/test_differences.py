@@ -13,9 +13,7 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import bundled_spec
 
 TESTS = Path(__file__).parents[1]
-GUIDE = "".join(
-    (TESTS.parent / f".github/docs/maintainers-{name}.md").read_text("utf-8") for name in ("documents", "recipes")
-)
+GUIDE = (TESTS.parent / ".github/docs/maintainers-documents.md").read_text("utf-8")
 SPEC = bundled_spec()
 
 

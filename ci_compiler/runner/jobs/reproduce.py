@@ -21,7 +21,7 @@ from ci_compiler.variant import variant_name
 ONTO = "CI_CHECKED_OUT_ONTO"
 """The variable in which `ci-runner checkout` leaves, for the later steps of its job, what it checked out."""
 
-GUIDE = "the guide build-by-hand.md"
+GUIDE = "https://github.com/flox-cuda/ci-compiler/blob/main/.github/docs/build-by-hand.md"
 
 BEFORE, AFTER, TAIL = 8, 12, 20
 """How many lines an excerpt has before and after the line of the error, or from the end of a log without one."""

@@ -10,6 +10,7 @@ import pytest
 from ci_compiler.runner.jobs.reproduce import (
     AFTER,
     BEFORE,
+    GUIDE,
     ONTO,
     TAIL,
     commands,
@@ -67,7 +68,7 @@ def test_the_excerpt_shows_no_secret_no_host_and_no_command_of_a_workflow(
         "The error in build.log:",
         "| ::error::on *** with ***",
         "| ``` by *** ",
-        "To reproduce it on a machine of your own (the guide build-by-hand.md):",
+        f"To reproduce it on a machine of your own ({GUIDE}):",
         "| ci-runner build x",
     ]
     text = summary.read_text("utf-8")
