@@ -75,3 +75,24 @@ def test_the_table_has_every_part() -> None:
 
 if __name__ == "__main__":
     PAGE.write_text(BLOCK.sub(lambda _: picture(), PAGE.read_text("utf-8")), "utf-8")
+
+
+ON_THE_CLOCK = {
+    "processes.py",  # waits, for as long as it takes
+    "bench/measure.py",
+    "mutation/__main__.py",
+    "runner/jobs/packages/torch/__init__.py",  # has a clock of its own
+}
+
+
+def test_no_test_judges_by_the_clock() -> None:
+    """On a busy machine, everything takes longer: a test counts operations or seconds of a processor."""
+    tests = ROOT / "tests"
+    readers = {
+        path.relative_to(tests).as_posix()
+        for path in tests.rglob("*.py")
+        if "node_modules" not in path.parts
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if (isinstance(node, ast.Attribute) and node.attr in {"monotonic", "monotonic_ns", "perf_counter"})
+    }
+    assert readers == ON_THE_CLOCK

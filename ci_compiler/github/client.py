@@ -76,7 +76,7 @@ class Client:
         logging.getLogger("github.Requester").setLevel(logging.INFO)
         self.access = access
         self.clock = clock or Clock()
-        self._say = say
+        self.say = say
         self._patience = patience
         self._renewed = renewed
         self._next_write = 0.0
@@ -157,7 +157,7 @@ class Client:
                 pause = self._pause(trouble, attempt, again=again)
                 if pause is None:
                     raise trouble from error
-                self._say(self._waiting(trouble, pause))
+                self.say(self._waiting(trouble, pause))
                 self.clock.sleep(pause)
                 attempt += 1
 
@@ -272,7 +272,7 @@ class Client:
             return False
         self.access = access
         self.__dict__.pop("github", None)
-        self._say("GitHub refused the credential; using the new one")
+        self.say("GitHub refused the credential; using the new one")
         return True
 
     def _settings(self) -> dict[str, Any]:

@@ -52,7 +52,8 @@ class Queue:
 
 def queue(client: Client) -> Queue:
     """The jobs of the repository's open runs. Raises GitHubError."""
-    runs = {run: created for status in OPEN for run, created in islice(_runs(client, status), LISTED)}
+    listed = (run for status in OPEN for run in islice(open_runs(client, status), LISTED))
+    runs = {run["id"]: run["created_at"] for run in listed}
     oldest = sorted(runs, key=lambda run: (runs[run], run))
     entries = [entry for run in oldest[:RUNS] for entry in _jobs(client, run)]
     waiting = [_queued(entry) for entry in entries if entry["status"] == QUEUED]
@@ -63,13 +64,10 @@ def queue(client: Client) -> Queue:
     )
 
 
-def _runs(client: Client, status: str) -> Iterator[tuple[int, str]]:
-    """The id and time of creation of each run with `status`, the newest first."""
+def open_runs(client: Client, status: str) -> Iterator[Mapping[str, Any]]:
+    """The runs with `status`, the newest first. Raises GitHubError."""
     path = f"/repos/{client.access.repository}/actions/runs?status={status}"
-    words = status.replace("_", " ")
-    return client.pages(
-        f"list the runs that are {words}", path, "workflow_runs", lambda run: (run["id"], run["created_at"])
-    )
+    return client.pages(f"list the runs that are {status.replace('_', ' ')}", path, "workflow_runs", dict)
 
 
 def _jobs(client: Client, run: int) -> Iterator[Mapping[str, Any]]:

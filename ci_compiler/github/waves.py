@@ -1,23 +1,33 @@
 """Starts shards in waves, each after the runs of the one before have ended, and tells how far a request has come.
 
-The state is on GitHub alone: the title of each run of a shard names the request that it belongs to. A process that was
-interrupted is started again, and starts no shard twice.
+The state is on GitHub alone: the title of each run of a shard names the request that it belongs to, which is the number
+of the first run of `waves.yml` for it. A process that was interrupted is started again, and starts no shard twice.
+
+A wave alone keeps within GitHub's limit for queued jobs, two at once would not, whatever requests they are of. So a
+wave also waits for the runs of other requests. And it waits while one of its jobs would be skipped by a pause, of which
+a run of `waves.yml` knows only what held when it began: no token of a workflow may read variables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import takewhile
+from typing import Any
+from urllib.parse import quote
 
 from github.Workflow import Workflow
-from github.WorkflowRun import WorkflowRun
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS, ShardOrder, Started, Terms, dispatch, look, start
+from ci_compiler.github.errors import GitHubError, Trouble
+from ci_compiler.github.queue import OPEN, open_runs
+from ci_compiler.github.runs import stamp
+from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.records import DAY
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.carried import default_branch
 from ci_compiler.workflows.common import WAVES
@@ -27,8 +37,11 @@ POLL, _POLL_PER_RUN = 120.0, 8.0
 """Seconds between two polls of a wave, at least and per open run: two requests per run and poll, of the 1,000 per hour
 that the token of GitHub Actions has."""
 
-_DEPTH = 50
-"""The most runs of a shard in which a request is looked for."""
+_PAUSED = 1800.0
+"""Seconds until a run that found a pause hands over to one that looks again."""
+
+_OLDEST = 90 * DAY
+"""How long ago a request of unknown age may have started shards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,40 +62,88 @@ class WavesProgress:
         return f"waves [{self.request}] {self.about}: {status}; {runs}; {self.url}"
 
 
-def run_waves(client: Client, waves: Sequence[Sequence[ShardOrder]], terms: Terms, *, until: float) -> bool:
-    """Starts wave after wave, until all have ended (True) or the clock has passed `until` (False).
+def run_waves(
+    client: Client, plan: Plan, waves: Sequence[Sequence[ShardOrder]], terms: Terms, *, until: float, paused: str = ""
+) -> bool:
+    """Starts the next wave if it may start at once, and follows it; returns whether all waves have ended.
 
-    Shards that have a run of the request are not started again. Raises GitHubError and InputError.
+    If not, a new run must go on: the clock has passed `until`, or what this one knows of pauses is old. `paused` is
+    the value of their variable. Shards that have a run of the request are not started again. Raises GitHubError and
+    InputError.
     """
+    since, fresh = _created(client, terms.request), True
     for wave in waves:
-        known = {order.shard.name: _run_of(client, order, terms.request) for order in wave}
+        known = {order.shard.name: _run_of(client, order, terms.request, since) for order in wave}
         missing = [order for order in wave if known[order.shard.name] is None]
-        open_runs = [one for one in known.values() if one is not None]
-        open_runs += start(client, missing, terms)
-        while open_runs := [one for one in open_runs if not look(client, one).done]:
+        if missing and (not fresh or _has_waited(client, plan, missing, terms, until=until, paused=paused)):
+            return False
+        going = [one for one in known.values() if one is not None]
+        going += start(client, missing, terms)
+        while going := [one for one in going if not look(client, one).done]:
             if client.clock.passed() >= until:
                 return False
-            client.clock.sleep(max(POLL, _POLL_PER_RUN * len(open_runs)))
+            client.clock.sleep(max(POLL, _POLL_PER_RUN * len(going)))
+            fresh = False
     return True
 
 
-def _run_of(client: Client, order: ShardOrder, request: str) -> Started | None:
+def _has_waited(
+    client: Client, plan: Plan, wanted: Sequence[ShardOrder], terms: Terms, *, until: float, paused: str
+) -> bool:
+    """Waits if `wanted` must not start now; returns whether it did."""
+    words = {word.lower() for order in wanted for word in _pausing(order, terms)}
+    if found := [word for word in paused.split() if word.lower() in words]:
+        client.say(f"the wave waits while {found[0]} is paused (`ci-compile resume`)")
+        client.clock.sleep(_PAUSED)
+        return True
+    if not (others := _others(client, plan, terms.request)):
+        return False
+    client.say(f"the wave waits for the runs of other requests: {', '.join(others)}")
+    while client.clock.passed() < until and _others(client, plan, terms.request):
+        client.clock.sleep(POLL)
+    return True
+
+
+def _pausing(order: ShardOrder, terms: Terms) -> list[str]:
+    """The words that pause a job of `order`."""
+    cells = [part for part in order.shard.cells if any(one.name in order.chosen for one in part[0].variants)]
+    return words_of_cells(cells, publish=terms.publish and order.publishes)
+
+
+def _others(client: Client, plan: Plan, request: str) -> list[str]:
+    """The URLs of the shards' runs that have not ended and belong to other requests."""
+    paths = {shard.path for shard in plan.shards}
+    runs = (run for status in ("requested", "pending", *OPEN) for run in open_runs(client, status))
+    own = (run for run in runs if run["path"].partition("@")[0] in paths)
+    return [run["html_url"] for run in own if _request_of(run["display_title"]) not in {"", request}]
+
+
+def _run_of(client: Client, order: ShardOrder, request: str, since: str) -> Started | None:
     """The run of the shard that belongs to `request`."""
     workflow = client.workflows.get(order.shard.path)
     if workflow is None:
         return None  # `start` reports it
-    found = _requested(client, workflow, order.shard.name).get(request)
-    return Started(order=order, run=found.id, url=found.html_url) if found else None
+    runs = _runs(client, workflow, since)
+    found = next((run for run in runs if _request_of(run["display_title"]) == request), None)
+    return Started(order=order, run=found["id"], url=found["html_url"]) if found else None
 
 
-def _requested(client: Client, workflow: Workflow, name: str) -> Mapping[str, WorkflowRun]:
-    """The newest run of a workflow for each request."""
+def _runs(client: Client, workflow: Workflow, since: str) -> Iterator[Mapping[str, Any]]:
+    """The runs of a workflow that were created at `since` or later, the newest first."""
+    path = f"/repos/{client.access.repository}/actions/workflows/{workflow.id}/runs"
+    runs = client.pages(f"list the runs of {workflow.path}", path, "workflow_runs", dict)
+    return takewhile(lambda run: str(run["created_at"]) >= since, runs)
 
-    def ask() -> Mapping[str, WorkflowRun]:
-        runs = list(islice(workflow.get_runs(event="workflow_dispatch"), _DEPTH))
-        return {request: run for run in reversed(runs) if (request := _request_of(run.display_title))}
 
-    return client.call(f"list the runs of {name}", ask)
+def _created(client: Client, request: str) -> str:
+    """When `request` was made, or a time before that if its first run is no longer on GitHub."""
+    path = f"/repos/{client.access.repository}/actions/runs/{quote(request, safe='')}"
+    try:
+        return client.request(f"read the run {request}", "GET", path, read=lambda run: str(run["created_at"]))
+    except GitHubError as error:
+        if error.trouble is not Trouble.MISSING:
+            raise
+        return stamp(int(client.clock.now()) - _OLDEST)
 
 
 def _request_of(title: str) -> str:
@@ -102,22 +163,27 @@ def start_waves(client: Client, plan: Plan, inputs: Mapping[str, str]) -> str:
 
 def waves_progress(client: Client, plan: Plan, *, most: int = 3) -> Iterator[WavesProgress]:
     """The newest requests, at most `most`: those that go on, and the last one that ended. Raises GitHubError."""
+    newest: dict[str, Mapping[str, Any]] = {}
     workflow = client.workflows.get(PATH)
-    requests = list(_requested(client, workflow, WAVES).items())[-most:] if workflow else []
-    going = [(request, run) for request, run in requests if run.status != DONE] or requests[-1:]
+    for one in _runs(client, workflow, "") if workflow else ():
+        newest.setdefault(_request_of(one["display_title"]), one)
+        if len(newest) == most:
+            break
+    going = [(request, run) for request, run in newest.items() if run["status"] != DONE] or [*newest.items()][:1]
     if not going:
         return
-    paths = {shard.path: shard.name for shard in plan.shards if shard.path in client.workflows}
-    runs = [_requested(client, client.workflows[path], name) for path, name in paths.items()]
+    since = min(_created(client, request) for request, _ in going)
+    workflows = [client.workflows[shard.path] for shard in plan.shards if shard.path in client.workflows]
+    runs = [run for one in workflows for run in _runs(client, one, since)]
     for request, run in going:
-        own = [one[request] for one in runs if request in one]
-        ended = [one for one in own if one.status == DONE]
+        own = {one["workflow_id"]: one for one in reversed(runs) if _request_of(one["display_title"]) == request}
+        ended = [one for one in own.values() if one["status"] == DONE]
         yield WavesProgress(
             request=request,
-            about=run.display_title.partition("] ")[2],
-            status=run.conclusion or run.status,
+            about=run["display_title"].partition("] ")[2],
+            status=run["conclusion"] or run["status"],
             started=len(own),
             ended=len(ended),
-            failed=sum(one.conclusion != SUCCESS for one in ended),
-            url=run.html_url,
+            failed=sum(one["conclusion"] != SUCCESS for one in ended),
+            url=run["html_url"],
         )

@@ -174,8 +174,13 @@ class _Router:
 
     def _fitting(self, stage: Stage, cell: Cell) -> list[Pool]:
         """The pools that run `stage` and have the hardware for `cell`."""
-        pooled = [pool for pool in self.pools if self._pool_of(cell) in {"", pool.name}]
-        return [pool for pool in pooled if stage in pool.stages and self._fits(stage, cell, pool)]
+        return [pool for pool in self._pools_for(stage, cell) if self._fits(stage, cell, pool)]
+
+    def _pools_for(self, stage: Stage, cell: Cell) -> list[Pool]:
+        """The pools that run `stage`; of those, a listed variant takes its own alone, but others may publish it."""
+        name, able = self._pool_of(cell), [pool for pool in self.pools if stage in pool.stages]
+        own = [pool for pool in able if pool.name == name]
+        return own if own or (name and stage is not PUBLISH) else able
 
     def _least_scarce(self, pools: Sequence[Pool], cell: Cell) -> Pool:
         return min(pools, key=lambda pool: scarcity(self.spec.hardware, pool, cell.gpu))
@@ -188,20 +193,28 @@ class _Router:
 
     def _no_pool(self, stage: Stage, cell: Cell, disk: int = 0, memory: int = 0, *, gpus: int = 1) -> str:
         """The reason why no pool runs `stage`; also an error if the stage or the policy requires a pool."""
-        if not any(pool.system == cell.system and stage in pool.stages for pool in self.pools):
-            return self._report(stage, cell, f"no pool for {stage} has {cell.system}")
-        has = "a GPU that runs" if gpus == 1 else f"{gpus} GPUs that run"
-        parts = [f"{has} {cell.gpu}"] if stage.runs_on_gpu(of_gpu=cell.gpu != CPU) else []
-        parts += [f"a CPU that runs {cell.isa}"] if stage.needs_isa else []
-        wanted = " beside ".join(parts) or f"{disk} GB of disk and {memory} GB of memory"
-        return self._report(stage, cell, f"no pool for {stage} on {cell.system} has {wanted}")
+        name, pools = self._pool_of(cell), self._pools_for(stage, cell)
+        alone = bool(name) and {pool.name for pool in pools} <= {name}
+        who = f"{name}, the `pool` of {cell.variants[0].name}," if alone else f"no pool for {stage}"
+        if alone and not pools:
+            reason = f"{who} does not run {stage}"
+        elif not any(pool.system == cell.system for pool in pools):
+            reason = f"{who} is not for {cell.system}" if alone else f"{who} has {cell.system}"
+        else:
+            has = "a GPU that runs" if gpus == 1 else f"{gpus} GPUs that run"
+            parts = [f"{has} {cell.gpu}"] if stage.runs_on_gpu(of_gpu=cell.gpu != CPU) else []
+            parts += [f"a CPU that runs {cell.isa}"] if stage.needs_isa else []
+            wanted = " beside ".join(parts) or f"{disk} GB of disk and {memory} GB of memory"
+            reason = f"{who} lacks what {stage} needs: {wanted}" if alone else f"{who} on {cell.system} has {wanted}"
+        at = ("packages", cell.variants[0].package, "variants", cell.listed, "pool") if alone else ("runners",)
+        return self._report(stage, cell, reason, at)
 
-    def _report(self, stage: Stage, cell: Cell, reason: str) -> str:
+    def _report(self, stage: Stage, cell: Cell, reason: str, at: tuple[str, ...]) -> str:
         if len(self.pools) < len(self.spec.pools):
             reason += "; pools that are `untrusted` do not count"
         if self.spec.tests.get(stage) in {None, TestPolicy.REQUIRED}:
             whose = f"{cell.variants[0].name} on {cell.branch}"
-            finding = self.spec.finding(("runners",), Code.NO_POOL, f"{reason} ({whose})", key=True)
+            finding = self.spec.finding(at, Code.NO_POOL, f"{reason} ({whose})", key=True)
             self.lacks.setdefault(reason, finding)
         return reason
 

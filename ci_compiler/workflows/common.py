@@ -70,6 +70,10 @@ def _word(form: str, names: Mapping[str, str]) -> str:
     return f"format(' {form} ', {', '.join(map(names.__getitem__, used))})" if used else f"' {form} '"
 
 
+PAUSED = {PAUSE_VARIABLE: expression(f"vars.{PAUSE_VARIABLE}")}
+"""The variable of a step with the words in force when its job began; no token of a workflow may read variables."""
+
+
 def local(workflow: str) -> str:
     """The `uses:` of another compiled workflow."""
     # Assumes `nested-calls`.

@@ -10,9 +10,8 @@ token of the workflow reads the queue and writes the issue; without `FLEET_TOKEN
 
 from __future__ import annotations
 
-from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec, Watch
-from ci_compiler.workflows.common import WORKFLOW_TOKEN, expression
+from ci_compiler.workflows.common import PAUSED, WORKFLOW_TOKEN, expression
 from ci_compiler.workflows.model import READ, Permissions, RunStep, Workflow
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
 from ci_compiler.workflows.writer import Remarked
@@ -36,8 +35,6 @@ _RERUN = RunStep(
     env={"GITHUB_TOKEN": expression("github.token")},
     run="ci-runner rerun",
 )
-
-_PAUSED = {PAUSE_VARIABLE: expression(f"vars.{PAUSE_VARIABLE}")}
 
 
 def workflow(spec: Spec) -> Workflow:
@@ -68,7 +65,7 @@ def _permissions(watch: Watch | None) -> Permissions:
 def _cover() -> RunStep:
     return RunStep(
         name="Ask GitHub for the runners",
-        env={"GITHUB_TOKEN": expression(f"secrets.{SECRET}"), **_PAUSED},
+        env={"GITHUB_TOKEN": expression(f"secrets.{SECRET}"), **PAUSED},
         run=f"""\
 if [ -z "$GITHUB_TOKEN" ]; then
   echo "::notice::the environment {ENVIRONMENT} has no secret {SECRET}, so that nothing was checked"
@@ -86,7 +83,7 @@ def _watch() -> RunStep:
         env={
             "GITHUB_TOKEN": expression(f"secrets.{SECRET} || {token}"),
             WORKFLOW_TOKEN: expression(token),
-            **_PAUSED,
+            **PAUSED,
         },
         run="ci-runner coverage --watch --issue",
     )

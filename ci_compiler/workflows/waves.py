@@ -1,15 +1,16 @@
 """`waves.yml`: starts shards wave after wave, so that no job waits in a queue until GitHub cancels it.
 
-It is started by `ci-compile dispatch --waves` and by `schedule.yml`. A job of a hosted machine ends after 6 hours, so a
-run that is not done by then starts the next one with the same request. The request is in the titles of the runs of the
-shards, so that a run that was interrupted can be re-run, and starts no shard twice.
+It is started by `ci-compile dispatch --waves` and by `schedule.yml`. A run starts one wave at most, and a job of a
+hosted machine ends after 6 hours, so a run that is not done by then starts the next one with the same request. The
+request is in the titles of the runs of the shards, so that a run that was interrupted can be re-run, and starts no
+shard twice.
 """
 
 from __future__ import annotations
 
 from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows.common import expression
+from ci_compiler.workflows.common import PAUSED, expression
 from ci_compiler.workflows.model import READ, RunStep, Workflow, input_node
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
 from ci_compiler.workflows.writer import Node, Remarked
@@ -46,7 +47,7 @@ def workflow(spec: Spec) -> Workflow:
     env |= {name.upper(): expression(f"inputs.{name} && 'yes' || ''") for name in SWITCHES}
     start = RunStep(
         name="Start wave after wave",
-        env={"GITHUB_TOKEN": expression("github.token"), **env},
+        env={"GITHUB_TOKEN": expression("github.token"), **PAUSED, **env},
         run='ci-compile waves --patterns "$PATTERNS" --branch "$BRANCH" --shard "$SHARD" --about "$ABOUT" '
         f'--request "$REQUEST" --minutes {_MINUTES - _RESERVE} '
         "${UNPUBLISHED:+--unpublished} ${PUBLISH:+--publish} ${AGAIN:+--again}",

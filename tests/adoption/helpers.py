@@ -12,6 +12,8 @@ import pytest
 from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.adoption.evaluator import Evaluation, evaluate, find_recipes
 from ci_compiler.errors import Finding
+from tests.checkers.tools import missing
+from tests.processes import MINUTES
 
 CASES = Path(__file__).parent / "evaluate"
 STANDIN = Path(nix.__file__).parent / "standin"
@@ -22,7 +24,8 @@ AVX512 = ("-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mfma")
 GOOD = '{ python3Packages }: python3Packages.torch.overrideAttrs { pname = "good"; }'
 
 
-_MISSING = f"{nix.PROGRAM} is not installed: apt install nix-bin"
+TIME: dict[str, object] = {"timeout": MINUTES}
+_MISSING = missing(nix.PROGRAM)
 # Skips where Nix is missing, unless CI_COMPILER_TOOLS=required: then the test runs, and fails.
 needs_nix = pytest.mark.skipif(
     shutil.which(nix.PROGRAM) is None and os.environ.get("CI_COMPILER_TOOLS") != "required", reason=_MISSING
@@ -32,7 +35,7 @@ needs_nix = pytest.mark.skipif(
 def the_case(name: str, **options: object) -> dict[str, Evaluation]:
     """The evaluations of a case's recipes, by name. There must be no findings."""
     root = CASES / name
-    evaluations, findings = evaluate(root, find_recipes(root), **options)  # type: ignore[arg-type]
+    evaluations, findings = evaluate(root, find_recipes(root), **TIME | options)  # type: ignore[arg-type]
     assert findings == ()
     return {evaluation.path.stem: evaluation for evaluation in evaluations}
 
@@ -48,7 +51,7 @@ def write(folder: Path, **recipes: str) -> Path:
 
 def one(folder: Path, text: str, **options: object) -> Evaluation:
     """The evaluation of one recipe, which must succeed."""
-    evaluations, findings = evaluate(folder, [write(folder, recipe=text) / "recipe.nix"], **options)  # type: ignore[arg-type]
+    evaluations, findings = evaluate(folder, [write(folder, recipe=text) / "recipe.nix"], **TIME | options)  # type: ignore[arg-type]
     assert findings == ()
     return evaluations[0]
 
@@ -56,7 +59,7 @@ def one(folder: Path, text: str, **options: object) -> Evaluation:
 def problem(folder: Path, text: str, **options: object) -> Finding:
     """The finding of one recipe, which must fail; another one next to it must succeed."""
     write(folder, good=GOOD, recipe=text)
-    evaluations, findings = evaluate(folder, find_recipes(folder), **options)  # type: ignore[arg-type]
+    evaluations, findings = evaluate(folder, find_recipes(folder), **TIME | options)  # type: ignore[arg-type]
     assert [evaluation.pname for evaluation in evaluations] == ["good"]
     assert len(findings) == 1
     return findings[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -57,9 +56,7 @@ def test_a_failed_evaluation_is_a_finding(
 @needs_nix
 def test_an_endless_evaluation_is_stopped(tmp_path: Path) -> None:
     endless = "builtins.genericClosure { startSet = [ { key = 0; } ]; operator = x: [ { key = x.key + 1; } ]; }"
-    began = time.monotonic()
     finding = problem(tmp_path, endless, timeout=8)
-    assert time.monotonic() - began < 6
     assert (finding.code, finding.place.file) == ("recipe-timeout", str(tmp_path / "recipe.nix"))
     assert "within 2 s" in finding.message
 

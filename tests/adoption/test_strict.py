@@ -14,6 +14,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.spec.releases import arguments_in, facts
 from tests.adoption.helpers import NIXPKGS, PIN, needs_nix, one, problem
+from tests.processes import MINUTES
 from tests.specs import small
 
 OTHER = "0" * 40
@@ -50,7 +51,7 @@ def test_the_arguments_of_nixpkgs_are_taken(tmp_path: Path) -> None:
 def test_what_the_stand_in_does_not_know_is_named_and_not_refused(tmp_path: Path) -> None:
     text = RECIPE % (NIXPKGS.replace(PIN, OTHER), "torch", "anything = 1;")
     assert one(tmp_path, text).unknown == ("release", "arguments")
-    found, _ = evaluate(tmp_path, find_recipes(tmp_path))
+    found, _ = evaluate(tmp_path, find_recipes(tmp_path), timeout=MINUTES)
     (line,) = notes(found)
     assert line.startswith(f"not checked in 1 recipe: the version and arguments of torch in nixpkgs {OTHER}, ")
 

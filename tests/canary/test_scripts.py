@@ -15,6 +15,7 @@ from ci_compiler.canary.evidence import written
 from ci_compiler.canary.repository import SOURCES, files
 from tests.checkers import require
 from tests.checkers.tools import run as run_tool
+from tests.processes import MINUTES
 
 CURL = r"""#!/bin/bash
 # Answers with the code of the first row of $ANSWERS whose pattern the arguments match; the body goes to --output.
@@ -128,7 +129,7 @@ def scripts(tmp_path: Path) -> Scripts:
         for name in names:
             command = [require("bash"), str(SOURCES / f"{name}.sh"), "facts"]
             done = subprocess.run(
-                command, cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", timeout=60, check=False
+                command, cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", timeout=MINUTES, check=False
             )
             assert done.returncode == 0, done.stderr
             (tmp_path / f"facts/{name}.facts").touch()
@@ -214,7 +215,13 @@ def test_the_runners_version_is_that_of_the_processes_above(tmp_path: Path) -> N
         (tmp_path / "bin" / tool).symlink_to(require(tool))  # and no Nix
     env = {**HOLDING, "PATH": str(tmp_path / "bin")}
     done = subprocess.run(
-        [worker, "-c", script], cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", timeout=60, check=False
+        [worker, "-c", script],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=MINUTES,
+        check=False,
     )
     assert "runner-version=2.336.0" in done.stdout.splitlines()
 

@@ -1,5 +1,6 @@
 """Each checker passes a good tree and finds, in a tree with faults, the fault that it is there for."""
 
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from textwrap import dedent
@@ -19,7 +20,7 @@ from . import (
     shellcheck_problems,
     zizmor_problems,
 )
-from .tools import files
+from .tools import files, run
 
 Checker = Callable[[Iterable[Path]], list[str]]
 
@@ -332,6 +333,30 @@ def test_conditions_begin_with_success_unless_they_ask(results: list[str], value
 def test_what_github_does_not_evaluate_is_an_error(expression: str) -> None:
     with pytest.raises(ExpressionError):
         expression_value(expression, {"github": {}})
+
+
+def test_tests_skipped_for_want_of_a_tool_are_counted_by_tool_at_the_end(tmp_path: Path) -> None:
+    """In one process and in several; without a skipped test there is no line."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    (tmp_path / "test_skipped.py").write_text(
+        "import pytest\nfrom tests.checkers.tools import require\n"
+        "@pytest.mark.parametrize('tool', ['zsh', 'zsh', 'no-such-tool'])\n"
+        "def test_a_tool(tool): require(tool)\n"
+        "def test_nothing(): pytest.skip('another reason')\n",
+        "utf-8",
+    )
+    environment = {"PATH": str(tmp_path / "empty"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider", str(tmp_path)]
+    for processes in ("0", "2"):
+        shown = run([*words, "-n", processes], env=environment).stdout
+        assert (
+            shown.splitlines().count(
+                "skipped for want of a tool: 3: 1 no-such-tool (put it on PATH), 2 zsh (apt-get install zsh)"
+            )
+            == 1
+        )
+    assert "want of a tool" not in run([*words, "-n", "0", "-k", "nothing"], env=environment).stdout
 
 
 def test_a_missing_tool_skips_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """Finds and starts the programs of the checkers, and handles missing ones."""
 
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -18,19 +20,27 @@ HOW_TO_INSTALL = {
     "act": TEST_EXTRA,
     "bash": "apt-get install bash",
     "buildah": "apt-get install buildah",
+    "busybox": "apt-get install busybox-static",
+    "c++": "apt-get install g++",
     "cc": "apt-get install gcc",
+    "ccache": "apt-get install ccache",
     "check-jsonschema": TEST_EXTRA,
     "chromium": "apt-get install chromium",
     "curl": "apt-get install curl",
+    "docker": "apt-get install docker.io",
     "fish": "apt-get install fish",
     "git": "apt-get install git",
     "hadolint": TEST_EXTRA,
     "jq": "apt-get install jq",
+    "nix": "apt-get install nix-bin",
     "nix-build": "apt-get install nix-bin",
+    "nix-daemon": "apt-get install nix-bin",
+    "nix-hash": "apt-get install nix-bin",
     "nix-instantiate": "apt-get install nix-bin",
     "nix-store": "apt-get install nix-bin",
     "node": "apt-get install nodejs npm",
     "objdump": "apt-get install binutils",
+    "podman": "apt-get install podman",
     "qemu-aarch64": "apt-get install qemu-user",
     "qemu-x86_64": "apt-get install qemu-user",
     "shellcheck": TEST_EXTRA,
@@ -51,8 +61,23 @@ def unavailable(message: str) -> NoReturn:
 def require(tool: str) -> str:
     """The program's path, in this interpreter's environment or on PATH; without it the test is skipped, or fails."""
     path = os.pathsep.join((SCRIPTS, os.environ.get("PATH", os.defpath)))
-    found = shutil.which(tool, path=path)
-    return found or unavailable(f"{tool} is not installed: {HOW_TO_INSTALL.get(tool, 'put it on PATH')}")
+    return shutil.which(tool, path=path) or unavailable(missing(tool))
+
+
+def missing(tool: str) -> str:
+    """That a tool is missing, and the command that installs it, in the form that `lacking` reads."""
+    return f"{tool} is not installed: {HOW_TO_INSTALL.get(tool, 'put it on PATH')}"
+
+
+def lacking(reasons: Iterable[str]) -> str:
+    """One line that counts the tests skipped for want of a tool, by tool, with what installs it; '' if there are none.
+
+    `reasons` are the reasons of all skipped tests.
+    """
+    matches = (re.search(r"^(?:Skipped: )?(.+?) (?:is|are) not installed: (.+)$", reason) for reason in reasons)
+    counts = Counter(match.groups() for match in matches if match)
+    tools = ", ".join(f"{count} {tool} ({install})" for (tool, install), count in sorted(counts.items()))
+    return f"skipped for want of a tool: {counts.total()}: {tools}" if counts else ""
 
 
 def run(

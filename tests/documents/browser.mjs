@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 
 const { chromium } = createRequire(new URL("../checkers/package.json", import.meta.url))("playwright-core");
 const [executablePath, ...args] = process.argv.slice(2);
-const browser = await chromium.launch({ executablePath, args });
+const browser = await chromium.launch({ executablePath, args, timeout: 600_000 });
 let page = null;
 let touched = null;
 let seen = { console: [], requests: [] };
@@ -15,7 +15,7 @@ async function newPage(viewport, touch) {
   const context = await browser.newContext({ viewport, hasTouch: touch, isMobile: touch });
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(600_000);
   page.on("console", (message) => seen.console.push(`${message.type()}: ${message.text()}`));
   page.on("pageerror", (error) => seen.console.push(`uncaught: ${error.message}`));
   page.on("request", (request) => seen.requests.push(request.url()));
@@ -37,6 +37,13 @@ const commands = {
   call: ({ method, given }) => page[method](...given),
   key: ({ method, given }) => page.keyboard[method](...given),
   seen: () => seen,
+  async seconds() {
+    const session = await page.context().newCDPSession(page);
+    await session.send("Performance.enable");
+    const { metrics } = await session.send("Performance.getMetrics");
+    await session.detach();
+    return metrics.find(({ name }) => name === "ProcessTime").value;
+  },
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

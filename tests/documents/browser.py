@@ -92,6 +92,11 @@ class Page:
         found: dict[str, list[str]] = self._ask(do="seen")
         return found
 
+    @property
+    def seconds(self) -> float:
+        """The seconds of a processor that the process of the page has used."""
+        return float(self._ask(do="seconds"))
+
     def _call(self, method: str, *given: object) -> Any:
         return self._ask(do="call", method=method, given=given)
 

@@ -58,14 +58,13 @@ def test_a_year_of_a_large_fleet_is_a_small_file(bundled: Plan, year: Records) -
     assert len(status_page(bundled, year, REPOSITORY).encode()) < 650_000
 
 
-def test_it_is_loaded_in_less_than_a_second(page: Page, site: Path) -> None:
-    """The better of two loads: other tests use the machine as well."""
-    times = []
-    for _ in range(2):
-        page.open((site / STATUS).as_uri())
-        times.append(page.run("performance.getEntriesByType('navigation')[0].loadEventEnd"))
+def test_it_is_loaded_with_less_than_three_seconds_of_a_processor(page: Page, site: Path) -> None:
+    """A load takes half a second, and is not timed by the clock: other programs use the machine as well."""
+    page.open((site / STATUS).as_uri())
+    before = page.seconds
+    page.reload()
     assert shown(page) == 459
-    assert min(times) < 1000
+    assert 0.01 < page.seconds - before < 3
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark")])

@@ -14,6 +14,7 @@ from ci_compiler.runner.detect.mounts import mounts
 from ci_compiler.runner.detect.this_machine import folder
 from tests.checkers import require
 from tests.checkers.tools import unavailable
+from tests.processes import MINUTES
 
 from .world import World
 
@@ -30,7 +31,7 @@ def apart() -> bool:
         done = subprocess.run(
             ["unshare", "--mount", *root, "mount", "-t", "tmpfs", "tmpfs", "/run"],
             capture_output=True,
-            timeout=10,
+            timeout=MINUTES,
             check=False,
         )
     except OSError:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import MINUTES
+
 ACTIONS = Path(__file__).parent / "actions"
 
 
@@ -27,7 +29,13 @@ def download(work: Path, *, name: str = "", pattern: str = "") -> subprocess.Com
 def _run(work: Path, script: str, given: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-I", str(ACTIONS / script)]
     return subprocess.run(
-        command, cwd=work, env={**os.environ, **given}, capture_output=True, encoding="utf-8", timeout=30, check=False
+        command,
+        cwd=work,
+        env={**os.environ, **given},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=MINUTES,
+        check=False,
     )
 
 

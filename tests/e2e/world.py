@@ -50,7 +50,7 @@ STANDIN_FLOX = HERE.parent / "runner/jobs"
 """The folder of a `flox` that refuses what the real one refuses."""
 
 KEY_NAME = "miniature-1"
-SECONDS = 300
+SECONDS = 1800
 """For one run of act; a hundred times of what it takes would be more."""
 
 IDENTITY = {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import OpenFolder
 from tests.faults.injector import child, command
 from tests.faults.trees import (
     COMMANDS,
@@ -33,9 +34,9 @@ VARIANT = ".github/workflows/cell.yml"
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(open_folder: OpenFolder) -> Path:
     """A repository with the new spec and the workflows of the old one, and folders for other commands to write to."""
-    return prepared(tmp_path / "root")
+    return prepared(open_folder() / "root")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -56,9 +57,6 @@ def test_a_full_disk_leaves_the_old_tree(root: Path, name: str, room: int) -> No
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to another user")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_read_only_folder_is_a_one_line_error(root: Path, name: str) -> None:
-    for folder in (root, *root.parents):
-        if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
-            folder.chmod(0o755)  # only pytest's user can enter its own folders
     before = snapshot(root, staged=True)
 
     other = root.parent / "other"
@@ -77,16 +75,13 @@ def test_a_read_only_folder_is_a_one_line_error(root: Path, name: str) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("closed", [".github", ".github/workflows"])
-def test_a_folder_that_its_owner_made_read_only_stays_so(root: Path, tmp_path: Path, closed: str) -> None:
-    for folder in (root, *root.parents):
-        if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
-            folder.chmod(0o755)
+def test_a_folder_that_its_owner_made_read_only_stays_so(root: Path, closed: str) -> None:
     other = root.parent / "other"
     replaced(other, root)
     for path in (root, *root.rglob("*")):
         os.chown(path, NOBODY, NOBODY)
     (root / closed).chmod(0o555)
-    said = tmp_path / "said"
+    said = root.parent / "said"
     said.touch()
     said.chmod(0o666)
 

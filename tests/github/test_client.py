@@ -6,7 +6,6 @@ import base64
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -275,7 +274,7 @@ def test_an_answer_that_trickles_in_counts_as_lost() -> None:
             connection, _ = server.accept()
             with connection, suppress(OSError):
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-                while not ended.wait(0.05):
+                while not ended.wait(0.05):  # for more than an hour
                     connection.sendall(b" ")
 
         thread = threading.Thread(target=drip, daemon=True)
@@ -284,10 +283,8 @@ def test_an_answer_that_trickles_in_counts_as_lost() -> None:
         access = Access(api=url, repository=REPOSITORY, credential=Secret(TOKEN))
         patience = replace(AT_ONCE, limit=0.5)
         client = Client(access, say=print, clock=Jumping(), patience=patience)
-        start = time.monotonic()
         error = trouble_of(lambda: list(of_repository(client)))
         assert (error.trouble, error.said) == (Trouble.CONNECTION, "no answer in time")
-        assert time.monotonic() - start < 5
         ended.set()
         thread.join()
 

@@ -38,28 +38,77 @@ def ending(served: GitHub, talking: Talk) -> None:
     talking.clock.on_sleep = end
 
 
+def through(served: GitHub, decided: Plan, terms: Terms = TERMS, *, runs: int = 9) -> bool:
+    """Runs of waves.yml, one after the other, at most `runs`; returns whether every wave has ended."""
+    for _ in range(runs):
+        talking = talk(served)
+        ending(served, talking)
+        if run_waves(talking.client, decided, waves_of_two(decided), terms, until=1e9):
+            return True
+    return False
+
+
 def test_a_wave_starts_when_the_runs_of_the_one_before_have_ended(served: GitHub, stack: Plan) -> None:
-    talking, states = talk(served), []
-    ending(served, talking)
+    states: list[list[str]] = []
     served.on_dispatch = lambda _: states.append([one["status"] for one in served.runs])
-    assert run_waves(talking.client, waves_of_two(stack), TERMS, until=1e9)
+    assert through(served, stack)
     assert states == [["queued"], ["completed", "queued"]]
     assert [one["request"] for one in served.dispatched] == ["77", "77"]
-    assert sum(pause >= 120.0 for pause in talking.clock.slept) == 2
 
 
 def test_what_was_interrupted_goes_on_and_starts_no_shard_twice(served: GitHub, stack: Plan) -> None:
     talking = talk(served)
-    assert not run_waves(talking.client, waves_of_two(stack), TERMS, until=talking.clock.at + 1)
+    assert not run_waves(talking.client, stack, waves_of_two(stack), TERMS, until=talking.clock.at + 1)
     assert len(served.dispatched) == 1
-    again = talk(served)
-    ending(served, again)
-    assert run_waves(again.client, waves_of_two(stack), TERMS, until=1e9)
+    assert all(pause >= 120.0 for pause in talking.clock.slept)
+    assert through(served, stack)
     assert len({one["path"] for one in served.dispatched}) == len(served.dispatched) == 2
-    other = talk(served)
-    ending(served, other)
-    assert run_waves(other.client, waves_of_two(stack), Terms(request="78"), until=1e9)
+    assert through(served, stack, Terms(request="78"))
     assert len(served.dispatched) == 4
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_shard_is_found_after_any_number_of_other_dispatches(served: GitHub, stack: Plan, *, known: bool) -> None:
+    """Back to when the request was made; if its first run was deleted, further."""
+    if known:
+        served.add_run(WAVES, [], id=77, event="workflow_dispatch", created_at="2026-09-28T12:00:00Z")
+    assert through(served, stack)
+    for order in orders(stack)[:2]:
+        title = f"{order.shard.title} (a selection)"
+        for _ in range(250):
+            served.add_run(order.shard.path, [], event="workflow_dispatch", display_title=title)
+    assert through(served, stack, runs=1)
+    assert len(served.dispatched) == 2
+
+
+def test_no_runs_from_before_the_request_are_read(served: GitHub, stack: Plan) -> None:
+    served.add_run(WAVES, [], id=77, event="workflow_dispatch")
+    for order in orders(stack)[:2]:
+        for _ in range(250):
+            served.add_run(order.shard.path, [], event="workflow_dispatch", created_at="2026-09-28T12:00:00Z")
+    assert not through(served, stack, runs=1)
+    listed = [target for _, target, _ in served.asked if "/workflows/" in target and "/runs?" in target]
+    assert len(listed) == 2
+    assert all("page=1&" in target for target in listed)
+
+
+def test_a_wave_waits_for_the_runs_of_other_requests(served: GitHub, stack: Plan) -> None:
+    """Also for those of a request that was cancelled; not for what somebody started without waves."""
+    first, second, *_ = orders(stack)
+    for status in ("requested", "pending", "queued", "in_progress", "waiting"):
+        title = f"{second.shard.title} [76] (all)"
+        other = served.add_run(second.shard.path, [], display_title=title, status=status, conclusion=None)
+        talking = talk(served)
+        assert not run_waves(talking.client, stack, [[first]], TERMS, until=talking.clock.at + 1000)
+        assert served.dispatched == []
+        assert other["html_url"] in talking.said[0]
+        ending(served, talking)
+        assert not run_waves(talking.client, stack, [[first]], TERMS, until=1e9)
+        assert served.dispatched == []
+    served.add_run(second.shard.path, [], display_title=f"{second.shard.title} (all)", status="queued", conclusion=None)
+    served.add_run(WAVES, [], display_title="waves [78] another", status="queued", conclusion=None)
+    assert not run_waves(talk(served).client, stack, [[first]], TERMS, until=0)
+    assert [one["request"] for one in served.dispatched] == ["77"]
 
 
 def test_the_command_hands_over_to_a_new_run_with_the_same_request(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -148,3 +149,76 @@ def test_every_machine_runs_the_baseline_of_its_system() -> None:
 def test_the_labels_tell_the_system_of_a_pool(labels: list[str], system: str) -> None:
     spec = spec_of(small(runners={"builder": pool("b"), "other": {"runs-on": ["self-hosted", *labels]}}))
     assert spec.pools[1].system == system
+
+
+# The pool that the spec names for a listed variant.
+
+PINNED = "pytorch-pinned"
+
+
+def pinned(runners: Pools, **changes: Any) -> dict[str, str]:
+    """The pool of each stage for a listed variant with `pool: mine`; '-' and the reason if there is none."""
+    decided = plan(spec_of(document_of(runners, **changes)))
+    cells = zip(decided.judged.cells, decided.routes, strict=True)
+    (route,) = (route for cell, route in cells if cell.listed == PINNED)
+    found = {stage.name: pool.name for stage, pool in route.pools.items()}
+    return found | {stage.name: f"- {reason}" for stage, reason in route.skipped.items()}
+
+
+def document_of(runners: Pools, **changes: Any) -> dict[str, Any]:
+    document = small(runners=runners, publish={})
+    listed = {"recipes": "own", "variants": {PINNED: {"system": "x86_64-linux", "pool": "mine"}}}
+    document["packages"] = {"pytorch": {"attribute": "torch", **listed, **changes}}
+    document["branches"]["main"]["versions"] = {"pytorch": "2.8.0"}
+    document["publish"] = {}
+    return document
+
+
+def test_a_listed_variant_is_built_and_tested_by_its_pool_and_published_by_a_pool_that_publishes() -> None:
+    pools = {
+        "mine": pool("mine"),
+        "other": pool("other", count=9),
+        "publisher": pool("p", stages=["publish"]),
+        "h100": pool("h", gpu="sm90"),
+    }
+    assert pinned(pools) == {"build": "mine", "cpu-test": "mine", "publish": "publisher"}
+
+
+def test_a_pool_that_publishes_too_keeps_its_listed_variant() -> None:
+    """The pool is marked as accepted for both, as it builds the code that it signs."""
+    pools = {"mine": pool("mine"), "other": pool("other", count=9), "h100": pool("h", gpu="sm90")}
+    pools["mine"]["stages"] = pools["other"]["stages"] = ["build", "cpu-test", "publish"]
+    with pytest.raises(InputError, match="mine publishes, and runs build and cpu-test as well"):
+        pinned(pools)
+
+
+@pytest.mark.parametrize(
+    ("mine", "changes", "reason"),
+    [
+        ({"stages": ["cpu-test"]}, {}, "mine, the `pool` of pytorch-pinned, does not run build"),
+        ({"disk": 10}, {"disk": 64}, "mine, the `pool` of pytorch-pinned, lacks what build needs: 64 GB of disk and"),
+        (
+            {"runs-on": ["self-hosted", "linux", "arm64", "mine"], "cpu": ["armv9"]},
+            {},
+            "mine, the `pool` of pytorch-pinned, is not for x86_64-linux",
+        ),
+    ],
+)
+def test_a_pool_that_cannot_build_its_listed_variant_is_named(mine: Any, changes: Any, reason: str) -> None:
+    pools = {
+        "mine": pool("mine") | mine,
+        "other": pool("other", count=9, disk=900),
+        "publisher": pool("p", stages=["publish"]),
+    }
+    with pytest.raises(InputError) as caught:
+        pinned(pools, **changes)
+    (finding,) = (one for one in caught.value.findings if one.code == "no-pool")
+    assert reason in finding.message
+    text = json.dumps(document_of(pools, **changes))
+    assert text[finding.place.column - 1 :].startswith('"pool": "mine"')
+
+
+def test_a_test_that_the_pool_of_a_listed_variant_does_not_run_is_skipped_with_the_reason() -> None:
+    pools = {"mine": pool("mine"), "other": pool("other"), "publisher": pool("p", stages=["publish"])}
+    pools["mine"]["stages"] = ["build"]
+    assert pinned(pools)["cpu-test"] == "- mine, the `pool` of pytorch-pinned, does not run cpu-test"

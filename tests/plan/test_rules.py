@@ -232,9 +232,12 @@ def test_the_versions_of_many_branches_are_compared_in_linear_time() -> None:
             replace(main, name=f"b{number}", versions={"pytorch": f"2.{number}.0", "torchvision": f"0.{number}.0"})
             for number in range(count)
         ]
-        start = time.process_time()
-        assert len(judge(replace(spec, branches={branch.name: branch for branch in many})).cells) == count
-        times.append(time.process_time() - start)
+        judged, took = replace(spec, branches={branch.name: branch for branch in many}), []
+        for _ in range(3):
+            start = time.process_time()
+            assert len(judge(judged).cells) == count
+            took.append(time.process_time() - start)
+        times.append(min(took))
     assert times[1] < 24 * times[0]
 
 

@@ -21,6 +21,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.variant import RECIPES
 from tests.adoption.test_audit import SPEC
 from tests.checkers import require
+from tests.processes import MINUTES
 from tests.specs import small, spec_of
 
 NOT_DEFAULT = ("sm61", "sm110")
@@ -49,7 +50,7 @@ def evaluated(folders: dict[str, Path]) -> dict[str, dict[str, Evaluation]]:
     """The evaluations of the bundled stack: branch -> name -> evaluation."""
     found = {}
     for branch, root in folders.items():
-        evaluations, findings = evaluate(root, find_recipes(root))
+        evaluations, findings = evaluate(root, find_recipes(root), timeout=MINUTES)
         assert [str(finding) for finding in findings] == []
         found[branch] = {evaluation.path.stem: evaluation for evaluation in evaluations}
     return found
@@ -58,7 +59,7 @@ def evaluated(folders: dict[str, Path]) -> dict[str, dict[str, Evaluation]]:
 def test_all_459_recipes_parse(folders: dict[str, Path]) -> None:
     paths = [path for root in folders.values() for path in find_recipes(root)]
     assert len(paths) == 459
-    assert parse(paths) == ()
+    assert parse(paths, timeout=MINUTES) == ()
 
 
 def test_each_recipe_evaluates_to_what_the_matrix_says(evaluated: dict[str, dict[str, Evaluation]]) -> None:

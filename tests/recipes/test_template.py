@@ -20,6 +20,7 @@ from ci_compiler.spec.carried import template_paths
 from ci_compiler.spec.placeholders import PLACEHOLDERS
 from ci_compiler.workflows.render import render
 from tests.checkers import require
+from tests.processes import MINUTES
 from tests.recipes.test_any_package import CPU, GPU, TORCH, spec_with
 from tests.specs import PIN
 
@@ -92,7 +93,7 @@ def test_a_thin_recipe_evaluates_through_its_shared_builder(tmp_path: Path) -> N
     for path, text in recipes(spec, judge(spec), "main", {PATH: THIN}).items():
         (tmp_path / path).write_text(text, "utf-8")
         assert is_ours(tmp_path / path)
-    found, findings = evaluate(tmp_path, find_recipes(tmp_path))
+    found, findings = evaluate(tmp_path, find_recipes(tmp_path), timeout=MINUTES)
     assert findings == ()
     assert {one.pname for one in found} == {f"torchvision-{CPU}", f"torchvision-{GPU}"}
 

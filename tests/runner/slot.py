@@ -14,7 +14,7 @@ from pathlib import Path
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES
 from tests.checkers import require
 from tests.checkers.tools import unavailable
-from tests.processes import until
+from tests.processes import MINUTES, until
 from tests.runner_images.buildah import IMAGES
 
 BUILDER = IMAGES / "builder"
@@ -45,10 +45,7 @@ class Slot:
             "HOME": "/home/runner",
             "NIX_REMOTE": "daemon" if store == READ_ONLY else "",
         }
-        for place in folder.parents:  # jobs run as another user than the test, and its folders are private
-            if place.stat().st_mode & 0o055 != 0o055:
-                place.chmod(0o755)
-        folder.mkdir(mode=0o755)
+        folder.mkdir(mode=0o755)  # jobs run as another user than the test
         self._in_slot("true")
 
     def _command(self, *words: str) -> list[str]:
@@ -57,7 +54,7 @@ class Slot:
     def _in_slot(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         env = {"PATH": os.defpath, "HOME": "/root", **variables}
         return subprocess.run(
-            self._command(*words), env=env, capture_output=True, encoding="utf-8", check=False, timeout=60
+            self._command(*words), env=env, capture_output=True, encoding="utf-8", check=False, timeout=MINUTES
         )
 
     def program(self, name: str, text: str) -> None:
@@ -88,7 +85,7 @@ class Slot:
             yield
         finally:
             os.killpg(process.pid, 15)
-            process.wait(20)
+            process.wait(MINUTES)
 
     def collect_garbage(self) -> subprocess.CompletedProcess[str]:
         """Collects garbage as the controller does between jobs."""

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.runner.upstream import holes
+from tests.conftest import OpenFolder
 from tests.runner.slot import READ_ONLY, Slot, derivation
 
 SECRET = "flox-or-signing-key"  # noqa: S105  (one that opens nothing)
 
 
 @pytest.fixture(scope="module")
-def slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slot]:
+def slot(open_folder: OpenFolder) -> Iterator[Slot]:
     """A slot with a daemon that trusts one further key."""
-    made = Slot(tmp_path_factory.mktemp("boundary") / "slot")
+    made = Slot(open_folder() / "slot")
     with made.daemon():
         yield made
 
@@ -67,9 +68,9 @@ def test_a_job_cannot_change_the_store_itself(slot: Slot, command: tuple[str, ..
 
 
 @pytest.fixture(scope="module")
-def foreign(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def foreign(open_folder: OpenFolder) -> tuple[Path, str]:
     """A cache with the path of a derivation, whose content was exchanged; and the path."""
-    folder = tmp_path_factory.mktemp("foreign")
+    folder = open_folder()
     made = Slot(folder / "slot", store="true")
     script = (
         'path=$(nix-build --no-out-link --option substituters "" --option build-users-group "" --option sandbox false'
@@ -119,10 +120,8 @@ def test_no_option_of_a_job_makes_the_daemon_run_a_program_or_leave_the_sandbox(
     assert slot.job("cat", path).stdout == f"{hook}\n"
 
 
-def test_another_machine_accepts_what_a_trusted_builder_signed(
-    slot: Slot, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("tester")
+def test_another_machine_accepts_what_a_trusted_builder_signed(slot: Slot, open_folder: OpenFolder) -> None:
+    folder = open_folder()
     other, cache = Slot(folder / "slot"), folder / "cache"
     cache.mkdir()
     cache.chmod(0o777)
@@ -135,8 +134,8 @@ def test_another_machine_accepts_what_a_trusted_builder_signed(
         assert other.job("cat", path).stdout == "traveller\n"
 
 
-def test_garbage_is_collected_between_jobs_and_the_key_stays(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("garbage")
+def test_garbage_is_collected_between_jobs_and_the_key_stays(open_folder: OpenFolder) -> None:
+    folder = open_folder()
     made = Slot(folder / "slot")
     with made.daemon():
         path, key = made.build("garbage", "echo > $out"), made.public_key()
@@ -210,9 +209,9 @@ def supplied(folder: Path, store: str = READ_ONLY) -> Slot:
 @pytest.mark.parametrize("backend", ["nix", "flox"])
 @pytest.mark.parametrize("slots", [1, 2])
 def test_no_program_of_a_package_gets_the_publishing_secret(
-    slots: int, backend: str, slot: Slot, tmp_path_factory: pytest.TempPathFactory
+    slots: int, backend: str, slot: Slot, open_folder: OpenFolder
 ) -> None:
-    folder = tmp_path_factory.mktemp("attack")
+    folder = open_folder()
     first = supplied(folder / "first")
     publisher = first if slots == 1 else supplied(folder / "second")
     secret = slot.job("nix", "key", "generate-secret", "--key-name", "cache-1").stdout if backend == "nix" else SECRET
@@ -228,9 +227,9 @@ def test_no_program_of_a_package_gets_the_publishing_secret(
         assert not (one.folder / "nix/var/stolen").exists()
 
 
-def test_the_attack_succeeds_where_the_store_belongs_to_the_jobs(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_attack_succeeds_where_the_store_belongs_to_the_jobs(open_folder: OpenFolder) -> None:
     """The layout before the daemon: the attack above is a real one."""
-    made = supplied(tmp_path_factory.mktemp("before") / "slot", store="true")
+    made = supplied(open_folder() / "slot", store="true")
     made.environment["PATH"] = f"/nix/var/nix/profiles/default/bin:{made.environment['PATH']}"
     subprocess.run(["chown", "-R", "1001:1001", made.folder / "nix"], check=True)
     made.job("bash", "-c", PLANT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -21,6 +20,8 @@ from ci_compiler.runner.controller.image_pulls import FRESH, ImagePulls
 from ci_compiler.runner.controller.job_log import job_failed
 from ci_compiler.runner.controller.store_daemon import DAEMON
 from ci_compiler.secret import Secret
+from tests.checkers.tools import missing
+from tests.processes import until
 
 IMAGE = "localhost/my-org/ci-builder:0.1.0"
 SECRET = "ZW5jb2RlZCBjb25maWd1cmF0aW9u"  # noqa: S105
@@ -395,7 +396,7 @@ exit 3
 def _root(folder: Path) -> None:
     """A root file system with a shell, made of this machine's files."""
     for program in ("sh", "sleep"):
-        path = shutil.which(program) or pytest.skip(f"no {program}")
+        path = shutil.which(program) or pytest.skip(missing(program))
         listed = subprocess.run(["ldd", path], capture_output=True, encoding="utf-8", check=False).stdout
         for needed in (path, *(word for word in listed.split() if word.startswith("/"))):
             copy = folder / needed.lstrip("/")
@@ -428,7 +429,7 @@ def _podman(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=["podman", "docker"])
 def real(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ContainerEngine]:
     """An engine that can run containers on this machine, with the image; skips the test otherwise."""
-    program = shutil.which(request.param) or pytest.skip(f"no {request.param} here")
+    program = shutil.which(request.param) or pytest.skip(missing(request.param))
     if request.param == "podman":
         _podman(tmp_path, monkeypatch)
     (tmp_path / "root").mkdir()
@@ -470,11 +471,8 @@ def test_a_real_engine_runs_one_and_forgets_it(real: ContainerEngine, monkeypatc
     assert (machine.name, machine.status, machine.registration) == (ORDER.name, InstanceStatus.RUNNING, 17)
     assert (machine.scope, machine.pool, machine.slot) == ("my-org/stack", "builder", 1)
     assert SECRET not in _arguments_of_all_processes()
-    for _ in range(100):
-        [machine] = real.machines()
-        if machine.status is InstanceStatus.ENDED:
-            break
-        time.sleep(0.1)
+    until(lambda: real.machines()[0].status is InstanceStatus.ENDED)
+    [machine] = real.machines()
     assert (machine.status, machine.exit_code) == (InstanceStatus.ENDED, 3)
     assert real.last_words(ORDER.name) == "configuration: there, token: none"
     [volume] = real.volumes()

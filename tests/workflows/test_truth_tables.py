@@ -31,6 +31,7 @@ from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.artifacts import artifact_expression, artifact_name
 from ci_compiler.workflows.steps import NOT_BUILT
 from tests.checkers import condition_values, expression_values, require
+from tests.processes import MINUTES
 from tests.specs import SMALL, small, spec_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples/good"
@@ -691,7 +692,7 @@ def test_where_failures_are_expected_they_are_judged_and_anything_else_is_red() 
 
 def _is_green(script: str, **environment: str) -> bool:
     words = [require("bash"), "-e", "-c", script]
-    return not subprocess.run(words, env=environment, capture_output=True, check=False, timeout=30).returncode
+    return not subprocess.run(words, env=environment, capture_output=True, check=False, timeout=MINUTES).returncode
 
 
 def test_a_verdict_knows_what_is_paused_and_what_was_when_it_was_selected(compiled: Tree) -> None:
@@ -989,7 +990,7 @@ def test_without_its_token_the_fleet_watch_skips_its_check(compiled: Tree) -> No
             capture_output=True,
             encoding="utf-8",
             check=False,
-            timeout=30,
+            timeout=MINUTES,
         )
         assert done.returncode == code
         assert ("::notice::" in done.stdout) is (not token)

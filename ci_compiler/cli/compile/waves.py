@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from ci_compiler.cli.compile.dispatch import load_of_orders, wanted_of, waves_inputs
 from ci_compiler.cli.console import note
@@ -10,6 +11,7 @@ from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.github.dispatch import Terms
 from ci_compiler.github.waves import run_waves, start_waves
+from ci_compiler.plan.pause import PAUSE_VARIABLE
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -22,7 +24,8 @@ def run(arguments: argparse.Namespace) -> int:
     note(f"{load}; {len(waves)} waves")
     client = client_of(arguments, root_of(arguments))
     terms = Terms(publish=arguments.publish, again=arguments.again, request=arguments.request)
-    if run_waves(client, waves, terms, until=client.clock.passed() + arguments.minutes * 60):
+    until, paused = client.clock.passed() + arguments.minutes * 60, os.environ.get(PAUSE_VARIABLE, "")
+    if run_waves(client, decided, waves, terms, until=until, paused=paused):
         print("every wave has ended")
         return 0
     inputs = waves_inputs(arguments, patterns, arguments.about, arguments.request)

@@ -12,6 +12,7 @@ import pytest
 from ci_compiler.process import ask
 from ci_compiler.runner.jobs import offline
 from ci_compiler.runner.jobs.isolation import ISOLATED, Isolation, isolation, without_tokens
+from tests.processes import MINUTES
 
 REACH = """
 import os, socket, sys
@@ -61,30 +62,30 @@ def test_only_the_loopback_interface_can_be_reached(isolated: Isolation) -> None
 
     with socket.create_server(("127.0.0.1", 0)) as outside:  # the loopback interface of this machine is another one
         address = "{}:{}".format(*outside.getsockname())
-        ended = ask([*isolated.prefix, sys.executable, "-I", "-c", REACH, address, "192.0.2.1:80"], seconds=60)
+        ended = ask([*isolated.prefix, sys.executable, "-I", "-c", REACH, address, "192.0.2.1:80"], seconds=MINUTES)
     assert ended.out.splitlines() == ["Connection refused", "Network is unreachable", str(os.getuid())], ended.err
 
 
 def test_no_file_with_a_token_can_be_read(isolated: Isolation, tmp_path: Path) -> None:
-    ended = ask([*isolated.prefix, "grep", "-r", "s3cr3t", str(tmp_path)], seconds=60)
+    ended = ask([*isolated.prefix, "grep", "-r", "s3cr3t", str(tmp_path)], seconds=MINUTES)
     assert ended.out.splitlines() == [f"{tmp_path}/workspace/kept:s3cr3t"]
     assert (tmp_path / "temp/set_env").read_text("utf-8") == "s3cr3t"
-    assert ask([*isolated.prefix, "umount", str(tmp_path / "temp")], seconds=60).status
+    assert ask([*isolated.prefix, "umount", str(tmp_path / "temp")], seconds=MINUTES).status
 
 
 def test_the_job_itself_cannot_be_read(isolated: Isolation) -> None:
     with subprocess.Popen(["sleep", "60"], env={"TOKEN": "s3cr3t"}) as step:
-        ended = ask([*isolated.prefix, "cat", f"/proc/{step.pid}/environ"], seconds=60)
+        ended = ask([*isolated.prefix, "cat", f"/proc/{step.pid}/environ"], seconds=MINUTES)
         step.kill()
     assert (ended.out, ended.said.split(": ")[-1]) == ("", "Permission denied")
 
 
 def test_the_command_has_no_capability_and_keeps_its_status(isolated: Isolation) -> None:
-    ended = ask([*isolated.prefix, "grep", "CapEff", "/proc/self/status"], seconds=60)
+    ended = ask([*isolated.prefix, "grep", "CapEff", "/proc/self/status"], seconds=MINUTES)
     assert ended.out.split() == ["CapEff:", "0" * 16]
-    assert ask([*isolated.prefix, "bash", "-c", "exit 7"], seconds=60).status == 7
-    assert ask([*isolated.prefix, "bash", "-c", "kill -SEGV $$"], seconds=60).status == -11
-    assert ask([*isolated.prefix, "/nowhere"], seconds=60).status == offline.UNSTARTED
+    assert ask([*isolated.prefix, "bash", "-c", "exit 7"], seconds=MINUTES).status == 7
+    assert ask([*isolated.prefix, "bash", "-c", "kill -SEGV $$"], seconds=MINUTES).status == -11
+    assert ask([*isolated.prefix, "/nowhere"], seconds=MINUTES).status == offline.UNSTARTED
 
 
 def test_the_tokens_leave_the_environment_and_nothing_else(job: dict[str, str]) -> None:

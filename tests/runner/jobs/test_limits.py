@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ci_compiler.runner.limits import job_seconds
-from tests.processes import has_ended, number_in, until
+from tests.processes import MINUTES, has_ended, number_in, until
 from tests.runner.jobs.world import TORCH, World, recipe
 
 
@@ -27,6 +27,6 @@ def test_a_cancelled_build_leaves_no_builder_and_no_manifest(world: World, numbe
     process = subprocess.Popen(command, cwd=world.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     builder = number_in(world.folder / "builder")
     process.send_signal(number)
-    assert process.wait(60) == status
+    assert process.wait(MINUTES) == status
     until(lambda: has_ended(builder))
     assert [path.name for path in (world.root / "build-output").iterdir()] == ["build.log"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.backends.cache_files import held, upload
+from tests.processes import MINUTES
 from tests.runner.jobs.world import TORCH, World, ci_runner, recipe
 
 MANIFEST = "build-output/manifest.json"
@@ -153,7 +154,7 @@ def test_to_s3_the_aws_cli_copies_outputs_last(world: World, capsys: pytest.Capt
     program.write_text(f'#!/bin/sh\necho "$*" >>{log}\n', "utf-8")
     program.chmod(0o755)
     staged, paths = world.folder / "staged", [f"/nix/store/{letter * 32}-name" for letter in "ab"]
-    ended = upload(staged, url, paths, last=paths[1:], seconds=60)
+    ended = upload(staged, url, paths, last=paths[1:], seconds=MINUTES)
     assert ended.status == 0
     options = "--region eu-central-1 --endpoint-url https://s3.example.org"
     start = f"{options} s3 cp --only-show-errors --recursive {staged} s3://my-cache"

@@ -8,6 +8,7 @@ import pytest
 
 from ci_compiler.process import ask
 from ci_compiler.runner.jobs.setting import taking_secrets
+from tests.processes import MINUTES
 
 
 def test_no_program_inherits_a_publishing_secret(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,5 +16,5 @@ def test_no_program_inherits_a_publishing_secret(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("NIX_CACHE_SIGNING_KEY", " ")
     with taking_secrets() as secrets:
         assert {key: secret.reveal() for key, secret in secrets.items()} == {"FLOX_FLOXHUB_TOKEN": "hush"}
-        assert "hush" not in ask(["env"], seconds=60).out
+        assert "hush" not in ask(["env"], seconds=MINUTES).out
     assert os.getenv("FLOX_FLOXHUB_TOKEN", "").startswith("hush")

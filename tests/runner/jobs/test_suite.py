@@ -18,6 +18,7 @@ from ci_compiler.runner.jobs import suite as suites
 from ci_compiler.runner.jobs.junit import read_junit
 from ci_compiler.runner.jobs.subject import of_python
 from ci_compiler.runner.jobs.suite import SuiteOutcome, run_suite, shard_of, suite_of
+from tests.processes import with_time
 from tests.specs import small, spec_of
 
 NAME = "pytorch-python313-cuda12_8-sm90-avx2"
@@ -117,10 +118,14 @@ def test_a_junit_file_of_an_earlier_run_does_not_count(run: Run) -> None:
 
 def test_a_suite_that_takes_too_long_is_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     follow = suites.follow
-    monkeypatch.setattr(suites, "follow", lambda *given, seconds, **keys: follow(*given, seconds=seconds / 60, **keys))
-    assert run(f"{junit(test_add='')}; sleep 60").failures == (
-        "the command did not end within 60 s and was terminated",
-    )
+
+    def trial(limit: float) -> tuple[str, ...]:
+        shorter = lambda *given, seconds, **keys: follow(*given, seconds=min(limit, seconds), **keys)  # noqa: E731
+        monkeypatch.setattr(suites, "follow", shorter)
+        return run(f"{junit(test_add='')}; sleep 600").failures
+
+    failures = with_time(trial, lambda found: len(found) == 1, first=1)
+    assert failures == ("the command did not end within 60 s and was terminated",)
 
 
 def test_an_expected_failure_is_accepted(run: Run) -> None:
