@@ -107,7 +107,7 @@ let
       self =
         lib.genAttrs outputNames (_: self)
         // lib.genAttrs outputs (output: self // {
-          outPath = drv.${output};
+          inherit (drv.${output}) outPath;
           outputName = output;
           outputSpecified = true;
         })

@@ -57,8 +57,13 @@ let
       blasProvider = args.blas;
       inherit (base) stdenv;
       pythonModule = interpreter;
+      requiredPythonModules = required [ ];
     };
   });
+
+  # As in nixpkgs: packages with what they need, by the output of each that is handed on. It is computed before an
+  # `overrideAttrs`, so that torch is there with its `dev` whatever a recipe propagates.
+  required = drvs: lib.unique ([ interpreter ] ++ drvs ++ lib.concatLists (lib.catAttrs "requiredPythonModules" drvs));
 
   # A package that uses torch: the set's own, or the one that `override` is given.
   user = self: pname: description: package.make (spec pname // {
@@ -78,6 +83,7 @@ let
       cudaSupport = args.torch.cudaSupport or false;
       cudaPackages = args.torch.cudaPackages or base.cudaPackages;
       pythonModule = interpreter;
+      requiredPythonModules = required [ (lib.getDev args.torch) ];
     };
   });
 
@@ -132,8 +138,12 @@ let
     let
       set = build { inherit overrides; scope = _: _: { }; };
       made = member: { inherit context; attribute = "${name}${member}"; python = version; };
-      environment = member: paths:
-        package.fromRecipe (made ".${member}") (_: { name = "python3-${version}-env"; inherit paths; });
+      # nixpkgs' `buildEnv` links each element and, asked by the Python set, the output `out` of each.
+      environment = member: packages:
+        package.fromRecipe (made ".${member}") (_: {
+          name = "python3-${version}-env";
+          paths = lib.unique (lib.concatMap (one: [ one (one.out or one) ]) (required packages));
+        });
       self = package.make (made "" // { attrs = _: { pname = "python3"; inherit version; }; }) // {
         pkgs = set;
         pythonVersion = version;
