@@ -49,7 +49,7 @@ class Difference:
     there: str
 
     def __str__(self) -> str:
-        return f"{self.what} is {_short(self.here)}; compiled, it is {_short(self.there)}"
+        return f"{self.what} is {short(self.here)}; compiled, it is {short(self.there)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,6 +311,7 @@ _GROUPS: Mapping[str, Callable[[Evaluation], Mapping[str, object]]] = {
 }
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A text on one line, cut after 80 characters."""
     line = " ".join(text.split()) or "not set"
     return line if len(line) <= 80 else f"{line[:79]}…"
