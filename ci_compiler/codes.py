@@ -146,6 +146,7 @@ class Code(StrEnum):
     QUEUE_TOO_LONG = "queue-too-long"
     RECIPE_CHANGED = "recipe-changed"
     RECIPE_DIFFERS = "recipe-differs", Severity.DIFFERENCE
+    RECIPE_DOES_MORE = "recipe-does-more"
     RECIPE_EVALUATION = "recipe-evaluation"
     RECIPE_MISSING = "recipe-missing"
     RECIPE_OPAQUE = "recipe-opaque", Severity.WARNING

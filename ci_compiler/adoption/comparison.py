@@ -253,6 +253,7 @@ def _turned_on(flags: Sequence[str]) -> str:
 
 def _inputs(one: Evaluation) -> dict[str, object]:
     found: dict[str, object] = {"source": " ".join(f"{src.owner}/{src.repo} {src.rev}" for src in one.sources)}
+    found["changed packages"] = " ".join(sorted(one.changes))
     found |= {name: _packages(one, one.attributes[name]) for name in _INPUTS if name in one.attributes}
     return found | {"patches": " ".join(patch.name for patch in one.patches)}
 

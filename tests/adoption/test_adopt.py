@@ -458,6 +458,54 @@ def test_own_recipes_are_compiled_from_now_on(
     assert "matches no recipe" in capsys.readouterr().err
 
 
+MORE = {
+    "magma": ("gpuTargets =", "magma = pkgs.magma.overrideAttrs { cmakeFlags = [ ]; }; gpuTargets ="),
+    "libpng": (
+        "preConfigure =",
+        "buildInputs = old.buildInputs ++ [ (pkgs.libpng.override { apng = true; }) ]; preConfigure =",
+    ),
+    "nccl": ("overlays = [", "overlays = [ (final: prev: { nccl = prev.nccl.overrideAttrs { patches = [ ]; }; })"),
+    "triton": (
+        "pkgs.python313Packages.torch",
+        "(pkgs.python313.override { packageOverrides = _: old: { triton = old.triton.override { }; }; }).pkgs.torch",
+    ),
+}
+"""Ways in which a recipe changes a package with which its own is built."""
+
+
+@needs_nix
+@pytest.mark.parametrize("package", MORE)
+def test_a_recipe_that_changes_an_inner_package_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], package: str
+) -> None:
+    folder = repository(tmp_path, monkeypatch)
+    file = folder / ".flox/pkgs" / f"{SM90}.nix"
+    assert MORE[package][0] in file.read_text("utf-8")
+    file.write_text(file.read_text("utf-8").replace(*MORE[package]), "utf-8")
+    git(folder, "commit", "-qam", f"Another {package}")
+    assert run(PROGRAM, ["recipes", "--adopt", "pytorch-*"]) == 2
+    assert f"{SM90}.nix: it changes {package}, " in capsys.readouterr().err
+    assert git(folder, "status", "--porcelain") == ""
+    assert run(PROGRAM, ["recipes", "--adopt", "torchvision-*-cpu-*"]) == 0  # a torch of the fleet is no such change
+
+
+@needs_nix
+def test_a_recipe_of_which_nothing_is_known_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = repository(tmp_path, monkeypatch)
+    (folder / ".flox/pkgs" / f"{SM90}.nix").write_text('{ ... }: throw "elsewhere"\n', "utf-8")
+    git(folder, "commit", "-qam", "Opaque")
+    assert run(PROGRAM, ["recipes", "--adopt", "*"]) == 2
+    assert "nothing is known of what it does" in capsys.readouterr().err
+    (folder / SHOWN).write_text(
+        (folder / SHOWN).read_text("utf-8").replace("recipes: own", "recipes: compiled"), "utf-8"
+    )
+    git(folder, "commit", "-qam", "Compiled")
+    assert run(PROGRAM, ["sync", "--adopt"]) == 2
+    assert git(folder, "log", "-1", "--format=%s").strip() == "Compiled"
+
+
 @needs_nix
 def test_recipes_are_compiled_in_one_step_with_the_spec(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
