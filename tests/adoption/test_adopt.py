@@ -41,6 +41,7 @@ from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.sync.compiled import compile_files
 from tests.adoption.fleets import git
 from tests.adoption.helpers import PIN, needs_nix
+from tests.output import checked
 from tests.specs import small, spec_of
 
 STOOD = json.loads((Path(__file__).parents[1] / "data/recipes-2026-02-07.json").read_text("utf-8"))
@@ -384,6 +385,8 @@ def test_guessed_minutes_are_marked_in_every_figure(
     figures = (["forecast"], ["forecast", "--html", "chart.html"], ["forecast", "--without", "sm80"], ["diff", "HEAD"])
     shown = [(run(PROGRAM, words), capsys.readouterr()) for words in figures]
     assert [status for status, _ in shown] == [0] * len(figures)
+    assert run(PROGRAM, ["forecast", "--json"]) == 0
+    assert checked("ci-compile forecast", capsys.readouterr().out)["guessed"] == ["vllm"]
     mark = "(guessed minutes: vllm)"
     assert all(mark in f"{out.out}{out.err}" for _, out in shown)
     assert mark in (root / "chart.html").read_text("utf-8")

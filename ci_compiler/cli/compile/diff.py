@@ -47,8 +47,8 @@ def _as_json(found: PlanDifference) -> dict[str, Any]:
         "settings": [{"key": key, "before": before, "after": after} for key, before, after in found.settings],
         "costs": list(map(asdict, found.costs)),
         "seconds": found.end,
-        "guessed": found.guessed_full,
         "full_build": {"before": found.full_before, "after": found.full_after},
+        **({"guessed": found.guessed_full} if found.guessed_full else {}),
         **({"bill": bill_row(found.bill)} if found.bill else {}),
     }
 

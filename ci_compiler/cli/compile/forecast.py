@@ -159,7 +159,6 @@ def _as_json(found: Forecast, off: Accuracy | None) -> dict[str, Any]:
     return {
         "variants": found.variants,
         "measured": found.measured,
-        "guessed": found.guessed,
         "memory": dict(found.memory),
         "jobs": len(found.jobs),
         "seconds": found.seconds,
@@ -197,8 +196,9 @@ def _as_json(found: Forecast, off: Accuracy | None) -> dict[str, Any]:
 
 
 def _recorded_json(found: Forecast, off: Accuracy | None) -> dict[str, Any]:
-    """What records and prices add."""
+    """What records, prices and guesses add."""
     return {
+        **({"guessed": found.guessed} if found.guessed else {}),
         **({"compiler_seeds": {name: one._asdict() for name, one in found.seeds.items()}} if found.seeds else {}),
         **({"spread": _spread_json(found.spread)} if found.spread else {}),
         **({"off": {"runs": off.runs, "work": off.work, "time": off.time}} if off else {}),
