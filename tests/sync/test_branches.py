@@ -151,7 +151,7 @@ def test_a_foreign_recipe_stops_everything_until_it_is_adopted(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repository.git("checkout", "-q", "cuda-13_0")
-    repository.write(f"{PKGS}/{CPU}.nix", MINE)
+    repository.write(f"{PKGS}/{CPU}.nix", "{ python313Packages }: python313Packages.torch\n")
     repository.write(f"{PKGS}/mine.nix", MINE)
     repository.commit()
     repository.git("checkout", "-q", "topic")
