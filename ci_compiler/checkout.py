@@ -11,15 +11,26 @@ _LONGEST = 10_000
 
 def head_branch(root: Path) -> str:
     """The branch that the checkout at `root` is on; '' if it is on none."""
-    try:
-        text = _line(_git_folder(root) / "HEAD")
-    except (OSError, ValueError):  # no checkout, or files that git did not write
-        return ""
+    text = git_text(root, "HEAD")
     return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else ""
 
 
-def _git_folder(root: Path) -> Path:
-    """`.git`, or the folder that the file of this name in a linked worktree points to."""
+def rebased_branch(root: Path) -> str:
+    """The branch that a rebase in the checkout at `root` will move when it ends; '' if there is none."""
+    found = git_text(root, "rebase-merge/head-name") or git_text(root, "rebase-apply/head-name")
+    return found.removeprefix("refs/heads/")
+
+
+def git_text(root: Path, file: str) -> str:
+    """The text of a file of git for the checkout at `root`; '' if there is none."""
+    try:
+        return _line(git_folder(root) / file)
+    except (OSError, ValueError):  # no checkout, or files that git did not write
+        return ""
+
+
+def git_folder(root: Path) -> Path:
+    """`.git`, or the folder that the file of this name in a linked worktree points to. Raises OSError, ValueError."""
     entry = root / ".git"
     if entry.is_file():
         return root / _line(entry).removeprefix("gitdir: ")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from ci_compiler.checkout import git_folder, git_text
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.secret import Secret
@@ -127,10 +128,11 @@ def _name(environment: Mapping[str, str], root: Path, repository: str, host: str
 
 
 def _of_checkout(root: Path, host: str) -> str:
-    config = _git_folder(root) / "config"
+    config = root / ".git/config"
     try:
+        config = git_folder(root) / git_text(root, "commondir") / "config"
         remotes = dict(_remotes(config.read_text("utf-8", errors="replace")))
-    except OSError:
+    except (OSError, ValueError):
         message = "GITHUB_REPOSITORY is not set and this is not a git checkout; give --repository OWNER/NAME"
         raise wrong(root, Code.NO_REPOSITORY, message) from None
     url = remotes.get("origin") or next(iter(remotes.values()), "")
@@ -142,20 +144,6 @@ def _of_checkout(root: Path, host: str) -> str:
         message = f"the remote is on {where}, not on {host}; set GITHUB_API_URL, or give --repository OWNER/NAME"
         raise wrong(config, Code.FOREIGN_REMOTE, message)
     return "/".join(path.removesuffix("/").removesuffix(".git").split("/")[-2:])
-
-
-def _git_folder(root: Path) -> Path:
-    """The folder of the checkout's configuration: `.git`, or what the file `.git` of a worktree or submodule names."""
-    dot = root / ".git"
-    try:
-        text = dot.read_text("utf-8") if dot.is_file() else ""
-        if not text.startswith("gitdir:"):
-            return dot
-        own = root / text.removeprefix("gitdir:").strip()
-        common = own / "commondir"
-        return own / common.read_text("utf-8").strip() if common.is_file() else own
-    except (OSError, UnicodeDecodeError):
-        return dot
 
 
 def _remotes(text: str) -> Iterator[tuple[str, str]]:
