@@ -29,6 +29,12 @@ def git_text(root: Path, file: str) -> str:
         return ""
 
 
+def checkout_around(folder: Path) -> Path:
+    """The nearest checkout from `folder` upwards; `folder` itself if there is none."""
+    whole = folder.resolve()
+    return next((one for one in (whole, *whole.parents) if (one / ".git").exists()), folder)
+
+
 def git_folder(root: Path) -> Path:
     """`.git`, or the folder that the file of this name in a linked worktree points to. Raises OSError, ValueError."""
     entry = root / ".git"

@@ -91,9 +91,8 @@ class JobCheckout:
         own = self._git.heads().get(branch)
         if own and not self._git.has_ancestor(own, self._git.resolve(f"refs/remotes/{upstream}")):
             raise failure(branch, Code.BRANCH_AHEAD, f"has commits that {upstream} lacks; push them first")
-        there = {name: folder for folder, name in self._git.worktrees()}
-        if branch in there and head_branch(self._root) != branch:
-            message = f"is checked out in {there[branch]}, where its files would not change; remove that worktree"
+        if head_branch(self._root) != branch and any(name == branch for _, name in self._git.worktrees()):
+            message = "is checked out in another worktree, whose files would not change; see `git worktree list`"
             raise failure(branch, Code.CHECKOUT_BUSY, message)
         if head_branch(self._root) != branch or self.commit() != commit:
             self._run("checkout", "--quiet", "-B", branch, commit)

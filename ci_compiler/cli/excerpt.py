@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from shutil import get_terminal_size
 
-from ci_compiler.cli.where import checkout_around
+from ci_compiler.checkout import checkout_around
 from ci_compiler.errors import Place
 from ci_compiler.secret import hide_secrets
 from ci_compiler.spec.build import BUNDLED, BUNDLED_SHOWN

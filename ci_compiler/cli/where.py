@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_compiler.checkout import head_branch
+from ci_compiler.checkout import checkout_around, head_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, nearest, wrong
 from ci_compiler.spec.build import bundled_spec, load_spec, parse_spec
@@ -90,12 +90,6 @@ def root_of(arguments: argparse.Namespace) -> Path:
             raise wrong(given, Code.ROOT_MISSING, "no such folder")
         return given
     return checkout_around(Path.cwd())
-
-
-def checkout_around(folder: Path) -> Path:
-    """The nearest checkout from `folder` upwards; `folder` itself if there is none."""
-    whole = folder.resolve()
-    return next((one for one in (whole, *whole.parents) if (one / ".git").exists()), folder)
 
 
 def spec_of(arguments: argparse.Namespace, *, compiles: bool = False) -> Spec:

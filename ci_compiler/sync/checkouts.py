@@ -31,12 +31,11 @@ class Checkout(Git):
     def __init__(self, root: Path, plan: BranchPlan) -> None:
         super().__init__(root)
         self.plan = plan
-        self._folder = git_folder(root)
         self._done: set[str] = set()
 
     def refusals(self) -> Iterator[Finding]:
         """Why the branch must not move: a command of git that is not done, or a change that would be lost."""
-        for file in (self._folder / name for name in _IN_PROGRESS):
+        for file in (git_folder(self.root) / name for name in _IN_PROGRESS):
             if file.exists():
                 said = (
                     f"git is not done, as {file} shows; `git status` says how to go on; a leftover lock can be deleted"
@@ -51,17 +50,16 @@ class Checkout(Git):
         lost = [path for path, state in states.items() if " " not in state or path not in self._done]
         lost += [path for path in untracked if os.path.lexists(self.root / path) and path not in self._done]
         if lost:
-            more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-            said = f"{lost[0]}{more} is in no commit; commit, move or discard it first"
+            shown = ", ".join(lost[:3]) + " …" * (len(lost) > 3)
+            said = f"files differ from the commit: {shown}; commit, discard or move them first"
             yield _finding(self.plan, self.root, Code.TREE_CHANGED, said)
 
     def update(self, commit: str, *, trial: bool) -> None:
         """Brings files and index to `commit`, whose parent is that of the plan; a `trial` only finds out if git can."""
         with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
-            copy = os.fspath(Path(scratch, "index"))  # with its time, which says what git must compare
-            extra = {"GIT_INDEX_FILE": shutil.copy2(self._folder / "index", copy)} if trial else {}
-            names = "".join(f"{path}\0" for path in sorted(self._done))
-            self._run("update-index", "--add", "--remove", "-z", "--stdin", stdin=names, **extra)
+            # A copy with its time, which says what git must compare.
+            extra = {"GIT_INDEX_FILE": shutil.copy2(git_folder(self.root) / "index", scratch)} if trial else {}
+            self._run("update-index", "--add", "--remove", "-z", "--stdin", stdin="\0".join(self._done), **extra)
             self._run("read-tree", "-m", "-u", *["--dry-run"] * trial, self.plan.parent, commit, **extra)
 
     def _has(self, path: str) -> bool:
@@ -77,7 +75,7 @@ def checkouts(git: Git, plans: Iterable[BranchPlan]) -> tuple[list[Checkout], li
     local = git.heads()
     moving = [plan for plan in plans if plan.changes and plan.branch in local]
     names = {name: plan for plan in moving for name in (plan.branch, git.target(plan.branch))}
-    own = head_branch(git.root) or rebased_branch(git.root)
+    own = head_branch(git.root)
     found: dict[Path, Checkout] = {}
     findings = []
     for folder, branch in [(git.root, own), *git.worktrees()]:
@@ -87,8 +85,7 @@ def checkouts(git: Git, plans: Iterable[BranchPlan]) -> tuple[list[Checkout], li
         if (folder / ".git").exists():
             found[folder.resolve()] = Checkout(folder, plan)
         elif branch != own:  # what git lists as the folder of this checkout may be where its git folder is
-            said = "nothing is; if the folder is gone for good, run `git worktree prune`"
-            findings.append(_finding(plan, folder, Code.CHECKOUT_BUSY, said))
+            findings.append(_finding(plan, folder, Code.CHECKOUT_BUSY, "nothing is; run `git worktree prune`"))
     return [*found.values()], [*findings, *(one for checkout in found.values() for one in checkout.refusals())]
 
 
@@ -119,8 +116,7 @@ def _move(git: Git, moves: Mapping[str, tuple[str, str]], updated: Iterable[Chec
     """Brings the checkouts, then the branches to their new commits; a `trial` only finds out if git can."""
     for one in updated:
         one.update(moves[one.plan.branch][0], trial=trial)
-    if moves:
-        git.move_refs(moves, trial=trial)
+    git.move_refs(moves, trial=trial)
 
 
 def _finding(plan: BranchPlan, folder: Path, code: Code, said: str) -> Finding:

@@ -386,7 +386,7 @@ def test_a_dry_run_says_what_the_run_would_refuse_and_prints_the_plan(
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 2
     folder = kind.main.root
-    assert f"warning: main: is checked out in {folder}, where README.md is in no commit; commit," in err
+    assert f"warning: main: is checked out in {folder}, where files differ from the commit: README.md; commit," in err
 
 
 def test_a_change_made_during_the_push_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

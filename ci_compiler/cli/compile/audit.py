@@ -9,9 +9,10 @@ from pathlib import Path
 
 from ci_compiler.adoption.audit import Audited, audit
 from ci_compiler.adoption.audit_causes import AuditCause, causes_of, tally
+from ci_compiler.checkout import checkout_around
 from ci_compiler.cli.console import note, print_findings, print_json
 from ci_compiler.cli.progress import progress
-from ci_compiler.cli.where import branch_of, checkout_around, nixpkgs_of, spec_of, templates_of
+from ci_compiler.cli.where import branch_of, nixpkgs_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.register import url

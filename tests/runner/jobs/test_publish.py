@@ -148,7 +148,7 @@ def test_a_branch_that_is_checked_out_in_another_worktree_is_not_moved(
     world.git("worktree", "add", "--quiet", str(world.folder / "other"), "main")
     own = world.git("rev-parse", "main")
     assert world.publish() == 1
-    assert f"error: main: is checked out in {world.folder}/other, where its files" in capsys.readouterr().err
+    assert "error: main: is checked out in another worktree" in capsys.readouterr().err
     assert world.git("rev-parse", "main") == own
 
 
