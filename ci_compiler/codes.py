@@ -47,6 +47,7 @@ class Code(StrEnum):
     CANNOT_START = "cannot-start"
     CANNOT_WRITE = "cannot-write"
     CHECK_FAILED = "check-failed"
+    CHECKOUT_BUSY = "checkout-busy"
     CLOSURE_MISSING = "closure-missing"
     COMMAND_MISSING = "command-missing"
     COMMAND_UNUSED = "command-unused"

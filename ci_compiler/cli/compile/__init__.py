@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from ci_compiler.cli.app import Program, run
+from ci_compiler.cli import quiet_interrupts
 
-PROGRAM = Program.load("ci-compile")
+with quiet_interrupts():
+    from ci_compiler.cli.app import Program, run
+
+    PROGRAM = Program.load("ci-compile")
 
 
 def main() -> int:
