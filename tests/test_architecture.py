@@ -73,13 +73,10 @@ def test_the_table_has_every_part() -> None:
     assert sorted(named) == sorted(part for row in layers() for part in row)
 
 
-if __name__ == "__main__":
-    PAGE.write_text(BLOCK.sub(lambda _: picture(), PAGE.read_text("utf-8")), "utf-8")
-
-
 ON_THE_CLOCK = {
     "processes.py",  # waits, for as long as it takes
     "bench/measure.py",
+    "faults/test_killed_in_git.py",  # kills at random moments, at least a number of times
     "mutation/__main__.py",
     "runner/jobs/packages/torch/__init__.py",  # has a clock of its own
 }
@@ -96,3 +93,7 @@ def test_no_test_judges_by_the_clock() -> None:
         if (isinstance(node, ast.Attribute) and node.attr in {"monotonic", "monotonic_ns", "perf_counter"})
     }
     assert readers == ON_THE_CLOCK
+
+
+if __name__ == "__main__":
+    PAGE.write_text(BLOCK.sub(lambda _: picture(), PAGE.read_text("utf-8")), "utf-8")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from functools import lru_cache
 
+from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
@@ -155,3 +156,8 @@ def secret_passed(spec: Spec) -> dict[str, str]:
     """The publishing secret, for the steps that may have it. Its value is that of the job's environment."""
     name = spec.backend.secret
     return {name: expression(f"secrets.{name}")}
+
+
+def record_key_passed(spec: Spec) -> dict[str, str]:
+    """The key of the cache, for the step that publishes, where it signs the records of tests that passed."""
+    return {CACHE_KEY: expression(f"secrets.{CACHE_KEY}")} if spec.cache and spec.backend.has_recipes else {}

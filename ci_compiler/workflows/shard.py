@@ -256,6 +256,7 @@ def _publication_steps(spec: Spec, shard: Shard, pool: Pool) -> list[Step]:
     publish = RunStep(
         name="Publish what passed its tests",
         env=called.secret_passed(spec)
+        | called.record_key_passed(spec)
         | {
             "CHOSEN": CHOSEN,
             "COMMIT": COMMIT,
