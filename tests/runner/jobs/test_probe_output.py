@@ -26,8 +26,16 @@ def test_each_result_is_read() -> None:
 
 @pytest.mark.parametrize(
     "more",
-    [{"verdict": "fine"}, {"verdict": []}, {"seconds": "x"}, {"seconds": None}, {"seconds": 10**400}, {"check": 7}]
-    + [{"message": 7}, {"message": "\ud800"}],
+    [
+        {"verdict": "fine"},
+        {"verdict": []},
+        {"seconds": "x"},
+        {"seconds": None},
+        {"seconds": 10**400},
+        {"check": 7},
+        {"message": 7},
+        {"message": "\ud800"},
+    ],
 )
 def test_a_result_that_cannot_be_read_is_a_failure(more: dict[str, object]) -> None:
     line = json.dumps(json.loads(OK) | more)
