@@ -15,7 +15,7 @@ def head_branch(root: Path) -> str:
     """The branch that the checkout at `root` is on; '' if it is on none."""
     try:
         text = _line(_git_folder(root) / "HEAD")
-    except (OSError, ValueError):  # no checkout, or files that git did not write, or a path with a NUL
+    except (OSError, ValueError):  # no checkout, or files that git did not write
         return ""
     return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else ""
 
