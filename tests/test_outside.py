@@ -300,6 +300,8 @@ def test_special_files_of_the_system_are_read(tmp_path: Path) -> None:
     assert text_of("/proc/self/status").startswith("Name:")
     (tmp_path / "a").write_bytes(b"\xff")
     assert text_of(tmp_path / "a", errors="replace") == "\ufffd"
+    (tmp_path / "a").write_bytes(b"a\r\nb\rc\n")
+    assert text_of(tmp_path / "a") == "a\nb\nc\n"
     with pytest.raises(IsADirectoryError):
         bytes_of(tmp_path)
 

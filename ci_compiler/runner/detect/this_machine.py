@@ -15,7 +15,7 @@ from uuid import uuid4
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import Hardware
 from ci_compiler.hardware.machine import Machine, StorageFolder
-from ci_compiler.outside import bytes_of, decoded
+from ci_compiler.outside import text_of as read_text
 from ci_compiler.process import PAST_LIMIT, ask
 from ci_compiler.runner.detect.gpu_health import HEALTH_QUERY, REMAPPED_QUERY, GpuState
 from ci_compiler.runner.detect.mounts import Mount, mount_of, mounts
@@ -154,7 +154,7 @@ def _output(found: Answer | None) -> str:
 def text_of(path: str | Path) -> str:
     """The text of a file; '' if it does not exist or cannot be read."""
     try:
-        return decoded(bytes_of(path), errors="replace")
+        return read_text(path, errors="replace")
     except OSError:
         return ""
 
