@@ -20,6 +20,7 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.outside import text_of
 from ci_compiler.process import Background, Ended, ask, start
 from ci_compiler.runner import refuse_forks
 from ci_compiler.runner.controller.answers import NAME, matched, number, read
@@ -162,7 +163,7 @@ class ProcessEngine:
 
     def _read(self) -> dict[str, Any]:
         try:
-            return read(self._record.read_text("utf-8"), _record, RECORD)
+            return read(text_of(self._record), _record, RECORD)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, EngineError):
@@ -196,7 +197,7 @@ def _has_job(leader: int) -> bool:
     """Whether a job runs in the session of the process `leader`: then the session has a Runner.Worker."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
-            name, _, rest = path.read_text("utf-8").partition("(")[2].rpartition(")")
+            name, _, rest = text_of(path, errors="replace").partition("(")[2].rpartition(")")
             if name == "Runner.Worker" and int(rest.split()[3]) == leader:
                 return True
     return False
@@ -205,7 +206,7 @@ def _has_job(leader: int) -> bool:
 def _born(pid: int) -> int:
     """When the process `pid` started, in clock ticks (proc(5), field 22 of stat); -1 if it does not run."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+        fields = text_of(f"/proc/{pid}/stat", errors="replace").rpartition(")")[2].split()
     except OSError:
         return -1
     return -1 if fields[0] == "Z" else int(fields[19])

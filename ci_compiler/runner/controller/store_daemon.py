@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ci_compiler.runner.controller.confinement import bounds
 from ci_compiler.runner.controller.runner_names import PREFIX, marks
 
 if TYPE_CHECKING:
@@ -90,6 +89,12 @@ def collector_name(order: RunnerOrder) -> str:
 def options(option: str, values: Mapping[str, str]) -> list[str]:
     """`option` with NAME=VALUE for each of `values`."""
     return [word for name, value in values.items() for word in (option, f"{name}={value}")]
+
+
+def bounds(memory: int, cores: int) -> list[str]:
+    """The options for `memory` in bytes, without swap, and `cores`; 0 means no bound."""
+    words = ["--memory", str(memory), "--memory-swap", str(memory)] if memory else []
+    return [*words, "--cpus", str(cores)] if cores else words
 
 
 def _as_root() -> Sequence[str]:
