@@ -224,7 +224,9 @@ def look(
     if seen.unseen is None and any(of_runners(verdicts(seen.runners), all_seen=True)):
         say(f"runners are missing; asking again in {duration(PATIENCE)}, as one may be between two jobs")
         runners.clock.sleep(PATIENCE)
-        seen = _both(seen, _inventory(runners))
+        second = _inventory(runners)  # a runner that was there at either time has a machine
+        either = {runner.id: runner for runner in (*seen.runners, *second.runners)}
+        seen = replace(second, runners=tuple(either.values()))
     all_seen = seen.unseen is None
     if seen.unseen is not None:
         unseen.append(_not_seen(Check.RUNNERS, seen.unseen))
@@ -268,9 +270,3 @@ def _inventory(client: Client) -> Inventory:
         if error.trouble not in UNSEEN:
             raise
         return Inventory(runners=(), unseen=error)
-
-
-def _both(first: Inventory, second: Inventory) -> Inventory:
-    """The runners of two looks: one that was there at either time has a machine."""
-    runners = {runner.id: runner for runner in (*first.runners, *second.runners)}
-    return Inventory(runners=tuple(runners.values()), unseen=second.unseen)

@@ -188,13 +188,7 @@ class ContainerEngine:
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""
-        labels = marks({
-            "pool": order.pool,
-            "slot": order.slot,
-            "registration": order.registration,
-            "scope": order.scope,
-            "gpus": ",".join(order.gpus),
-        })  # fmt: skip
+        labels = marks(order.identity | {"gpus": ",".join(order.gpus)})
         return [
             *("run", "--detach", "--pull", "never", "--name", order.name, "--hostname", order.name),
             *options("--label", labels),

@@ -81,6 +81,11 @@ class RunnerOrder(JobNeeds):
     slot: int
     gpus: tuple[str, ...]
 
+    @property
+    def identity(self) -> dict[str, str | int]:
+        """What tells the machines of the runner, apart from its name, from others."""
+        return {"pool": self.pool, "slot": self.slot, "registration": self.registration, "scope": self.scope}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerInstance:

@@ -55,9 +55,6 @@ PASSED_ON = frozenset({
 })  # fmt: skip
 """The variables of the controller that a job may see."""
 
-_IDENTITY = ("name", "registration", "scope", "pool", "slot")
-"""What the record keeps of a runner's order."""
-
 _COLLECTION = 3600
 """The time limit of a garbage collection, in seconds."""
 
@@ -118,8 +115,8 @@ class ProcessEngine:
             hook.write_text(f"#!/bin/bash -p\nexec {command}\n", "utf-8")
             hook.chmod(0o500)
             self._child = child = start([os.fspath(self._script)], env=env, folder=self.folder)
-            record = {field: getattr(order, field) for field in _IDENTITY}
-            self._record.write_text(json.dumps({**record, "pid": child.pid, "born": _born(child.pid)}), "utf-8")
+            record = {"name": order.name, **order.identity, "pid": child.pid, "born": _born(child.pid)}
+            self._record.write_text(json.dumps(record), "utf-8")
 
     def machines(self) -> tuple[RunnerInstance, ...]:
         """The runner in the record, which this controller or an earlier one started."""
@@ -133,7 +130,7 @@ class ProcessEngine:
             RunnerInstance(
                 status=InstanceStatus.RUNNING if running else InstanceStatus.ENDED,
                 exit_code=(code or 0) if mine else 0,
-                **{field: record[field] for field in _IDENTITY},
+                **{field: value for field, value in record.items() if field not in {"pid", "born"}},
             ),
         )
 

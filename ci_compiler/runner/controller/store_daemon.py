@@ -51,13 +51,7 @@ def daemon_name(runner: str) -> str:
 
 def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *, signs: bool) -> list[str]:
     """The engine's arguments that start the daemon of `order`. `signs`: the environment has `BUILDER_KEY`."""
-    labels = marks({
-        SERVES: order.name,
-        "pool": order.pool,
-        "slot": order.slot,
-        "registration": order.registration,
-        "scope": order.scope,
-    })  # fmt: skip
+    labels = marks({SERVES: order.name, **order.identity})
     return [
         *("run", "--detach", "--pull", "never", "--name", daemon_name(order.name)),
         *options("--label", labels),
