@@ -40,7 +40,7 @@ from ci_compiler.workflows.called import (
     title_input,
     title_inputs,
 )
-from ci_compiler.workflows.common import FORK_GUARD, RUN_GUARD, expression, input_not_paused, result_of
+from ci_compiler.workflows.common import FORK_GUARD, RUN_GUARD, expression, for_each, input_not_paused, result_of
 from ci_compiler.workflows.model import (
     READ,
     Job,
@@ -52,7 +52,7 @@ from ci_compiler.workflows.model import (
     action_step,
     input_node,
 )
-from ci_compiler.workflows.steps import NOTE_NOT_BUILT, checked_out
+from ci_compiler.workflows.steps import NOTE_NOT_BUILT, checked_out, upload
 from ci_compiler.workflows.writer import Node
 
 TEST_STEP = "Test"
@@ -316,7 +316,7 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
         name=f"{subject.package.name} / {bench.title}" if subject.package else bench.title,
         needs=[subject.job(BUILD), subject.job(bench.stage)],
         if_=expression(" && ".join(conditions)),
-        strategy={"fail-fast": False, "matrix": {"include": shards}},
+        strategy=for_each(shards),
         runs_on=expression(f"fromJSON({machine})"),
         timeout_minutes=longest_minutes(spec, bench),
         permissions=READ,
@@ -327,10 +327,7 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
 
 def _keep(spec: Spec, name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
-    # Assumes `artifact-rerun`.
-    artifact = artifact_expression(stage, subject.name, spec.branches)
-    files: dict[str, Node] = {"name": artifact, "path": path, "if-no-files-found": "ignore"}
-    return action_step(name, "actions/upload-artifact", files, if_=expression("!cancelled()"))
+    return upload(name, artifact_expression(stage, subject.name, spec.branches), path)
 
 
 def _fetch_manifest(spec: Spec, subject: Subject) -> UsesStep:
