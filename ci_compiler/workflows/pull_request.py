@@ -140,8 +140,7 @@ def legs(spec: Spec, branches: Iterable[RunSelection], *, listed: bool = False) 
     return [
         (_named(spec, cell) if listed else _chosen(cell, part))
         | {"branch": part.branch, "onto": part.onto}
-        | called.pools(route)
-        | called.machines(route)
+        | called.route_values(route)
         for part in branches
         for cell, route in part.cells
         if bool(cell.listed) is listed

@@ -271,7 +271,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         "onto": expression(f"needs.{SELECT}.outputs.onto"),
     }
     routes = {id(route): route for _, route in shard.cells}
-    machines = {key: called.pools(route) | called.machines(route) for key, route in routes.items()}
+    machines = {key: called.route_values(route) for key, route in routes.items()}
     gates = {key: [preflight_id(route.pools[PUBLISH])] if publishes else [] for key, route in routes.items()}
     conditions = {key: _ready(gate) for key, gate in gates.items()}
     selected = f"contains(fromJSON(needs.{SELECT}.outputs.cells)"

@@ -29,14 +29,11 @@ from ci_compiler.workflows.artifacts import BESIDE_MANIFEST, MANIFEST, SUBJECTS,
 from ci_compiler.workflows.called import (
     POOLS,
     build_permissions,
+    cell_inputs,
     listed_packages,
     machine_input,
-    machine_inputs,
     neighbour_input,
-    neighbour_inputs,
-    onto_input,
     package_inputs,
-    pools_input,
     title_input,
     title_inputs,
 )
@@ -182,10 +179,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "name": input_node("The variant, as its recipe is called."),
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipe."),
-        **onto_input(),
-        **pools_input(),
-        **machine_inputs(spec),
-        **neighbour_inputs(spec),
+        **cell_inputs(spec),
         **package_inputs(spec),
     }
 
