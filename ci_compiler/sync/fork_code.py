@@ -23,7 +23,7 @@ from ci_compiler.spec.carried import carried_paths
 from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.sync.landing import Landing
 from ci_compiler.variant import RECIPES, recipe_path
-from ci_compiler.workflows.sync import AUTHOR
+from ci_compiler.workflows.tasks import AUTHOR
 
 MOST_FILES = 300
 """The most files that a commit may change."""

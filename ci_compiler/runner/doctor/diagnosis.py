@@ -9,9 +9,10 @@ from ci_compiler.backends.protocol import NixUse
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import CPU
-from ci_compiler.hardware.machine import Machine, fit
+from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import Judgement, skipped
 from ci_compiler.plan.lookup import explain
+from ci_compiler.plan.machine_fit import fit
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.runner.doctor import build_checks, hardware_checks, host_checks

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ci_compiler.hardware import CPU, Toolkit
 from ci_compiler.hardware.drivers import driver_number, lowest_driver, too_new_driver
-from ci_compiler.hardware.machine import GpuDevice, lacks, missing_flags
+from ci_compiler.hardware.machine import GpuDevice, missing_flags
 from ci_compiler.judgement import Judgement, failed, ok, skipped
+from ci_compiler.plan.machine_fit import lacks
 from ci_compiler.runner.detect.gpu_health import SIGNS
 from ci_compiler.runner.doctor.evidence import Assignment, Evidence, table
 
