@@ -70,8 +70,7 @@ def inventory(client: Client) -> Inventory:
 
 def of_repository(client: Client) -> Iterator[Runner]:
     """The runners of the repository itself. Raises GitHubError."""
-    repository = client.access.repository
-    yield from runners_at(client, f"list the runners of {repository}", f"/repos/{repository}/actions/runners")
+    return runners_at(client, f"list the runners of {client.access.repository}", "actions/runners")
 
 
 def of_groups(client: Client) -> Iterator[Runner]:
