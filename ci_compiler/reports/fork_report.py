@@ -80,12 +80,9 @@ def _rows(
     ended = {job.name: job for job in jobs or ()}
     for cell in cells:
         job = ended.get(cell["title"])
-        results = [RUNNING if jobs is None else _result(job, step) for step in steps]
+        ended_steps = job.steps if job else {}
+        results = [RUNNING if jobs is None else _SHOWN.get(ended_steps.get(step, ""), NOT_RUN) for step in steps]
         yield [markdown_text(cell["title"]), markdown_text(cell["pool"]), str(len(cell["variants"])), *results]
-
-
-def _result(job: ReportedJob | None, step: str) -> str:
-    return _SHOWN.get(job.steps.get(step, ""), NOT_RUN) if job else NOT_RUN
 
 
 def _variants(cells: Iterable[Mapping[str, Any]]) -> int:

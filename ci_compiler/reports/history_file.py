@@ -202,11 +202,9 @@ def _records_of(key: Key, row: Mapping[str, Any], runs: Sequence[Run], names: Se
 
 def _benchmark(key: Key, value: Any) -> BenchmarkResult | None:
     """What a benchmark of the variant `key` found; None if there was none."""
-    if value is None:
-        return None
     branch, name = key
     try:
-        return of_kept(name, branch, value)
+        return None if value is None else of_kept(name, branch, value)
     except (KeyError, TypeError, ValueError):
         raise ValueError("has a wrong benchmark") from None
 
