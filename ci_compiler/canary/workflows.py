@@ -50,7 +50,7 @@ def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> 
         "quiet": _quiet(spec),
         "rerun": _rerun(spec),
         "jit": _jit(spec),
-        "outer": _outer(),
+        "outer": _call(OUTER, secrets=passed(SECRET)),
         "cell": _cell(),
         **_on_machine(cache),
         **_labels(spec),
@@ -190,35 +190,24 @@ _STARTED = expression("!cancelled() && needs.start.result == 'success'")
 """The condition of a call that also waits for a skipped job."""
 
 
-def _outer() -> CallJob:
-    return CallJob(
-        name="outer",
-        needs=["start", "never"],
-        if_=_STARTED,
-        uses=local(OUTER),
-        permissions=READ,
-        secrets=passed(SECRET),
-    )
+def _call(file: str, **more: Any) -> CallJob:
+    """The call of a workflow of the canary, by a job of its name."""
+    name = file.removeprefix("canary-").removesuffix(".yml")
+    return CallJob(name=name, needs=["start", "never"], if_=_STARTED, uses=local(file), permissions=READ, **more)
 
 
 def _cell() -> CallJob:
     names = "format('[\"canary-{0}\"]', " + _of_machine("cell") + ")"
     where = expression(f"toJSON({_of_machine('on')})")
-    return CallJob(
-        name="cell",
-        needs=["start", "never"],
-        if_=_STARTED,
-        uses=local(CELL),
-        permissions=READ,
-        with_={
-            "cell": expression(_of_machine("cell")),
-            "chosen": expression(names),
-            "branch": "main",
-            "commit": expression("github.sha"),
-            **{f"{stage}-on": where for stage in ("build", "cpu-test")},
-            called.POOLS: "{}",
-        },
-    )
+    inputs = {
+        "cell": expression(_of_machine("cell")),
+        "chosen": expression(names),
+        "branch": "main",
+        "commit": expression("github.sha"),
+        **{f"{stage}-on": where for stage in ("build", "cpu-test")},
+        called.POOLS: "{}",
+    }
+    return _call(CELL, with_=inputs)
 
 
 def _on_machine(cache: str) -> dict[str, Job]:

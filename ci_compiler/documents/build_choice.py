@@ -15,7 +15,6 @@ from ci_compiler.units import markdown_table, markdown_text
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
-    from ci_compiler.reports.recalls import Recalled
 
 NONE = "–"
 
@@ -87,13 +86,7 @@ def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
             own = [cell for cell in cells if cell.gpu == name and cell.system == system.name and cell.isa in isas]
             for found in offers(plan.spec, own, package.name, None, Workload.GENERAL)[:1] if own else ():
                 lines = install(plan.spec, shared, branch=found.branch, names={package.name: found.name})
-                yield [
-                    system.title,
-                    code(found.isa),
-                    code(name),
-                    code(found.branch),
-                    "<br>".join(code(line) for line in lines),
-                ]
+                yield [system.title, *map(code, (found.isa, name, found.branch)), "<br>".join(map(code, lines))]
 
 
 # What builds cost, and what they lack.
@@ -101,22 +94,14 @@ def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
 
 def costs(plan: Plan) -> str:
     """What a build of each package takes."""
-    here = [one for one in in_build_order(plan.spec.packages) if one.repository is None]
-    return markdown_table(
-        ["package", "minutes with CUDA", "minutes without", "disk", "memory", "compilers"],
-        [
-            [
-                code(one.name),
-                one.minutes.get("gpu", NONE),
-                one.minutes.get("cpu", NONE),
-                f"{one.disk} GB",
-                f"{one.memory} GB",
-                f"{one.jobs} of {one.memory_per_job} GB",
-            ]
-            for one in here
-        ],
-        right=3,
-    )
+    rows = []
+    for package in in_build_order(plan.spec.packages):
+        if package.repository is None:
+            minutes = [package.minutes.get(kind, NONE) for kind in ("gpu", "cpu")]
+            compilers = f"{package.jobs} of {package.memory_per_job} GB"
+            rows.append([code(package.name), *minutes, f"{package.disk} GB", f"{package.memory} GB", compilers])
+    headers = ["package", "minutes with CUDA", "minutes without", "disk", "memory", "compilers"]
+    return markdown_table(headers, rows, right=3)
 
 
 def without(plan: Plan) -> Iterator[str]:
@@ -129,14 +114,11 @@ def without(plan: Plan) -> Iterator[str]:
     if not found:
         yield "Nothing."
         return
-    yield markdown_table(
-        ["without", "GPU", "instruction sets", "variants"],
-        [
-            [markdown_text(text), codes(gpu for gpu, _ in cells), codes(isa for _, isa in cells), len(cells)]
-            for text, cells in found.items()
-        ],
-        right=1,
-    )
+    rows = [
+        [markdown_text(text), codes(gpu for gpu, _ in cells), codes(isa for _, isa in cells), len(cells)]
+        for text, cells in found.items()
+    ]
+    yield markdown_table(["without", "GPU", "instruction sets", "variants"], rows, right=1)
 
 
 def recalled_table(plan: Plan) -> Iterator[str]:
@@ -145,10 +127,10 @@ def recalled_table(plan: Plan) -> Iterator[str]:
         return
     from ci_compiler.reports.recalls import recalled_variants  # most specs recall nothing
 
-    rows = [
-        [code(one.name), one.branch, one.version, markdown_text(one.because), _instead(one)]
-        for one in recalled_variants(plan.spec, plan.judged.cells)
-    ]
+    rows = []
+    for one in recalled_variants(plan.spec, plan.judged.cells):
+        instead = f"{code(one.instead.name)} ({one.instead.branch})" if one.instead else NONE
+        rows.append([code(one.name), one.branch, one.version, markdown_text(one.because), instead])
     if rows:
         yield "**Recalled.** These variants were published and turned out wrong; do not install them:"
         yield markdown_table(["variant", "branch", "version", "why", "instead"], rows)
@@ -174,7 +156,3 @@ def expected_table(plan: Plan) -> Iterator[str]:
     yield "### Expected failures"
     yield "These tests fail for known reasons. Their variants are not published until they pass."
     yield markdown_table(["variants", "branch", "stage", "why", "until", "issue", "number"], rows, right=1)
-
-
-def _instead(one: Recalled) -> str:
-    return f"{code(one.instead.name)} ({one.instead.branch})" if one.instead else NONE

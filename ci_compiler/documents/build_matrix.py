@@ -128,17 +128,8 @@ def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[lis
             title = code(name) if branch.publish else f"{code(name)}, not published"
             alike = {(cell.cuda, cell.gpu, one.package): cell for cell in own for one in cell.variants}
             cudnn = sorted({cudnn_of(spec, cell, package) for (_, _, package), cell in alike.items()} - {""})
-            yield [
-                title,
-                cuda or NONE,
-                ", ".join(cudnn) or NONE,
-                driver,
-                pin,
-                *versions,
-                len(own),
-                _variants(own),
-                shards,
-            ]
+            built_for = [cuda or NONE, ", ".join(cudnn) or NONE, driver, pin]
+            yield [title, *built_for, *versions, len(own), _variants(own), shards]
 
 
 # The matrix.
@@ -326,17 +317,14 @@ def _left_out(plan: Plan) -> Iterator[str]:
         groups.setdefault((one.gpu, one.branch, one.python, one.package, one.reason), {})[one.isa] = None
     if groups:
         yield "What the spec selects and the fleet does not hold (`ci-compile variants --left-out` lists each):"
-        yield markdown_table(
-            ["GPU", "branch", "instruction sets", "Python", "package", "why"],
-            [
-                [code(gpu), code(branch), codes(isas), python or "all", package or "all", markdown_text(reason)]
-                for (gpu, branch, python, package, reason), isas in groups.items()
-            ],
-        )
+        rows = [
+            [code(gpu), code(branch), codes(isas), python or "all", package or "all", markdown_text(reason)]
+            for (gpu, branch, python, package, reason), isas in groups.items()
+        ]
+        yield markdown_table(["GPU", "branch", "instruction sets", "Python", "package", "why"], rows)
     else:
         yield "Nothing that the spec selects."
-    selected = spec.gpus
-    others = [gpu for gpu in spec.hardware.gpus.values() if gpu.name not in selected]
+    others = [gpu for gpu in spec.hardware.gpus.values() if gpu.name not in spec.gpus]
     if others:
         names = ", ".join(f"{code(gpu.name)} ({gpu.summary})" for gpu in others)
         yield f"GPUs that are known and that the spec does not select: {names}."

@@ -76,20 +76,23 @@ def access(environment: Mapping[str, str], root: Path, repository: str = "") -> 
 
     Raises InputError if the token or the repository is missing, or the address of the API is wrong.
     """
-    api = _api(environment)
-    name = _name(environment, root, repository, _web_host(api))
+    api, name = _api(environment), repository_of(environment, root, repository)
     return Access(api=api, repository=name, credential=_credential(environment, _web_host(api)))
 
 
 def address_of(environment: Mapping[str, str], root: Path, repository: str = "") -> str:
     """The URL of `repository` (`''`: that of the checkout) for git. Needs no token. Raises InputError."""
-    host = _web_host(_api(environment))
-    return f"https://{host}/{_name(environment, root, repository, host)}"
+    return f"https://{_web_host(_api(environment))}/{repository_of(environment, root, repository)}"
 
 
 def repository_of(environment: Mapping[str, str], root: Path, repository: str = "") -> str:
     """`repository`, or that of the environment or the checkout (`''`), as OWNER/NAME. Needs no token."""
-    return _name(environment, root, repository, _web_host(_api(environment)))
+    host = _web_host(_api(environment))
+    name = repository or environment.get("GITHUB_REPOSITORY", "") or _of_checkout(root, host)
+    if not _REPOSITORY.fullmatch(name):
+        whence = "--repository" if repository else "GITHUB_REPOSITORY"
+        raise wrong(whence, Code.WRONG_REPOSITORY, f"{name!r} is not OWNER/NAME")
+    return name
 
 
 # The address of the API.
@@ -119,14 +122,6 @@ def _web_host(api: str) -> str:
 
 
 # The repository.
-
-
-def _name(environment: Mapping[str, str], root: Path, repository: str, host: str) -> str:
-    name = repository or environment.get("GITHUB_REPOSITORY", "") or _of_checkout(root, host)
-    if not _REPOSITORY.fullmatch(name):
-        whence = "--repository" if repository else "GITHUB_REPOSITORY"
-        raise wrong(whence, Code.WRONG_REPOSITORY, f"{name!r} is not OWNER/NAME")
-    return name
 
 
 def _of_checkout(root: Path, host: str) -> str:

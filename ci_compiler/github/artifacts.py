@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import quote
 
 from ci_compiler.github.client import PER_PAGE, Client
-from ci_compiler.github.errors import GitHubError, Trouble
 
 OWN_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
 """The events whose runs have the code of the repository's own branches."""
@@ -49,15 +48,13 @@ def newest(client: Client, run: int, name: str, most: int) -> bytes | None:
     Any job of a run can upload an artifact, so that its content is no more than a claim of the run. Makes two requests
     at most. Raises GitHubError.
     """
-    path = f"/repos/{client.access.repository}/actions"
-    listed = client.pages(
-        f"list the artifacts of the run {run}", f"{path}/runs/{run}/artifacts?name={quote(name)}", "artifacts", dict
-    )
+    path = f"actions/runs/{run}/artifacts?name={quote(name)}"
+    listed = client.pages(f"list the artifacts of the run {run}", path, "artifacts", dict)
     found = [one for one in listed if one["name"] == name and not one["expired"] and one["size_in_bytes"] <= most]
     if not found:
         return None
     number = max((str(one["created_at"]), int(one["id"])) for one in found)[1]
-    return client.download(f"download {name} of the run {run}", f"{path}/artifacts/{number}/zip", most=most)
+    return client.download(f"download {name} of the run {run}", f"actions/artifacts/{number}/zip", most=most)
 
 
 def files(archive: bytes, name: str, most: int) -> Iterator[bytes]:
@@ -80,11 +77,6 @@ def files(archive: bytes, name: str, most: int) -> Iterator[bytes]:
 def _runs(client: Client, workflow: str, branch: str) -> Iterator[Mapping[str, Any]]:
     """The newest runs of `workflow` on `branch` with the code of that branch; none if it was never pushed."""
     query = f"branch={quote(branch, safe='')}&per_page={PER_PAGE}"
-    path = f"/repos/{client.access.repository}/actions/workflows/{workflow}/runs?{query}"
-    try:
-        found = client.request(f"list the runs of {workflow}", "GET", path, read=lambda one: list(one["workflow_runs"]))
-    except GitHubError as error:
-        if error.trouble is Trouble.MISSING:
-            return iter(())
-        raise
+    path, what = f"actions/workflows/{workflow}/runs?{query}", f"list the runs of {workflow}"
+    found = client.request(what, "GET", path, read=lambda one: list(one["workflow_runs"]), absent=list[Any]())
     return islice((run for run in found if run["event"] in OWN_EVENTS), RUNS)

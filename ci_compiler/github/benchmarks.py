@@ -65,14 +65,9 @@ def lasts_of(plan: Plan, records: Records, web_host: str) -> Iterator[LastBenchm
         for name, (cell, variant) in measured(shard).items():
             trace = records.variants.get((cell.branch, name))
             for last in trace.records if trace else ():
-                if last.benchmark:
-                    yield LastBenchmark(
-                        variant=variant,
-                        cell=cell,
-                        result=last.benchmark,
-                        url=records.address(web_host, last.run),
-                        started=stamp(last.run.started),
-                    )
+                if result := last.benchmark:
+                    url, started = records.address(web_host, last.run), stamp(last.run.started)
+                    yield LastBenchmark(variant=variant, cell=cell, result=result, url=url, started=started)
                     break
 
 
@@ -117,15 +112,12 @@ def _of_shard(client: Client, plan: Plan, shard: Shard, depth: int) -> Iterator[
         return
     found: dict[str, LastBenchmark] = {}
     for run in last_runs(client, plan, shard, workflow, depth):
-        of_run = {one.name: one for one in benchmarks_of_run(client, run.id) if one.branch == shard.branch}
+        of_run = {result.name: result for result in benchmarks_of_run(client, run.id) if result.branch == shard.branch}
+        started = f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}"
         for name in wanted.keys() & of_run.keys() - found.keys():
-            found[name] = LastBenchmark(
-                cell=wanted[name][0],
-                variant=wanted[name][1],
-                result=of_run[name],
-                url=run.html_url,
-                started=f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}",
-            )
+            cell, variant = wanted[name]
+            result = of_run[name]
+            found[name] = LastBenchmark(cell=cell, variant=variant, result=result, url=run.html_url, started=started)
         if len(found) == len(wanted):
             break
     yield from (found[name] for name in wanted if name in found)

@@ -63,7 +63,7 @@ def build_comment(event: str, payload: Mapping[str, Any]) -> BuildComment | None
 
 def may_build(client: Client, comment: BuildComment) -> bool:
     """Whether the author may write to the repository, as GitHub says now. Raises GitHubError."""
-    path = f"/repos/{client.access.repository}/collaborators/{quote(comment.author, safe='')}/permission"
+    path = f"collaborators/{quote(comment.author, safe='')}/permission"
 
     def read(answer: Any) -> bool:
         whose = (answer.get("user") or {}).get("id")
@@ -77,8 +77,7 @@ def open_request(client: Client, comment: BuildComment, branches: Collection[str
     if not comment.commit:
         message = f"the comment must be `{BUILD_COMMAND}`, one space, and the whole hash of the commit (40 digits)"
         raise RefusedError(message)
-    path = f"/repos/{client.access.repository}/pulls/{comment.number}"
-    found = client.request(f"read the pull request {comment.number}", "GET", path, read=dict)
+    found = client.request(f"read the pull request {comment.number}", "GET", f"pulls/{comment.number}", read=dict)
     head, base = found["head"], found["base"]
     own = str(base["repo"]["full_name"]).lower()
     if found["state"] != "open":

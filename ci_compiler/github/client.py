@@ -170,14 +170,24 @@ class Client:
         *,
         read: Callable[[Any], Answer],
         again: bool = True,
+        absent: Answer | None = None,
     ) -> Answer:
-        """Applies `read` to the JSON response of a request that PyGithub lacks. Raises GitHubError."""
+        """Applies `read` to the JSON response of a request that PyGithub lacks. Raises GitHubError.
+
+        A `path` without a slash at its beginning is below that of the repository. `absent` is returned if nothing is
+        there, unless it is None.
+        """
         given = dict(body) if body is not None else None
 
         def ask() -> Answer:
-            return read(self.github.requester.requestJsonAndCheck(verb, path, input=given)[1])
+            return read(self.github.requester.requestJsonAndCheck(verb, self._address(path), input=given)[1])
 
-        return self.call(what, ask, write=verb != "GET", again=again)
+        try:
+            return self.call(what, ask, write=verb != "GET", again=again)
+        except GitHubError as error:
+            if absent is None or error.trouble is not Trouble.MISSING:
+                raise
+            return absent
 
     def conditional(
         self, what: str, path: str, tag: str, *, read: Callable[[Any], Answer]
@@ -197,18 +207,18 @@ class Client:
         return self.call(what, ask)
 
     def download(self, what: str, path: str, *, most: int) -> bytes:
-        """The file that `path` redirects to, which has at most `most` bytes. Raises GitHubError.
+        """The file that `path` of the repository redirects to, at most `most` bytes. Raises GitHubError.
 
         The file is in a storage that is not GitHub's own, so that the credential is not sent there.
         """
         headers = {"User-Agent": f"ci-compiler/{__version__}", "Accept": "application/vnd.github+json"}
-        requester, api = self.github.requester, self.access.api
+        requester, api, address = self.github.requester, self.access.api, self._address(path)
 
         def ask() -> bytes:
             signed = dict(headers)
             if requester.auth:
                 requester.auth.authentication(signed)
-            found = requests.get(f"{api}{path}", headers=signed, timeout=_TIMEOUT, allow_redirects=False)
+            found = requests.get(f"{api}{address}", headers=signed, timeout=_TIMEOUT, allow_redirects=False)
             where = found.headers.get("Location", "")
             if found.status_code != requests.codes.found or urlsplit(where).scheme != urlsplit(api).scheme:
                 raise GithubException(found.status_code, _json(found), dict(found.headers))
@@ -225,20 +235,27 @@ class Client:
         return self.call(what, ask)
 
     def pages(self, what: str, path: str, item: str, read: Callable[[Mapping[str, Any]], Answer]) -> Iterator[Answer]:
-        """Applies `read` to the entries of the list `item` on every page of `path`. Raises GitHubError."""
+        """Applies `read` to the entries of the list `item` on every page of `path`. Raises GitHubError.
+
+        `item` is '' where a page is the list itself, which says nothing of the number of all entries.
+        """
         joint = "&" if "?" in path else "?"
 
-        def page(answer: Any) -> tuple[list[Answer], int]:
-            return list(map(read, answer[item])), int(answer["total_count"])
+        def page(answer: Any) -> tuple[list[Answer], bool]:
+            entries = list(map(read, answer[item] if item else answer))
+            more = seen + len(entries) < int(answer["total_count"]) if item else len(entries) == PER_PAGE
+            return entries, bool(entries) and more
 
         seen = 0
         for number in count(1):
-            address = f"{path}{joint}per_page={PER_PAGE}&page={number}"
-            entries, total = self.request(what, "GET", address, read=page)
+            entries, more = self.request(what, "GET", f"{path}{joint}per_page={PER_PAGE}&page={number}", read=page)
             yield from entries
             seen += len(entries)
-            if not entries or seen >= total:
+            if not more:
                 return
+
+    def _address(self, path: str) -> str:
+        return path if path.startswith("/") else f"/repos/{self.access.repository}/{path}"
 
     def _in_time(self, ask: Callable[[], Answer]) -> Answer:
         """The result of `ask`. Raises requests.Timeout after the limit of an attempt, and what `ask` raises."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from ci_compiler.errors import Finding
@@ -21,19 +22,13 @@ def expectation_rows(spec: Spec, last: LastBuild, today: str) -> list[dict[str, 
 
 def expectation_lines(spec: Spec, lasts: Iterable[LastBuild], today: str) -> Iterator[str | Finding]:
     """For each entry, a line about the variants that failed as expected, and a finding about those that passed."""
-    failed: dict[ExpectedStageFailure, list[str]] = {entry: [] for entry in spec.expected_failures}
-    passed: dict[ExpectedStageFailure, list[str]] = {entry: [] for entry in spec.expected_failures}
+    ended: dict[tuple[ExpectedStageFailure, str], list[str]] = defaultdict(list)
     for last in lasts if spec.expected_failures else ():
         for stage, entry in expected_failures(spec, last.variant.name, last.cell.branch).items():
-            shown = f"{last.variant.name} on {last.cell.branch}"
-            ended = last.stages.get(stage.name, "")
-            if ended == FAILURE and standing(entry, today) is not Standing.EXPIRED:
-                failed[entry].append(shown)
-            elif ended == SUCCESS:
-                passed[entry].append(shown)
+            ended[entry, last.stages.get(stage.name, "")].append(f"{last.variant.name} on {last.cell.branch}")
     for entry in spec.expected_failures:
-        if failed[entry]:
-            many = counted(len(failed[entry]), "variant")
-            yield f"{entry.stage} of {many} failed as expected: {in_words(entry)}"
-        if passed[entry]:
-            yield passes_again(spec, entry, passed[entry])
+        failed, passed = ended[entry, FAILURE], ended[entry, SUCCESS]
+        if failed and standing(entry, today) is not Standing.EXPIRED:
+            yield f"{entry.stage} of {counted(len(failed), 'variant')} failed as expected: {in_words(entry)}"
+        if passed:
+            yield passes_again(spec, entry, passed)

@@ -70,8 +70,7 @@ def inventory(client: Client) -> Inventory:
 
 def of_repository(client: Client) -> Iterator[Runner]:
     """The runners of the repository itself. Raises GitHubError."""
-    repository = client.access.repository
-    yield from runners_at(client, f"list the runners of {repository}", f"/repos/{repository}/actions/runners")
+    return runners_at(client, f"list the runners of {client.access.repository}", "actions/runners")
 
 
 def of_groups(client: Client) -> Iterator[Runner]:
@@ -86,12 +85,8 @@ def groups_of(client: Client, owner: str, query: str = "") -> Iterator[RunnerGro
     """The runner groups of the organisation `owner`. Raises GitHubError."""
 
     def group_of(entry: Mapping[str, Any]) -> RunnerGroup:
-        return RunnerGroup(
-            id=int(entry["id"]),
-            name=entry["name"],
-            default=entry["default"],
-            public=entry["allows_public_repositories"],
-        )
+        public = entry["allows_public_repositories"]
+        return RunnerGroup(id=int(entry["id"]), name=entry["name"], default=entry["default"], public=public)
 
     path = f"/orgs/{owner}/actions/runner-groups{query}"
     return client.pages(f"list the runner groups of {owner}", path, "runner_groups", group_of)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import count
 from typing import Any
 
 from ci_compiler.github.client import PER_PAGE, Client
@@ -62,19 +61,13 @@ def keep_issue(client: Client, marker: str, title: str, text: Callable[[str], st
 
 def _open(client: Client, marker: str) -> Iterator[Issue]:
     """The program's own open issues. Raises GitHubError."""
-    path = f"/repos/{client.access.repository}/issues?state=open&sort=created&direction=asc&per_page={PER_PAGE}"
-    for page in count(1):
-        entries = client.request("list the open issues", "GET", f"{path}&page={page}", read=_entries)
-        yield from (_issue(entry) for entry in entries if _is_own(entry, marker))
-        if len(entries) < PER_PAGE:
-            return
-        if page == PAGES:
+    path = "issues?state=open&sort=created&direction=asc"
+    for number, entry in enumerate(client.pages("list the open issues", path, "", dict), 1):
+        if _is_own(entry, marker):
+            yield _issue(entry)
+        if number == PAGES * PER_PAGE:
             message = f"{client.access.repository} has more than {PAGES * PER_PAGE:,} open issues; close some of them"
             raise GitHubError(client.access.host, message, trouble=Trouble.REFUSED, said="", uncertain=False)
-
-
-def _entries(answer: Any) -> list[Mapping[str, Any]]:
-    return [dict(entry) for entry in answer]
 
 
 def _is_own(entry: Mapping[str, Any], marker: str) -> bool:
@@ -94,13 +87,12 @@ def _issue(entry: Mapping[str, Any]) -> Issue:
 
 
 def _post(client: Client, title: str, body: str) -> str:
-    path, given = f"/repos/{client.access.repository}/issues", {"title": title, "body": body}
-    url: str = client.request(
-        "open an issue", "POST", path, given, read=lambda answer: str(answer["html_url"]), again=False
-    )
-    return url
+    def read(answer: Any) -> str:
+        return str(answer["html_url"])
+
+    return client.request("open an issue", "POST", "issues", {"title": title, "body": body}, read=read, again=False)
 
 
 def _change(client: Client, issue: Issue, given: Mapping[str, Any]) -> None:
-    path = f"/repos/{client.access.repository}/issues/{issue.number}"
-    client.request(f"change the issue {issue.number}", "PATCH", path, given, read=lambda _: None)
+    what = f"change the issue {issue.number}"
+    client.request(what, "PATCH", f"issues/{issue.number}", given, read=lambda _: None)

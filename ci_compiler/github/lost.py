@@ -14,7 +14,7 @@ from typing import Any
 
 from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.github.dispatch import SUCCESS
-from ci_compiler.github.status import SKIPPED
+from ci_compiler.github.status import SKIPPED, jobs_of
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.workflows.shard import VERDICT_TITLE, publication_name
 
@@ -65,7 +65,7 @@ def lost_runs(client: Client, plan: Plan) -> Iterator[LostRun]:
     """The runs of shards whose first attempt failed within a day for lost runners alone. Raises GitHubError."""
     shards = {shard.path for shard in plan.shards}
     after = datetime.fromtimestamp(client.clock.now() - AGE, tz=UTC)
-    path = f"/repos/{client.access.repository}/actions/runs?status=failure&created=%3E%3D{after:%Y-%m-%dT%H:%M:%SZ}"
+    path = f"actions/runs?status=failure&created=%3E%3D{after:%Y-%m-%dT%H:%M:%SZ}"
     aside = {publication_name(pool) for pool in plan.spec.pools}
     failed = islice(client.pages("list the failed runs", path, "workflow_runs", dict), LISTED)
     first = [run for run in failed if run["path"].partition("@")[0] in shards and run["run_attempt"] == 1]
@@ -75,14 +75,13 @@ def lost_runs(client: Client, plan: Plan) -> Iterator[LostRun]:
 
 def rerun(client: Client, run: LostRun) -> None:
     """Runs the failed jobs of `run`, and what needs them, again. Raises GitHubError."""
-    path = f"/repos/{client.access.repository}/actions/runs/{run.id}/rerun-failed-jobs"
-    client.request(f"run the failed jobs of the run {run.id} again", "POST", path, read=lambda _: None, again=False)
+    what, path = f"run the failed jobs of the run {run.id} again", f"actions/runs/{run.id}/rerun-failed-jobs"
+    client.request(what, "POST", path, read=lambda _: None, again=False)
 
 
 def _lost(client: Client, run: Mapping[str, Any], aside: set[str]) -> Iterator[LostRun]:
     """`run`, if it may be run again. A job of publishing (`aside`) may not: part of it may have taken effect."""
-    path = f"/repos/{client.access.repository}/actions/runs/{run['id']}/jobs"
-    jobs = client.pages(f"list the jobs of the run {run['id']}", path, "jobs", dict)
+    jobs = jobs_of(client, run["id"], dict)
     failed = [job for job in jobs if job["conclusion"] not in {SUCCESS, SKIPPED} and job["name"] != VERDICT_TITLE]
     if not 0 < len(failed) <= JOBS or any(job["name"] in aside for job in failed):
         return
@@ -93,7 +92,7 @@ def _lost(client: Client, run: Mapping[str, Any], aside: set[str]) -> Iterator[L
 
 def _annotations(client: Client, job: int) -> list[str]:
     """The messages of a job's failure annotations; a job has the id of its check run."""
-    path = f"/repos/{client.access.repository}/check-runs/{job}/annotations?per_page={PER_PAGE}"
+    path = f"check-runs/{job}/annotations?per_page={PER_PAGE}"
 
     def read(answer: Any) -> list[str]:
         return [one["message"] or "" for one in answer if one["annotation_level"] == "failure"]

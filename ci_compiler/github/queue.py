@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from ci_compiler.github.client import Client
+from ci_compiler.github.status import jobs_of
 
 OPEN = ("queued", "in_progress", "waiting")
 """The statuses of a run that may have queued jobs. A `waiting` run has a job that waits for a reviewer."""
@@ -55,7 +56,7 @@ def queue(client: Client) -> Queue:
     listed = (run for status in OPEN for run in islice(open_runs(client, status), LISTED))
     runs = {run["id"]: run["created_at"] for run in listed}
     oldest = sorted(runs, key=lambda run: (runs[run], run))
-    entries = [entry for run in oldest[:RUNS] for entry in _jobs(client, run)]
+    entries = [entry for run in oldest[:RUNS] for entry in jobs_of(client, run, dict)]
     waiting = [_queued(entry) for entry in entries if entry["status"] == QUEUED]
     return Queue(
         jobs=tuple(sorted(waiting, key=lambda job: (job.since, job.url))),
@@ -66,13 +67,8 @@ def queue(client: Client) -> Queue:
 
 def open_runs(client: Client, status: str) -> Iterator[Mapping[str, Any]]:
     """The runs with `status`, the newest first. Raises GitHubError."""
-    path = f"/repos/{client.access.repository}/actions/runs?status={status}"
-    return client.pages(f"list the runs that are {status.replace('_', ' ')}", path, "workflow_runs", dict)
-
-
-def _jobs(client: Client, run: int) -> Iterator[Mapping[str, Any]]:
-    path = f"/repos/{client.access.repository}/actions/runs/{run}/jobs"
-    return client.pages(f"list the jobs of the run {run}", path, "jobs", dict)
+    what = f"list the runs that are {status.replace('_', ' ')}"
+    return client.pages(what, f"actions/runs?status={status}", "workflow_runs", dict)
 
 
 def _queued(entry: Mapping[str, Any]) -> QueuedJob:

@@ -120,11 +120,9 @@ class Registrar:
 
         self._seen.pop(runner, None)
         try:
-            path = f"{self._runners}/{runner}"
-            return self._client.request(f"remove the runner {runner}", "DELETE", path, read=read)
+            what, path = f"remove the runner {runner}", f"{self._runners}/{runner}"
+            return self._client.request(what, "DELETE", path, read=read, absent=Removal.ABSENT)
         except GitHubError as error:
-            if error.trouble is Trouble.MISSING:
-                return Removal.ABSENT
             if error.trouble is Trouble.REFUSED:
                 return Removal.BUSY
             raise

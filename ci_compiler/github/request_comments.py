@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from itertools import count
+from itertools import islice
 from typing import Any
 
 from ci_compiler.github.client import PER_PAGE, Client
@@ -42,16 +42,18 @@ def keep_comment(client: Client, number: int, text: str) -> str:
     body = f"{MARKER}\n{text}"
     if len(body) > LONGEST_COMMENT:
         body = body[: LONGEST_COMMENT - len(_CUT)] + _CUT
-    repository = f"/repos/{client.access.repository}"
-    found = _own(client, f"{repository}/issues/{number}/comments")
+    path = f"issues/{number}/comments"
+    comments = islice(client.pages("list the comments", path, "", dict), _PAGES * PER_PAGE)
+    found = next(filter(_is_own, comments), None)
 
     def read(answer: Any) -> str:
         return str(answer["html_url"])
 
     if found is None:
-        path, what = f"{repository}/issues/{number}/comments", f"comment on the pull request {number}"
-        return client.request(what, "POST", path, {"body": body}, read=read, again=False)
-    path, what = f"{repository}/issues/comments/{found['id']}", f"update the comment on the pull request {number}"
+        return client.request(
+            f"comment on the pull request {number}", "POST", path, {"body": body}, read=read, again=False
+        )
+    path, what = f"issues/comments/{found['id']}", f"update the comment on the pull request {number}"
     return client.request(what, "PATCH", path, {"body": body}, read=read)
 
 
@@ -59,25 +61,10 @@ def set_status(client: Client, commit: str, state: State, context: str, descript
     """Sets the status called `context` of a commit, with a link to `url`. Raises GitHubError."""
     shown = description if len(description) <= LONGEST_STATUS else f"{description[: LONGEST_STATUS - 1]}…"
     given = {"state": state.value, "context": context, "description": shown, "target_url": url}
-    path = f"/repos/{client.access.repository}/statuses/{commit}"
-    client.request(f"set the status of {commit}", "POST", path, given, read=lambda _: None)
-
-
-def _own(client: Client, path: str) -> Mapping[str, Any] | None:
-    """The oldest comment that the workflow's account wrote with the marker; None if there is none."""
-    for page in count(1):
-        entries = client.request("list the comments", "GET", f"{path}?per_page={PER_PAGE}&page={page}", read=_entries)
-        if own := next(filter(_is_own, entries), None):
-            return own
-        if len(entries) < PER_PAGE or page == _PAGES:
-            return None
-    return None
-
-
-def _entries(answer: Any) -> list[Mapping[str, Any]]:
-    return [dict(entry) for entry in answer]
+    client.request(f"set the status of {commit}", "POST", f"statuses/{commit}", given, read=lambda _: None)
 
 
 def _is_own(entry: Mapping[str, Any]) -> bool:
+    """Whether the workflow's account wrote the comment, with the marker."""
     by = entry.get("user") or {}
     return (by.get("login"), by.get("type")) == _BOT and str(entry.get("body") or "").startswith(MARKER)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.github.errors import GitHubError, Trouble
-from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, ReportedJob, is_own, read_jobs
+from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, is_own, read_jobs, reported_job, seconds_of
 from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, PASSED, Found, Key, Record, Records, Run, merged, month_of
@@ -138,7 +138,7 @@ class _Reader:
             runs = self._listed(start, self.since)
             for run in runs:
                 self._read_if(run, self._is_wanted)
-                self.since = min(self.since, _seconds(run["created_at"]))
+                self.since = min(self.since, seconds_of(run["created_at"]))
             self.since = start
             window = min(2 * window, _WIDEST) if len(runs) < PER_PAGE else _WINDOW
         self.complete = True
@@ -154,8 +154,8 @@ class _Reader:
     def _listed(self, start: int, end: int) -> list[Mapping[str, Any]]:
         """The runs of all workflows that were created from `start` to `end`, the newest first."""
         created = quote(f"{stamp(start)}..{stamp(end)}")
-        path = f"/repos/{self.client.access.repository}/actions/runs?created={created}"
-        runs = list(islice(self._pages("list the runs", path, "workflow_runs"), _MOST))
+        listed = self._pages("list the runs", f"actions/runs?created={created}", "workflow_runs")
+        runs = list(islice(listed, _MOST))
         if len(runs) < _MOST or end - start < 2:
             return runs
         middle = (start + end) // 2
@@ -178,18 +178,18 @@ class _Reader:
 
     def _is_wanted(self, run: Mapping[str, Any]) -> bool:
         """Whether a result of an older run would be kept: some variant lacks results, or a passed one of the month."""
-        shard, month = self._shards[run["path"].partition("@")[0]], month_of(_seconds(run["created_at"]))
+        shard, month = self._shards[run["path"].partition("@")[0]], month_of(seconds_of(run["created_at"]))
         keys = [(shard.branch, name) for name in shard.variants]
         return any(self._counts.get(key, 0) < NEWEST or (key, month) not in self._months for key in keys)
 
     def _read_run(self, run: Mapping[str, Any]) -> None:
         shard = self._shards[run["path"].partition("@")[0]]
-        path = f"/repos/{self.client.access.repository}/actions/runs/{run['id']}/jobs?filter=latest"
-        jobs = list(self._pages(f"list the jobs of the run {run['id']}", path, "jobs"))
+        path, what = f"actions/runs/{run['id']}/jobs?filter=latest", f"list the jobs of the run {run['id']}"
+        jobs = list(self._pages(what, path, "jobs"))
         made = Run(
             number=int(run["id"]),
             shard=shard.name,
-            started=_seconds(run["created_at"]),
+            started=seconds_of(run["created_at"]),
             attempt=int(run["run_attempt"]),
             going=run["status"] != DONE,
             seconds=_whole(jobs) if run["status"] == DONE else 0,
@@ -239,20 +239,6 @@ def lasts_of(plan: Plan, records: Records, web_host: str) -> Iterator[LastBuild]
                 )
 
 
-def reported_job(job: Mapping[str, Any]) -> ReportedJob:
-    """A job with its times and its steps, as GitHub lists it."""
-    done = job["status"] == DONE
-    created, started, ended = (_seconds(job.get(key) or "") for key in ("created_at", "started_at", "completed_at"))
-    return ReportedJob(
-        name=str(job["name"]),
-        status=str(job["status"]),
-        conclusion=str(job["conclusion"] or ""),
-        waited=max(started - created, 0) if created and started else 0,
-        seconds=max(ended - started, 0) if done and started and ended else 0,
-        steps=frozenset(str(one["name"]) for one in job.get("steps") or () if one["conclusion"] == SUCCESS),
-    )
-
-
 def _record(run: Run, last: LastBuild) -> Record:
     build = last.jobs.get(BUILD.name)
     own = {stage: job for stage, job in last.jobs.items() if stage != PUBLISH.name}  # one job publishes all variants
@@ -262,7 +248,7 @@ def _record(run: Run, last: LastBuild) -> Record:
         ends=dict(last.stages),
         seconds={stage: job.seconds for stage, job in own.items() if job.seconds},
         waited=sum(job.waited for job in own.values()),
-        built=build is not None and NOT_BUILT not in build.steps,
+        built=build is not None and build.steps.get(NOT_BUILT) != SUCCESS,
     )
 
 
@@ -271,15 +257,10 @@ def _whole(jobs: list[Mapping[str, Any]]) -> int:
     ran = [job for job in jobs if job["conclusion"] != SKIPPED and job.get("completed_at")]
     if not ran:
         return 0
-    start = min(_seconds(job.get("created_at") or job["started_at"]) for job in ran)
-    return max(max(_seconds(job["completed_at"]) for job in ran) - start, 0)
+    start = min(seconds_of(job.get("created_at") or job["started_at"]) for job in ran)
+    return max(max(seconds_of(job["completed_at"]) for job in ran) - start, 0)
 
 
 def stamp(seconds: int) -> str:
     """A time in seconds since 1970 as GitHub writes it: `2026-11-21T12:00:00Z`."""
     return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _seconds(stamp: str) -> int:
-    """A time of GitHub in seconds since 1970; 0 for ''."""
-    return int(datetime.fromisoformat(stamp).timestamp()) if stamp else 0

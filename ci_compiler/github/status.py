@@ -8,10 +8,12 @@ pool publishes; its conclusion counts for every variant whose own jobs succeeded
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from itertools import islice
+from typing import Any, TypeVar
 
 from github.Workflow import Workflow
 from github.WorkflowRun import WorkflowRun
@@ -28,6 +30,8 @@ from ci_compiler.workflows.shard import publication_name
 
 DEPTH = 10
 """The most runs of a shard to search for variants that newer runs did not select."""
+
+Answer = TypeVar("Answer")
 
 FAILURE = "failure"
 SKIPPED = "skipped"
@@ -65,7 +69,7 @@ class LastBuild:
 class ReportedJob:
     """A job of a run, as GitHub lists it: its name after its callers' names, status, conclusion ('' before the end).
 
-    Where they were read: the seconds that it waited for a machine and that it ran, and the names of the steps that ran.
+    The seconds that it waited for a machine and that it ran, and the conclusion of each of its steps by its name.
     """
 
     name: str
@@ -73,7 +77,12 @@ class ReportedJob:
     conclusion: str
     waited: int = 0
     seconds: int = 0
-    steps: frozenset[str] = frozenset()
+    steps: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of its steps that failed."""
+        return tuple(name for name, conclusion in self.steps.items() if conclusion == FAILURE)
 
 
 def status(
@@ -94,8 +103,8 @@ def _of_shard(client: Client, plan: Plan, shard: Shard, depth: int) -> Iterator[
     found: dict[str, LastBuild] = {}
     workflow = client.workflows.get(shard.path)
     for run in last_runs(client, plan, shard, workflow, depth) if workflow else ():
-        jobs = _jobs(client, run)
-        for last in read_jobs(shard, jobs, url=run.html_url, started=f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}"):
+        jobs, started = run_jobs(client, run.id), f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}"
+        for last in read_jobs(shard, jobs, url=run.html_url, started=started):
             found.setdefault(last.variant.name, replace(last, commit=run.head_sha))
         if len(found) == len(shard.variants):
             break
@@ -117,11 +126,33 @@ def last_runs(client: Client, plan: Plan, shard: Shard, workflow: Workflow, dept
     return client.call(f"list the runs of {shard.name}.yml", ask)
 
 
-def _jobs(client: Client, run: WorkflowRun) -> list[ReportedJob]:
-    def ask() -> list[ReportedJob]:
-        return [ReportedJob(name=job.name, status=job.status, conclusion=job.conclusion or "") for job in run.jobs()]
+def jobs_of(client: Client, run: int, read: Callable[[Mapping[str, Any]], Answer]) -> Iterator[Answer]:
+    """Applies `read` to the jobs of the newest attempt of the run with the id `run`. Raises GitHubError."""
+    return client.pages(f"list the jobs of the run {run}", f"actions/runs/{run}/jobs", "jobs", read)
 
-    return client.call(f"list the jobs of the run {run.id}", ask)
+
+def run_jobs(client: Client, run: int) -> tuple[ReportedJob, ...]:
+    """The jobs of a run: what no job can say of itself. Raises GitHubError."""
+    return tuple(jobs_of(client, run, reported_job))
+
+
+def reported_job(job: Mapping[str, Any]) -> ReportedJob:
+    """A job as GitHub lists it."""
+    done = job["status"] == DONE
+    created, started, ended = (seconds_of(job.get(key) or "") for key in ("created_at", "started_at", "completed_at"))
+    return ReportedJob(
+        name=str(job["name"]),
+        status=str(job["status"]),
+        conclusion=str(job["conclusion"] or ""),
+        waited=max(started - created, 0) if created and started else 0,
+        seconds=max(ended - started, 0) if done and started and ended else 0,
+        steps={str(step["name"]): str(step["conclusion"] or "") for step in job.get("steps") or ()},
+    )
+
+
+def seconds_of(stamp: str) -> int:
+    """A time of GitHub in seconds since 1970; 0 for ''."""
+    return int(datetime.fromisoformat(stamp).timestamp()) if stamp else 0
 
 
 def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: str) -> Iterator[LastBuild]:

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from ci_compiler.github.client import Client
-from ci_compiler.github.errors import GitHubError, Trouble
+
+_VARIABLES = "actions/variables"
 
 
 def read_variable(client: Client, name: str) -> str:
     """The value of the variable `name`; '' if there is none. Raises GitHubError."""
-    try:
-        return client.request(f"read {name}", "GET", _path(client, name), read=lambda answer: str(answer["value"]))
-    except GitHubError as error:
-        if error.trouble is Trouble.MISSING:
-            return ""
-        raise
+    what, path = f"read {name}", f"{_VARIABLES}/{name}"
+    return client.request(what, "GET", path, read=lambda answer: str(answer["value"]), absent="")
 
 
 def write_variable(client: Client, name: str, value: str, *, before: str) -> None:
     """Changes the variable `name`, whose value was `before`; '' in either place: no variable. Raises GitHubError."""
-    body = {"name": name, "value": value}
-    if not value:
-        if before:
-            client.request(f"remove {name}", "DELETE", _path(client, name), read=lambda _: None)
+    body, own = {"name": name, "value": value}, f"{_VARIABLES}/{name}"
+    if value:
+        verb, path = ("PATCH", own) if before else ("POST", _VARIABLES)
+        client.request(f"write {name}", verb, path, body, read=lambda _: None)
     elif before:
-        client.request(f"write {name}", "PATCH", _path(client, name), body, read=lambda _: None)
-    else:
-        client.request(f"write {name}", "POST", _path(client), body, read=lambda _: None)
-
-
-def _path(client: Client, name: str = "") -> str:
-    return f"/repos/{client.access.repository}/actions/variables" + (f"/{name}" if name else "")
+        client.request(f"remove {name}", "DELETE", own, read=lambda _: None)

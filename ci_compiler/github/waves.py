@@ -22,7 +22,6 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS, ShardOrder, Started, Terms, dispatch, look, start
-from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.github.queue import OPEN, open_runs
 from ci_compiler.github.runs import stamp
 from ci_compiler.plan.pause import words_of_cells
@@ -130,20 +129,16 @@ def _run_of(client: Client, order: ShardOrder, request: str, since: str) -> Star
 
 def _runs(client: Client, workflow: Workflow, since: str) -> Iterator[Mapping[str, Any]]:
     """The runs of a workflow that were created at `since` or later, the newest first."""
-    path = f"/repos/{client.access.repository}/actions/workflows/{workflow.id}/runs"
+    path = f"actions/workflows/{workflow.id}/runs"
     runs = client.pages(f"list the runs of {workflow.path}", path, "workflow_runs", dict)
     return takewhile(lambda run: str(run["created_at"]) >= since, runs)
 
 
 def _created(client: Client, request: str) -> str:
     """When `request` was made, or a time before that if its first run is no longer on GitHub."""
-    path = f"/repos/{client.access.repository}/actions/runs/{quote(request, safe='')}"
-    try:
-        return client.request(f"read the run {request}", "GET", path, read=lambda run: str(run["created_at"]))
-    except GitHubError as error:
-        if error.trouble is not Trouble.MISSING:
-            raise
-        return stamp(int(client.clock.now()) - _OLDEST)
+    what, path = f"read the run {request}", f"actions/runs/{quote(request, safe='')}"
+    oldest = stamp(int(client.clock.now()) - _OLDEST)
+    return client.request(what, "GET", path, read=lambda run: str(run["created_at"]), absent=oldest)
 
 
 def _request_of(title: str) -> str:

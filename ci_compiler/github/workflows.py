@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from ci_compiler.github.client import Client
-from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.workflows.common import FLEET_WATCH, IMAGES, PAGES, PULL_REQUEST, SCHEDULE, SYNC, UPDATE, WAVES
@@ -35,23 +33,12 @@ class DisabledWorkflow(NamedTuple):
 
 def disabled(client: Client, plan: Plan) -> tuple[DisabledWorkflow, ...]:
     """The compiled workflows that GitHub does not run. Raises GitHubError."""
-    named = (f"{FOLDER}/{name}" for name in _NAMED)
-    return tuple(_disabled(client, (*named, *(shard.path for shard in plan.shards))))
-
-
-def _disabled(client: Client, paths: Iterable[str]) -> Iterable[DisabledWorkflow]:
-    for path in paths:
-        found = client.workflows.get(path)
-        if found is not None and found.state in _STATES:
-            yield DisabledWorkflow(path=path, reason=_STATES[found.state])
+    paths = [*(f"{FOLDER}/{name}" for name in _NAMED), *(shard.path for shard in plan.shards)]
+    states = {path: client.workflows[path].state for path in paths if path in client.workflows}
+    return tuple(DisabledWorkflow(path, _STATES[state]) for path, state in states.items() if state in _STATES)
 
 
 def pages_on(client: Client) -> bool:
     """Whether GitHub Pages is on. Raises GitHubError."""
-    path = f"/repos/{client.access.repository}/pages"
-    try:
-        return client.request("read the settings of GitHub Pages", "GET", path, read=lambda answer: bool(answer["url"]))
-    except GitHubError as error:
-        if error.trouble is Trouble.MISSING:
-            return False
-        raise
+    what = "read the settings of GitHub Pages"
+    return client.request(what, "GET", "pages", read=lambda answer: bool(answer["url"]), absent=False)

@@ -66,9 +66,7 @@ def _of_shard(plan: Plan, shard: Shard, records: Records) -> Iterator[tuple[_Pai
         published = any(PUBLISH.name in record.ends for record in found.values())
         jobs = jobs_of(plan.spec, [shard], recorded=known, publish=published)
         said = sum(job.seconds for job in jobs if not job.suite and job.stage is not PUBLISH)
-        took = sum(
-            record.seconds[stage] for record in found.values() for stage in record.ends if stage in record.seconds
-        )
+        took = sum(record.seconds.get(stage, 0) for record in found.values() for stage in record.ends)
         yield (said, took), (end_of(jobs, machine_counts(plan.spec)), run.seconds)
 
 

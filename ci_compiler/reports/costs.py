@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -69,10 +69,6 @@ def rounded(amount: Decimal) -> Decimal:
 
 def bill_row(bill: Bill) -> dict[str, Any]:
     """A bill as JSON; amounts are text, as a JSON number would not be exact."""
-    return {
-        "currency": bill.currency,
-        "machines": {pool: str(rounded(amount)) for pool, amount in bill.machines.items()},
-        "hosted_minutes": bill.hosted_minutes,
-        "hosted": str(rounded(bill.hosted)),
-        "total": str(rounded(bill.total)),
-    }
+    machines = {pool: str(rounded(amount)) for pool, amount in bill.machines.items()}
+    amounts = {"hosted": str(rounded(bill.hosted)), "total": str(rounded(bill.total))}
+    return asdict(bill) | {"machines": machines} | amounts

@@ -249,8 +249,6 @@ def _reasons(before: Plan, after: Plan, old: BuiltVariant, new: BuiltVariant) ->
     """
     was = build_inputs(before, old.cell, old.variant)
     will = build_inputs(after, new.cell, new.variant)
-    if was == will:
-        return ()
     return tuple(
         f"{name}{_from_to(was[name], value)}" for name, value in will.items() if name in was and was[name] != value
     )
@@ -316,17 +314,10 @@ def _scope(
     return tuple(dict.fromkeys(_value(known[key], ("gpu",)) for key in keys)), False
 
 
-def _value(standing: BuiltVariant, axes: Sequence[str]) -> str:
+def _value(built: BuiltVariant, axes: Sequence[str]) -> str:
     """The values of `axes`, in words: `sm90`, `Python 3.13`, `sm90 avx2`."""
-    cell = standing.cell
-    values = {
-        "gpu": cell.gpu,
-        "package": standing.variant.package,
-        "isa": cell.isa,
-        "python": f"Python {cell.python}",
-        "system": cell.system,
-    }
-    return " ".join(values[axis] for axis in axes)
+    words = {"package": built.variant.package, "python": f"Python {built.cell.python}"}
+    return " ".join(words.get(axis) or getattr(built.cell, axis) for axis in axes)
 
 
 # Values of the spec.

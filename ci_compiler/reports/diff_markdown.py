@@ -45,7 +45,10 @@ def _blocks(found: PlanDifference) -> Iterator[str]:
         [
             *(_line(group, kind) for kind, groups in kinds.items() for group in groups),
             *map(_rerouted, found.rerouted),
-            *_resharded(found),
+            *(
+                f"workflow {_change(*names)}: {len(variants):,} variants moved"
+                for names, variants in found.resharded.items()
+            ),
             *(f"new warning: {code(text)}" for text in found.warnings_new),
             *(f"no longer: {code(text)}" for text in found.warnings_gone),
         ],
@@ -83,11 +86,6 @@ def _rerouted(moved: Rerouted) -> str:
     count = sum(len(group.names) for group in moved.groups)
     where = "; ".join(map(_where, moved.groups))
     return f"{moved.stage} {before} → {after}, {count:,} variants rerouted: {where}"
-
-
-def _resharded(found: PlanDifference) -> Iterator[str]:
-    for (before, after), names in found.resharded.items():
-        yield f"workflow {_change(before, after)}: {len(names):,} variants moved"
 
 
 def _list(what: str, lines: Iterable[str]) -> Iterator[str]:

@@ -140,7 +140,6 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
     again = jobs_of(spec, plan.shards, recorded=history.seconds, publish=publish, alone=True)
     by_shard = {shard.name: jobs_of(spec, [shard], recorded=history.seconds, publish=publish) for shard in plan.shards}
     schedule, bound = simulate(jobs, machines), lower_bound(jobs, machines)
-    waits = (start - ready for start, ready in zip(schedule.starts, schedule.ready, strict=True))
     return Forecast(
         variants=sum(len(shard.variants) for shard in plan.shards),
         measured=sum((*job.key, BUILD.name) in history.seconds for job in jobs if job.stage is BUILD),
@@ -154,7 +153,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         pools=tuple(_pools(spec, jobs, schedule, bound)),
         better_end=end_of(jobs_of(spec, better, recorded=history.seconds, publish=publish), machines),
         longest_end=end_of(jobs, machines, QueueOrder.LONGEST),
-        overdue=sum(wait > limit("queued-hours").limit * 3600 for wait in waits),
+        overdue=overdue_in(schedule),
         waves=tuple(waves_of(plan, [by_shard[shard.name] for shard in better])),
         shards={name: end_of(own, machines) for name, own in by_shard.items()},
         pull_request=max(_pull_requests(plan, history, machines), key=lambda one: one.seconds),
@@ -164,6 +163,12 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         spread=_spread(plan, history, publish=publish) if history.seconds else None,
         bill=bill_of(spec, _work(jobs), len(plan.shards)),
     )
+
+
+def overdue_in(schedule: Timeline) -> int:
+    """The jobs that wait longer than GitHub lets a job wait."""
+    longest = limit("queued-hours").limit * 3600
+    return sum(start - ready > longest for start, ready in zip(schedule.starts, schedule.ready, strict=True))
 
 
 def machine_counts(spec: Spec) -> dict[str, int]:
@@ -210,16 +215,11 @@ def _work(jobs: Iterable[PlannedJob]) -> Counter[str]:
 
 
 def _spread(plan: Plan, history: History, *, publish: bool) -> Spread:
-    machines = machine_counts(plan.spec)
-    least, most = (
-        jobs_of(plan.spec, plan.shards, recorded=recorded, publish=publish) for recorded in (history.low, history.high)
-    )
-    return Spread(
-        least=sum(job.seconds for job in least),
-        most=sum(job.seconds for job in most),
-        first_end=end_of(least, machines),
-        last_end=end_of(most, machines),
-    )
+    machines, both = machine_counts(plan.spec), (history.low, history.high)
+    cases = [jobs_of(plan.spec, plan.shards, recorded=recorded, publish=publish) for recorded in both]
+    least, most = (sum(job.seconds for job in jobs) for jobs in cases)
+    first_end, last_end = (end_of(jobs, machines) for jobs in cases)
+    return Spread(least=least, most=most, first_end=first_end, last_end=last_end)
 
 
 def _seeds(jobs: Iterable[PlannedJob], history: History) -> dict[str, SeedHits]:
@@ -233,12 +233,11 @@ def _seeds(jobs: Iterable[PlannedJob], history: History) -> dict[str, SeedHits]:
 
 def _memory(jobs: Iterable[PlannedJob], history: History) -> dict[str, int]:
     """The most memory of a recorded build of each package, in bytes."""
-    found: dict[str, int] = {}
+    most: dict[str, int] = {}
     for job in jobs:
-        used = history.memory.get((job.cell.branch, job.variant.name), 0) if job.stage is BUILD else 0
-        if used > found.get(job.variant.package, 0):
-            found[job.variant.package] = used
-    return found
+        if job.stage is BUILD and (used := history.memory.get(job.key)):
+            most[job.variant.package] = max(used, most.get(job.variant.package, 0))
+    return most
 
 
 def _pools(spec: Spec, jobs: Sequence[PlannedJob], schedule: Timeline, bound: LowerBound) -> Iterator[PoolForecast]:

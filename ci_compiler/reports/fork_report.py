@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ci_compiler.units import counted, duration, guess, machine_hours, markdown_table, markdown_text
 
 if TYPE_CHECKING:
-    from ci_compiler.github.run_jobs import RunJob  # PyGithub is slow to import
+    from ci_compiler.github.status import ReportedJob  # PyGithub is slow to import
 
 NOT_RUN, RUNNING = "–", "not ended"
 
@@ -19,7 +19,9 @@ _SHOWN = {"success": "passed", "failure": "**failed**", "cancelled": "cancelled"
 """Words for GitHub's conclusions."""
 
 
-def fork_comment(request: Mapping[str, Any], jobs: Sequence[RunJob] | None, steps: Mapping[str, str], url: str) -> str:
+def fork_comment(
+    request: Mapping[str, Any], jobs: Sequence[ReportedJob] | None, steps: Mapping[str, str], url: str
+) -> str:
     """The comment on what `request` states (the output of `choose --fork`).
 
     `jobs` are those of the run, None before it ended; `steps` the titles of the columns by the names of the steps.
@@ -28,7 +30,7 @@ def fork_comment(request: Mapping[str, Any], jobs: Sequence[RunJob] | None, step
     return "\n\n".join(_blocks(request, jobs, steps, url)) + "\n"
 
 
-def outcome(request: Mapping[str, Any], jobs: Sequence[RunJob] | None) -> tuple[str, str]:
+def outcome(request: Mapping[str, Any], jobs: Sequence[ReportedJob] | None) -> tuple[str, str]:
     """The state of the commit, and the sentence beside it; the state is '' if the comment was refused."""
     cells = request.get("cells", [])
     if "refused" in request:
@@ -45,7 +47,7 @@ def outcome(request: Mapping[str, Any], jobs: Sequence[RunJob] | None) -> tuple[
 
 
 def _blocks(
-    request: Mapping[str, Any], jobs: Sequence[RunJob] | None, steps: Mapping[str, str], url: str
+    request: Mapping[str, Any], jobs: Sequence[ReportedJob] | None, steps: Mapping[str, str], url: str
 ) -> Iterator[str]:
     commit, cells = str(request["commit"]), request.get("cells", [])
     if "refused" in request:
@@ -74,17 +76,14 @@ def _blocks(
 
 
 def _rows(
-    cells: Iterable[Mapping[str, Any]], jobs: Sequence[RunJob] | None, steps: Mapping[str, str]
+    cells: Iterable[Mapping[str, Any]], jobs: Sequence[ReportedJob] | None, steps: Mapping[str, str]
 ) -> Iterator[list[str]]:
     ended = {job.name: job for job in jobs or ()}
     for cell in cells:
         job = ended.get(cell["title"])
-        results = [RUNNING if jobs is None else _result(job, step) for step in steps]
+        ended_steps = job.steps if job else {}
+        results = [RUNNING if jobs is None else _SHOWN.get(ended_steps.get(step, ""), NOT_RUN) for step in steps]
         yield [markdown_text(cell["title"]), markdown_text(cell["pool"]), str(len(cell["variants"])), *results]
-
-
-def _result(job: RunJob | None, step: str) -> str:
-    return _SHOWN.get(job.steps.get(step, ""), NOT_RUN) if job else NOT_RUN
 
 
 def _variants(cells: Iterable[Mapping[str, Any]]) -> int:

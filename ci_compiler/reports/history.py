@@ -152,26 +152,24 @@ def _read(path: Path) -> tuple[str, str, float | None, int, SeedHits]:
     """
     with reading(path, Code.BROKEN_MANIFEST):
         content = object_of(bytes_of(path))
-    branch, name, seconds = (content.get(key) for key in ("branch", "name", "seconds"))
-    for key, value in (("branch", branch), ("name", name)):
-        if not isinstance(value, str):
-            raise _broken(path, f"not the manifest of a build: {key!r} is not text")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < _MOST_SECONDS:
-        raise _broken(path, "not the manifest of a build: 'seconds' is not a number of seconds")
-    memory = content.get("memory", 0)
-    if type(memory) is not int or not 0 <= memory < _MOST_BYTES:
-        raise _broken(path, "not the manifest of a build: 'memory' is not a number of bytes")
-    hits = _hits(path, content.get("seed", {}))
-    return str(branch), str(name), None if content.get("built") is False else float(seconds), memory, hits
+    known: list[Any] = [content.get(key) for key in ("branch", "name", "seconds")]
+    branch, name, seconds = known
+    memory, hits = content.get("memory", 0), _hits(content.get("seed", {}))
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    checks = {
+        "'branch' is not text": isinstance(branch, str),
+        "'name' is not text": isinstance(name, str),
+        "'seconds' is not a number of seconds": is_number and 0 <= seconds < _MOST_SECONDS,
+        "'memory' is not a number of bytes": type(memory) is int and 0 <= memory < _MOST_BYTES,
+        "'seed' is not what it found of how many objects": hits is not None,
+    }
+    if broken := next((check for check, holds in checks.items() if not holds), ""):
+        raise wrong(path, Code.BROKEN_MANIFEST, f"not the manifest of a build: {broken}")
+    return branch, name, None if content.get("built") is False else float(seconds), memory, hits or SeedHits()
 
 
-def _hits(path: Path, value: Any) -> SeedHits:
-    """What a manifest says that the build found in its compiler seed."""
+def _hits(value: Any) -> SeedHits | None:
+    """What a manifest says that the build found in its compiler seed; None if that is wrong."""
     hits = SeedHits(**value) if isinstance(value, dict) and set(value) in ({"found", "of"}, set()) else None
-    if hits is None or not all(type(one) is int for one in hits) or not 0 <= hits.found <= hits.of:
-        raise _broken(path, "not the manifest of a build: 'seed' is not what it found of how many objects")
-    return hits
-
-
-def _broken(path: Path, message: str) -> InputError:
-    return wrong(path, Code.BROKEN_MANIFEST, message)
+    is_right = hits is not None and all(type(count) is int for count in hits) and 0 <= hits.found <= hits.of
+    return hits if is_right else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from ci_compiler.outside import json_of
@@ -46,9 +47,6 @@ SUITES = "suites"
 _MARK = "history of ci-compile"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@+-]{0,250}")
 _REPOSITORY = re.compile(r"([A-Za-z0-9-]+/[A-Za-z0-9._-]+)?")
-_LARGEST_NUMBER = 10**13
-_LATEST = 253_402_300_800
-_MOST_SECONDS = 40 * 86_400
 _LETTERS = {word: letter for letter, word in ENDS.items() if letter != "n"}
 _GOING = frozenset({"queued", "in_progress", "waiting", "pending", "requested"})
 _Item = TypeVar("_Item")
@@ -204,11 +202,9 @@ def _records_of(key: Key, row: Mapping[str, Any], runs: Sequence[Run], names: Se
 
 def _benchmark(key: Key, value: Any) -> BenchmarkResult | None:
     """What a benchmark of the variant `key` found; None if there was none."""
-    if value is None:
-        return None
     branch, name = key
     try:
-        return of_kept(name, branch, value)
+        return None if value is None else of_kept(name, branch, value)
     except (KeyError, TypeError, ValueError):
         raise ValueError("has a wrong benchmark") from None
 
@@ -223,20 +219,14 @@ def _name(value: Any) -> str:
     return str(value)
 
 
-def _whole(value: Any) -> int:
-    _check(type(value) is int and 0 <= value < _LARGEST_NUMBER, "number")
+def _below(end: int, what: str, value: Any) -> int:
+    _check(type(value) is int and 0 <= value < end, what)
     return int(value)
 
 
-def _moment(value: Any) -> int:
-    """A time in seconds since 1970, of a year with four digits."""
-    _check(type(value) is int and 0 <= value < _LATEST, "time")
-    return int(value)
-
-
-def _duration(value: Any) -> int:
-    _check(type(value) is int and 0 <= value < _MOST_SECONDS, "duration")
-    return int(value)
+_whole = partial(_below, 10**13, "number")
+_moment = partial(_below, 253_402_300_800, "time")  # of a year with four digits
+_duration = partial(_below, 40 * 86_400, "duration")
 
 
 def _check(holds: object, what: str) -> None:

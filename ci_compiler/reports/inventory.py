@@ -24,7 +24,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import Judged
 from ci_compiler.record import record
 from ci_compiler.reports.offers import Offer, Wishes, isa_order
-from ci_compiler.reports.select import Recommendation, select
+from ci_compiler.reports.select import Recommendation, noted_json, select
 from ci_compiler.spec.model import Spec
 
 COLUMNS = ("name", "count", "gpu", "cpu", "driver")
@@ -93,34 +93,25 @@ def cluster(spec: Spec, judged: Judged, entries: Iterable[Entry], wishes: Wishes
         gap = None if one.choice.impossible else _gap(spec, judged.cells, one.entry.machine, wishes)
         if gap:
             by_gap.setdefault(gap, []).append(one)
-    needed = [
-        Needed(offer=offer, machines=_count(own), names=_names(own), install=own[0].choice.install)
-        for offer, own in by_best.items()
-    ]
-    lacking = [
-        Lacking(
-            gpu=gpu,
-            isa=isa,
-            machines=_count(own),
-            names=_names(own),
-            instead=own[0].choice.best,
-            why=_why(spec, judged, gpu, isa),
-        )
+    needed = (Needed(offer=offer, install=own[0].choice.install, **_machines(own)) for offer, own in by_best.items())
+    lacking = (
+        Lacking(gpu=gpu, isa=isa, instead=own[0].choice.best, why=_why(spec, judged, gpu, isa), **_machines(own))
         for (gpu, isa), own in by_gap.items()
-    ]
+    )
     return Cluster(
         served=served,
-        needed=tuple(sorted(needed, key=lambda one: -one.machines)),
-        lacking=tuple(sorted(lacking, key=lambda one: -one.machines)),
+        needed=tuple(sorted(needed, key=lambda row: -row.machines)),
+        lacking=tuple(sorted(lacking, key=lambda row: -row.machines)),
     )
 
 
-def _count(served: Iterable[Served]) -> int:
-    return sum(one.entry.count for one in served)
-
-
-def _names(served: Iterable[Served]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.entry.name for one in served))
+def _machines(served: Iterable[Served]) -> dict[str, Any]:
+    """How many machines `served` are, and their names."""
+    entries = [one.entry for one in served]
+    return {
+        "machines": sum(entry.count for entry in entries),
+        "names": tuple(dict.fromkeys(entry.name for entry in entries)),
+    }
 
 
 def _gap(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) -> tuple[str, str] | None:
@@ -252,7 +243,7 @@ def cluster_json(one: Cluster) -> dict[str, Any]:
                 "best": asdict(row.choice.best) if row.choice.best else None,
                 "problems": list(row.choice.problems),
                 "doubts": list(row.choice.doubts),
-                "better": [asdict(other.offer) | {"note": other.note} for other in row.choice.better],
+                "better": noted_json(row.choice.better),
             }
             for row in one.served
         ],
@@ -260,17 +251,7 @@ def cluster_json(one: Cluster) -> dict[str, Any]:
             {**asdict(row.offer), "machines": row.machines, "names": list(row.names), "install": list(row.install)}
             for row in one.needed
         ],
-        "lacking": [
-            {
-                "gpu": row.gpu,
-                "isa": row.isa,
-                "machines": row.machines,
-                "names": list(row.names),
-                "instead": row.instead.name if row.instead else None,
-                "why": row.why,
-            }
-            for row in one.lacking
-        ],
+        "lacking": [asdict(row) | {"instead": row.instead.name if row.instead else None} for row in one.lacking],
     }
 
 

@@ -9,7 +9,7 @@ from ci_compiler.plan.job_graph import better_order, guessed_of, jobs_of
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.simulation import simulate
-from ci_compiler.reports.forecast import HOSTED_SECONDS, Wave, machine_counts, waves_of
+from ci_compiler.reports.forecast import HOSTED_SECONDS, Wave, machine_counts, overdue_in, waves_of
 from ci_compiler.units import counted, duration, guess, machine_hours
 
 
@@ -51,13 +51,12 @@ def load_of(plan: Plan, chosen: Collection[tuple[str, str]], *, publish: bool) -
     own = [jobs_of(spec, [shard], chosen=chosen, publish=publish) for shard in better_order(spec, plan.shards)]
     jobs = jobs_of(spec, plan.shards, chosen=chosen, publish=publish)
     schedule = simulate(jobs, machines)
-    longest = limit("queued-hours").limit * 3600
     return Load(
         variants=len(chosen),
         jobs=len(jobs),
         seconds=sum(job.seconds for job in jobs),
         end=HOSTED_SECONDS + schedule.end,
-        overdue=sum(start - ready > longest for start, ready in zip(schedule.starts, schedule.ready, strict=True)),
+        overdue=overdue_in(schedule),
         waves=tuple(waves_of(plan, filter(None, own))) if jobs else (),
         guessed=guessed_of(spec, jobs),
     )

@@ -88,9 +88,8 @@ def with_recalls(text: str, spec: Spec, variants: Sequence[BuiltVariant], becaus
         lines += [f"    versions: {json.dumps(list(versions))}\n"] if versions else []
     made = _inserted(text, spec, lines)
     if not set(names) <= _recalls_in(made, spec):
-        raise wrong(
-            spec.document.file, Code.WRONG_VALUE, "cannot be edited here; write `recalls:` with " + "".join(lines)
-        )
+        message = f"cannot be edited here; write `recalls:` with {''.join(lines)}"
+        raise wrong(spec.document.file, Code.WRONG_VALUE, message)
     return made
 
 

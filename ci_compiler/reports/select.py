@@ -44,19 +44,14 @@ class Recommendation:
 
     def as_json(self) -> dict[str, Any]:
         """The answer for `--json`."""
-        return {
-            "best": asdict(self.best) if self.best else None,
-            "impossible": self.impossible,
-            "problems": list(self.problems),
-            "why": list(self.why),
-            "doubts": list(self.doubts),
-            "without": list(self.without),
-            "cudnn": self.cudnn,
-            "runners_up": [asdict(one.offer) | {"note": one.note} for one in self.runners_up],
-            "better": [asdict(one.offer) | {"note": one.note} for one in self.better],
-            "install": list(self.install),
-            "verify": list(self.verify),
-        }
+        noted = {"runners_up": noted_json(self.runners_up), "better": noted_json(self.better)}
+        values = asdict(self) | noted
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def noted_json(several: Iterable[Noted]) -> list[dict[str, Any]]:
+    """Offers with their notes as JSON."""
+    return [asdict(noted.offer) | {"note": noted.note} for noted in several]
 
 
 def select(

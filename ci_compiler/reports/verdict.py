@@ -14,8 +14,7 @@ from pathlib import Path
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.github.dispatch import DONE, SUCCESS
-from ci_compiler.github.run_jobs import RunJob
-from ci_compiler.github.status import FAILURE, SKIPPED
+from ci_compiler.github.status import FAILURE, SKIPPED, ReportedJob
 from ci_compiler.plan.expected import Standing, expected_failure, in_words, standing
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import Plan
@@ -42,7 +41,7 @@ class EndedRun:
     chosen: Mapping[str, Sequence[str]]
     by_branch: bool
     ended: Sequence[str]
-    jobs: Sequence[RunJob]
+    jobs: Sequence[ReportedJob]
     results: Path
 
 
@@ -78,7 +77,7 @@ def _tests(plan: Plan, run: EndedRun) -> Iterator[tuple[str, tuple[BuiltVariant,
                 yield " / ".join([caller, *within, job_title(plan.spec, package, stage)]), (one, stage)
 
 
-def _failed(jobs: Iterable[RunJob]) -> Iterator[RunJob]:
+def _failed(jobs: Iterable[ReportedJob]) -> Iterator[ReportedJob]:
     """The jobs that did not end well, without the verdict itself, which has not ended."""
     for job in jobs:
         if job.name not in {CHECK, VERDICT_TITLE} and not (job.status == DONE and job.conclusion in _GOOD):
@@ -86,7 +85,7 @@ def _failed(jobs: Iterable[RunJob]) -> Iterator[RunJob]:
 
 
 def _judged(
-    plan: Plan, run: EndedRun, job: RunJob, test: tuple[BuiltVariant, Stage] | None, today: str
+    plan: Plan, run: EndedRun, job: ReportedJob, test: tuple[BuiltVariant, Stage] | None, today: str
 ) -> ExpectedStageFailure | Finding:
     """The entry that expects the failure of a job, or the finding about it."""
     if job.status != DONE or job.conclusion != FAILURE:
@@ -105,7 +104,7 @@ def _judged(
     return entry
 
 
-def _not_of_the_test(built: BuiltVariant, stage: Stage, job: RunJob, results: Path) -> str:
+def _not_of_the_test(built: BuiltVariant, stage: Stage, job: ReportedJob, results: Path) -> str:
     """Why the failed job did not fail in its test; '' if it did."""
     if job.failed != (TEST_STEP,):
         where = " and ".join(job.failed) or "no step that GitHub lists"

@@ -56,16 +56,11 @@ def substitutes(plan: Plan, value: str) -> tuple[Substitute, ...]:
         if value in _values(cell):
             best = _best(plan.spec, cell, by_user.get((cell.branch, cell.python, cell.listed), ()))
             found.setdefault(_difference(plan.spec, cell, best), []).append(cell)
-    made = (
-        Substitute(
-            gpus=tuple(dict.fromkeys(cell.gpu for cell in cells)),
-            instead=instead,
-            lost=lost,
-            variants=sum(len(cell.variants) for cell in cells),
-        )
-        for (instead, lost), cells in found.items()
-    )
-    return tuple(sorted(made, key=lambda one: -one.variants))
+    rows = []
+    for (instead, lost), cells in found.items():
+        gpus, variants = tuple(dict.fromkeys(cell.gpu for cell in cells)), sum(len(cell.variants) for cell in cells)
+        rows.append(Substitute(gpus=gpus, instead=instead, lost=lost, variants=variants))
+    return tuple(sorted(rows, key=lambda row: -row.variants))
 
 
 def _values(cell: Cell) -> tuple[str, str, str, str]:

@@ -9,7 +9,7 @@ import pytest
 
 from ci_compiler.github.build_comments import BuildComment, RefusedError, build_comment, may_build, open_request
 from ci_compiler.github.request_comments import LONGEST_COMMENT, MARKER, State, keep_comment, set_status
-from ci_compiler.github.run_jobs import run_jobs
+from ci_compiler.github.status import run_jobs
 
 from .state import Fault, GitHub
 from .talk import talk

@@ -10,7 +10,7 @@ import pytest
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
-from ci_compiler.github.run_jobs import RunJob
+from ci_compiler.github.status import ReportedJob
 from ci_compiler.plan.selection import RunSelection, Selection
 from ci_compiler.reports.fork_report import fork_comment, outcome
 from ci_compiler.reports.summary import not_built
@@ -37,9 +37,9 @@ REQUEST: dict[str, Any] = {
 REFUSED = {"number": 7, "commit": COMMIT, "refused": [".flox/@everyone/<img src=x>: is a link"]}
 
 
-def job(title: str, conclusion: str, **steps: str) -> RunJob:
+def job(title: str, conclusion: str, **steps: str) -> ReportedJob:
     named = {"build": "Build", "test": "Run cpu-test"}
-    return RunJob(
+    return ReportedJob(
         name=title, status="completed", conclusion=conclusion, steps={named[key]: value for key, value in steps.items()}
     )
 

@@ -16,7 +16,7 @@ import yaml
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.codes import Code
-from ci_compiler.github.run_jobs import RunJob
+from ci_compiler.github.status import ReportedJob
 from ci_compiler.plan.expected import dated_findings
 from ci_compiler.plan.lookup import built_variants
 from ci_compiler.plan.pipeline import Plan, plan
@@ -51,8 +51,8 @@ def decided() -> Plan:
     return plan(spec_of(spec({})))
 
 
-def job(name: str = TEST, conclusion: str = "failure", failed: Sequence[str] = ("Test",)) -> RunJob:
-    return RunJob(name=name, status="completed", conclusion=conclusion, steps=dict.fromkeys(failed, "failure"))
+def job(name: str = TEST, conclusion: str = "failure", failed: Sequence[str] = ("Test",)) -> ReportedJob:
+    return ReportedJob(name=name, status="completed", conclusion=conclusion, steps=dict.fromkeys(failed, "failure"))
 
 
 def left(results: Path, at: Mapping[str, str] | None = None, **content: Any) -> None:
@@ -72,7 +72,7 @@ def failed(tmp_path: Path) -> EndedRun:
         chosen={"main": (NAME, OTHER)},
         by_branch=False,
         ended=("success", "failure", "skipped"),
-        jobs=(job("Select", "success", ()), job(), RunJob(name="Verdict", status="in_progress", conclusion="")),
+        jobs=(job("Select", "success", ()), job(), ReportedJob(name="Verdict", status="in_progress", conclusion="")),
         results=tmp_path,
     )
 
@@ -99,7 +99,7 @@ def test_the_last_day_counts_and_the_day_after_does_not(decided: Plan, failed: E
     [
         (job(conclusion="cancelled"), "ended as cancelled"),
         (job(conclusion="timed_out"), "ended as timed_out"),
-        (RunJob(name=TEST, status="in_progress", conclusion=""), "ended as in_progress"),
+        (ReportedJob(name=TEST, status="in_progress", conclusion=""), "ended as in_progress"),
         (job(failed=("Fetch the closure",)), "failed in Fetch the closure, and not in its test"),
         (job(failed=("Test", "Keep the report")), "failed in Test and Keep the report"),
         (job(failed=()), "failed in no step that GitHub lists"),
@@ -112,7 +112,7 @@ def test_the_last_day_counts_and_the_day_after_does_not(decided: Plan, failed: E
         (job("Publish on builder"), "failed, and is not the test of a variant"),
     ],
 )
-def test_any_other_failure_is_refused(decided: Plan, failed: EndedRun, changed: RunJob, why: str) -> None:
+def test_any_other_failure_is_refused(decided: Plan, failed: EndedRun, changed: ReportedJob, why: str) -> None:
     (said,) = refused(judged_run(decided, replace(failed, jobs=(changed,)), TODAY))
     assert said.startswith(f"{changed.name}: {why}")
     assert said.endswith("[job-failed]")

@@ -13,7 +13,7 @@ from ci_compiler.git import Git
 from ci_compiler.github.access import access
 from ci_compiler.github.client import Client
 from ci_compiler.github.request_comments import State, keep_comment, set_status
-from ci_compiler.github.run_jobs import run_jobs
+from ci_compiler.github.status import run_jobs
 from ci_compiler.outside import expected, object_of, reading
 from ci_compiler.plan.fork_selection import fork_stages
 from ci_compiler.plan.pipeline import plan

@@ -10,7 +10,7 @@ from ci_compiler.cli.where import SPEC, branch_of, chosen_of, root_of
 from ci_compiler.clock import Clock, day_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-from ci_compiler.github.run_jobs import run_jobs
+from ci_compiler.github.status import run_jobs
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.reports.verdict import EndedRun, judged_run
 from ci_compiler.spec.revision import base_spec

@@ -203,7 +203,7 @@ def _wrapped(text: str) -> str:
 
 def _others(cache: Cache) -> Iterable[str]:
     """The further caches that a user needs. Nix knows that of NixOS."""
-    return [one for one in cache.others if one != NIXOS_CACHE] if cache.push is CachePush.OWN else []
+    return [url for url in cache.others if url != NIXOS_CACHE] if cache.push is CachePush.OWN else []
 
 
 def _heading(spec: Spec) -> str:

@@ -120,43 +120,35 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
             "install": installs.index(_installs(plan.spec, cell, shared)),
             "verify": verified.index(_verified(plan.spec, cell)),
             **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
-            **({"recalled": recalls} if (recalls := _recalls(plan.spec, cell)) else {}),
-            **({"expected": fails} if (fails := _expected(plan.spec, cell)) else {}),
+            **_held("recalled", _recalls(plan.spec, cell)),
+            **_held("expected", _expected(plan.spec, cell)),
             **({"cudnn": cudnn.index(has)} if any((has := _cudnn(plan.spec, cell)).values()) else {}),
-            **({"last": results} if (results := _results(cell, last, runs)) else {}),
-            **({"measured": faster} if (faster := _measured(cell, gains)) else {}),
+            **_held("last", {package: runs.index(row) for package, row in _known(cell, last).items()}),
+            **_held("measured", _known(cell, gains)),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
             "tested": [stage.name for stage in stages_that_test() if stage.proves and stage in route.pools],
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
-    rows = {
-        "routes": routes,
-        "installs": installs,
-        "verify": verified,
-        "lasts": runs,
-        "without": without,
-        "cudnn": cudnn,
-    }
-    return {"cells": cells, **{name: table.rows for name, table in rows.items()}}
+    tables = {"routes": routes, "installs": installs, "verify": verified, "lasts": runs}
+    tables |= {"without": without, "cudnn": cudnn}
+    return {"cells": cells, **{name: table.rows for name, table in tables.items()}}
 
 
-def _results(cell: Cell, last: Mapping[tuple[str, str], dict[str, Any]], runs: Rows) -> dict[str, int]:
-    """The row in `runs` of the last result of each package of the cell that has one."""
-    known = {one.package: last.get((cell.branch, one.name)) for one in cell.variants}
-    return {package: runs.index(row) for package, row in known.items() if row}
+def _held(key: str, value: object) -> dict[str, object]:
+    """An entry of a cell, which is left out if it is empty."""
+    return {key: value} if value else {}
+
+
+def _known(cell: Cell, rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The row of each package of the cell that has one."""
+    return {one.package: row for one in cell.variants if (row := rows.get((cell.branch, one.name)))}
 
 
 def _last(one: LastBuild) -> dict[str, Any]:
     """The last result of a variant: of each stage that ran, with the run and its start."""
     return {"result": one.result.value, "stages": dict(one.stages), "run": one.url, "started": one.started}
-
-
-def _measured(cell: Cell, gains: Mapping[tuple[str, str], dict[str, str]]) -> dict[str, dict[str, str]]:
-    """What the last benchmark of each package of the cell found, where it compared two builds."""
-    known = {one.package: gains.get((cell.branch, one.name)) for one in cell.variants}
-    return {package: found for package, found in known.items() if found}
 
 
 def _gain(one: LastBenchmark) -> dict[str, str]:

@@ -53,10 +53,10 @@ def page(
     whether the page of results is beside it.
     """
     parts = {
-        "lead": html.escape(_lead(plan)),
+        "lead": html.escape(f"Name your GPU, and get {reasons.listed(_titles(plan))} built for it."),
         "summary": html.escape(_summary(plan)),
         "status": f' <a href="{STATUS}">Results over time</a>' if status else "",
-        "source": html.escape(_source(plan)),
+        "source": html.escape(f"Compiled by ci-compile from {plan.spec.document.file}."),
         "title": html.escape(f"Find the build for your machine · {plan.spec.owner}"),
     }
     return assembled(plan, "page.html", ["page.css"], SCRIPTS, parts, data(plan, repository, lasts, measured))
@@ -75,15 +75,6 @@ def assembled(
     text = re.sub("@([a-z]+)@", lambda found: every[found[1]], _text(template))
     mark = header(plan.spec)[0].replace("--", "‐‐")
     return f"<!-- {mark} -->\n{text}"
-
-
-def _source(plan: Plan) -> str:
-    return f"Compiled by ci-compile from {plan.spec.document.file}."
-
-
-def _lead(plan: Plan) -> str:
-    """What the page is for."""
-    return f"Name your GPU, and get {reasons.listed(_titles(plan))} built for it."
 
 
 def _titles(plan: Plan) -> list[str]:

@@ -7,8 +7,8 @@ package, branch, Python and workload. Equal rows are stored once, and other tabl
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from ci_compiler.hardware import CPU, Gpu, Hardware
 from ci_compiler.hardware.drivers import too_new_driver
@@ -17,6 +17,8 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.reports.finder import Answer, Finder, Step
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, needed_driver, runs_cubin
 from ci_compiler.spec.model import Spec
+
+Value = TypeVar("Value")
 
 NO_GPU, UNKNOWN_GPU = "none", "unknown"
 """The keys for a machine without a GPU, and for a GPU whose architecture is not in the hardware tables."""
@@ -121,19 +123,24 @@ class Tables:
 
     def _found(self, finder: Finder) -> dict[str, Any]:
         """The answer for each GPU and CPU, by branch, Python and workload."""
-        return {branch: self._by_python(finder, branch) for branch in ("", *self.spec.branches)}
+        return self._by_wish(
+            lambda branch, python: {
+                workload.value: self._by_machine(finder, branch, python, workload) for workload in Workload
+            }
+        )
 
     def _portable(self, finder: Finder) -> dict[str, dict[str, int]]:
         """The CPUs that stand for an unknown one, for each GPU, by branch and Python."""
+        return self._by_wish(lambda branch, python: self._portables.index(self._portable_cpus(finder, branch, python)))
+
+    def _by_wish(self, answer: Callable[[str, str], Value]) -> dict[str, dict[str, Value]]:
+        """What `answer` returns, by branch and Python ('': any); a single Python is answered once, with any."""
         pythons = self.spec.pythons
-        found: dict[str, dict[str, int]] = {}
+        by_branch: dict[str, dict[str, Value]] = {}
         for branch in ("", *self.spec.branches):
-            own = {
-                python: self._portables.index(self._portable_cpus(finder, branch, python))
-                for python in ("", *(pythons if len(pythons) > 1 else ()))
-            }
-            found[branch] = {python: own.get(python, own[""]) for python in ("", *pythons)}
-        return found
+            own = {python: answer(branch, python) for python in ("", *(pythons if len(pythons) > 1 else ()))}
+            by_branch[branch] = {python: own.get(python, own[""]) for python in ("", *pythons)}
+        return by_branch
 
     def _portable_cpus(self, finder: Finder, branch: str, python: str) -> list[int]:
         cpus = list(self._machines[NO_GPU])
@@ -145,14 +152,6 @@ class Tables:
             for name in self._machines
         ]
         return [cpus.index(" ".join((one.system, *one.isas))) for one in found]
-
-    def _by_python(self, finder: Finder, branch: str) -> dict[str, dict[str, list[list[int]]]]:
-        pythons = self.spec.pythons
-        found = {
-            python: {workload.value: self._by_machine(finder, branch, python, workload) for workload in Workload}
-            for python in ("", *(pythons if len(pythons) > 1 else ()))
-        }
-        return {python: found.get(python, found[""]) for python in ("", *pythons)}
 
     def _by_machine(self, finder: Finder, branch: str, python: str, workload: Workload) -> list[list[int]]:
         wishes = Wishes(package=finder.package, workload=workload, branch=branch, python=python)
