@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ci_compiler.cli.app import Program, run
+from ci_compiler.cli.app import run
+from ci_compiler.cli.program import Program
 
 PROGRAM = Program.load("ci-compile")
 
