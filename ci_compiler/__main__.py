@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 
+from ci_compiler.cli import quiet_interrupts
+
 
 def main() -> int:
     """Runs `ci-compile`; a check of what has not changed since it was green ends before anything else is imported."""
     if "--check" in sys.argv:
-        from ci_compiler.cli.stamp import matches
+        with quiet_interrupts():
+            from ci_compiler.cli.stamp import matches
 
-        if matches(sys.argv[1:]):
-            return 0
+            if matches(sys.argv[1:]):
+                return 0
     from ci_compiler.cli.compile import main as compile_
 
     return compile_()

@@ -23,11 +23,22 @@ def checkout_around(folder: str | os.PathLike[str]) -> str:
 
 def head_branch(root: str | os.PathLike[str]) -> str:
     """The branch that the checkout at `root` is on; '' if it is on none."""
+    text = git_text(root, "HEAD")
+    return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else ""
+
+
+def rebased_branch(root: str | os.PathLike[str]) -> str:
+    """The branch that a rebase in the checkout at `root` will move when it ends; '' if there is none."""
+    found = git_text(root, "rebase-merge/head-name") or git_text(root, "rebase-apply/head-name")
+    return found.removeprefix("refs/heads/")
+
+
+def git_text(root: str | os.PathLike[str], file: str) -> str:
+    """The text of a file of git for the checkout at `root`; '' if there is none."""
     try:
-        text = _line(f"{git_folder(root)}/HEAD")
+        return _line(f"{git_folder(root)}/{file}")
     except (OSError, ValueError):  # no checkout, or files that git did not write, or a path with a NUL
         return ""
-    return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else ""
 
 
 def git_folder(root: str | os.PathLike[str]) -> str:

@@ -10,10 +10,12 @@ from typing import Self
 
 
 class Severity(StrEnum):
-    """Whether a finding stops the command (error), is only printed (warning), or is not wrong at all (difference)."""
+    """Whether a finding stops the command (error) or is only printed (warning), or whether nothing is built wrong."""
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
+    """A text for people may be wrong; what is built is not."""
     DIFFERENCE = "difference"
     """A recipe works, and the compiler would write it in another way."""
 
@@ -45,6 +47,7 @@ class Code(StrEnum):
     CANNOT_START = "cannot-start"
     CANNOT_WRITE = "cannot-write"
     CHECK_FAILED = "check-failed"
+    CHECKOUT_BUSY = "checkout-busy"
     CLOSURE_MISSING = "closure-missing"
     COMMAND_MISSING = "command-missing"
     COMMAND_UNUSED = "command-unused"
@@ -146,6 +149,7 @@ class Code(StrEnum):
     QUEUE_TOO_LONG = "queue-too-long"
     RECIPE_CHANGED = "recipe-changed"
     RECIPE_DIFFERS = "recipe-differs", Severity.DIFFERENCE
+    RECIPE_DOES_MORE = "recipe-does-more"
     RECIPE_EVALUATION = "recipe-evaluation"
     RECIPE_MISSING = "recipe-missing"
     RECIPE_OPAQUE = "recipe-opaque", Severity.WARNING
@@ -185,7 +189,7 @@ class Code(StrEnum):
     TEMPLATE_MISSING = "template-missing"
     TEST_FAILED = "test-failed"
     TEST_NEVER_RUNS = "test-never-runs"
-    TEXT_NAMES_ANOTHER_GPU = "text-names-another-gpu"
+    TEXT_NAMES_ANOTHER_GPU = "text-names-another-gpu", Severity.NOTE
     TOO_MANY_FILES = "too-many-files"
     TOO_MANY_JOBS = "too-many-jobs"
     TOOLKIT_MISSING = "toolkit-missing", Severity.WARNING

@@ -1,7 +1,7 @@
 """Git, through its plumbing.
 
-Nothing here touches a checkout, an index or uncommitted work: `cat-file` and `ls-tree` read trees, and a tree is
-written as objects before a ref moves to it.
+Nothing here touches a checkout, an index or uncommitted work (`sync.checkouts` does): `cat-file` and `ls-tree` read
+trees, and a tree is written as objects before a ref moves to it.
 
 A repository may come from anybody. Its hooks and the programs that its configuration names are not run, objects that it
 lacks are not fetched, and a bare repository inside a folder is not entered. Only `list_remote`, `fetch` and `push`
@@ -24,9 +24,6 @@ from ci_compiler.errors import InputError, wrong
 _KINDS = {"120000": EntryKind.LINK, "160000": EntryKind.SUBMODULE, "040000": EntryKind.FOLDER}
 """The kind of an entry of a tree by its mode; the other modes are those of files."""
 
-_UNBORN = "0" * 40
-"""What `update-ref` calls the commit of a ref that must not exist yet."""
-
 _ONLINE = frozenset({"ls-remote", "fetch", "push"})
 """The commands that reach a remote."""
 
@@ -41,6 +38,9 @@ _SAFE = {
 
 _OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 """Keeps a partial clone from fetching missing objects; git before 2.45 knows only the second variable."""
+
+_ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"})
+"""The variables that a hook of git has, and that would lead git to another repository than the one at `root`."""
 
 _SECONDS = 3600.0
 """The time limit of a command; a push may transfer much."""
@@ -86,7 +86,8 @@ class Git:
     def _start(self, arguments: Sequence[str], stdin: str, extra: Mapping[str, str]) -> bytes:
         from ci_compiler.process import ask
 
-        env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        env = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+        env |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         env |= {} if arguments[0] in _ONLINE else _OFFLINE
         env |= extra
         settings = [word for key, value in _SAFE.items() for word in ("-c", f"{key}={value}")]
@@ -208,11 +209,11 @@ class Git:
             return False
 
     def write_tree(self, parent: str, changes: Mapping[str, str | None]) -> str:
-        """Writes the tree of `parent` with files changed (None: removed), through an index of its own."""
+        """Writes the tree of the commit `parent`, a whole hash, with files changed (None: removed)."""
 
         def entries(scratch: Path) -> str:
             return "".join(
-                f"100644 {blob}\t{path}\0" if blob else f"0 {_UNBORN}\t{path}\0"
+                f"100644 {blob}\t{path}\0" if blob else f"0 {'0' * len(parent)}\t{path}\0"
                 for path, blob in self._write_blobs(changes, scratch).items()
             )
 
@@ -250,10 +251,15 @@ class Git:
         """The number of commits in the history of `commit` that the history of `without` lacks."""
         return int(self._run("rev-list", "--count", commit, f"^{without}"))
 
-    def move_refs(self, moves: Mapping[str, tuple[str, str]]) -> None:
-        """Moves all branches or none: name -> (new commit, the commit that it must be at now)."""
+    def move_refs(self, moves: Mapping[str, tuple[str, str]], *, trial: bool = False) -> None:
+        """Moves all branches or none: name -> (new commit, the commit that it must be at now). `trial`: moves none."""
         steps = "".join(f"update refs/heads/{name}\0{new}\0{old}\0" for name, (new, old) in moves.items())
-        self._run("update-ref", "-z", "--stdin", stdin=f"start\0{steps}prepare\0commit\0")
+        self._run("update-ref", "-z", "--stdin", stdin=f"start\0{steps}prepare\0{'abort' if trial else 'commit'}\0")
+
+    def target(self, branch: str) -> str:
+        """The branch that moves with `branch`: itself, unless it is a symbolic ref to another one."""
+        found = self._run("for-each-ref", "--format=%(symref)", f"refs/heads/{branch}").partition("\n")[0]
+        return found.removeprefix("refs/heads/") or branch
 
     def address(self, remote: str) -> str:
         """The URL of a remote. Raises InputError if there is no such remote."""
@@ -304,15 +310,15 @@ class Git:
         refs = [f"{'+' * (name in (replaced or {}))}{commit}:refs/heads/{name}" for name, commit in commits.items()]
         self._run("push", "--atomic", "--porcelain", *leases, "--", remote, *refs, **environment)
 
-    def checked_out(self) -> dict[str, Path]:
-        """The branches that are checked out in any worktree of the repository, with the folder of the worktree."""
-        found, folder = {}, self.root
+    def worktrees(self) -> list[tuple[Path, str]]:
+        """The folder of each worktree of the repository, with the branch that is checked out there ('': none)."""
+        found: list[tuple[Path, str]] = []
         for line in self._run("worktree", "list", "--porcelain").splitlines():
             word, _, rest = line.partition(" ")
             if word == "worktree":
-                folder = Path(rest)
+                found.append((Path(rest), ""))
             elif word == "branch":
-                found[rest.removeprefix("refs/heads/")] = folder
+                found[-1] = (found[-1][0], rest.removeprefix("refs/heads/"))
         return found
 
 

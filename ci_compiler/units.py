@@ -46,6 +46,12 @@ def counted(number: int, noun: str, several: str = "") -> str:
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
+def guess(packages: Sequence[str]) -> str:
+    """What a figure says of the packages whose minutes, which enter it, are marked as guessed; '' for none."""
+    shown = ", ".join(packages) if len(packages) <= 3 else counted(len(packages), "package")
+    return f" (guessed minutes: {shown})" if packages else ""
+
+
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, right: int = 0) -> str:
     """A Markdown table without a final newline, its last `right` columns aligned to the right.
 

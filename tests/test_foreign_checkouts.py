@@ -12,6 +12,8 @@ import pytest
 from ci_compiler.checkout import head_branch
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
+from ci_compiler.sync import checkouts
+from ci_compiler.sync.branches import BranchPlan
 
 
 class Checkout:
@@ -60,12 +62,22 @@ def written(git: Git, commits: list[str]) -> None:
     git.move_refs({"main": (git.commit_tree(tree, commits[1], "message"), commits[1])})
 
 
+def updated(git: Git, commits: list[str]) -> None:
+    plan = BranchPlan("main", commits[1], {"other": "text\n"}, {}, 1, 0)
+    commit = git.commit_tree(git.write_tree(commits[1], plan.changes), commits[1], "message")
+    checkout = checkouts.Checkout(git.root, plan)
+    assert not list(checkout.refusals())
+    for trial in (True, False):
+        checkout.update(commit, trial=trial)
+
+
 READS: dict[str, Callable[[Git, list[str]], object]] = {
     "message": lambda git, commits: git.message(commits[1]),
     "tree": lambda git, commits: git.blobs(list(git.tree(commits[1]).values())),
     "history": lambda git, commits: [git.versions(commits[1], "file"), git.changed(*commits), git.merge_base(*commits)],
-    "branches": lambda git, _: [git.heads(), git.checked_out()],
+    "branches": lambda git, _: [git.heads(), git.worktrees()],
     "writing": written,
+    "updating": updated,
 }
 
 

@@ -68,6 +68,7 @@ ALLOWED = {
     "cli.stamp": "digests regular files before anything is imported",
     "cli.toolkit": "what pip wrote of this installation",
     "files.drift": "compares regular files with others, byte by byte",
+    "sync.checkouts": "compares regular files with others, byte by byte",
     "runner.jobs.build": "the log that it wrote, of any size",
     "runner.jobs.emulation": "the first bytes of a program",
     "runner.jobs.reproduce": "the log that a job wrote, line by line",

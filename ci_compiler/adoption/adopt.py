@@ -32,6 +32,7 @@ from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.drift import marked
 from ci_compiler.hardware import tables
+from ci_compiler.plan.routing import route
 from ci_compiler.plan.rules import Judged, errors_among, judge
 from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.build import bundled_spec, parse_spec
@@ -63,6 +64,13 @@ class Adopted:
     def names(self) -> Mapping[str, frozenset[str]]:
         """The variants' names by branch."""
         return names_of(self.spec, self.judged)
+
+    @property
+    def untested(self) -> int:
+        """The variants of which no pool runs a test."""
+        routes, _ = route(self.spec, self.judged.cells)
+        pairs = zip(self.judged.cells, routes, strict=True)
+        return sum(len(cell.variants) for cell, one in pairs if not any(stage.is_test for stage in one.pools))
 
     @property
     def complete(self) -> bool:

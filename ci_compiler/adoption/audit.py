@@ -27,7 +27,7 @@ from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluation_cache import reached
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, parse
 from ci_compiler.adoption.unknown import notes
-from ci_compiler.codes import Code
+from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, Place, nearest
 from ci_compiler.hardware import Gpu
 from ci_compiler.outside import bytes_of
@@ -51,10 +51,11 @@ _QUOTED_PATH = re.compile(r"'(/[^']+)'")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """What an audit found: `defects`, which are wrong in themselves, and `differences` from compiled recipes."""
+    """What an audit found: `defects`, wrong in themselves, `notes` on texts, `differences` from compiled recipes."""
 
     defects: tuple[AuditCause, ...]
     differences: tuple[AuditCause, ...]
+    notes: tuple[AuditCause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,12 @@ def audit(
         wanted=_wanted(root, spec, compiled, by_name, timeout),
     )
     counts = [] if own else wrong_counts(root, judged)
-    return Audited(defects=causes_of([*_defects(this, timeout), *counts]), differences=_differences(this))
+    causes = causes_of([*_defects(this, timeout), *counts])
+    return Audited(
+        defects=tuple(one for one in causes if one.code.severity is not Severity.NOTE),
+        differences=_differences(this),
+        notes=tuple(one for one in causes if one.code.severity is Severity.NOTE),
+    )
 
 
 def _defects(this: _Audit, timeout: float) -> Iterator[Finding]:

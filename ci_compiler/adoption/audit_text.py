@@ -9,6 +9,7 @@ from functools import cache
 from itertools import combinations
 from pathlib import Path
 
+from ci_compiler.adoption.comparison import short
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
@@ -32,16 +33,16 @@ def wrong_gpu_in_text(spec: Spec, one: Evaluation, targets: Sequence[Gpu]) -> It
     """
     mine = {gpu.name for gpu in targets}
     runs = {gpu.name for gpu in spec.hardware.gpus.values() if any(gpu.runs_cubin_of(target) for target in targets)}
-    found: dict[str, tuple[Place, list[str]]] = {}
+    found: dict[str, tuple[Place, str, list[str]]] = {}
     for what, place, line, is_title in _lines(one):
         named = _gpus_in(spec.hardware, line)
         wrong = [gpu for gpu in named if gpu not in mine | runs]
         if wrong and (is_title or len(wrong) < len(named)):
-            found.setdefault(", ".join(wrong), (place, []))[1].append(what)
+            found.setdefault(", ".join(wrong), (place, short(line), []))[2].append(what)
     built = f"builds for {', '.join(sorted(mine))}" if mine else "builds for no GPU"
-    for wrong_ones, (place, whats) in found.items():
+    for wrong_ones, (place, line, whats) in found.items():
         where = ", ".join(dict.fromkeys(whats))
-        message = f"its text names {wrong_ones} ({where}), but the recipe {built}"
+        message = f"its text ({where}) says {line!r} ({wrong_ones}), but the recipe {built}"
         yield Finding(place=place, code=Code.TEXT_NAMES_ANOTHER_GPU, message=message)
 
 

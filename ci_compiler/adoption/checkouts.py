@@ -23,8 +23,6 @@ from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.variant import RECIPES, VariantName, python_tag
 
-SECONDS, SECONDS_A_RECIPE = 8.0, 0.1
-"""The time limit of the evaluation of a checkout's recipes."""
 PROCESSES = 4
 """The checkouts that are evaluated at a time."""
 
@@ -90,8 +88,7 @@ def evaluate_all(
 def _evaluate(
     checkout: AdoptedCheckout, archives: Mapping[str, Path], groups: Mapping[Path, str]
 ) -> tuple[tuple[Evaluation, ...], tuple[Finding, ...]]:
-    timeout = SECONDS + SECONDS_A_RECIPE * len(checkout.recipes)
-    return evaluate(checkout.folder, checkout.recipes, timeout=timeout, tarballs=archives, groups=groups)
+    return evaluate(checkout.folder, checkout.recipes, tarballs=archives, groups=groups)
 
 
 # The archives of other repositories.

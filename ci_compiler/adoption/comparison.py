@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ci_compiler.adoption.evaluation import PHASES, Evaluation
 from ci_compiler.adoption.evaluator import evaluate
-from ci_compiler.adoption.facts import Facts
+from ci_compiler.adoption.facts import MOST_EVALUATED, Facts
 from ci_compiler.adoption.names import Row
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
@@ -29,11 +29,11 @@ from ci_compiler.recipes.render import recipe
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
+from ci_compiler.units import counted
 
 MOST_PACKAGES = 10
 """The packages from which on findings tell no packages apart."""
 
-_SECONDS = 20.0
 _NAME_OR_NUMBER = re.compile(r"/\S+|'[^']*'|\b[0-9a-f]{32,}\b|\d+")
 _PYTHON_SET = re.compile(r"pythonPackagesExtensions|python3\d*(?:Packages)?")
 _INPUTS = ("buildInputs", "nativeBuildInputs", "propagatedBuildInputs", "depsBuildBuild", "patches")
@@ -49,7 +49,7 @@ class Difference:
     there: str
 
     def __str__(self) -> str:
-        return f"{self.what} is {_short(self.here)}; compiled, it is {_short(self.there)}"
+        return f"{self.what} is {short(self.here)}; compiled, it is {short(self.there)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +125,13 @@ def compared(facts: Facts, spec: Spec, judged: Judged) -> tuple[int, list[Findin
 
 
 def opaque(facts: Facts) -> list[Finding]:
-    """A finding for each cause for which recipes cannot be evaluated, with the number of recipes."""
+    """A finding for each cause for which recipes cannot be evaluated, and for those that were not tried."""
     counts = {(alike[0].branch, alike[0].name): len(alike) for alike in facts.kinds.values()}
     causes: dict[str, list[tuple[int, Finding]]] = {}
     for place, finding in facts.opaque.items():
         cause = _NAME_OR_NUMBER.sub("", finding.message)
         causes.setdefault(cause, []).append((counts[place], finding))
-    return [
+    found = [
         Finding(
             place=all_[0][1].place,
             code=Code.RECIPE_OPAQUE,
@@ -139,6 +139,13 @@ def opaque(facts: Facts) -> list[Finding]:
         )
         for all_ in causes.values()
     ]
+    if facts.left:
+        message = (
+            f"{_recipes(sum(map(len, facts.left)))} of {counted(len(facts.left), 'kind')} (branch, package, toolkit, "
+            f"GPU or CPU) were not evaluated, after {MOST_EVALUATED} others; what they alone would tell stays open"
+        )
+        found.append(Finding(place=Place(file=str(facts.left[0][0].path)), code=Code.RECIPE_OPAQUE, message=message))
+    return found
 
 
 def as_compiled(spec: Spec, branch: str) -> Spec:
@@ -178,7 +185,7 @@ def compiled_evaluations(spec: Spec, judged: Judged, rows: Iterable[Row]) -> dic
                 (path.parent / f"{need.name}.nix").write_text(recipe(spec, found[0], need), "utf-8")
             path.write_text(recipe(spec, *found), "utf-8")
             paths[path] = (row.branch, row.name)
-        done, _ = evaluate(Path(folder), list(paths), timeout=_SECONDS) if paths else ((), ())
+        done, _ = evaluate(Path(folder), list(paths)) if paths else ((), ())
         return {paths[one.path]: one for one in done}
 
 
@@ -253,6 +260,7 @@ def _turned_on(flags: Sequence[str]) -> str:
 
 def _inputs(one: Evaluation) -> dict[str, object]:
     found: dict[str, object] = {"source": " ".join(f"{src.owner}/{src.repo} {src.rev}" for src in one.sources)}
+    found["changed packages"] = " ".join(sorted(one.changes))
     found |= {name: _packages(one, one.attributes[name]) for name in _INPUTS if name in one.attributes}
     return found | {"patches": " ".join(patch.name for patch in one.patches)}
 
@@ -311,6 +319,7 @@ _GROUPS: Mapping[str, Callable[[Evaluation], Mapping[str, object]]] = {
 }
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A text on one line, cut after 80 characters."""
     line = " ".join(text.split()) or "not set"
     return line if len(line) <= 80 else f"{line[:79]}…"

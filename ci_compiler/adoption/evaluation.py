@@ -102,6 +102,7 @@ class Evaluation:
     cuda_support: bool = False  # in effect: by the override, else by the configuration
 
     override: Mapping[str, object] = field(default_factory=dict)  # what `override` was given
+    changes: tuple[str, ...] = ()  # the other packages that the recipe changes, by name
     ninja_flags: tuple[str, ...] = ()
     required_system_features: tuple[str, ...] = ()
     cmake_flags: tuple[str, ...] = ()  # with those that hooks add to `cmakeFlags`
@@ -230,6 +231,7 @@ def _nixpkgs_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, An
         "cuda_version": record["cuda"]["version"],
         "cuda_support": record["cuda_support"] is True,
         "override": _mapping(record["override"]),
+        "changes": texts(record["changes"]),
         "passthru": _mapping(record["passthru"]),
         "propagated_torch": tuple(record["propagated_torch"]),
         "propagated_outputs": tuple(record["propagated_outputs"]),

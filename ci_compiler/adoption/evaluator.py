@@ -38,7 +38,10 @@ __all__ = [
 _STANDIN = Path(__file__).resolve().parent / "standin"
 _FACTS = _STANDIN.parents[1] / "spec/releases.json"
 _TAG = "ci-compiler-event"
+PATIENCE, GIVEN_UP = 30.0, 4
+"""The seconds after which a recipe is taken for endless (one takes hundredths), and the most such recipes."""
 _KEPT_LINES = 2000  # of the start of an error message, and of its end
+_OF_REPOSITORIES = (".git", "flake.nix")
 _UNSEEN_FOLDERS = frozenset({".git", "node_modules", "__pycache__"})
 
 
@@ -46,10 +49,12 @@ def find_recipes(root: Path) -> tuple[Path, ...]:
     """The recipes of a repository (`.flox/pkgs/`) or of a folder of recipes, by Flox's rule, sorted by path.
 
     `NAME.nix` and `NAME/default.nix` are recipes; files in `lib/` are shared by recipes. A git repository is not
-    needed. Raises InputError if the folder does not exist or has no recipe.
+    needed. Raises InputError if the folder does not exist or has no recipe, or is a repository without `.flox/pkgs`.
     """
     if not root.is_dir():
         raise _missing(root, "the folder does not exist")
+    if recipe_folder(root) == root and any((root / name).exists() for name in _OF_REPOSITORIES):
+        raise _missing(root, f"is a repository without recipes in {RECIPES}; its other Nix files are no packages")
     recipes = _listed(root)
     if not recipes:
         raise _missing(recipe_folder(root), "there are no recipes here, neither NAME.nix nor NAME/default.nix")
@@ -77,7 +82,7 @@ def evaluate(
     root: Path,
     recipes: Sequence[Path],
     *,
-    timeout: float = 60.0,
+    timeout: float | None = None,
     tarballs: Mapping[str, Path] | None = None,
     groups: Mapping[Path, str] | None = None,
 ) -> tuple[tuple[Evaluation, ...], tuple[Finding, ...]]:
@@ -86,7 +91,8 @@ def evaluate(
     root: the folder that the recipes may read.
     recipes: Nix files in it. A function gets its arguments as from `callPackage`.
     timeout: seconds for all recipes together. A recipe that takes a quarter of that is given up (`recipe-timeout`),
-        the next slow one sooner. A recipe for which no time is left is a finding, too.
+        the next slow one sooner. A recipe for which no time is left is a finding, too. None counts recipes, so that
+        a busy machine finds the same: each has `PATIENCE`; after `GIVEN_UP` endless ones, the rest is a finding.
     tarballs: folders to use for other repositories' archives, by the start of the archive's address. The recipes may
         read them.
     groups: the group of each recipe. If a recipe fails outside its own file, such as in a shared builder, or hangs, the
@@ -168,11 +174,12 @@ class _Evaluator:
         folders: Folders,
         archives: Mapping[str, Path],
         scratch: Path,
-        timeout: float,
+        timeout: float | None,
         groups: Mapping[Path, str],
     ) -> None:
         self.root, self.folders, self.archives, self.scratch, self.groups = root, folders, archives, scratch, groups
-        self.timeout, self.deadline, self.patience = timeout, time.monotonic() + timeout, timeout / 4
+        self.timeout, self.deadline = timeout, time.monotonic() + (86_400 if timeout is None else timeout)
+        self.patience = PATIENCE if timeout is None else timeout / 4
         self.mentions = {path: mentions(text_of(path)) for path in _nix_files(folders.named)}
         together = Mentions.together(self.mentions.values())
         self.names, self.members = sorted(together.names), sorted(together.members)
@@ -205,6 +212,10 @@ class _Evaluator:
         while numbers:
             more, numbers = self._until_wrong(numbers)
             results |= more
+            slow = {one for one in results.values() if isinstance(one, Finding) and one.code is Code.RECIPE_TIMEOUT}
+            if self.timeout is None and len(slow) >= GIVEN_UP:
+                said = f"it was not evaluated: {len(slow)} recipes before it did not end within {PATIENCE:g} s each"
+                return results | {one: _wrong(self.recipes[one], said, code=Code.RECIPE_TIMEOUT) for one in numbers}
         return results
 
     def _until_wrong(self, numbers: list[int]) -> tuple[dict[int, Evaluation | Finding], list[int]]:
@@ -259,7 +270,8 @@ class _Evaluator:
     def _finding(self, recipe: Path, said: str, ending: Ending) -> Finding:
         """The finding for the recipe at which a process ended, from what Nix printed."""
         if ending is Ending.STALLED:
-            limit, self.patience = self.patience, max(1.0, self.patience / 2)
+            limit = self.patience
+            self.patience = limit if self.timeout is None else max(1.0, limit / 2)
             message = f"its evaluation did not end within {limit:g} s; it may be endless"
             return _wrong(recipe, message, code=Code.RECIPE_TIMEOUT)
         problem = nix.failure(said, list(self.folders.named))

@@ -35,6 +35,7 @@ _VERSION = re.compile(r"([A-Za-z][A-Za-z -]*?)[ v]+(\d+\.\d+\.\d+)(?![\w.+])")
 _HEADLINE = re.compile(rf"^# {MARK} .*\n# (.+?) [0-9][^ ]* for ")
 _OF_PYTHON = re.compile(r"python3?\d*Packages\.([A-Za-z_][A-Za-z0-9_-]*)")
 _BUILDERS = frozenset({"buildPythonPackage", "buildPythonApplication", "buildEnv", "withPackages"})
+_MADE_UP = re.compile(r"0(?![.\d]).*")
 _JOBS = re.compile(r"-j ?(\d+)")
 Value = TypeVar("Value")
 
@@ -44,13 +45,14 @@ class Facts:
     """What is known of a fleet beyond its names.
 
     `evaluations` are the evaluated recipes, by branch and name; `kinds` the recipes of each kind; `opaque` says why a
-    recipe could not be evaluated, by branch and name. `pins` are by branch and toolkit ('' for CPU variants),
-    `versions` by branch and package; `guessed_versions` have them from texts for people.
+    recipe could not be evaluated, by branch and name; `left` are the kinds not tried. `pins` are by branch and toolkit
+    ('' for CPU variants), `versions` by branch and package; `guessed_versions` have them from texts for people.
     """
 
     kinds: Mapping[tuple[str, ...], Sequence[Row]]
     evaluations: Mapping[tuple[str, str], Evaluation]
     opaque: Mapping[tuple[str, str], Finding]
+    left: Sequence[Sequence[Row]]
     pins: Mapping[tuple[str, str], Pin]
     versions: Mapping[tuple[str, str], str]
     guessed_versions: frozenset[tuple[str, str]]
@@ -71,7 +73,8 @@ def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: H
     kinds: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         kinds.setdefault((*row.kind, row.name) if len(rows) <= ALL_EVALUATED else row.kind, []).append(row)
-    sample = {row.path: row for row in [alike[0] for alike in kinds.values()][:MOST_EVALUATED]}
+    several = list(kinds.values())
+    sample = {alike[0].path: alike[0] for alike in several[:MOST_EVALUATED]}
     found, opaque = evaluate_all(checkouts, {path: row.package for path, row in sample.items()}, hardware)
     known = [(row, found[path]) for path, row in sample.items() if path in found]
     places: dict[tuple[str, str], list[tuple[Row, Evaluation]]] = {}
@@ -91,6 +94,7 @@ def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: H
     return Facts(
         kinds=kinds,
         evaluations={(row.branch, row.name): one for row, one in known},
+        left=several[MOST_EVALUATED:],
         opaque={(sample[path].branch, sample[path].name): finding for path, finding in opaque.items()},
         pins={place: _pin(group) for place, group in places.items()},
         versions={place: most for place, group in (guesses | versions).items() if (most := most_common(group))},
@@ -105,8 +109,12 @@ def most_common(values: Iterable[Value]) -> Value | None:
 
 
 def _states_version(one: Evaluation, pins: KnownPins) -> bool:
-    """Whether a version is the recipe's own, or that of a nixpkgs that is known, and a spec can hold it."""
-    return ("version" in one.sets or one.pin in pins.versions) and fits("version", one.version)
+    """Whether a version is the recipe's own, or that of a nixpkgs that is known, and a spec can hold it.
+
+    The stand-in gives a package of which it knows nothing the version 0, from which a recipe may make its own.
+    """
+    known = "version" in one.sets or one.package in pins.versions.get(one.pin, {})
+    return known and not _MADE_UP.fullmatch(one.version) and fits("version", one.version)
 
 
 def _told_version(row: Row) -> str:

@@ -41,20 +41,20 @@ class Fleet:
         return tuple(dict.fromkeys(row.branch for row in self.rows))
 
     @cached_property
-    def repeated(self) -> frozenset[str]:
-        """The branches that repeat names and versions of another: publishing both would overwrite one."""
+    def repeated(self) -> dict[str, str]:
+        """The branches that repeat names and versions of another, by which they would be overwritten, with that one."""
         held: dict[str, set[tuple[str, str]]] = {}
         for row in self.rows:
             version = self.facts.versions.get((row.branch, row.package), "")
             held.setdefault(row.branch, set()).add((row.name, version))
-        taken: set[tuple[str, str]] = set()
-        repeated: set[str] = set()
+        taken: dict[tuple[str, str], str] = {}
+        repeated: dict[str, str] = {}
         for branch in sorted(held, key=lambda branch: (branch not in _MAIN, -len(held[branch]))):
-            if held[branch] & taken:
-                repeated.add(branch)
+            if both := held[branch] & taken.keys():
+                repeated[branch] = taken[min(both)]
             else:
-                taken |= held[branch]
-        return frozenset(repeated)
+                taken |= dict.fromkeys(held[branch], branch)
+        return repeated
 
     @cached_property
     def elsewhere(self) -> dict[str, Elsewhere]:
@@ -125,6 +125,10 @@ def _branch(
     own = next((pin for pin in (facts.pins.get((name, "")), *pins.values()) if pin and pin.nixpkgs), Pin())
     guessed = sorted(package for branch, package in facts.guessed_versions if branch == name)
     remarks = {"versions": f"{GUESSED} from texts: {', '.join(guessed)}"} if guessed else {}
+    if name in fleet.repeated:
+        remarks["publish"] = (
+            f"{GUESSED}: {fleet.repeated[name]} has the same names and versions, which one would overwrite"
+        )
     return BranchText(name=name, row=_branch_row(fleet, name, own, pins, pythons, usual), remarks=remarks)
 
 
@@ -183,7 +187,7 @@ def _package(fleet: Fleet, name: str, rows: Sequence[Row], matrix: Matrix | None
     row: dict[str, object] = {} if compiled else {"recipes": "own"}
     listed = [one for one in rows if one.listed]
     single = all(one.listed and one.name == name for one in rows)
-    guess = any(one.guessed for one in listed)
+    guesses = [*["the system"] * any(one.guessed for one in listed), "the minutes"]
     if single:
         row["system"] = most_common([one.system for one in rows])
     row |= _usual_row(name, usual, fleet.facts.packages.get(name, PackageFacts()))
@@ -197,7 +201,7 @@ def _package(fleet: Fleet, name: str, rows: Sequence[Row], matrix: Matrix | None
     )
     if listed and not single:
         row["variants"] = dict(_variants(listed, branches))
-    return PackageText(name=name, row=row, matrix=matrix, remark=f"{GUESSED}: the system" if guess else "")
+    return PackageText(name=name, row=row, matrix=matrix, remark=f"{GUESSED}: {', '.join(guesses)}")
 
 
 def _variants(listed: Sequence[Row], branches: Sequence[str]) -> Iterator[tuple[str, dict[str, object]]]:
@@ -230,7 +234,8 @@ def _usual_row(name: str, usual: Package | None, facts: PackageFacts) -> dict[st
         row |= {"attribute": usual.attribute, "title": facts.title or usual.title, "minutes": dict(usual.minutes)}
         row |= {"disk": usual.disk, "memory": usual.memory}
     defaults = {**with_defaults({}, schema()["$defs"]["package"]), "attribute": name, "title": name}
-    return {key: value for key, value in row.items() if value and value != defaults.get(key)}
+    stated = {key: value for key, value in row.items() if value and value != defaults.get(key)}
+    return stated | {"minutes": row.get("minutes", defaults["minutes"])}
 
 
 def _elsewhere(fleet: Fleet, name: str, one: Elsewhere) -> PackageText:
@@ -239,6 +244,7 @@ def _elsewhere(fleet: Fleet, name: str, one: Elsewhere) -> PackageText:
     on = [branch for branch in fleet.branches if any(row.branch == branch for row in rows)]
     there: dict[str, object] = {"name": one.repository, "rev": one.rev, "hash": one.hash}
     row: dict[str, object] = {"recipes": "own", **_usual_row(name, _usual(name), PackageFacts())}
+    del row["minutes"]  # nothing here builds it
     row |= {"branches": on} if len(on) < len(fleet.branches) else {}
     return PackageText(name=name, row=row | {"repository": {key: value for key, value in there.items() if value}})
 

@@ -16,6 +16,8 @@ from ci_compiler.stages import BUILD, PUBLISH
 
 OWNER = "my-org"
 GUESSED = "guessed"
+UNTESTED = "no pool states its CPU (`cpu`)"
+"""Why the variants of an adopted spec are not tested, until somebody states what the machines are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,7 @@ class SpecText:
             *self._matrix(),
             "runners:  # guessed: recipes do not state your machines; `ci-runner labels` shows the labels of one.",
             "  # A variant is tested where a pool has its ISA (`cpu`) and its GPU (`gpu`).",
+            f"  # Variants with an ISA are untested: {UNTESTED}.",
             *(line for system in self.systems for line in _pool(system, self.hardware)),
         ]
         return "\n".join(lines) + "\n"

@@ -42,7 +42,7 @@ def entry(key: str, value: object, indent: str = "", remark: str = "", *, block:
     said = f"  # {remark}" if remark else ""
     head = f"{indent}{scalar(key)}:"
     line = f"{head} {flow(value)}".rstrip()
-    if isinstance(value, Mapping) and value and (block or len(line) > WIDTH):
+    if isinstance(value, Mapping) and value and (block or len(line + said) > WIDTH):
         yield head + said
         for name, item in value.items():
             yield from entry(name, item, indent + "  ")
@@ -55,4 +55,7 @@ def entry(key: str, value: object, indent: str = "", remark: str = "", *, block:
         for item in value:
             yield f"{indent}  - {flow(item)}"
     else:
-        yield line + said if len(line + said) <= WIDTH else line
+        if len(line + said) > WIDTH and remark:
+            yield f"{indent}# {remark}"
+            said = ""
+        yield line + said

@@ -11,15 +11,13 @@ from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, name_of
 from ci_compiler.adoption.spec_yaml import scalar
 from ci_compiler.codes import Code
-from ci_compiler.errors import InputError, wrong
+from ci_compiler.errors import Finding, InputError, Place, wrong
 from ci_compiler.plan.rules import Judged
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
+from ci_compiler.units import counted
 from ci_compiler.variant import recipe_name, recipe_path
-
-MOST_EVALUATED = 60
-"""The recipes of a package that are compared at most; they stand for the others."""
 
 
 def matching(spec: Spec, judged: Judged, pattern: str) -> dict[str, dict[str, str]]:
@@ -76,24 +74,46 @@ def differing(before: Mapping[str, str], after: Mapping[str, str], packages: Map
     """How recipes that are taken over differ from the compiled ones, as lines of text.
 
     before: the recipes and the files that they read, by path from the repository's root. after: the compiled recipes
-    that replace some of them. packages: the package of each recipe, by name.
+    that replace some of them. packages: the package of each recipe, by name. Raises InputError where a recipe does
+    something that the compiled one would not do, or where that is not known.
     """
-    chosen: dict[str, list[str]] = {}
-    for name in map(recipe_name, after):
-        chosen.setdefault(packages[name], []).append(name)
-    names = [name for all_ in chosen.values() for name in all_[:: -(-len(all_) // MOST_EVALUATED)]]
+    names = [recipe_name(path) for path in after if before.keys() & {path, _folder(path)}]
     with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
-        old, new = (_evaluated(Path(folder) / side, files, names) for side, files in (("old", before), ("new", after)))
-    both = [name for name in names if name in old and name in new]
+        old, new = (
+            _evaluated(Path(folder) / side, files, names)
+            for side, files in (("old", before), ("new", {**before, **after}))
+        )
+    lost = {name: what for name in names if (what := _lost(old.get(name), new.get(name)))}
+    if lost:
+        whats = dict.fromkeys(lost.values())
+        raise InputError([_refused(what, [name for name in names if lost.get(name) == what]) for what in whats])
     pairs = [
         Pair(package=packages[name], path=Path(recipe_path(name)), count=1, here=old[name], there=new[name])
-        for name in both
+        for name in names
     ]
     equal, found = causes(pairs)
-    lines = [f"{equal} of the {len(pairs)} recipes that were compared stay the same derivations", *map(str, found)]
-    if lacking := len(names) - len(both):
-        lines.append(f"{lacking} recipes cannot be evaluated here, so that nothing is known of their differences")
-    return lines
+    return [f"{equal} of the {len(pairs)} recipes that were compared stay the same derivations", *map(str, found)]
+
+
+def _lost(here: Evaluation | None, there: Evaluation | None) -> str:
+    """What a recipe does that would be lost with the compiled one; '' for nothing."""
+    if here is None or there is None:
+        return "cannot be evaluated here, so that nothing is known of what it does"
+    parts = ((here, there), (here.torch, there.torch))
+    lost = [name for one, other in parts if one for name in one.changes if not other or name not in other.changes]
+    names = " and ".join(dict.fromkeys(lost))
+    return f"changes {names}, with which it is built, and the compiled recipe does not" if lost else ""
+
+
+def _refused(what: str, names: Sequence[str]) -> Finding:
+    more = f" ({counted(len(names) - 1, 'more recipe')} too)" if names[1:] else ""
+    message = f"it {what}{more}; take a pattern that leaves it the repository's own"
+    return Finding(place=Place(file=recipe_path(names[0])), code=Code.RECIPE_DOES_MORE, message=message)
+
+
+def _folder(path: str) -> str:
+    """The other path that a recipe may have: `NAME/default.nix` for `NAME.nix`."""
+    return f"{path.removesuffix('.nix')}/default.nix"
 
 
 def _evaluated(root: Path, files: Mapping[str, str], names: Sequence[str]) -> dict[str, Evaluation]:
@@ -101,6 +121,7 @@ def _evaluated(root: Path, files: Mapping[str, str], names: Sequence[str]) -> di
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
-    there = [file for name in names if (file := root / recipe_path(name)).is_file()]
+    paths = (path for name in names for path in (recipe_path(name), _folder(recipe_path(name))))
+    there = [file for path in paths if (file := root / path).is_file()]
     found, _ = evaluate(root, there) if there else ((), ())
-    return {name_of(one.path): one for one in found}
+    return {name_of(one.path): one for one in reversed(found)}

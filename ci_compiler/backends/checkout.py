@@ -83,13 +83,17 @@ class JobCheckout:
     def put_on(self, branch: str, commit: str) -> None:
         """Checks out `branch` at `commit`, with the remote's branch as its upstream, and discards nothing.
 
-        Raises if tracked files are changed, or if the local branch has commits that the remote's branch lacks.
+        Raises if tracked files are changed, if the local branch has commits that the remote's branch lacks, or if it is
+        checked out in another worktree, whose files would stay behind.
         """
         self._require_clean("publishing")
         upstream = f"{REMOTE}/{branch}"
         own = self._git.heads().get(branch)
         if own and not self._git.has_ancestor(own, self._git.resolve(f"refs/remotes/{upstream}")):
             raise failure(branch, Code.BRANCH_AHEAD, f"has commits that {upstream} lacks; push them first")
+        if head_branch(self._root) != branch and any(name == branch for _, name in self._git.worktrees()):
+            message = "is checked out in another worktree, whose files would not change; see `git worktree list`"
+            raise failure(branch, Code.CHECKOUT_BUSY, message)
         if head_branch(self._root) != branch or self.commit() != commit:
             self._run("checkout", "--quiet", "-B", branch, commit)
         self._run("branch", "--quiet", f"--set-upstream-to={upstream}", branch)

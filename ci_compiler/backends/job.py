@@ -126,7 +126,7 @@ class BuildResult(NamedTuple):
     `store_path` is the output to install, `outputs` are all. `closure` has the hash of the content of each output and
     of all that it needs; `closure_size` is the size of what `store_path` needs, in bytes. `seconds` is how long the
     build took from `started` (UTC) on; `built` is False if the outputs existed already. `python_modules` are the
-    outputs of the package's `requiredPythonModules`, which nixpkgs' `withPackages` adds to an interpreter.
+    outputs that nixpkgs' `withPackages` adds to an interpreter with the package, by its `requiredPythonModules`.
     """
 
     derivation: str
@@ -179,7 +179,7 @@ class BuildRecord(Protocol):
 
     @property
     def python_modules(self) -> tuple[str, ...]:
-        """The outputs of the package's `requiredPythonModules`; () for unknown."""
+        """The outputs that nixpkgs' `withPackages` adds by `requiredPythonModules`; () for unknown."""
 
 
 class BackendPrograms(Protocol):

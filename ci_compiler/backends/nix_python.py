@@ -27,7 +27,7 @@ def interpreter_of(path: str, outputs: Sequence[str], modules: Sequence[str] = (
     """The interpreter for the package at `path`: its own Python, with what its `outputs` propagate and nothing else.
 
     A package with several outputs records in `dev` what it propagates. The rest of the closure is left out: a user who
-    installs the package does not get it either. `modules` are the package's `requiredPythonModules` (() for unknown).
+    installs the package does not get it either. `modules` is what `withPackages` adds to it (() for unknown).
     Raises StageError for a Python package without an interpreter.
     """
     own = sorted(Path(path).glob("lib/python3.*/site-packages"))

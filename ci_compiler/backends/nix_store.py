@@ -40,6 +40,10 @@ _ATTRIBUTE = re.compile(rf"\({_TEXT},{_TEXT}\)", re.DOTALL)
 _SIGNATURE = re.compile(r"[^:/]+:[A-Za-z0-9+/]{86}==")
 """A signature by an ed25519 key, as `nix path-info --sigs` prints it after the path and the word `ultimate`."""
 
+_MODULES = """{ recipe }: with builtins; let read = import recipe;
+in concatMap (one: [ one (one.out or one) ]) (if isFunction read then read { } else read).requiredPythonModules"""
+"""What `withPackages` adds for a recipe: each package's `out` too, whichever output it is (nixpkgs, buildEnv)."""
+
 _PATHS_A_COMMAND = 500  # well within the limit on a command line's length
 
 
@@ -81,10 +85,10 @@ class Store:
         return found | {name: value for name, value in structured.items() if isinstance(value, str)}
 
     def python_modules(self, recipe: Path) -> tuple[str, ...]:
-        """The outputs of the recipe's `requiredPythonModules` (nixpkgs, for Python packages); () if it has none."""
-        options = ("--eval", "--strict", "--json", "--attr", "requiredPythonModules")
+        """The outputs that nixpkgs' `withPackages` adds by the recipe's `requiredPythonModules`; () if it has none."""
+        given = ("--argstr", "recipe", os.fspath(recipe.resolve()))
         with evaluation() as env:
-            ended = self._ask("nix-instantiate", *options, os.fspath(recipe.resolve()), env=env)
+            ended = self._ask("nix-instantiate", "--eval", "--strict", "--json", "--expr", _MODULES, *given, env=env)
         found = json_of(ended.out) if ended.status == 0 else []  # no such attribute, or another error
         return tuple(dict.fromkeys(one for one in found if isinstance(one, str)))
 

@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 from ci_compiler import __version__
+from ci_compiler.cli import quiet_interrupts
 from ci_compiler.cli.console import print_findings
 from ci_compiler.cli.program import CommandParser, Program, add_options
 from ci_compiler.codes import Code
@@ -37,8 +38,9 @@ _ALLOCATIONS = 100_000
 """Objects between two searches for garbage in cycles: most commands end before one would pay."""
 
 
-def run(program: Program, argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - the ways to end
-    """Runs `program` with `argv` (None: sys.argv) and returns its exit code."""
+@quiet_interrupts()
+def run(program: Program, argv: Sequence[str] | None = None) -> int:
+    """Runs `program` with `argv` (None: sys.argv) and returns its exit code; Ctrl-C raises SystemExit."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
@@ -71,8 +73,6 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:  # noqa: PL
         _close_output()
         print_findings(wrong(str(error.filename or program.name), Code.SYSTEM, error.strerror or str(error)).findings)
         return 2
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
     return code
 
 

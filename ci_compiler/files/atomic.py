@@ -1,10 +1,13 @@
 """Changes files or folders in one step, so that a process that is killed leaves the old version or the new one.
 
-A copy of each folder is made next to it, in which files that do not change are hard links. One system call exchanges
-the two. Several folders are exchanged by a child process, which a signal to this process does not stop. Then the old
-folders are updated as well and exchanged back, since they may be the working directories of shells. On a file system
-that cannot exchange folders, the files change one by one, each in one step. A copy is in a folder whose name contains
-the process id, so that a later process can remove what a dead one left.
+A copy of each folder is made, in which files that do not change are hard links. One system call exchanges the two.
+Several folders are exchanged by a child process, which a signal to this process does not stop. Then the old folders are
+updated as well and exchanged back, since they may be the working directories of shells. On a file system that cannot
+exchange folders, the files change one by one, each in one step.
+
+A copy is in the git folder of the checkout, or next to its original if there is none or nothing can move from there to
+here. Git sees what a process that is killed leaves in neither place. The folder's name contains the process id, so that
+a later process can remove what a dead one left.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci_compiler.checkout import checkout_around, git_folder
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 
@@ -91,10 +95,10 @@ def write_file(path: Path, text: str) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Removes what killed compiles left next to `path`. What a running compile uses stays."""
+    """Removes what killed compiles left of copies of `path`. What a running compile uses stays."""
     mine = f"{_STAGING}{path.name}-"
     try:
-        left = [one for one in path.parent.iterdir() if one.name.startswith(mine)]
+        left = [one for place in {_place(path), path.parent} for one in place.iterdir() if one.name.startswith(mine)]
     except OSError:
         return
     for one in left:
@@ -122,12 +126,26 @@ def cannot_write(file: str | os.PathLike[str], error: OSError) -> InputError:
 
 @contextmanager
 def _staging(path: Path) -> Iterator[Path]:
-    """A new folder next to `path` for its new version; `sweep` knows it by its name."""
-    made = Path(tempfile.mkdtemp(prefix=f"{_STAGING}{path.name}-{os.getpid()}-", dir=path.parent))
+    """A new folder for the new version of `path`; `sweep` knows the folder around it by its name."""
+    made = Path(tempfile.mkdtemp(prefix=f"{_STAGING}{path.name}-{os.getpid()}-", dir=_place(path)))
     try:
-        yield made
+        (made / ".git").mkdir()  # git never adds a file in a folder of this name
+        yield made / ".git"
     finally:
         _remove(made)
+
+
+def _place(path: Path) -> Path:
+    """Where a copy of `path` can be: the git folder of the checkout around it, or else the folder that it is in."""
+    try:
+        own = Path(git_folder(checkout_around(path.parent)))
+        if (own / "HEAD").is_file() and os.access(own, os.W_OK) and own.stat().st_dev == path.parent.stat().st_dev:
+            (own / _STAGING).rename(path.parent / _STAGING)  # which does not exist
+    except FileNotFoundError:  # and not that one is on another mount
+        return own
+    except (OSError, ValueError):
+        pass
+    return path.parent
 
 
 def _remove(folder: Path) -> None:
@@ -226,13 +244,18 @@ def _move(texts: Mapping[str, str | None], fresh: Path, folder: Path) -> None:
 
 
 def _put(texts: Mapping[str, str | None], folder: Path) -> None:
-    """Writes `texts` to `folder`, which is not visible yet; a folder whose last file is removed is removed too."""
+    """Writes `texts` to `folder`, which is not visible yet; a script becomes executable.
+
+    A folder whose last file is removed is removed too.
+    """
     for name, text in _removed_first(texts):
         target = folder / name
         target.unlink(missing_ok=True)
         if text is not None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, "utf-8", newline="\n")
+            if text.startswith("#!"):
+                target.chmod(target.stat().st_mode | 0o111)
         elif target.parent != folder and not any(target.parent.iterdir()):
             target.parent.rmdir()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from ci_compiler.checkout import git_folder, shared_git_folder
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.outside import bytes_of, reading, text_of
@@ -129,10 +130,10 @@ def _name(environment: Mapping[str, str], root: Path, repository: str, host: str
 
 
 def _of_checkout(root: Path, host: str) -> str:
-    config = _git_folder(root) / "config"
     try:
+        config = Path(shared_git_folder(git_folder(root)), "config")
         remotes = dict(_remotes(text_of(config, errors="replace")))
-    except OSError:
+    except (OSError, ValueError):
         message = "GITHUB_REPOSITORY is not set and this is not a git checkout; give --repository OWNER/NAME"
         raise wrong(root, Code.NO_REPOSITORY, message) from None
     url = remotes.get("origin") or next(iter(remotes.values()), "")
@@ -144,20 +145,6 @@ def _of_checkout(root: Path, host: str) -> str:
         message = f"the remote is on {where}, not on {host}; set GITHUB_API_URL, or give --repository OWNER/NAME"
         raise wrong(config, Code.FOREIGN_REMOTE, message)
     return "/".join(path.removesuffix("/").removesuffix(".git").split("/")[-2:])
-
-
-def _git_folder(root: Path) -> Path:
-    """The folder of the checkout's configuration: `.git`, or what the file `.git` of a worktree or submodule names."""
-    dot = root / ".git"
-    try:
-        text = text_of(dot) if dot.is_file() else ""
-        if not text.startswith("gitdir:"):
-            return dot
-        own = root / text.removeprefix("gitdir:").strip()
-        common = own / "commondir"
-        return own / text_of(common).strip() if common.is_file() else own
-    except OSError:
-        return dot
 
 
 def _remotes(text: str) -> Iterator[tuple[str, str]]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ci_compiler.plan.job_graph import jobs_of, needs_of
+from ci_compiler.plan.job_graph import guessed_of, jobs_of, needs_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pause import words_of_jobs
 from ci_compiler.plan.pipeline import Plan
@@ -52,13 +52,15 @@ class ForkLeg(NamedTuple):
 class ForkSelection(NamedTuple):
     """What is built, what is left out (the number of variants by the reason), and the forecast in seconds.
 
-    `work` is the work of all machines, `end` when the last job ends if nothing else runs.
+    `work` is the work of all machines, `end` when the last job ends if nothing else runs. `guessed` are the packages
+    whose minutes in these are a guess.
     """
 
     legs: tuple[ForkLeg, ...] = ()
     left: tuple[tuple[str, int], ...] = ()
     work: int = 0
     end: int = 0
+    guessed: tuple[str, ...] = ()
 
     @property
     def variants(self) -> int:
@@ -138,7 +140,7 @@ def _untested(plan: Plan, legs: Iterable[ForkLeg]) -> Iterator[tuple[str, int]]:
             yield "without their test suites, which builds of forks do not run", len(leg.chosen)
 
 
-def _cost(plan: Plan, branch: str, legs: Iterable[ForkLeg]) -> dict[str, int]:
+def _cost(plan: Plan, branch: str, legs: Iterable[ForkLeg]) -> dict[str, Any]:
     """The forecast of `legs`: each job builds and tests one variant after the other."""
     by_cell = {leg.cell: leg for leg in legs}
     shards = [
@@ -151,7 +153,8 @@ def _cost(plan: Plan, branch: str, legs: Iterable[ForkLeg]) -> dict[str, int]:
     seconds: dict[Cell, int] = {}
     for job in jobs:
         seconds[job.cell] = seconds.get(job.cell, 0) + job.seconds
-    return {"work": sum(seconds.values()), "end": max(_ends(by_cell.values(), seconds), default=0)}
+    end = max(_ends(by_cell.values(), seconds), default=0)
+    return {"work": sum(seconds.values()), "end": end, "guessed": guessed_of(plan.spec, jobs)}
 
 
 def _ends(legs: Iterable[ForkLeg], seconds: dict[Cell, int]) -> Iterator[int]:

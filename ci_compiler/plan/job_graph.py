@@ -72,6 +72,14 @@ def jobs_of(
     return tuple(made.jobs)
 
 
+def guessed_of(spec: Spec, jobs: Iterable[PlannedJob], recorded: Recorded | None = None) -> tuple[str, ...]:
+    """The packages whose minutes are a guess, and enter the durations of `jobs`."""
+    known = recorded or {}
+    builds = (job for job in jobs if job.stage is BUILD and (*job.key, BUILD.name) not in known)
+    packages = dict.fromkeys(job.variant.package for job in builds)
+    return tuple(name for name in packages if spec.is_guess("packages", name, "minutes"))
+
+
 def needs_of(spec: Spec, package: str) -> tuple[str, ...]:
     """The packages that `package` needs, directly and transitively, each once."""
     found: dict[str, None] = {}

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from ci_compiler.hardware import CPU
-from ci_compiler.plan.job_graph import PlannedJob, jobs_of, needs_of
+from ci_compiler.plan.job_graph import PlannedJob, guessed_of, jobs_of, needs_of
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
@@ -72,8 +72,8 @@ class PlanDifference:
 
     `resharded`: variants by the shard before and after. `warnings_new`, `warnings_gone`: as `message [code]`.
     `settings`: every value of the spec that differs, with its dotted path. Times are in seconds: `end` for
-    building the added and rebuilt variants, `full_before` and `full_after` for a full build. `bill`: what the former
-    costs, where the spec has prices.
+    building the added and rebuilt variants, `full_before` and `full_after` for a full build. `guessed`,
+    `guessed_full`: the packages whose minutes in these are a guess. `bill`: what the first costs, by the prices.
     """
 
     variants: int
@@ -89,6 +89,8 @@ class PlanDifference:
     end: int
     full_before: int
     full_after: int
+    guessed: tuple[str, ...]
+    guessed_full: tuple[str, ...]
     bill: Bill | None = None
 
     def __bool__(self) -> bool:
@@ -196,6 +198,7 @@ def diff(before: Plan, after: Plan, branch: str = "") -> PlanDifference:
     machines = machine_counts(after.spec)
     warned, warns = (_warnings(plan) for plan in (before, after))
     costs = _costs(after, jobs)
+    full = jobs_of(after.spec, after.shards)
     runs = len({job.shard for job in jobs})
     resharded: dict[tuple[str, str], list[str]] = {}
     for key in both:
@@ -215,7 +218,9 @@ def diff(before: Plan, after: Plan, branch: str = "") -> PlanDifference:
         bill=bill_of(after.spec, {cost.pool: cost.seconds for cost in costs}, runs) if jobs else None,
         end=end_of(jobs, machines),
         full_before=end_of(jobs_of(before.spec, before.shards), machine_counts(before.spec)),
-        full_after=end_of(jobs_of(after.spec, after.shards), machines),
+        full_after=end_of(full, machines),
+        guessed=guessed_of(after.spec, jobs),
+        guessed_full=guessed_of(after.spec, full),
     )
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ci_compiler.reports.diff import ChangeGroup, PlanDifference, Rerouted
-from ci_compiler.units import duration, machine_hours, markdown_table
+from ci_compiler.units import duration, guess, machine_hours, markdown_table
 
 NOTHING = "Nothing changes."
 _FEW = 3  # variants that are named instead of counted
@@ -122,7 +122,7 @@ def _costs(found: PlanDifference, variants: int) -> Iterator[str]:
         money = f" ({found.bill})" if found.bill else ""
         yield (
             f"Building {variants:,} variants takes {hours} machine-hours{money}, "
-            f"{duration(found.end)} with these pools where nothing else runs:"
+            f"{duration(found.end)} with these pools where nothing else runs{guess(found.guessed)}:"
         )
         rows = [
             (
@@ -138,4 +138,4 @@ def _costs(found: PlanDifference, variants: int) -> Iterator[str]:
         yield markdown_table(headers, rows, right=len(headers) - 1)
     before, after = duration(found.full_before), duration(found.full_after)
     if before != after:
-        yield f"A full build takes {after} instead of {before}."
+        yield f"A full build takes {after} instead of {before}{guess(found.guessed_full)}."

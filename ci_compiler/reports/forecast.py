@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ci_compiler.plan.job_graph import PlannedJob, better_order, jobs_of
+from ci_compiler.plan.job_graph import PlannedJob, better_order, guessed_of, jobs_of
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
@@ -84,7 +84,8 @@ class PullRequest:
 class Forecast:
     """A forecast; times are in seconds. `schedule` is the schedule of `jobs` in GitHub's order.
 
-    `measured`: variants whose build is recorded. `memory`: the most memory of a recorded build in bytes, by package.
+    `measured`: variants whose build is recorded. `guessed`: packages whose minutes, a guess, are in it. `memory`: the
+    most memory of a recorded build in bytes, by package.
     `seeds`: what recorded builds found in compiler seeds, by package. `better_end`: the end with the jobs in
     `better_order`. `longest_end`: the end with a scheduler that starts the longest job first. `overdue`: queued jobs
     that GitHub cancels if all shards are dispatched at once; in `waves` there are none. `shards`: the duration of a run
@@ -96,6 +97,7 @@ class Forecast:
 
     variants: int
     measured: int
+    guessed: tuple[str, ...]
     memory: Mapping[str, int]
     seeds: Mapping[str, SeedHits]
     jobs: tuple[PlannedJob, ...]
@@ -142,6 +144,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
     return Forecast(
         variants=sum(len(shard.variants) for shard in plan.shards),
         measured=sum((*job.key, BUILD.name) in history.seconds for job in jobs if job.stage is BUILD),
+        guessed=guessed_of(spec, jobs, history.seconds),
         memory=_memory(jobs, history),
         seeds=_seeds(jobs, history),
         jobs=jobs,

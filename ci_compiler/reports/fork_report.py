@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ci_compiler.units import counted, duration, machine_hours, markdown_table, markdown_text
+from ci_compiler.units import counted, duration, guess, machine_hours, markdown_table, markdown_text
 
 if TYPE_CHECKING:
     from ci_compiler.github.run_jobs import RunJob  # PyGithub is slow to import
@@ -56,10 +56,11 @@ def _blocks(
     if not cells:
         yield "Nothing of it is built." if request.get("left") else "It rebuilds nothing."
     else:
+        told = markdown_text(guess(request.get("guessed", ())))
         yield (
             f"{counted(_variants(cells), 'variant')} on {markdown_text(request['branch'])}, from the recipes and "
             f"sources of this commit. Forecast: {machine_hours(request['work'])} machine-hours, "
-            f"{duration(request['end'])} where nothing else runs. [The run]({url}) has the logs."
+            f"{duration(request['end'])} where nothing else runs{told}. [The run]({url}) has the logs."
         )
         yield markdown_table(["job", "pool", "variants", *steps.values()], _rows(cells, jobs, steps))
         titles = {cell["title"] for cell in cells}

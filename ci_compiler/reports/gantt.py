@@ -13,7 +13,7 @@ from string import Template
 
 from ci_compiler.reports.forecast import HOSTED_SECONDS, Forecast, PoolForecast, pool_table
 from ci_compiler.stages import BUILD, stages
-from ci_compiler.units import duration, machine_hours
+from ci_compiler.units import duration, guess, machine_hours
 
 PAGE = Path(__file__).with_suffix(".html")
 STYLE = PAGE.with_suffix(".css")
@@ -38,7 +38,7 @@ def gantt(forecast: Forecast) -> str:
     }
     return Template(PAGE.read_text("utf-8")).substitute(
         {name: "\n".join(lines) for name, lines in parts.items()},
-        title=f"A full build of {forecast.variants:,} variants",
+        title=f"A full build of {forecast.variants:,} variants{escape(guess(forecast.guessed))}",
         end=duration(forecast.end),
         critical=duration(sum(job.seconds for job in forecast.path)),
         style=STYLE.read_text("utf-8") + "".join(sorted(rules)),

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ci_compiler.plan.job_graph import better_order, jobs_of
+from ci_compiler.plan.job_graph import better_order, guessed_of, jobs_of
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.simulation import simulate
 from ci_compiler.reports.forecast import HOSTED_SECONDS, Wave, machine_counts, waves_of
-from ci_compiler.units import counted, duration, machine_hours
+from ci_compiler.units import counted, duration, guess, machine_hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The load of some variants, started at once: jobs, their seconds, when the last ends, queued too long; waves."""
+    """The load of some variants, started at once: jobs, their seconds, when the last ends, queued too long; waves.
+
+    `guessed` are the packages whose minutes in these are a guess.
+    """
 
     variants: int
     jobs: int
@@ -23,10 +26,12 @@ class Load:
     end: int
     overdue: int
     waves: tuple[Wave, ...]
+    guessed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         work = f"{counted(self.jobs, 'job')}, {machine_hours(self.seconds)} machine-hours"
-        return f"{counted(self.variants, 'variant')}: {work}, done in {duration(self.end)} if nothing else runs"
+        end = f"done in {duration(self.end)} if nothing else runs{guess(self.guessed)}"
+        return f"{counted(self.variants, 'variant')}: {work}, {end}"
 
     @property
     def refusal(self) -> str:
@@ -54,4 +59,5 @@ def load_of(plan: Plan, chosen: Collection[tuple[str, str]], *, publish: bool) -
         end=HOSTED_SECONDS + schedule.end,
         overdue=sum(start - ready > longest for start, ready in zip(schedule.starts, schedule.ready, strict=True)),
         waves=tuple(waves_of(plan, filter(None, own))) if jobs else (),
+        guessed=guessed_of(spec, jobs),
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ci_compiler.plan.job_graph import jobs_of
+from ci_compiler.plan.job_graph import guessed_of, jobs_of
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import Selection
 from ci_compiler.reports.diff import PlanDifference
 from ci_compiler.reports.diff_markdown import markdown
 from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.reports.summary import left_to_dispatch, rebuilt_by_branch
-from ci_compiler.units import counted, duration, machine_hours, markdown_text
+from ci_compiler.units import counted, duration, guess, machine_hours, markdown_text
 
 _VERDICTS = {"success": "passed", "failure": "**failed**", "cancelled": "cancelled", "skipped": "not reached"}
 """Words for the result of the job that gives the verdict."""
@@ -48,5 +48,8 @@ def _cost(plan: Plan, request: Selection) -> str:
     """The forecast of what the run builds and tests."""
     chosen = {(one.branch, name) for one in request.branches for name in one.variants}
     jobs = jobs_of(plan.spec, plan.shards, chosen=chosen, publish=False)
+    told = guess(guessed_of(plan.spec, jobs))
     hours, end = machine_hours(sum(job.seconds for job in jobs)), duration(end_of(jobs, machine_counts(plan.spec)))
-    return f"Forecast for {counted(len(chosen), 'variant')}: {hours} machine-hours, {end} where nothing else runs."
+    return (
+        f"Forecast for {counted(len(chosen), 'variant')}: {hours} machine-hours, {end} where nothing else runs{told}."
+    )

@@ -285,6 +285,11 @@ class Spec:
         full: Path_ = path
         return self.document.place(full, key=key)
 
+    def is_guess(self, *path: str | int) -> bool:
+        """Whether the value at `path`, or the entry of its section, is on a line that is marked as guessed."""
+        places = (self.place(*path), self.place(*path[:2], key=True))
+        return any(one.file == self.document.file and one.line in self.document.guessed for one in places)
+
     def finding(self, path: Path_, code: Code, message: str, *, key: bool = False, tolerated: bool = False) -> Finding:
         """A finding about the value (or the key) at `path`."""
         return Finding(place=self.place(*path, key=key), code=code, message=message, tolerated=tolerated)

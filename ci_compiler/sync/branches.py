@@ -2,7 +2,7 @@
 
 The whole plan is made before anything is written. Commits are made with an index of their own; then all branches are
 moved in one transaction, so that a run that is killed leaves each branch where it was, or is finished by the next one.
-Checkouts, their indexes and uncommitted work are never touched.
+`sync.checkouts` brings the checkouts of these branches to their new commits.
 """
 
 from __future__ import annotations
@@ -145,28 +145,6 @@ def commit_plans(
         for plan in plans
         if plan.changes
     }
-
-
-def write(
-    git: Git,
-    plans: tuple[BranchPlan, ...],
-    commits: Mapping[str, str],
-    *,
-    remote: str = "",
-    environment: Mapping[str, str] | None = None,
-) -> None:
-    """Pushes `commits` to `remote` if given, and moves the local branches to them.
-
-    `environment` has further variables for the push. A branch that only the remote has gets no local branch.
-    """
-    if remote:
-        pushed = {plan.branch: commits.get(plan.branch, plan.parent) for plan in plans}
-        git.push(remote, pushed, environment=environment or {})
-    local = git.heads()
-    if moves := {
-        one.branch: (commits[one.branch], one.parent) for one in plans if one.branch in commits.keys() & local
-    }:
-        git.move_refs(moves)
 
 
 def _missing(spec: Spec, branch: str, heads: Mapping[str, str]) -> Finding:

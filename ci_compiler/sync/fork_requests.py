@@ -98,7 +98,8 @@ def _told(chosen: ForkSelection, branch: str) -> dict[str, Any]:
         }
         for leg in chosen.legs
     ]
-    return {"branch": branch, "cells": cells, "left": dict(chosen.left), "work": chosen.work, "end": chosen.end}
+    figures = {"work": chosen.work, "end": chosen.end, "guessed": chosen.guessed}
+    return {"branch": branch, "cells": cells, "left": dict(chosen.left), **figures}
 
 
 def _lines(findings: Iterable[Finding]) -> Iterable[str]:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.render import recipes
+from ci_compiler.reports.load import load_of
 from ci_compiler.spec.build import BUNDLED, bundled_spec, parse_spec
 from ci_compiler.spec.load import parse_document
 from ci_compiler.spec.model import Matrix, Spec
@@ -39,6 +41,7 @@ from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.sync.compiled import compile_files
 from tests.adoption.fleets import git
 from tests.adoption.helpers import PIN, needs_nix
+from tests.output import checked
 from tests.specs import small, spec_of
 
 STOOD = json.loads((Path(__file__).parents[1] / "data/recipes-2026-02-07.json").read_text("utf-8"))
@@ -353,6 +356,47 @@ def test_a_guessed_version_is_marked(tmp_path: Path) -> None:
 
 
 @needs_nix
+@pytest.mark.parametrize("layer", ["", 'version = "${old.version}-mine"; '])
+def test_a_version_that_only_the_stand_in_has_is_not_written(tmp_path: Path, layer: str) -> None:
+    pinned = f'(import (fetchTarball "https://github.com/NixOS/nixpkgs/archive/{PIN}.tar.gz") {{ }})'
+    name = "vllm-python313-cuda12_8-sm90-avx2"
+    text = f'{{ ... }}: {pinned}.python313Packages.vllm.overrideAttrs (old: {{ {layer}pname = "{name}"; }})'
+    found = adopt([folder_of(tmp_path / "main", {name: text})])
+    assert found.findings == ()
+    assert (found.spec.branches["main"].nixpkgs, dict(found.spec.branches["main"].versions)) == (PIN, {})
+
+
+@needs_nix
+def test_guessed_minutes_are_marked_in_every_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "vllm-python313-cuda12_8-sm90-avx2"
+    root = folder_of(tmp_path / "main", {name: "{ python313Packages }: python313Packages.vllm"})
+    git(root, "init", "-q", "-b", "main")
+    monkeypatch.chdir(root)
+    assert ci(".", "-o", SHOWN) == 0
+    spec = root / SHOWN
+    text = spec.read_text("utf-8")
+    assert "  vllm: {recipes: own, minutes: {gpu: 60, cpu: 30}}  # guessed: the minutes" in text.splitlines()
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "Adopted")
+    spec.write_text(text.replace("gpus:", "gpus:\n    sm80:"), "utf-8")
+    capsys.readouterr()
+    figures = (["forecast"], ["forecast", "--html", "chart.html"], ["forecast", "--without", "sm80"], ["diff", "HEAD"])
+    shown = [(run(PROGRAM, words), capsys.readouterr()) for words in figures]
+    assert [status for status, _ in shown] == [0] * len(figures)
+    assert run(PROGRAM, ["forecast", "--json"]) == 0
+    assert checked("ci-compile forecast", capsys.readouterr().out)["guessed"] == ["vllm"]
+    mark = "(guessed minutes: vllm)"
+    assert all(mark in f"{out.out}{out.err}" for _, out in shown)
+    assert mark in (root / "chart.html").read_text("utf-8")
+    decided = plan(parse_spec(spec.read_bytes(), shown=SHOWN))
+    assert mark in str(load_of(decided, {("main", name)}, publish=False))
+    spec.write_text(spec.read_text("utf-8").replace("  # guessed: the minutes", ""), "utf-8")
+    assert all("guessed minutes" not in capsys.readouterr().out for words in figures if run(PROGRAM, words) == 0)
+
+
+@needs_nix
 def test_many_packages_of_one_cell_take_one_matrix(tmp_path: Path) -> None:
     texts = {f"p{number}-python313-cuda12_8-sm90-avx2": "{ ... }: 1 +" for number in range(30)}
     found = adopt([folder_of(tmp_path / "main", texts)])
@@ -403,6 +447,8 @@ def test_a_branch_that_repeats_names_and_versions_is_not_published(tmp_path: Pat
         "for-vllm": False,
         "pytorch-2.9": True,
     }
+    why = "guessed: pytorch-2.9 has the same names and versions, which one would overwrite"
+    assert f"    publish: false  # {why}" in found.text.splitlines()
 
 
 @needs_nix
@@ -456,6 +502,54 @@ def test_own_recipes_are_compiled_from_now_on(
     assert run(PROGRAM, ["audit", "."]) == 0
     assert run(PROGRAM, ["recipes", "--adopt", "pytorch-*-sm90-*"]) == 2
     assert "matches no recipe" in capsys.readouterr().err
+
+
+MORE = {
+    "magma": ("gpuTargets =", "magma = pkgs.magma.overrideAttrs { cmakeFlags = [ ]; }; gpuTargets ="),
+    "libpng": (
+        "preConfigure =",
+        "buildInputs = old.buildInputs ++ [ (pkgs.libpng.override { apng = true; }) ]; preConfigure =",
+    ),
+    "nccl": ("overlays = [", "overlays = [ (final: prev: { nccl = prev.nccl.overrideAttrs { patches = [ ]; }; })"),
+    "triton": (
+        "pkgs.python313Packages.torch",
+        "(pkgs.python313.override { packageOverrides = _: old: { triton = old.triton.override { }; }; }).pkgs.torch",
+    ),
+}
+"""Ways in which a recipe changes a package with which its own is built."""
+
+
+@needs_nix
+@pytest.mark.parametrize("package", MORE)
+def test_a_recipe_that_changes_an_inner_package_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], package: str
+) -> None:
+    folder = repository(tmp_path, monkeypatch)
+    file = folder / ".flox/pkgs" / f"{SM90}.nix"
+    assert MORE[package][0] in file.read_text("utf-8")
+    file.write_text(file.read_text("utf-8").replace(*MORE[package]), "utf-8")
+    git(folder, "commit", "-qam", f"Another {package}")
+    assert run(PROGRAM, ["recipes", "--adopt", "pytorch-*"]) == 2
+    assert f"{SM90}.nix: it changes {package}, " in capsys.readouterr().err
+    assert git(folder, "status", "--porcelain") == ""
+    assert run(PROGRAM, ["recipes", "--adopt", "torchvision-*-cpu-*"]) == 0  # a torch of the fleet is no such change
+
+
+@needs_nix
+def test_a_recipe_of_which_nothing_is_known_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = repository(tmp_path, monkeypatch)
+    (folder / ".flox/pkgs" / f"{SM90}.nix").write_text('{ ... }: throw "elsewhere"\n', "utf-8")
+    git(folder, "commit", "-qam", "Opaque")
+    assert run(PROGRAM, ["recipes", "--adopt", "*"]) == 2
+    assert "nothing is known of what it does" in capsys.readouterr().err
+    (folder / SHOWN).write_text(
+        (folder / SHOWN).read_text("utf-8").replace("recipes: own", "recipes: compiled"), "utf-8"
+    )
+    git(folder, "commit", "-qam", "Compiled")
+    assert run(PROGRAM, ["sync", "--adopt"]) == 2
+    assert git(folder, "log", "-1", "--format=%s").strip() == "Compiled"
 
 
 @needs_nix
@@ -690,10 +784,12 @@ def test_the_spec_goes_to_standard_output_or_a_file(tmp_path: Path, capsys: pyte
     assert ci(str(root)) == 0
     out, err = capsys.readouterr()
     assert {v.name for cell in judge(parse_spec(out.encode(), shown="o")).cells for v in cell.variants} == SMALL_NAMES
-    assert err.splitlines()[-2:] == [
+    assert err.splitlines()[-3:] == [
         "main: 8 of 8 recipes",
         f"8 recipes in {len(out.splitlines())} lines; equal to what the spec would compile: 8",
+        "untested: 8 variants, since no pool states its CPU (`cpu`); state what your machines have",
     ]
+    assert "  # Variants with an ISA are untested: no pool states its CPU (`cpu`)." in out.splitlines()
     spec = tmp_path / "new/ci-matrix.yaml"
     assert ci(str(root), "-o", str(spec)) == 0
     assert spec.read_text("utf-8") == out
@@ -713,6 +809,46 @@ def test_a_folder_without_recipes_is_exit_code_2(tmp_path: Path, capsys: pytest.
     out, err = capsys.readouterr()
     assert out == ""
     assert [line.split()[-1] for line in err.splitlines()] == ["[recipes-missing]"] * 2
+
+
+@pytest.mark.parametrize("what", [".git", "flake.nix"])
+def test_a_repository_without_the_folder_of_recipes_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    (tmp_path / what).mkdir() if what == ".git" else (tmp_path / what).write_text("{ outputs = _: { }; }", "utf-8")
+    (tmp_path / "overlay.nix").write_text("final: prev: { }", "utf-8")
+    assert ci(str(tmp_path)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "is a repository without recipes in .flox/pkgs; its other Nix files are no packages" in err
+
+
+@needs_nix
+def test_kinds_that_are_not_evaluated_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ci_compiler.adoption.facts.ALL_EVALUATED", 2)
+    monkeypatch.setattr("ci_compiler.adoption.facts.MOST_EVALUATED", 2)
+    monkeypatch.setattr("ci_compiler.adoption.comparison.MOST_EVALUATED", 2)
+    texts = {f"tool{number}-python313-cpu-{isa}": "{ hello }: hello" for number in range(4) for isa in ("avx", "avx2")}
+    found = adopt([folder_of(tmp_path / "main", texts)])
+    assert names(found) == {"main": set(texts)}
+    (said,) = [one.message for one in found.findings if one.code == "recipe-opaque"]
+    assert said.startswith(
+        "4 recipes of 2 kinds (branch, package, toolkit, GPU or CPU) were not evaluated, after 2 others"
+    )
+
+
+@needs_nix
+def test_a_busy_machine_writes_the_same_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {name: old(name, "2.9.1") for name in (SM90, SM90.replace("sm90", "sm80"))}
+    root = folder_of(tmp_path / "main", texts)
+    text = adopt([root]).text
+    slow = tmp_path / "bin/nix-instantiate"
+    slow.parent.mkdir()
+    slow.write_text(f'#!/bin/sh\nsleep 4\nexec {shutil.which("nix-instantiate")} "$@"\n', "utf-8")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
+    assert adopt([root]).text == text
+    assert "versions: {pytorch: 2.9.1}" in text
 
 
 @needs_nix

@@ -234,10 +234,26 @@ PLANTED: dict[str, tuple[str, str, Callable[[Folder], None]]] = {
 def test_each_planted_error_is_found_and_nothing_else(tmp_path: Path, spec: Spec, planted: str) -> None:
     branch, code, plant = PLANTED[planted]
     plant(write(tmp_path, spec, branch))
-    found = audit(tmp_path, spec, branch).defects
-    assert {cause.code for cause in found} == {code}, [str(cause.line) for cause in found]
+    audited = audit(tmp_path, spec, branch)
+    found = audited.notes if planted.startswith("14 ") else audited.defects
+    assert {cause.code for cause in (*audited.defects, *audited.notes)} == {code}, [str(cause.line) for cause in found]
     if code != "missing-recipe":
         assert all(finding.place.line > 0 for cause in found for finding in cause.findings)
+
+
+def test_a_text_about_another_gpu_is_a_note_that_quotes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "spec.yaml").write_text(SPEC, "utf-8")
+    folder = write(tmp_path, parse_spec(SPEC.encode(), shown="spec.yaml"), "main")
+    folder.edit(X90, "  preConfigure", "  # H100 and RTX 4090 need this\n  preConfigure")
+    options = ["--branch", "main", "--spec", str(tmp_path / "spec.yaml"), "--root", str(tmp_path)]
+    assert run(PROGRAM, ["audit", str(tmp_path), *options]) == 0
+    line, tally = capsys.readouterr().err.splitlines()
+    said = "its text (a comment) says 'H100 and RTX 4090 need this' (sm89), but the recipe builds for sm90"
+    assert (line.split(":")[0], line.partition(" its ")[2]) == ("note", f"{said[4:]} [text-names-another-gpu]")
+    assert tally == "1 note in 1 file"
+    assert run(PROGRAM, ["audit", str(tmp_path), *options, "--json"]) == 0
+    shown = checked("ci-compile audit", capsys.readouterr().out)
+    assert (shown["defects"], [one["code"] for one in shown["notes"]]) == ([], ["text-names-another-gpu"])
 
 
 ALSO: dict[str, tuple[str, str]] = {

@@ -335,6 +335,30 @@ def test_a_torch_that_is_propagated_without_an_override(tmp_path: Path) -> None:
 
 
 @needs_nix
+def test_a_python_with_packages_has_the_output_out_of_each(tmp_path: Path) -> None:
+    made = one(
+        tmp_path,
+        """
+        { python3, lib }:
+        let
+          torch = python3.pkgs.torch.overrideAttrs { pname = "mine"; };
+          vision = (python3.pkgs.torchvision.override { inherit torch; }).overrideAttrs (old: {
+            propagatedBuildInputs = old.propagatedBuildInputs ++ [ torch.out ];
+          });
+          said = packages: lib.concatMapStringsSep " " (one: "${one.pname}.${one.outputName}") packages;
+        in
+        (python3.withPackages (_: [ vision ])).overrideAttrs (old: {
+          required = said vision.requiredPythonModules;
+          linked = said old.paths;
+        })
+        """,
+    )
+    # What nixpkgs' own functions give for a package of these outputs: toPythonModule, and buildEnv as wrapper.nix asks.
+    assert made.attributes["required"] == "python3.out mine.dev"
+    assert made.attributes["linked"] == "python3.out torchvision.out mine.dev mine.out"
+
+
+@needs_nix
 @pytest.mark.parametrize("builder", ["python312Packages.buildPythonPackage", "stdenv.mkDerivation"])
 def test_builders_take_functions_of_the_final_attributes(tmp_path: Path, builder: str) -> None:
     text = '(final: { pname = "a"; version = "1"; src = pkgs.fetchPypi { inherit (final) pname version; }; })'

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from ci_compiler.adoption import evaluator
 from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, parse
 from ci_compiler.errors import InputError
 from tests.adoption.helpers import GOOD, needs_nix, one, problem, write
+
+ENDLESS = "builtins.genericClosure { startSet = [ { key = 0; } ]; operator = x: [ { key = x.key + 1; } ]; }"
 
 
 @needs_nix
@@ -55,10 +58,21 @@ def test_a_failed_evaluation_is_a_finding(
 
 @needs_nix
 def test_an_endless_evaluation_is_stopped(tmp_path: Path) -> None:
-    endless = "builtins.genericClosure { startSet = [ { key = 0; } ]; operator = x: [ { key = x.key + 1; } ]; }"
-    finding = problem(tmp_path, endless, timeout=8)
+    finding = problem(tmp_path, ENDLESS, timeout=8)
     assert (finding.code, finding.place.file) == ("recipe-timeout", str(tmp_path / "recipe.nix"))
     assert "within 2 s" in finding.message
+
+
+@needs_nix
+def test_without_a_time_limit_endless_recipes_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluator, "PATIENCE", 6.0)
+    monkeypatch.setattr(evaluator, "GIVEN_UP", 1)
+    write(tmp_path, **{f"r{number}": ENDLESS for number in range(5)})
+    evaluations, findings = evaluate(tmp_path, find_recipes(tmp_path))
+    assert evaluations == ()
+    assert {finding.code for finding in findings} == {"recipe-timeout"}
+    left = "it was not evaluated: 1 recipes before it did not end within 6 s each"
+    assert [finding.message == left for finding in findings].count(True) == 2
 
 
 @needs_nix

@@ -208,9 +208,16 @@ def is_stamped(root: Path, folder: Path, *words: str, stdin: str = "") -> bool:
     return (root / ".git" / stamp.NAME).is_file()
 
 
-def test_there_is_no_stamp_of_a_file_that_may_change_during_the_check(fresh: Path) -> None:
+def test_there_is_no_stamp_of_a_file_that_may_change_during_the_check(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fresh)
+    started = time.time_ns()
     (fresh / ".github/workflows/own.yml").write_text("on: push\n", "utf-8")
-    assert not is_stamped(fresh, fresh)
+    stamp.keep(["--check"], fresh, [], "", started)
+    assert not (fresh / ".git" / stamp.NAME).exists()
+    stamp.keep(["--check"], fresh, [], "", time.time_ns() + 3600 * 10**9)
+    assert (fresh / ".git" / stamp.NAME).exists()
 
 
 def test_there_is_no_stamp_where_the_git_folder_cannot_be_written(fresh: Path) -> None:

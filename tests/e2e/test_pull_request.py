@@ -74,7 +74,7 @@ def own_github(world: World) -> Iterator[GitHub]:
 def own(world: World, own_github: GitHub) -> Run:
     made = world.pull_request("two-jobs", "main")
     world.github = ""
-    assert own_github.comments[7]
+    assert own_github.comments[7], (made.artifacts.parent / "log").read_text("utf-8")[-9000:]
     return made
 
 

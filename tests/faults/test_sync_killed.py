@@ -1,5 +1,7 @@
 """`ci-compile sync` killed before any of its steps, including each git that it starts: all branches move, or none.
 
+The next ordinary commit in the checkout removes nothing.
+
 A git that is killed itself while it moves the refs, which it has locked all before it moves one, leaves its locks: the
 next run says which file stands in the way, and once that is gone moves the rest.
 """
@@ -71,7 +73,7 @@ def test_all_branches_move_or_none_and_the_next_run_moves_them(root: Path, tmp_p
     new = trees(root)
     assert len(old) == 2
     assert not set(old) & set(new)
-    seen = [trees(folder / str(step)) for step in range(1, count + 1)]
+    seen = [*(trees(folder / str(step)) for step in range(1, count + 1)), new]
     assert all(now in (old, new) for now in seen)
     assert {tuple(now) for now in seen} == {tuple(old), tuple(new)}
     for step in (1, count // 2, count):
@@ -79,6 +81,21 @@ def test_all_branches_move_or_none_and_the_next_run_moves_them(root: Path, tmp_p
         assert child(lambda again=again: command(*sync(again))) == 0  # type: ignore[misc]
         assert trees(again) == new
         assert (again / "README.md").read_text("utf-8") == "mine\n"
+    before, after = (listed(root, lines[0].split()[1]) for lines in (old, new))
+    for step, (main, _) in enumerate(seen[:-1], 1):
+        then = next_commit(folder / str(step))
+        assert before <= then <= before | after, f"step {step}"
+        assert then == after or main == old[0], f"step {step}"
+
+
+def next_commit(root: Path) -> set[str]:
+    """The files that `git commit --all` would commit."""
+    git(root, "add", "--update")
+    return listed(root, git(root, "write-tree").strip())
+
+
+def listed(root: Path, tree: str) -> set[str]:
+    return set(git(root, "ls-tree", "-r", tree).splitlines())
 
 
 WRAPPER = """\

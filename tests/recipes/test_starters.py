@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.cli.app import run
-from ci_compiler.cli.compile import PROGRAM, init
-from ci_compiler.files.atomic import write_file
+from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.plan.rules import judge
 from ci_compiler.spec.build import STARTERS, load_spec, starters
 from tests.recipes.test_any_package import evaluated_in
@@ -138,12 +137,14 @@ def test_a_file_that_is_there_is_kept_and_nothing_is_written(
 def test_a_starter_that_cannot_be_written_whole_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(path: Path, text: str) -> None:
+    write = Path.write_text
+
+    def full(path: Path, text: str, *words: str, **more: str) -> int:
         if path.name == "ci-matrix.yaml":
             raise OSError(28, "No space left on device", str(path))
-        write_file(path, text)
+        return write(path, text, *words, **more)
 
-    monkeypatch.setattr(init, "write_file", full)
+    monkeypatch.setattr(Path, "write_text", full)
     assert ci(tmp_path, "init", "--template", "own") == 2
     assert "No space left on device" in capsys.readouterr().err
     assert files_of(tmp_path) == {}

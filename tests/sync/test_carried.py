@@ -51,6 +51,8 @@ def test_a_change_that_was_merged_on_another_branch_is_never_rolled_back_unseen(
 def test_a_change_that_is_taken_over_reaches_every_branch_with_the_change_made_here(synced: Repository) -> None:
     edit(synced, "cuda-13_0", BUMPED)
     synced.write(FILE, SPEC.replace("owner: my-org", "owner: our-org"))
+    assert synced.ci("sync", "--take", "cuda-13_0") == 2  # the merged file would replace one that is in no commit
+    synced.commit()
     assert synced.ci("sync", "--take", "cuda-13_0") == 0
     for branch in ("main", "cuda-13_0"):
         assert shown(synced, branch, FILE) == BUMPED.replace("owner: my-org", "owner: our-org").strip()

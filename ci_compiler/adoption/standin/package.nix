@@ -10,6 +10,7 @@
 #   attrs       arguments -> the attributes that it starts from
 #   layers      what `overrideAttrs` was given, in order
 #   extras      attributes of the result that no builder sees
+#   changes     the names that a recipe or an overlay sets in the Python set that it is from
 #
 # The derivation path follows from what the build would see: the pin, the system, the part of the configuration that
 # changes builds, the arguments and the final attributes; `meta` and `passthru` change nothing, as in nixpkgs.
@@ -73,6 +74,7 @@ let
         given = { };
         function = null;
         layers = [ ];
+        changes = [ ];
         extras = _: { };
         start = blank;
       } // given;
@@ -107,7 +109,7 @@ let
       self =
         lib.genAttrs outputNames (_: self)
         // lib.genAttrs outputs (output: self // {
-          outPath = drv.${output};
+          inherit (drv.${output}) outPath;
           outputName = output;
           outputSpecified = true;
         })
@@ -131,7 +133,7 @@ let
           overrideDerivation = overrideAttrs;
           # For record.nix alone.
           __record = {
-            inherit (spec) package attribute context given python;
+            inherit (spec) package attribute changes context given python;
             inherit args final;
             isChecked = spec.given == { } || spec.function != null;
             effective = spec.extras args;
@@ -143,7 +145,7 @@ let
 
   # A package that the stand-in knows nothing of: a derivation of that name, which can be called like a builder, and
   # has as members whatever the recipes select from anything (`members`).
-  invent = { context, attribute, members, python ? "", version ? "0" }:
+  invent = { context, attribute, members, python ? "", changes ? [ ], version ? "0" }:
     let
       here = lib.last (lib.splitString "." attribute);
       member = name: _: invent { inherit context members python; attribute = "${attribute}.${name}"; };
@@ -151,7 +153,7 @@ let
         let
           attrs = foldl' (a: b: a // b) { } (filter (c: isAttrs c && !lib.isDerivation c) calls);
           self = make {
-            inherit context attribute python;
+            inherit context attribute changes python;
             given = lib.optionalAttrs (calls != [ ]) { inherit calls; };
             attrs = _: { pname = here; inherit version; };
             layers = lib.optional (attrs != { }) (_: attrs);
@@ -164,9 +166,9 @@ let
     called [ ];
 
   # The builders' packages: what the recipe gives, a set or a function of the final attributes, is all that there is.
-  fromRecipe = { context, attribute, python ? "" }: attrs:
+  fromRecipe = { context, attribute, changes ? [ ], python ? "" }: attrs:
     make {
-      inherit context attribute python;
+      inherit context attribute changes python;
       start = { };
       attrs = _: { };
       layers = [ (final: _: if lib.isFunction attrs then attrs final else attrs) ];

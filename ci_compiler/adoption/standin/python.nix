@@ -5,11 +5,16 @@
 let
   inherit (builtins) mapAttrs removeAttrs;
   attribute = "${name}Packages";
-  spec = member: { inherit context; python = version; attribute = "${attribute}.${member}"; };
+  spec = self: member: {
+    inherit context;
+    python = version;
+    attribute = "${attribute}.${member}";
+    changes = self.__changes;
+  };
   function = pins.functionOf context.pin;
-  builder = member: package.fromRecipe (spec member);
-  invented =
-    mapAttrs (member: _: package.invent (spec member // { inherit members; }))
+  builder = self: member: package.fromRecipe (spec self member);
+  invented = self:
+    mapAttrs (member: _: package.invent (spec self member // { inherit members; }))
       (removeAttrs names (builtins.attrNames context.known));
 
   about = description: {
@@ -29,7 +34,7 @@ let
     fetchSubmodules = true;
   };
 
-  torch = package.make (spec "torch" // {
+  torch = self: package.make (spec self "torch" // {
     package = "torch";
     function = function "torch";
     arguments = {
@@ -57,11 +62,16 @@ let
       blasProvider = args.blas;
       inherit (base) stdenv;
       pythonModule = interpreter;
+      requiredPythonModules = required [ ];
     };
   });
 
+  # As in nixpkgs: packages with what they need, by the output of each that is handed on. It is computed before an
+  # `overrideAttrs`, so that torch is there with its `dev` whatever a recipe propagates.
+  required = drvs: lib.unique ([ interpreter ] ++ drvs ++ lib.concatLists (lib.catAttrs "requiredPythonModules" drvs));
+
   # A package that uses torch: the set's own, or the one that `override` is given.
-  user = self: pname: description: package.make (spec pname // {
+  user = self: pname: description: package.make (spec self pname // {
     package = pname;
     function = function pname;
     arguments = { inherit (self) torch; };
@@ -78,13 +88,14 @@ let
       cudaSupport = args.torch.cudaSupport or false;
       cudaPackages = args.torch.cudaPackages or base.cudaPackages;
       pythonModule = interpreter;
+      requiredPythonModules = required [ (lib.getDev args.torch) ];
     };
   });
 
   known = self:
     let alias = other: package.rename "${attribute}.${other}" self.torch;
     in {
-      inherit torch;
+      torch = torch self;
       torchvision = user self "torchvision" "PyTorch vision library";
       torchaudio = user self "torchaudio" "PyTorch audio library";
 
@@ -94,8 +105,8 @@ let
       torchWithCuda = (alias "torchWithCuda").override { cudaSupport = true; };
       torchWithoutCuda = (alias "torchWithoutCuda").override { cudaSupport = false; };
 
-      buildPythonPackage = builder "buildPythonPackage";
-      buildPythonApplication = builder "buildPythonApplication";
+      buildPythonPackage = builder self "buildPythonPackage";
+      buildPythonApplication = builder self "buildPythonApplication";
       toPythonModule = drv: drv;
       toPythonApplication = drv: drv;
       inherit (base) fetchPypi;
@@ -113,9 +124,13 @@ let
   # `override { overrides = …; }` replaces the overrides there were, `overrideScope` adds to them; as in nixpkgs.
   build = { overrides, scope }:
     let
-      layered = builtins.foldl' (below: extend: below // extend self below) (invented // known self)
+      lay = below: extend:
+        let new = extend self below.set;
+        in { set = below.set // new; changes = below.changes ++ builtins.attrNames new; };
+      layered = builtins.foldl' lay { set = invented self // known self; changes = [ ]; }
         (context.pythonExtensions ++ [ overrides scope ]);
-      self = layered // {
+      self = layered.set // {
+        __changes = layered.changes;
         override = args: build {
           overrides = (if lib.isFunction args then args { inherit overrides; } else args).overrides or overrides;
           inherit scope;
@@ -132,8 +147,12 @@ let
     let
       set = build { inherit overrides; scope = _: _: { }; };
       made = member: { inherit context; attribute = "${name}${member}"; python = version; };
-      environment = member: paths:
-        package.fromRecipe (made ".${member}") (_: { name = "python3-${version}-env"; inherit paths; });
+      # nixpkgs' `buildEnv` links each element and, asked by the Python set, the output `out` of each.
+      environment = member: packages:
+        package.fromRecipe (made ".${member}") (_: {
+          name = "python3-${version}-env";
+          paths = lib.unique (lib.concatMap (one: [ one (one.out or one) ]) (required packages));
+        });
       self = package.make (made "" // { attrs = _: { pname = "python3"; inherit version; }; }) // {
         pkgs = set;
         pythonVersion = version;

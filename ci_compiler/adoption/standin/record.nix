@@ -50,6 +50,19 @@ let
   propagatedOutput = drv:
     if drv.outputSpecified or false || !(builtins.elem "dev" drv.outputs) then drv.outputName else "dev";
 
+  # The other packages that a recipe changes: those that it gives to `override` or that are among its inputs, those of
+  # the Python set, and those of overlays.
+  isChanged = value:
+    package.isRecorded value && value.__record.package != "source"
+    && (value.__record.given != { } || value.__record.set != { });
+  label = drv: if drv.__record.package == "other" then drv.pname else drv.__record.package;
+  inputs = [ "depsBuildBuild" "nativeBuildInputs" "buildInputs" "propagatedBuildInputs" "dependencies" ];
+  changes = r:
+    map label (filter isChanged (lib.flatten (lib.attrValues r.given ++ map (name: r.final.${name} or [ ]) inputs)))
+    ++ filter (name: !builtins.elem name [ r.package (lib.last (lib.splitString "." r.attribute)) ]) r.changes
+    ++ filter (name: let value = r.context.final.${name}; in package.isRecorded value && !(value ? pkgs))
+      (lib.concatLists r.context.sets);
+
   # What an overlay's attribute has become.
   overlaid = value:
     if value ? __cuda then { cuda = value.__cuda.attribute; inherit (value.__cuda) version; }
@@ -87,6 +100,7 @@ let
       inherit cuda;
       cuda_support = effective.cudaSupport or (context.config.cudaSupport or false);
       override = mapAttrs (_: show) r.given;
+      changes = quietly (lib.unique (changes r));
       attributes = mapAttrs (_: show) (removeAttrs final [ "meta" "passthru" ]);
       set = attrNames r.set;
       passthru = mapAttrs (_: tried) (final.passthru or { });

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ci_compiler.cli.app import run
-from ci_compiler.cli.program import Program
+from ci_compiler.cli import quiet_interrupts
 
-PROGRAM = Program.load("ci-compile")
+with quiet_interrupts():
+    from ci_compiler.cli.app import run
+    from ci_compiler.cli.program import Program
+
+    PROGRAM = Program.load("ci-compile")
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from ci_compiler.adoption.adopt import SHOWN, adopt
+from ci_compiler.adoption.spec_text import UNTESTED
 from ci_compiler.cli.console import note, print_findings
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -32,4 +33,6 @@ def run(arguments: argparse.Namespace) -> int:
         note(f"{branch}: {len(names & adopted.names[branch]):,} of {counted(len(names), 'recipe')}")
     count, lines = sum(map(len, adopted.read.values())), len(adopted.text.splitlines())
     note(f"{counted(count, 'recipe')} in {lines} lines; equal to what the spec would compile: {adopted.equal}")
+    if adopted.untested:
+        note(f"untested: {counted(adopted.untested, 'variant')}, since {UNTESTED}; state what your machines have")
     return 0 if adopted.complete else 1

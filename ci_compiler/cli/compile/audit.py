@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.since is not None:
         raise wrong("--since", Code.WRONG_OPTION, "it chooses what --nixpkgs evaluates; give --nixpkgs as well")
     if arguments.json:
-        print_json({"defects": _rows(audited.defects), "differences": _rows(audited.differences)})
+        print_json({which: _rows(getattr(audited, which)) for which in ("defects", "notes", "differences")})
     else:
         _print(audited, shows_differences=shows)
     return 1 if audited.defects else 0
@@ -66,10 +66,11 @@ def _rows(causes: Iterable[AuditCause]) -> list[dict[str, object]]:
 
 
 def _print(audited: Audited, *, shows_differences: bool) -> None:
-    print_findings(cause.line for cause in audited.defects)
+    print_findings(cause.line for cause in (*audited.defects, *audited.notes))
     if shows_differences:
         print_findings(cause.line for cause in audited.differences)
-    sums = [tally(audited.defects, "defect")] if audited.defects else []
+    found = {"defect": audited.defects, "note": audited.notes}
+    sums = [tally(causes, noun) for noun, causes in found.items() if causes]
     if audited.differences:
         hint = "" if shows_differences else "; `--differences` shows what the compiler would write in another way"
         sums.append(f"{tally(audited.differences, 'difference')}{hint}")

@@ -45,8 +45,6 @@ def _write(arguments: argparse.Namespace) -> int:
             target = root / path
             target.parent.mkdir(parents=True, exist_ok=True)
             write_file(target, text)
-            if text.startswith("#!"):
-                target.chmod(target.stat().st_mode | 0o111)
     except OSError as error:
         raise cannot_write(error.filename or root, error) from error
     print(f"wrote {len(made)} files; commit and push them, then start the workflow `canary` on GitHub")

@@ -48,6 +48,7 @@ def _as_json(found: PlanDifference) -> dict[str, Any]:
         "costs": list(map(asdict, found.costs)),
         "seconds": found.end,
         "full_build": {"before": found.full_before, "after": found.full_after},
+        **({"guessed": found.guessed_full} if found.guessed_full else {}),
         **({"bill": bill_row(found.bill)} if found.bill else {}),
     }
 

@@ -18,7 +18,7 @@ from ci_compiler.reports.costs import bill_row
 from ci_compiler.reports.forecast import NO_HISTORY, Forecast, PoolForecast, Spread, forecast, pool_table
 from ci_compiler.reports.history import History, read_history
 from ci_compiler.reports.without import Substitute, axis_values, substitutes, without
-from ci_compiler.units import counted, duration, machine_hours, size
+from ci_compiler.units import counted, duration, guess, machine_hours, size
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,8 +56,8 @@ def _print(found: Forecast, history: History, off: Accuracy | None) -> None:
     source = "the spec's minutes"
     if history.source:
         source = f"{history.source} for {found.measured:,} variants, the spec's minutes for the others"
-    hours = f"{machine_hours(found.seconds)} machine-hours"
-    print(f"{found.variants:,} variants in {len(found.jobs):,} jobs on your machines, {hours}, by {source}")
+    hours = f"{machine_hours(found.seconds)} machine-hours, by {source}{guess(found.guessed)}"
+    print(f"{found.variants:,} variants in {len(found.jobs):,} jobs on your machines, {hours}")
     print()
     table(*pool_table(found))
     print()
@@ -85,8 +85,8 @@ def _print_without(value: str, found: Forecast, less: Forecast, instead: Sequenc
         f"Without {value}: {less.variants:,} of {found.variants:,} variants, {machine_hours(less.seconds)} of", end=" "
     )
     money = f", {found.bill.shown(found.bill.total - less.bill.total)}" if found.bill and less.bill else ""
-    whole = machine_hours(found.seconds)
-    print(f"{whole} machine-hours ({saved:.1%}{money} saved), {duration(less.end)} for a full build.")
+    whole, told = machine_hours(found.seconds), guess(found.guessed)
+    print(f"{whole} machine-hours ({saved:.1%}{money} saved), {duration(less.end)} for a full build{told}.")
     print("Its users get instead, without a measurement of what that costs them:")
     print()
     rows = [(one.variants, one.instead or "nothing", one.lost, ", ".join(one.gpus)) for one in instead]
@@ -196,8 +196,9 @@ def _as_json(found: Forecast, off: Accuracy | None) -> dict[str, Any]:
 
 
 def _recorded_json(found: Forecast, off: Accuracy | None) -> dict[str, Any]:
-    """What records and prices add."""
+    """What records, prices and guesses add."""
     return {
+        **({"guessed": found.guessed} if found.guessed else {}),
         **({"compiler_seeds": {name: one._asdict() for name, one in found.seeds.items()}} if found.seeds else {}),
         **({"spread": _spread_json(found.spread)} if found.spread else {}),
         **({"off": {"runs": off.runs, "work": off.work, "time": off.time}} if off else {}),

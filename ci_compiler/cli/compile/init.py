@@ -12,8 +12,8 @@ from ci_compiler.cli.toolkit import toolkit
 from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
-from ci_compiler.files.atomic import cannot_write, write_file
-from ci_compiler.files.drift import obstacle
+from ci_compiler.files.atomic import cannot_write, change_folders
+from ci_compiler.files.drift import obstacle, writing
 from ci_compiler.outside import bytes_of
 from ci_compiler.spec.build import STARTERS, parse_spec
 from ci_compiler.spec.model import RecipeKind, Spec
@@ -81,18 +81,15 @@ def _problem(root: Path, path: Path, text: str) -> str:
 
 
 def _write(root: Path, files: Mapping[Path, str]) -> None:
-    """Writes `files`; a script, whose first line names its interpreter, becomes executable. Raises InputError."""
-    made = []
+    """Writes `files`, each of which is in a folder, in one step. Raises InputError."""
+    folders: dict[Path, dict[str, str | None]] = {}
+    for path, text in files.items():
+        folders.setdefault(root / path.parent, {})[path.name] = text
+    folders[root / SPEC.parent] = folders.pop(root / SPEC.parent)  # the last one, where it must be one by one
     try:
-        for path, text in files.items():
-            target = root / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not target.exists():
-                made.append(target)
-            write_file(target, text)
-            if text.startswith("#!"):
-                target.chmod(target.stat().st_mode | 0o111)
+        for folder in folders:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        with writing(*folders):
+            change_folders(folders)
     except OSError as error:
-        for target in made:
-            target.unlink(missing_ok=True)
         raise cannot_write(error.filename or root, error) from error

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from ci_compiler.cli.console import note, print_findings, print_rows
+from ci_compiler.cli.console import print_findings, print_rows
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import SPEC, check_branches, root_of, schema_text, spec_of, texts_of
 from ci_compiler.codes import Code
@@ -20,8 +20,9 @@ from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.revision import base_spec
-from ci_compiler.sync.branches import WRITTEN, BranchPlan, check_push, commit_plans, heads_of, summary, write
+from ci_compiler.sync.branches import WRITTEN, BranchPlan, check_push, commit_plans, heads_of, summary
 from ci_compiler.sync.carried import other_edits, refuse, take
+from ci_compiler.sync.checkouts import Checkout, checkouts, write
 from ci_compiler.sync.landing import branch_plans
 
 REMOTE = "origin"
@@ -48,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         plans = branch_plans(git, decided, common, heads, adopt=arguments.adopt)
     credential = _credential(arguments)
     pushed = check_push(git, REMOTE, plans, credential) if arguments.push else {}
+    updated = [] if arguments.pull_request else _checkouts(git, plans, dry_run=arguments.dry_run)
     taken = {one.branch: _taken(git, one, decided.judged) for one in plans if one.taken}
     _print_plans(plans, taken, as_json=arguments.json)
     if arguments.push:
@@ -59,12 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.pull_request:
         return _open(arguments, git, decided, plans, messages)
     commits = commit_plans(git, plans, messages, pushed)
-    write(git, plans, commits, remote=REMOTE if arguments.push else "", environment=credential)
+    write(git, plans, commits, updated, remote=REMOTE if arguments.push else "", environment=credential)
     for branch, commit in commits.items():
         print(f"{branch} is now {commit[:12]}")
     if arguments.waves:
         _start_in_waves(arguments, decided, plans)
-    _note_checkouts(git, plans, commits)
     print("every branch is up to date" if not commits else f"{len(commits)} of {len(plans)} branches moved")
     return 0
 
@@ -147,16 +148,13 @@ def _difference(git: Git, decided: Plan, one: BranchPlan) -> str:
     return markdown(diff(before, decided, one.branch))
 
 
-def _note_checkouts(git: Git, plans: Sequence[BranchPlan], commits: Mapping[str, str]) -> None:
-    """Prints how to update the checkouts of the branches that moved."""
-    folders, parents = git.checked_out(), {one.branch: one.parent for one in plans}
-    for branch in sorted(folders.keys() & commits.keys()):
-        there = "" if folders[branch] == Path.cwd() else f" -C {shlex.quote(str(folders[branch]))}"
-        note(
-            f"{branch} is checked out, and its files did not change; to update them to the new commit, run "
-            f"`git{there} diff --name-only {parents[branch][:12]} {commits[branch][:12]} | "
-            f"git{there} restore --staged --worktree --pathspec-from-file=-`"
-        )
+def _checkouts(git: Git, plans: Sequence[BranchPlan], *, dry_run: bool) -> list[Checkout]:
+    """The checkouts to update. Raises InputError for those that cannot be, which a dry run only prints."""
+    found, findings = checkouts(git, plans)
+    if findings and not dry_run:
+        raise InputError(findings)
+    print_findings(replace(one, tolerated=True) for one in findings)
+    return found
 
 
 def _taken(git: Git, one: BranchPlan, judged: Judged) -> list[str]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 
 from ci_compiler import __version__
-from ci_compiler.cli.app import run
-from ci_compiler.cli.console import print_findings
-from ci_compiler.cli.program import Program
-from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
-from ci_compiler.files.compiled_by import COMPILED_BY, is_older
+from ci_compiler.cli import quiet_interrupts
 
-PROGRAM = Program.load("ci-runner")
+with quiet_interrupts():
+    from ci_compiler.cli.app import run
+    from ci_compiler.cli.console import print_findings
+    from ci_compiler.cli.program import Program
+    from ci_compiler.codes import Code
+    from ci_compiler.errors import wrong
+    from ci_compiler.files.compiled_by import COMPILED_BY, is_older
+
+    PROGRAM = Program.load("ci-runner")
 
 
 def main() -> int:

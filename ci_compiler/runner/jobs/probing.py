@@ -139,12 +139,29 @@ def run_probe(
         command = [*isolated_here().prefix, *prefix, *interpreter]
         ended = ask(command, seconds=seconds, env=env, folder=folder, stdin=wanted.as_json())
     log.write_text(ended.err, "utf-8")
+    results, begun, loaded = printed_results(ended.out)
+    interrupted = ""
+    if begun or ended.status != 0:
+        interrupted = begun or "interpreter"
+        message = crash(subject, ended, begun or "starting", log)
+        results.append(TestResult(check=interrupted, verdict=CheckVerdict.FAILED, message=message))
+    return ProbeRun(results=tuple(results), ended=ended, interrupted=interrupted, loaded=loaded)
+
+
+def printed_results(text: str) -> tuple[list[TestResult], str, tuple[str, ...]]:
+    """The results that the probe printed, the check that did not end ('': every one did), and the loaded libraries.
+
+    A check has failed whose result cannot be read: the package prints to the same output.
+    """
     results: list[TestResult] = []
     begun: str = ""
     loaded: tuple[str, ...] = ()
-    for row in filter(None, map(_row, ended.out.splitlines())):
-        with suppress(*WRONG_FORM):  # a line that the package printed
+    for row in filter(None, map(_row, text.splitlines())):
+        with suppress(*WRONG_FORM):
             if "begin" in row:
+                if begun:
+                    message = "its result cannot be read"
+                    results.append(TestResult(check=begun, verdict=CheckVerdict.FAILED, message=message))
                 begun = str(row["begin"])
             elif "loaded" in row:
                 loaded = tuple(map(str, row["loaded"]))
@@ -153,12 +170,7 @@ def run_probe(
                 check, message = expected(str, row["check"]), expected(str, row["message"])
                 results.append(TestResult(check=check, verdict=verdict, message=message, seconds=took))
                 begun = ""
-    interrupted = ""
-    if begun or ended.status != 0:
-        interrupted = begun or "interpreter"
-        message = crash(subject, ended, begun or "starting", log)
-        results.append(TestResult(check=interrupted, verdict=CheckVerdict.FAILED, message=message))
-    return ProbeRun(results=tuple(results), ended=ended, interrupted=interrupted, loaded=loaded)
+    return results, begun, loaded
 
 
 def _row(line: str) -> dict[str, Any] | None:

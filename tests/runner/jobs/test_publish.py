@@ -139,6 +139,19 @@ def test_a_checkout_that_would_lose_changes_is_refused(
     assert world.catalog == {}
 
 
+def test_a_branch_that_is_checked_out_in_another_worktree_is_not_moved(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ready(world, "flox")
+    world.git("checkout", "--quiet", "--detach", "main")
+    world.git("branch", "--force", "main", "main~1")
+    world.git("worktree", "add", "--quiet", str(world.folder / "other"), "main")
+    own = world.git("rev-parse", "main")
+    assert world.publish() == 1
+    assert "error: main: is checked out in another worktree" in capsys.readouterr().err
+    assert world.git("rev-parse", "main") == own
+
+
 def test_a_shallow_clone_is_refused(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     ready(world, "flox")
     clone = world.folder / "shallow"

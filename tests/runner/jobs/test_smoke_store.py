@@ -41,6 +41,7 @@ def test_a_build_is_tested_from_the_store_with_what_it_propagates(
     ("modules", "installed", "failed"),
     [
         (f"(import ./python.nix {{ }}) (import ./{TORCH}.nix {{ }})", "$torch", set()),
+        (f"(import ./python.nix {{ }}) (import ./{TORCH}.nix {{ }}).dev", "$torch", set()),  # as nixpkgs lists it
         ("(import ./python.nix { })", "$torch", {"import-withPackages"}),
         (f"(import ./{TORCH}.nix {{ }})", "/nowhere", {"import-propagated-user-env-packages"}),
     ],
@@ -140,13 +141,13 @@ def package_recipes(
         "utf-8",
     )
     record = 'mkdir -p $out/nix-support; echo "$python" >$out/nix-support/propagated-build-inputs' if python else ":"
-    install = f"mkdir -p {site}; cp -r $src/torch $src/behaviour.json {site}; {record}"
+    install = f"mkdir -p {site} $dev; cp -r $src/torch $src/behaviour.json {site}; {record}"
     world.write(
         name,
-        f'{{ ... }}: derivation {{ name = "{name}-2.8.0"; {common}\n'
+        f'{{ ... }}: derivation {{ name = "{name}-2.8.0"; outputs = [ "out" "dev" ]; {common}\n'
         f"python = import ./python.nix {{ }}; args = [ \"-e\" \"-c\" ''{install}'' ]; }}\n",
     )
-    record = 'mkdir -p $out/nix-support; echo "$torch" >$out/nix-support/propagated-build-inputs'
+    record = 'mkdir -p $out/nix-support; echo "$torch" "$dev" >$out/nix-support/propagated-build-inputs'
     if installed:
         record += f"; echo {installed} >$out/nix-support/propagated-user-env-packages"
     install = f"mkdir -p {site}; cp -r $src/torchvision {site}; {record}"
@@ -154,6 +155,7 @@ def package_recipes(
     world.write(
         VISION,
         f'{{ ... }}: derivation {{ name = "{VISION}-0.23.0"; {common}\n'
-        f"torch = import ./{name}.nix {{ }}; args = [ \"-e\" \"-c\" ''{install}'' ]; }}{more}\n",
+        f"torch = import ./{name}.nix {{ }}; dev = (import ./{name}.nix {{ }}).dev;\n"
+        f"args = [ \"-e\" \"-c\" ''{install}'' ]; }}{more}\n",
     )
     world.commit()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from ci_compiler.outside import object_of
+from ci_compiler.outside import UnreadableError, object_of
 
 MOST_BYTES = 1 << 20
 """The most that is read of the output of a process; a process that prints more has failed."""
@@ -56,7 +56,7 @@ def read_output(raw: bytes, device: str) -> Output:
     facts: dict[str, Any] = {}
     if len(raw) > MOST_BYTES:
         problems.append(f"it printed more than {MOST_BYTES >> 20} MiB")
-    for row in _rows(raw[:MOST_BYTES]):
+    for row in _rows(raw[:MOST_BYTES], problems):
         try:
             if "name" not in row:
                 facts = facts or _facts(row)
@@ -77,11 +77,14 @@ def _problem(row: dict[str, Any], reason: str) -> str:
     return f"{_text(str(row.get('name', 'import')))} is not as the protocol says: {_text(reason)}"
 
 
-def _rows(raw: bytes) -> Iterator[dict[str, Any]]:
+def _rows(raw: bytes, problems: list[str]) -> Iterator[dict[str, Any]]:
+    """The objects in the lines of `raw` that are measurements. One that is out of bounds is among the `problems`."""
     for line in raw.decode(errors="replace").splitlines():
         try:
             row = object_of(line)
-        except OSError:
+        except UnreadableError as error:
+            if not error.line and ('"name"' in line or '"import"' in line):
+                problems.append(f"a line {error}")
             continue
         if row.keys() & {"name", "import"}:
             yield row

@@ -1,0 +1,403 @@
+"""Every kind of checkout after a sync: clean at the new commit, or refused before anything moved."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.recipes.test_affected import Repository
+
+from .test_branches import PKGS, SPEC, X90
+
+SPEC_PATH = ".github/ci-matrix.yaml"
+OTHER = "cuda-13_0"
+X100 = X90.replace("sm90", "sm100")
+WITHOUT = SPEC.replace("    sm100: {isas: [avx2]}\n", "")
+"""The spec without the recipe `X100`."""
+
+
+class Kind:
+    """A repository with its remote, whose `main` is checked out, and the checkouts that a kind makes of it.
+
+    The command runs in the first one of `made`; all of them are looked at afterwards.
+    """
+
+    def __init__(self, folder: Path, algorithm: str = "sha1") -> None:
+        self.folder, self.remote = folder, folder / "remote.git"
+        run("init", "-q", "--bare", f"--object-format={algorithm}", "-b", "main", str(self.remote))
+        run("init", "-q", f"--object-format={algorithm}", "-b", "main", str(folder / "first"))
+        self.made = [configured(folder / "first")]
+        self.main.git("remote", "add", "origin", f"file://{self.remote}")
+        for path, text in ((SPEC_PATH, SPEC), ("README.md", "# Recipes\n"), ("lib/a.nix", "{ }\n")):
+            self.main.write(path, text)
+        self.main.commit()
+        for branch in (OTHER, "topic"):
+            self.main.git("branch", branch)
+        self.main.git("push", "-q", "origin", "--all")
+
+    @property
+    def main(self) -> Repository:
+        return self.made[0]
+
+    def clone(self, name: str, *options: str) -> Repository:
+        run("clone", "-q", *options, f"file://{self.remote}", str(self.folder / name))
+        return configured(self.folder / name)
+
+    def worktree(self, branch: str) -> Repository:
+        self.main.git("worktree", "add", "-q", "--force", str(self.folder / f"of-{branch}"), branch)
+        return at(self.folder / f"of-{branch}")
+
+    def push(self) -> None:
+        self.main.commit()
+        self.main.git("push", "-q", "origin", "main")
+
+    def state(self) -> list[object]:
+        """All that a refused command must leave as it is."""
+        seen: list[object] = [shown("--git-dir", str(self.remote), "for-each-ref")]
+        for one in self.made:
+            files = [path for path in one.root.rglob("*") if path.is_file() and ".git" not in path.parts]
+            seen.append({path: path.read_bytes() for path in files})
+            seen += [shown("-C", str(one.root), *words) for words in (["status", "--porcelain"], ["for-each-ref"])]
+        return seen
+
+
+def run(*words: str) -> None:
+    subprocess.run(["git", *words], check=True, capture_output=True)
+
+
+def shown(*words: str) -> str:
+    """What git prints, also if it fails."""
+    done = subprocess.run(["git", *words], check=False, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def at(root: Path) -> Repository:
+    """The repository that is at `root` already."""
+    made = Repository.__new__(Repository)
+    made.root = root
+    return made
+
+
+def configured(root: Path) -> Repository:
+    made = at(root)
+    made.git("config", "user.email", "a@example.org")
+    made.git("config", "user.name", "A")
+    return made
+
+
+def clean(kind: Kind) -> None:
+    """The plain one."""
+
+
+def changed(kind: Kind) -> None:
+    kind.main.append("README.md")
+
+
+def staged(kind: Kind) -> None:
+    kind.main.append("lib/a.nix")
+    kind.main.git("add", "lib/a.nix")
+
+
+def deleted(kind: Kind) -> None:
+    (kind.main.root / "README.md").unlink()
+
+
+def edited_spec(kind: Kind) -> None:
+    kind.main.write(SPEC_PATH, SPEC.replace("my-org", "our-org"))
+
+
+def edited_spec_with_another_one_staged(kind: Kind) -> None:
+    kind.main.append(SPEC_PATH, "# staged\n")
+    kind.main.git("add", "-A")
+    edited_spec(kind)
+
+
+def compiled(kind: Kind) -> None:
+    assert kind.main.ci("--branch", "main") == 0
+    assert kind.main.ci("recipes", "--branch", "main") == 0
+    kind.main.git("add", PKGS)
+
+
+def compiled_differently(kind: Kind) -> None:
+    compiled(kind)
+    kind.main.append(f"{PKGS}/{X90}.nix")
+
+
+def untracked_elsewhere(kind: Kind) -> None:
+    kind.main.write("scratch/notes.txt", "mine\n")
+
+
+def untracked_in_the_way(kind: Kind) -> None:
+    kind.main.write(f"{PKGS}/{X90}.nix", "mine\n")
+
+
+def ignored_in_the_way(kind: Kind) -> None:
+    kind.main.write(".gitignore", "/.flox/\n")
+    kind.push()
+    untracked_in_the_way(kind)
+
+
+def folder_in_the_way(kind: Kind) -> None:
+    kind.main.write(".github/BUILD_MATRIX.md/notes.txt", "mine\n")
+
+
+def link_in_the_way(kind: Kind) -> None:
+    kind.main.write("elsewhere/kept", "mine\n")
+    (kind.main.root / ".flox").symlink_to("elsewhere")
+
+
+def detached(kind: Kind) -> None:
+    kind.main.git("checkout", "-q", "--detach")
+
+
+def linked_worktree(kind: Kind) -> None:
+    kind.made.append(kind.worktree(OTHER))
+
+
+def changed_linked_worktree(kind: Kind) -> None:
+    linked_worktree(kind)
+    kind.made[1].append("README.md")
+
+
+def in_a_linked_worktree(kind: Kind) -> None:
+    linked_worktree(kind)
+    kind.made.reverse()
+    kind.main.write(SPEC_PATH, SPEC)
+
+
+def missing_worktree(kind: Kind) -> None:
+    kind.worktree(OTHER).root.rename(kind.folder / "moved")
+
+
+def twice_checked_out(kind: Kind) -> None:
+    kind.made.append(kind.worktree("main"))
+
+
+def shallow(kind: Kind) -> None:
+    kind.made = [kind.clone("shallow", "--depth=1", "--no-single-branch")]
+
+
+def single_branch(kind: Kind) -> None:
+    kind.made = [kind.clone("single")]
+
+
+def sparse(kind: Kind) -> None:
+    kind.main.git("sparse-checkout", "set", "--cone", ".github")
+
+
+def bare(kind: Kind) -> None:
+    kind.made = [kind.clone("bare", "--bare")]
+    kind.main.write(SPEC_PATH, SPEC)
+
+
+def worktree_of_a_bare_repository(kind: Kind) -> None:
+    bare(kind)
+    kind.main.git("remote", "set-url", "origin", f"file://{kind.remote}")
+    kind.made = [kind.worktree("main")]
+
+
+def separate_git_folder(kind: Kind) -> None:
+    kind.made = [kind.clone("separate", f"--separate-git-dir={kind.folder / 'elsewhere'}")]
+
+
+def submodule_of_another(kind: Kind) -> None:
+    run("init", "-q", str(kind.folder / "super"))
+    outer = configured(kind.folder / "super")
+    outer.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", f"file://{kind.remote}", "inner")
+    kind.made = [configured(outer.root / "inner")]
+
+
+def with_a_submodule(kind: Kind) -> None:
+    kind.main.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", f"file://{kind.remote}", "sub")
+    kind.push()
+
+
+def with_a_submodule_at_another_commit(kind: Kind) -> None:
+    with_a_submodule(kind)
+    inner = configured(kind.main.root / "sub")
+    inner.git("commit", "-q", "--allow-empty", "-m", "x")
+
+
+def merging(kind: Kind) -> None:
+    kind.main.git("checkout", "-q", "topic")
+    kind.main.git("commit", "-q", "--allow-empty", "-m", "x")
+    kind.main.git("checkout", "-q", "main")
+    kind.main.git("merge", "-q", "--no-ff", "--no-commit", "topic")
+
+
+def rebasing(kind: Kind) -> None:
+    kind.main.write("lib/a.nix", "{ }: { }\n")
+    kind.push()
+    kind.main.git("-c", "sequence.editor=sed -i 1ibreak", "rebase", "-q", "-i", "HEAD~1")
+    assert (kind.main.root / ".git/rebase-merge").is_dir()
+
+
+def locked_index(kind: Kind) -> None:
+    kind.main.write(".git/index.lock", "")
+
+
+def locked_branch(kind: Kind) -> None:
+    kind.main.write(f".git/refs/heads/{OTHER}.lock", "")
+
+
+def changed_but_assumed_unchanged(kind: Kind) -> None:
+    assert kind.main.ci("sync", "--push") == 0
+    kind.main.git("update-index", "--assume-unchanged", f"{PKGS}/{X100}.nix")
+    kind.main.append(f"{PKGS}/{X100}.nix")
+    kind.main.write(SPEC_PATH, WITHOUT)
+
+
+def crlf(kind: Kind) -> None:
+    kind.made = [kind.clone("crlf", "-c", "core.autocrlf=true")]
+    assert b"\r\n" in (kind.main.root / "README.md").read_bytes()
+
+
+def with_hooks(kind: Kind) -> None:
+    for name in ("post-checkout", "post-index-change", "reference-transaction", "pre-push", "post-merge"):
+        kind.main.write(f".git/hooks/{name}", '#!/bin/sh\necho ran >>"$0.ran"\n')
+        (kind.main.root / f".git/hooks/{name}").chmod(0o755)
+
+
+def alias(kind: Kind) -> None:
+    kind.main.git("branch", "-m", "main", "trunk")
+    kind.main.git("symbolic-ref", "refs/heads/main", "refs/heads/trunk")
+
+
+def split_index(kind: Kind) -> None:
+    kind.main.git("update-index", "--split-index")
+
+
+def executable_spec(kind: Kind) -> None:
+    (kind.main.root / SPEC_PATH).chmod(0o755)
+    kind.push()
+    kind.main.append(SPEC_PATH, "# more\n")
+
+
+KINDS: dict[Callable[[Kind], None], str] = {
+    clean: "",
+    changed: "tree-changed",
+    staged: "tree-changed",
+    deleted: "tree-changed",
+    edited_spec: "",
+    edited_spec_with_another_one_staged: "tree-changed",
+    compiled: "",
+    compiled_differently: "tree-changed",
+    untracked_elsewhere: "",
+    untracked_in_the_way: "tree-changed",
+    ignored_in_the_way: "tree-changed",
+    folder_in_the_way: "tree-changed",
+    link_in_the_way: "git",
+    detached: "",
+    linked_worktree: "",
+    changed_linked_worktree: "tree-changed",
+    in_a_linked_worktree: "",
+    missing_worktree: "checkout-busy",
+    twice_checked_out: "",
+    shallow: "",
+    single_branch: "",
+    sparse: "",
+    bare: "git",
+    worktree_of_a_bare_repository: "",
+    separate_git_folder: "",
+    submodule_of_another: "",
+    with_a_submodule: "",
+    with_a_submodule_at_another_commit: "tree-changed",
+    merging: "checkout-busy",
+    rebasing: "checkout-busy",
+    locked_index: "checkout-busy",
+    locked_branch: "git",
+    changed_but_assumed_unchanged: "git",
+    crlf: "",
+    with_hooks: "",
+    alias: "",
+    split_index: "",
+    executable_spec: "git",
+}
+"""What each kind is refused with; '' if it is brought to the new commit."""
+
+
+@pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
+def test_a_checkout_is_clean_at_the_new_commit_or_the_command_refused(
+    tmp_path: Path, make: Callable[[Kind], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = Kind(tmp_path)
+    make(kind)
+    before, untracked = kind.state(), [others(one) for one in kind.made]
+    for mark in tmp_path.rglob("*.ran"):
+        mark.unlink()
+    capsys.readouterr()
+    code = kind.main.ci("sync", "--push")
+    said = capsys.readouterr().err
+    if why := KINDS[make]:
+        assert (code, kind.state()) == (2, before)
+        assert f"[{why}]" in said.splitlines()[-1]
+        return
+    assert code == 0, said
+    assert not list(tmp_path.rglob("*.ran"))
+    for one, there in zip(kind.made, untracked, strict=True):
+        follows_on(one)
+        assert set(others(one)) <= set(there)
+    for branch in ("main", OTHER):
+        assert "name: cell" in shown("--git-dir", str(kind.remote), "show", f"{branch}:.github/workflows/cell.yml")
+
+
+def follows_on(one: Repository) -> None:
+    """The checkout is clean, and the next ordinary commit removes nothing."""
+    assert one.git("status", "--porcelain", "--untracked-files=no") == ""
+    one.git("commit", "-q", "--allow-empty", "-am", "the next ordinary commit")
+    assert one.git("diff", "--name-only", "HEAD~1", "HEAD") == ""
+
+
+def others(one: Repository) -> list[str]:
+    """The untracked files."""
+    return shown("-C", str(one.root), "ls-files", "--others").splitlines()
+
+
+def test_files_are_added_and_removed_in_a_repository_with_sha256(tmp_path: Path) -> None:
+    kind = Kind(tmp_path, algorithm="sha256")
+    recipe = f"{PKGS}/{X100}.nix"
+    for spec, there in ((SPEC, True), (WITHOUT, False)):
+        kind.main.write(SPEC_PATH, spec)
+        assert kind.main.ci("sync", "--push") == 0
+        assert (kind.main.root / recipe).exists() is there
+        follows_on(kind.main)
+
+
+def test_the_variables_of_a_hook_lead_to_no_other_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = Kind(tmp_path)
+    linked_worktree(kind)
+    with monkeypatch.context() as hook:
+        hook.setenv("GIT_DIR", str(kind.main.root / ".git"))
+        hook.setenv("GIT_INDEX_FILE", str(kind.main.root / ".git/index"))
+        assert kind.main.ci("sync") == 0
+    for one in kind.made:
+        follows_on(one)
+
+
+def test_a_dry_run_says_what_the_run_would_refuse_and_prints_the_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = Kind(tmp_path)
+    changed(kind)
+    assert kind.main.ci("sync", "--dry-run") == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    folder = kind.main.root
+    assert f"warning: main: is checked out in {folder}, where files differ from the commit: README.md; commit," in err
+
+
+def test_a_change_made_during_the_push_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kind = Kind(tmp_path)
+    hook = kind.remote / "hooks/pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\necho '# meanwhile' >>'{kind.main.root / SPEC_PATH}'\n", "utf-8")
+    hook.chmod(0o755)
+    kind.main.write(SPEC_PATH, SPEC.replace("my-org", "our-org"))
+    before = kind.main.git("rev-parse", "main")
+    assert kind.main.ci("sync", "--push") == 2
+    assert "error: " in capsys.readouterr().err
+    assert kind.main.git("rev-parse", "main") == before
+    assert (kind.main.root / SPEC_PATH).read_text("utf-8").endswith("# meanwhile\n")
