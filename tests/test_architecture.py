@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import tomllib
 from collections import defaultdict
@@ -42,7 +43,7 @@ def _modules(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and node.module == "ci_compiler":
             yield from (f"ci_compiler.{name.name}" for name in node.names)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ci_compiler."):
-            yield node.module or ""
+            yield from (node.module or "", *(f"{node.module}.{name.name}" for name in node.names))
         yield from _modules(node)
 
 
@@ -71,6 +72,24 @@ def test_the_table_has_every_part() -> None:
     table = re.findall(r"^\| (`[^|]*) \|", PAGE.read_text("utf-8"), re.MULTILINE)
     named = [name for row in table for name in re.findall(r"`(\w+)`", row)]
     assert sorted(named) == sorted(part for row in layers() for part in row)
+
+
+def test_no_command_imports_another_one() -> None:
+    """What several commands need has a module of its own, outside the packages of the commands."""
+    declared = json.loads((CODE / "cli/commands.json").read_bytes())
+    commands = {
+        f"{program['package']}.{name.replace('-', '_')}"
+        for program in declared.values()
+        if "package" in program
+        for name in {*program["commands"], program["default"]} - {""}
+    }
+    crossed = {
+        f"{command} imports {module}"
+        for command in commands
+        for module in _modules(ast.parse((ROOT / f"{command.replace('.', '/')}.py").read_bytes()))
+        if module in commands
+    }
+    assert crossed <= {"ci_compiler.cli.runner.list imports ci_compiler.cli.runner.prune"}  # the only one that is left
 
 
 if __name__ == "__main__":

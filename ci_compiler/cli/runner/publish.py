@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.publish import publish
