@@ -127,6 +127,8 @@ class Code(StrEnum):
     NO_REPOSITORY = "no-repository"
     NO_RUN = "no-run"
     NO_RUNNER = "no-runner"
+    NO_TEST = "no-test", Severity.WARNING
+    NO_TEST_RECORD = "no-test-record"
     NO_TOKEN = "no-token"  # noqa: S105  (a code)
     NO_WORKFLOW = "no-workflow"
     NOT_A_FAST_FORWARD = "not-a-fast-forward"

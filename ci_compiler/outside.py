@@ -102,8 +102,9 @@ def bytes_of(path: str | PathLike[str], most: int = LARGEST) -> bytes:
 
 
 def text_of(path: str | PathLike[str], most: int = LARGEST, errors: str = "strict") -> str:
-    """The text of a regular file in UTF-8, or of standard input. Raises OSError."""
-    return decoded(bytes_of(path, most), fspath(path), errors)
+    """The text of a regular file in UTF-8, or of standard input, with `\\n` after each line. Raises OSError."""
+    text = decoded(bytes_of(path, most), fspath(path), errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def decoded(data: bytes, name: str = "", errors: str = "strict") -> str:

@@ -20,7 +20,7 @@ from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH, stages_that_test
-from ci_compiler.workflows.fleet_watch import ENVIRONMENT, SECRET
+from ci_compiler.workflows.tasks import WATCH_ENVIRONMENT, WATCH_SECRET
 
 GUARD = "github.event.pull_request.head.repo.full_name == github.repository"
 RUNS = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
@@ -471,7 +471,7 @@ def secrets(compiled: Compiled) -> Iterator[str]:
     spec = compiled.decided.spec
     token = spec.backend.secret
     holders: dict[tuple[str, str], tuple[list[str], str]] = {
-        ("fleet-watch.yml", "coverage"): ([SECRET], ENVIRONMENT),
+        ("fleet-watch.yml", "coverage"): ([WATCH_SECRET], WATCH_ENVIRONMENT),
         ("sync.yml", "sync"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
         ("update.yml", "update"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
     }

@@ -15,7 +15,8 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.hardware import Version, tables
 from ci_compiler.hardware.drivers import too_new_driver
-from ci_compiler.hardware.machine import GpuDevice, fit
+from ci_compiler.hardware.machine import GpuDevice
+from ci_compiler.plan.machine_fit import fit
 from ci_compiler.plan.routing import runs_gpu
 from ci_compiler.runner.detect.recorded import machine
 from ci_compiler.runner.jobs.expectation import expectation

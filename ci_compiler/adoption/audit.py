@@ -32,7 +32,7 @@ from ci_compiler.errors import Finding, Place, nearest
 from ci_compiler.hardware import Gpu
 from ci_compiler.outside import bytes_of
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.rules import RULES, Judged, judge
+from ci_compiler.plan.rules import HARDWARE_CODES, Judged, hardware_problems, judge
 from ci_compiler.recipes.affected import read_by_recipes
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.render import NO_TEMPLATES, recipes
@@ -41,7 +41,7 @@ from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.variant import VariantName, recipe_path
 
 _ABOUT_THE_GPU = {
-    Code.CUDA_OFF, Code.WRONG_GPU, Code.GPU_TARGET_NOTATION, Code.UNKNOWN_RECIPE, *(rule.code for rule in RULES),
+    Code.CUDA_OFF, Code.WRONG_GPU, Code.GPU_TARGET_NOTATION, Code.UNKNOWN_RECIPE, *HARDWARE_CODES,
 }  # fmt: skip
 """The codes after which the text of a recipe is not checked, since it is unclear which GPU is the right one."""
 
@@ -301,11 +301,10 @@ def _impossible(this: _Audit, one: Evaluation) -> Finding | None:
         return None
     system = one.platforms[0] if len(one.platforms) == 1 else ""
     for gpu in _gpus(this, one):
-        for rule in RULES:
-            about_host = rule.code is Code.GPU_HOST
-            problem = rule.problem(gpu, toolkit, system) if system or not about_host else ""
-            if problem:
-                return at(one, "meta.platforms" if about_host else "override.gpuTargets", rule.code, problem)
+        for code, problem in hardware_problems(gpu, toolkit, system):
+            about_host = code is Code.GPU_HOST
+            if system or not about_host:
+                return at(one, "meta.platforms" if about_host else "override.gpuTargets", code, problem)
     return None
 
 

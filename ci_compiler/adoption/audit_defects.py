@@ -20,7 +20,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import ALL, CPU, Version
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.rules import RULES
+from ci_compiler.plan.rules import hardware_problems
 from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.variant import VariantName
 
@@ -92,9 +92,9 @@ def impossible(name: str, path: Path, spec: Spec) -> Iterator[Finding]:
         return
     isa, gpu = hardware.isas.get(said.spelled(hardware).isa), hardware.gpus.get(said.gpu)
     toolkit = hardware.toolkits.get(said.cuda)
-    for rule in RULES:
-        if isa and gpu and toolkit and (problem := rule.problem(gpu, toolkit, isa.system)):
-            yield Finding(place=place, code=rule.code, message=problem)
+    if isa and gpu and toolkit:
+        for code, problem in hardware_problems(gpu, toolkit, isa.system):
+            yield Finding(place=place, code=code, message=problem)
 
 
 # The name and the nixpkgs.

@@ -24,7 +24,8 @@ from ci_compiler.adoption.evaluation import EvaluatedSource, Evaluation, Fetch, 
 from ci_compiler.adoption.nix_instantiate import Ending, parse
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
-from ci_compiler.outside import bytes_of, decoded, object_of
+from ci_compiler.outside import object_of
+from ci_compiler.outside import text_of as read_text
 from ci_compiler.recipes.identifiers import Mentions, mentions
 from ci_compiler.variant import RECIPES
 
@@ -335,7 +336,7 @@ def _imported(path: str) -> Path:
 def text_of(path: Path) -> str:
     """A file's text; '' if it cannot be read, which Nix reports."""
     try:
-        return decoded(bytes_of(path), errors="replace")
+        return read_text(path, errors="replace")
     except OSError:
         return ""
 

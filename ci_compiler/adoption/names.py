@@ -19,7 +19,7 @@ from ci_compiler.adoption.exclusions import Key
 from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.hardware import ALL, CPU, Hardware
 from ci_compiler.plan.limits import limit
-from ci_compiler.plan.rules import RULES
+from ci_compiler.plan.rules import hardware_problems
 from ci_compiler.plan.sharding import OWN_JOBS, POOL_JOBS
 from ci_compiler.stages import stages_that_test
 from ci_compiler.variant import VariantName
@@ -146,7 +146,7 @@ def possible(hardware: Hardware, gpu: str, cuda: str, isa: str) -> bool:
     if gpu in {CPU, ALL.name}:
         return True
     row, toolkit, system = hardware.gpus[gpu], hardware.toolkits[cuda], hardware.isas[isa].system
-    return not any(rule.problem(row, toolkit, system) for rule in RULES)
+    return not any(hardware_problems(row, toolkit, system))
 
 
 def _system(name: str, path: Path, hardware: Hardware) -> tuple[str, bool]:

@@ -5,6 +5,7 @@ Nix itself copies only paths whose references the target has, and never replaces
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import time
@@ -19,14 +20,16 @@ from ci_compiler.process import Ended, ask, find_program
 AWS = "install the AWS CLI: Nix itself copies only whole closures to S3"
 _S3_OPTIONS = {"region": "--region", "profile": "--profile"}
 
-_STUB = """\
+_ENTRY = """\
 StorePath: {path}
-URL: nar/none.nar
+URL: nar/{hash}.nar
 Compression: none
+FileHash: sha256:{hash}
+FileSize: {size}
 NarHash: sha256:{hash}
-NarSize: 1
+NarSize: {size}
 """
-"""The entry of a path that is left out, without which Nix refuses to copy what refers to it."""
+"""The entry of a path that refers to nothing."""
 
 
 def writable(url: str) -> bool:
@@ -41,12 +44,23 @@ def entry(folder: Path, path: str) -> Path:
 
 @contextmanager
 def stubs(folder: Path, paths: Sequence[str]) -> Iterator[None]:
-    """Within it, the binary cache in `folder` claims to have `paths`."""
+    """Within it, the binary cache in `folder` claims to have `paths`.
+
+    Nix refuses to copy what refers to a path without an entry.
+    """
     for path in paths:
-        entry(folder, path).write_text(_STUB.format(path=path, hash="0" * 52), "utf-8")
+        entry(folder, path).write_text(_ENTRY.format(path=path, hash="0" * 52, size=1), "utf-8")
     yield
     for path in paths:
         entry(folder, path).unlink()
+
+
+def add_archive(folder: Path, path: str, archive: bytes) -> None:
+    """Adds a store path that refers to nothing, with its content (NAR), to the binary cache in `folder`."""
+    digest = hashlib.sha256(archive).hexdigest()
+    (folder / "nar").mkdir(exist_ok=True)
+    (folder / "nar" / f"{digest}.nar").write_bytes(archive)
+    entry(folder, path).write_text(_ENTRY.format(path=path, hash=digest, size=len(archive)), "utf-8")
 
 
 def held(folder: Path) -> Iterator[str]:

@@ -114,11 +114,18 @@ class CommandPrograms:
     def record(self, text: str) -> None:
         """Does nothing: there is no cache."""
 
-    def is_published(self, name: str, version: str, recipe: str) -> bool:  # noqa: ARG002
+    def attest(self, build: BuildRecord, tests: Sequence[str], recipe: str = "") -> None:
+        """Does nothing: there is no cache."""
+
+    def attested(self, build: BuildRecord, tests: Sequence[str], recipe: str = "") -> bool:  # noqa: ARG002
+        """Whether the files hold nothing of the recipe: they are only the variant's own, and have no records."""
+        return bool(recipe)
+
+    def is_published(self, name: str, version: str, recipe: str, tests: Sequence[str]) -> bool:  # noqa: ARG002
         """Whether the declared command says that the version is published; False if there is none."""
         return bool(self._published())
 
-    def published(self, build: BuildRecord) -> str:  # noqa: ARG002
+    def published(self, build: BuildRecord, tests: Sequence[str]) -> str:  # noqa: ARG002
         """The command that says so."""
         return self._published()
 

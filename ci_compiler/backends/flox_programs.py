@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.flox import FLOX
@@ -33,11 +34,11 @@ class FloxPrograms(RecipePrograms):
         # Assumes `flox-build`.
         return self._follow([program, "build", order.name], log=order.log)
 
-    def is_published(self, name: str, version: str, recipe: str) -> bool:  # noqa: ARG002
+    def is_published(self, name: str, version: str, recipe: str, tests: Sequence[str]) -> bool:  # noqa: ARG002
         """Whether the catalog has the version: it distinguishes versions, not recipes or commits."""
         return bool(self._listed(name, version))
 
-    def published(self, build: BuildRecord) -> str:
+    def published(self, build: BuildRecord, tests: Sequence[str]) -> str:  # noqa: ARG002
         """The version as `flox show` lists it; '' if the answer lists no such version."""
         return self._listed(build.name, build.version)
 

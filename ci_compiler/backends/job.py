@@ -219,11 +219,23 @@ class BackendPrograms(Protocol):
     def record(self, text: str) -> None:
         """Shares a short text, which any machine then finds by `recorded`. Does nothing without a cache for it."""
 
-    def is_published(self, name: str, version: str, recipe: str) -> bool:
-        """Whether `version` of the variant `name`, or what the recipe in the checkout evaluates to, is published."""
+    def attest(self, build: BuildRecord, tests: Sequence[str], recipe: str = "") -> None:
+        """Keeps records, signed by the publishing key, that a build passed `tests`, where there is a place for them.
 
-    def published(self, build: BuildRecord) -> str:
-        """What shows that a build is already published; '' if nothing does."""
+        With another `recipe`, they are about what the closure of the build has of it.
+        """
+
+    def attested(self, build: BuildRecord, tests: Sequence[str], recipe: str = "") -> bool:
+        """Whether such records show that a build, or what its closure has of another `recipe`, passed `tests`."""
+
+    def is_published(self, name: str, version: str, recipe: str, tests: Sequence[str]) -> bool:
+        """Whether `version` of the variant `name`, or what the recipe in the checkout evaluates to, is published.
+
+        `tests` are those that it must have passed, where the backend keeps records of them.
+        """
+
+    def published(self, build: BuildRecord, tests: Sequence[str]) -> str:
+        """What shows that a build is already published, having passed `tests`; '' if nothing does."""
 
     def publish(self, build: BuildRecord) -> None:
         """Publishes a build."""

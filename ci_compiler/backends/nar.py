@@ -23,6 +23,12 @@ class DamagedArchiveError(Exception):
     """The data is not an archive, or not a whole one."""
 
 
+def closure_digest(closure: Mapping[str, str]) -> str:
+    """A hash of the content of a whole closure, which has the hash of each path's content."""
+    lines = "".join(f"{path} {digest}\n" for path, digest in sorted(closure.items()))
+    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
+
 def hex_digest(content: str) -> str:
     """The digits of a hash as Nix prints it (`sha256:` and base 32), or as a file's digest is written, in base 16."""
     digits = content.removeprefix("sha256:")
@@ -30,6 +36,23 @@ def hex_digest(content: str) -> str:
         return digits
     number = sum(_BASE32.index(digit) << 5 * at for at, digit in enumerate(reversed(digits)))
     return number.to_bytes(32, "little").hex()
+
+
+def base32(data: bytes) -> str:
+    """`data` of 5 or a multiple of 5 bytes in Nix' base 32."""
+    number = int.from_bytes(data, "little")
+    return "".join(_BASE32[number >> at & 31] for at in reversed(range(0, len(data) * 8, 5)))
+
+
+def text_archive(text: str) -> bytes:
+    """The archive of a regular file with the content `text`."""
+    words = ("nix-archive-1", "(", "type", "regular", "contents", text, ")")
+    return b"".join(_written(word.encode()) for word in words)
+
+
+def _written(data: bytes) -> bytes:
+    """`data` as `_text` reads it."""
+    return len(data).to_bytes(8, "little") + data + bytes(-len(data) % 8)
 
 
 def listing(archive: IO[bytes]) -> dict[str, str]:

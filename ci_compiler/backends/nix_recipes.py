@@ -23,13 +23,13 @@ from ci_compiler.backends.job import (
     check_built,
     show,
 )
-from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.backends.nix_python import interpreter_of
 from ci_compiler.backends.nix_seeds import share_seeds, take_seeds
 from ci_compiler.backends.nix_store import PROFILE
 from ci_compiler.backends.own_store import store_of
 from ci_compiler.backends.protocol import BinaryCache, Tool
 from ci_compiler.backends.staged import fetch_staged, stage, staged_name, staging
+from ci_compiler.backends.tested import attest, attested
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure, wrong
 from ci_compiler.process import Ended, find_program, follow
@@ -109,8 +109,8 @@ class RecipePrograms(ABC):
         )
 
     def fetch(self, build: BuildRecord) -> bool:
-        """Makes the store hold the closures of a build's outputs. Returns False if it already did."""
-        return self.hold(build, tuple(dict.fromkeys((build.store_path, *build.outputs))))
+        """Makes the store hold the closure of a build with the content that it states. Returns False if it did."""
+        return self.hold(build, tuple(build.closure))
 
     def fetch_recipe(self, name: str, recipe: str) -> BuildResult:
         """Makes the store hold what a recipe evaluates to, signed by the cache's key."""
@@ -227,6 +227,20 @@ class RecipePrograms(ABC):
         if odd := sorted(set(self.store.closure(*build.outputs)).symmetric_difference(build.closure)):
             message = f"{odd[0]} is in the closure of only one of the build that was tested and the one in the store"
             raise failure(build.name, Code.CONTENT_DIFFERS, message)
+        self.hold(build, tuple(build.closure))
+
+    def attest(self, build: BuildRecord, tests: Sequence[str], recipe: str = "") -> None:
+        """Writes the records into the cache, if the job has its key."""
+        attest(self.store, self.job, build, self._outputs(build, recipe), tests)
+
+    def attested(self, build: BuildRecord, tests: Sequence[str], recipe: str = "") -> bool:
+        """Whether the cache has the records, signed by its key."""
+        return attested(self.store, self.job, build, self._outputs(build, recipe), tests)
+
+    def _outputs(self, build: BuildRecord, recipe: str) -> Sequence[str]:
+        """What the closure of a build has of the outputs of `recipe`; its own outputs without one."""
+        outputs = self.store.outputs(self._derivation(recipe)) if recipe else build.outputs
+        return [path for path in outputs if path in build.closure]
 
     def _derivation(self, recipe: str) -> str:
         """What the recipe at a path in the repository evaluates to."""
@@ -289,20 +303,19 @@ class RecipePrograms(ABC):
     def _share(self, order: BuildOrder, build: BuildResult) -> tuple[str, tuple[str, ...]]:
         """Makes a build available to other machines. Returns the staged build, and remarks about other builds of it.
 
-        With the cache's key, the build is copied into the cache; what the cache does not have afterwards is staged.
+        What the cache does not have is staged: nothing is signed before it is tested.
         """
         cache, recipe, path = self.job.cache, self.job.root / order.recipe, build.store_path
         if cache is None or not self.job.shares:
             return "", ()
         try:
-            if key := self.job.secrets.get(CACHE_KEY):
-                _check_copied(path, self.store.push(cache, build.outputs, key, recipe))
             absent = self.store.uncarried(cache, build.closure, recipe)
             remarks = tuple(self._remarks(cache, [one for one in build.outputs if absent.get(one)]))
             if not absent:
                 return "", remarks
             staged, ended = stage(self.store, cache, order.name, build.closure, list(absent))
-            _check_copied(path, ended)
+            if ended.status != 0:
+                raise failure(path, Code.NIX, ended.said)
         except StageError as error:
             message = f"{path} cannot be copied to {staging(cache)}: {error.findings[0].message}"
             raise failure(order.name, Code.PUSH_FAILED, message) from None
@@ -317,8 +330,3 @@ class RecipePrograms(ABC):
 
     def _link(self, name: str) -> Path:
         return self.job.root / LINK.format(name=name)
-
-
-def _check_copied(path: str, ended: Ended) -> None:
-    if ended.status != 0:
-        raise failure(path, Code.NIX, ended.said)

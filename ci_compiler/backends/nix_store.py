@@ -175,10 +175,10 @@ class Store:
     def copy(
         self, *options: str, paths: Sequence[str], source: str = "", to: str = "", secret: Secret | None = None
     ) -> Ended:
-        """Copies `paths` from the store at the URL `source`, or to the one at `to`."""
+        """Copies `paths` from the store at the URL `source` to the one at `to`; '' is this machine's."""
         if not paths:
             return Ended(status=0)
-        where = ("--from", source) if source else ("--to", to)
+        where = (*(("--from", source) if source else ()), *(("--to", to) if to else ()))
         return self._nix("copy", *_FRESH, *options, *where, *paths, secret=secret)
 
     def copy_alone(
@@ -206,7 +206,7 @@ class Store:
             return self.copy(paths=paths, to=cache.url)
         with key_file(key) as file:
             if cache.url.startswith("ssh-ng:"):  # a store, which takes the signatures along
-                signed = self._sign(file, key, "--recursive", *paths)
+                signed = self.sign(file, key, "--recursive", *paths)
                 return signed if signed.status != 0 else self.copy(paths=paths, to=cache.url, secret=key)
             ended = self.copy(paths=paths, to=signing(cache.url, file), secret=key)
             if ended.status != 0 or self.signed(cache, paths):
@@ -228,7 +228,7 @@ class Store:
 
         What is signed is never replaced: somebody may have it.
         """
-        unsigned = [path for path in present if not self._verify(cache, [path])]
+        unsigned = [path for path in present if not self.verified(cache, [path])]
         others = [path for path in unsigned if not self._same(cache, path)]
         if others and not writable(cache.url):
             return Ended(status=1, err=f"error: another build of {others[0]} is there, and is not signed; remove it")
@@ -240,7 +240,7 @@ class Store:
             if ended.status != 0:
                 return ended
         same = [path for path in unsigned if path not in others]
-        return self._sign(file, key, "--store", cache.url, *same) if same else Ended(status=0)
+        return self.sign(file, key, "--store", cache.url, *same) if same else Ended(status=0)
 
     def push_text(self, cache: BinaryCache, path: str) -> Ended:
         """Copies what `add_text` added to the cache. Its path is the hash of its content, so it needs no signature."""
@@ -251,7 +251,8 @@ class Store:
         ended = self._nix("path-info", "--sigs", path)
         return any(_SIGNATURE.fullmatch(word) for word in ended.out.split()[1:])
 
-    def _sign(self, file: Path, key: Secret, *what: str) -> Ended:
+    def sign(self, file: Path, key: Secret, *what: str) -> Ended:
+        """Signs paths with the `key` in `file`."""
         return self._nix("store", "sign", *_FRESH, "--key-file", str(file), *what, secret=key)
 
     def _same(self, cache: BinaryCache, path: str) -> bool:
@@ -291,8 +292,15 @@ class Store:
 
         Each with the hash of the content that the cache has, or '' if it lacks the path.
         """
-        absent = self.lacks(list(closure), cache.url)
-        theirs = dict.fromkeys(closure, "") | self.contents([path for path in closure if path not in absent], cache.url)
+        return self._unlike(cache.url, closure)
+
+    def differing(self, cache: BinaryCache, closure: Mapping[str, str]) -> list[str]:
+        """The paths of `closure` that users of the cache get with another content than is stated there."""
+        return [path for path, theirs in self._unlike(cache.url, closure).items() if theirs]
+
+    def _unlike(self, url: str, closure: Mapping[str, str]) -> dict[str, str]:
+        absent = self.lacks(list(closure), url)
+        theirs = dict.fromkeys(closure, "") | self.contents([path for path in closure if path not in absent], url)
         return {path: theirs[path] for path, content in closure.items() if theirs[path] != content}
 
     def holds(self, cache: BinaryCache, closure: Mapping[str, str]) -> bool:
@@ -304,9 +312,10 @@ class Store:
 
     def signed(self, cache: BinaryCache, paths: Sequence[str]) -> bool:
         """Whether the cache holds the closures of `paths`, every path with a valid signature by the cache's key."""
-        return self._verify(cache, paths, "--recursive")
+        return self.verified(cache, paths, "--recursive")
 
-    def _verify(self, cache: BinaryCache, paths: Sequence[str], *options: str) -> bool:
+    def verified(self, cache: BinaryCache, paths: Sequence[str], *options: str) -> bool:
+        """Whether the cache holds `paths`, each with a valid signature by its key."""
         key = ("--option", "trusted-public-keys", cache.public_key)
         where = ("--store", cache.url, "--no-contents", *options)
         return self._nix("store", "verify", *_FRESH, *key, *where, *paths).status == 0

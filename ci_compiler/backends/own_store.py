@@ -49,7 +49,7 @@ class OwnStore(Store):
             return self._copy_absent(cache, closure, absent, None, last=paths)
         with key_file(key) as file:
             ended = self._copy_absent(cache, closure, absent, file, last=paths)
-            if ended.status != 0 or not present or self._verify(cache, present):
+            if ended.status != 0 or not present or self.verified(cache, present):
                 return ended
             return self._sign_present(cache, closure, present, file, key, last=paths)
 
@@ -76,9 +76,17 @@ class OwnStore(Store):
 
     def holds(self, cache: BinaryCache, closure: Mapping[str, str]) -> bool:
         """Whether what the cache holds of `closure` has the content whose hash is stated there."""
-        absent = self.lacks(list(closure), cache.url)
-        held = {path: content for path, content in closure.items() if path not in absent}
-        return self.contents(list(held), cache.url) == held
+        return not any(self._unlike(cache.url, closure).values())
+
+    def differing(self, cache: BinaryCache, closure: Mapping[str, str]) -> list[str]:
+        """As for any store; what the cache lacks, users get from the other caches."""
+        found: list[str] = []
+        rest = dict(closure)
+        for url in (cache.url, *cache.others):
+            unlike = self._unlike(url, rest)
+            found += [path for path, theirs in unlike.items() if theirs]
+            rest = {path: closure[path] for path, theirs in unlike.items() if not theirs}
+        return found
 
     def uncarried(self, cache: BinaryCache, closure: Mapping[str, str], recipe: Path) -> dict[str, str]:
         """As for any store, but of the own part of `closure` only."""
@@ -91,7 +99,7 @@ class OwnStore(Store):
         The cache gets `paths` after what they need, so that it has the rest as well.
         """
         held, rest = self._walk(cache, paths)
-        return not set(rest) & set(paths) and self._verify(cache, held)
+        return not set(rest) & set(paths) and self.verified(cache, held)
 
     # What is left out.
 

@@ -15,7 +15,7 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import Records
 from ci_compiler.reports.history_file import LARGEST, NAME, begins_as_history, parsed
 from ci_compiler.spec.carried import default_branch
-from ci_compiler.workflows import pages
+from ci_compiler.workflows.common import PAGES
 
 
 def last_history(client: Client, plan: Plan, folder: Path) -> Records:
@@ -28,7 +28,7 @@ def last_history(client: Client, plan: Plan, folder: Path) -> Records:
     file = folder / NAME
     here = file.exists() or file.is_symlink()
     try:
-        last = None if here else last_file(client, pages.FILE, default_branch(plan.spec), NAME, LARGEST)
+        last = None if here else last_file(client, PAGES, default_branch(plan.spec), NAME, LARGEST)
         data = bytes_of(file, LARGEST) if here else last
     except OSError:
         raise wrong(file, Code.IN_THE_WAY, FOREIGN) from None
@@ -39,7 +39,7 @@ def last_history(client: Client, plan: Plan, folder: Path) -> Records:
     except ValueError as error:
         if here and not begins_as_history(data):
             raise wrong(file, Code.IN_THE_WAY, FOREIGN) from None
-        whence = str(file) if here else f"the history of the last {pages.FILE}"
+        whence = str(file) if here else f"the history of the last {PAGES}"
         note(f"warning: {whence} {error}; the history starts again from nothing")
         return empty
     if found.repository != repository:

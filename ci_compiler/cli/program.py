@@ -127,14 +127,17 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(formatter_class=_NARROW, **more)
 
     def format_usage(self) -> str:
+        """The usage, as wide as the terminal."""
         self.formatter_class = argparse.HelpFormatter
         return super().format_usage()
 
     def format_help(self) -> str:
+        """The help, as wide as the terminal."""
         self.formatter_class = argparse.HelpFormatter
         return super().format_help()
 
     def error(self, message: str) -> Never:
+        """Prints the finding for `message` of argparse, and ends the program with 2."""
         from ci_compiler.cli.usage import explained
 
         if self.program is None and (typo := self._unknown()):  # matters more than what is missing because of it

@@ -9,10 +9,9 @@ from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.workflows import images, pages, sync, update
-from ci_compiler.workflows.common import FLEET_WATCH, PULL_REQUEST, SCHEDULE, WAVES
+from ci_compiler.workflows.common import FLEET_WATCH, IMAGES, PAGES, PULL_REQUEST, SCHEDULE, SYNC, UPDATE, WAVES
 
-_NAMED = (PULL_REQUEST, SCHEDULE, WAVES, FLEET_WATCH, pages.FILE, sync.FILE, update.FILE, images.FILE)
+_NAMED = (PULL_REQUEST, SCHEDULE, WAVES, FLEET_WATCH, PAGES, SYNC, UPDATE, IMAGES)
 """The compiled workflows that events start, apart from the shards."""
 
 _STATES = {

@@ -8,7 +8,7 @@ nearest known names.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -234,45 +234,34 @@ def _find(kind: str, table: Mapping[str, Row], name: str) -> Row:
         raise UnknownHardwareError(kind, name, table) from None
 
 
-def _gpu(name: str, row: Mapping[str, Any]) -> Gpu:
-    lists = {key: tuple(row[key]) for key in ("products", "systems")}
-    last = Version.parse(row["last_cuda"]) if row["last_cuda"] else None
-    versions = {"capability": Version.parse(row["capability"]), "first_cuda": Version.parse(row["first_cuda"])}
-    return Gpu(**{**row, **lists, **versions, "last_cuda": last}, name=name)
-
-
-def _isa(name: str, row: Mapping[str, Any]) -> Isa:
-    lists = {key: tuple(row[key]) for key in ("flags", "cpuinfo", "includes", "smallest") if key in row}
-    return Isa(**{**row, **lists}, name=name)
-
-
-def _emulator(row: Mapping[str, Any]) -> Emulator:
-    given = {key: value for key, value in row.items() if key != "source"}
-    return Emulator(**{**given, "options": tuple(row["options"])})
-
-
-def _read(name: str) -> dict[str, Any]:
+def read_table(name: str) -> dict[str, Any]:
+    """The JSON file `name` beside this module."""
     table: dict[str, Any] = json.loads(Path(__file__).with_name(name).read_bytes())
     return table
 
 
-def _rows(table: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of `table` by name, without their sources."""
-    for name, row in table.items():
-        yield name, {key: value for key, value in row.items() if key != "source"}
+def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a row of a table, without its source."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items() if key != "source"}
+
+
+def _gpu(name: str, row: Mapping[str, Any]) -> Gpu:
+    fields = _fields(row)
+    for key in ("capability", "first_cuda", "last_cuda"):
+        fields[key] = Version.parse(row[key]) if row[key] else None
+    return Gpu(**fields, name=name)
 
 
 @cache
 def tables() -> Hardware:
     """The bundled tables, read once."""
-    isas = _read("isas.json")
+    isas = read_table("isas.json")
+    toolkits = read_table("cuda.json")["toolkits"]
     return Hardware(
-        gpus={name: _gpu(name, row) for name, row in _rows(_read("gpus.json")["gpus"])},
-        toolkits={
-            name: Toolkit(version=Version.parse(name), **row) for name, row in _rows(_read("cuda.json")["toolkits"])
-        },
-        isas={name: _isa(name, row) for name, row in _rows(isas["isas"])},
+        gpus={name: _gpu(name, row) for name, row in read_table("gpus.json")["gpus"].items()},
+        toolkits={name: Toolkit(version=Version.parse(name), **_fields(row)) for name, row in toolkits.items()},
+        isas={name: Isa(name=name, **_fields(row)) for name, row in isas["isas"].items()},
         systems={name: System(name=name, **row) for name, row in isas["systems"].items()},
         aliases=isas["aliases"],
-        emulators=tuple(map(_emulator, isas["emulators"])),
+        emulators=tuple(Emulator(**_fields(row)) for row in isas["emulators"]),
     )

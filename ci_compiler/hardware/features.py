@@ -11,11 +11,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 from ci_compiler.errors import nearest
-from ci_compiler.hardware import Hardware, Isa
+from ci_compiler.hardware import Hardware, Isa, read_table
 
 _SHOWN = 4
 """The most features that a message names."""
@@ -200,5 +198,4 @@ _FAMILIES = ("x86", "aarch64")
 
 @cache
 def _family(name: str) -> _Family:
-    content: dict[str, Any] = json.loads(Path(__file__).with_name("features.json").read_bytes())
-    return _Family(**content[name])
+    return _Family(**read_table("features.json")[name])

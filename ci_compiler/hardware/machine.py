@@ -6,16 +6,15 @@ not given means that the machine does not have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.record import record
-from ci_compiler.units import GB, gigabytes, size
+from ci_compiler.units import gigabytes
 
 if TYPE_CHECKING:
     from ci_compiler.hardware import Gpu, Hardware, Version
-    from ci_compiler.spec.model import Pool
 
 NOMINAL = 0.95
 """The share of its nominal size that a memory or a disk must have: firmware and file systems reserve the rest.
@@ -135,23 +134,6 @@ class Machine:
         return sum(sizes.values())
 
 
-@record
-class PoolFit:
-    """Whether a machine suits a pool: what is `missing`, one line each; if nothing is, what to take care of."""
-
-    pool: Pool
-    missing: tuple[str, ...]
-    remarks: tuple[str, ...]
-
-    @property
-    def fits(self) -> bool:
-        """Whether the machine has everything that the pool declares."""
-        return not self.missing
-
-
-# Instruction sets.
-
-
 def missing_flags(hardware: Hardware, isa: str, flags: Iterable[str]) -> tuple[str, ...]:
     """The /proc/cpuinfo flags of `isa`, and of all that it includes, that are not in `flags`.
 
@@ -167,53 +149,6 @@ def isas_of(hardware: Hardware, system: str, flags: Iterable[str]) -> tuple[str,
     has = frozenset(flags)
     known = (isa for isa in hardware.isas.values() if isa.system == system)
     return tuple(isa.name for isa in known if not missing_flags(hardware, isa.name, has))
-
-
-# Pools.
-
-
-def fit(hardware: Hardware, machine: Machine, pool: Pool) -> PoolFit:
-    """How `machine` suits `pool`."""
-    missing = (*lacks(hardware, machine, pool), *_too_small(machine, pool))
-    return PoolFit(pool=pool, missing=missing, remarks=() if missing else tuple(_remarks(machine, pool)))
-
-
-def lacks(hardware: Hardware, machine: Machine, pool: Pool) -> Iterator[str]:
-    """The system, instruction sets and GPUs of `pool` that `machine` does not have."""
-    if machine.system != pool.system:
-        yield f"{pool.system} (this is {machine.system})"
-        return
-    for isa in pool.cpu:
-        if isa not in machine.isas:
-            flags = missing_flags(hardware, isa, machine.flags)
-            yield f"{isa} (the CPU lacks {', '.join(flags)})" if machine.flags else isa
-    if pool.gpu and pool.gpu not in {device.sm for device in machine.gpus}:
-        has = ", ".join(dict.fromkeys(device.sm for device in machine.gpus))
-        yield f"a GPU of {pool.gpu} ({f'there is {has}' if has else 'no GPU answers'})"
-    elif pool.gpu and (count := sum(len(one.units) for one in machine.gpus if one.sm == pool.gpu)) < pool.gpus:
-        yield f"{pool.gpus} GPUs of {pool.gpu} (there {'is' if count == 1 else 'are'} {count})"
-
-
-def _too_small(machine: Machine, pool: Pool) -> Iterator[str]:
-    if machine.system != pool.system:
-        return
-    if machine.cores < pool.cores:
-        yield f"{pool.cores} cores (there are {machine.cores})"
-    for what, wanted, has_bytes in (("memory", pool.memory, machine.memory), ("disk", pool.disk, machine.disk)):
-        if has_bytes < wanted * GB * NOMINAL:
-            yield f"{wanted} GB of {what} (there are {size(has_bytes)})"
-
-
-def _remarks(machine: Machine, pool: Pool) -> Iterator[str]:
-    if machine.gpus and not pool.gpu:
-        yield "its jobs would keep this machine's GPU from the jobs that need one; give it no label of this pool"
-    others = [device for device in machine.gpus if device.sm != pool.gpu]
-    if pool.gpu and others:
-        own = ",".join(str(device.index) for device in machine.gpus if device.sm == pool.gpu)
-        names = ", ".join(f"{device.name} ({device.sm})" for device in others)
-        yield f"it also has {names}; give the jobs GPU {own} alone (a container's device, or CUDA_VISIBLE_DEVICES)"
-    if pool.gpu and any(device.mig for device in machine.gpus if device.sm == pool.gpu):
-        yield "its GPU is in multi-instance (MIG) mode, so a job sees the slice it is given, or nothing"
 
 
 # For people and pipes.
@@ -242,20 +177,6 @@ def as_json(machine: Machine) -> dict[str, Any]:
             for engine in machine.engines
         ],
         "problems": list(machine.problems),
-    }
-
-
-def fit_as_json(one: PoolFit) -> dict[str, Any]:
-    """How a machine suits a pool, as JSON, with the labels of the pool's runners."""
-    runs_on = one.pool.runs_on
-    return {
-        "pool": one.pool.name,
-        "fits": one.fits,
-        "labels": list(runs_on.labels),
-        "group": runs_on.group,
-        "scale-set": runs_on.scale_set,
-        "missing": list(one.missing),
-        "remarks": list(one.remarks),
     }
 
 

@@ -6,14 +6,12 @@ own machine in a stricter way.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from ci_compiler.hardware import Hardware
+from ci_compiler.hardware import Hardware, read_table
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
 from ci_compiler.hardware.products import UNKNOWN_CPU, cpu, cpu_of, device
 from ci_compiler.record import record
@@ -89,8 +87,7 @@ def beside(hardware: Hardware, gpus: tuple[GpuDevice, ...], name: str) -> Machin
 @cache
 def tools() -> Mapping[str, Any]:
     """The forms of the tools' output, as regular expressions that Python and JavaScript share."""
-    table: dict[str, Any] = json.loads(Path(__file__).with_name("tools.json").read_bytes())
-    return table
+    return read_table("tools.json")
 
 
 def _plain(line: str) -> str:

@@ -7,18 +7,15 @@ the hardware tables, to which a spec may add; the finder page reads the same tab
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from ci_compiler import hardware as tables_of
-from ci_compiler.hardware import Hardware, UnknownHardwareError, Version
+from ci_compiler.hardware import Hardware, UnknownHardwareError, Version, read_table
 from ci_compiler.hardware.machine import GpuDevice, Machine
 
 NO_GPU = ("none", "no", "cpu")
@@ -183,7 +180,7 @@ def cpus(hardware: Hardware) -> Mapping[str, Cpu]:
             note=row.get("note", ""),
             gpus=tuple(row.get("gpus", ())),
         )
-        for row in _read("cpus.json")["cpus"]
+        for row in read_table("cpus.json")["cpus"]
     }
 
 
@@ -216,7 +213,7 @@ def _in_order(hardware: Hardware, isas: Iterable[str], system: str) -> tuple[str
 @cache
 def _gpu_names(hardware: Hardware) -> _Names:
     """GPUs by name; the table's own name for a GPU is its compute capability, `8.9`."""
-    content = _read("gpu-names.json")
+    content = read_table("gpu-names.json")
     noise = tuple(map(_compiled, content["noise"]))
     gpus = hardware.gpus.values()
     known = [(pattern, str(gpu.capability)) for gpu in gpus for pattern in content["patterns"].get(gpu.name, ())]
@@ -231,13 +228,13 @@ def _gpu_names(hardware: Hardware) -> _Names:
 
 @cache
 def _foreign() -> tuple[re.Pattern[str], ...]:
-    return tuple(map(_compiled, _read("gpu-names.json")["foreign"]))
+    return tuple(map(_compiled, read_table("gpu-names.json")["foreign"]))
 
 
 @cache
 def _cpu_names() -> _Names:
     """CPUs by name; the table's own name for a CPU is its key in `cpus`."""
-    content = _read("cpus.json")
+    content = read_table("cpus.json")
     noise = tuple(map(_compiled, content["noise"]))
     rows = content["cpus"]
     return _Names(
@@ -251,9 +248,3 @@ def _cpu_names() -> _Names:
 def _compiled(pattern: str) -> re.Pattern[str]:
     """`pattern` with ASCII character classes, as in JavaScript."""
     return re.compile(pattern, re.ASCII)
-
-
-@cache
-def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(Path(tables_of.__file__).with_name(name).read_bytes())
-    return content

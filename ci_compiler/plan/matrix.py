@@ -52,7 +52,7 @@ class Candidate:
     """A branch x toolkit x GPU x ISA that the spec selects, before it is multiplied by Python versions and packages.
 
     `gpu_on_branch` and `isa_on_gpu` say whether the spec names that pair explicitly. `path` is the entry in the spec
-    that findings about the candidate point to.
+    that findings about the candidate point to. `python` is always ''.
     """
 
     branch: str
@@ -63,6 +63,7 @@ class Candidate:
     gpu_on_branch: bool
     isa_on_gpu: bool
     path: Path_
+    python: str = ""
 
 
 def candidates(spec: Spec, root: Path_, matrix: Matrix) -> Iterator[Candidate]:
@@ -89,31 +90,28 @@ def _of_axis(
     named: bool,
 ) -> Iterator[Candidate]:
     own = [(spec.hardware.isa(isa).system, isa) for isa in axis.isas]
-    for index, (system, isa) in enumerate(own or usual):
+    found = [
+        (system, isa, named, (*root, "isas", index) if own else root)
+        for index, (system, isa) in enumerate(own or usual)
+    ]
+    taken = {isa for _, isa in own or usual}
+    alone = named or len(spec.branches[branch].toolkits) <= 1
+    also = [
+        (spec.hardware.isa(isa).system, isa, alone, (*root, "also", branch, index))
+        for index, isa in enumerate(axis.also.get(branch, ()))
+        if isa not in taken
+    ]
+    for system, isa, gpu_on_branch, path in (*found, *also):
         yield Candidate(
             branch=branch,
             cuda=cuda,
             gpu=axis.name,
             isa=isa,
             system=system,
-            gpu_on_branch=named,
-            isa_on_gpu=bool(own),
-            path=(*root, "isas", index) if own else root,
+            gpu_on_branch=gpu_on_branch,
+            isa_on_gpu=path != root,
+            path=path,
         )
-    taken = {isa for _, isa in own or usual}
-    several = len(spec.branches[branch].toolkits) > 1
-    for index, isa in enumerate(axis.also.get(branch, ())):
-        if isa not in taken:
-            yield Candidate(
-                branch=branch,
-                cuda=cuda,
-                gpu=axis.name,
-                isa=isa,
-                system=spec.hardware.isa(isa).system,
-                gpu_on_branch=named or not several,
-                isa_on_gpu=True,
-                path=(*root, "also", branch, index),
-            )
 
 
 def cells_of(candidate: Candidate, pythons: Sequence[str], packages: Sequence[Package]) -> Iterator[Cell]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.plan.job_graph import with_cells_ordered
+from ci_compiler.plan.proof import untested_findings
 from ci_compiler.plan.routing import Route, route
 from ci_compiler.plan.rules import Judged, errors_among, judge
 from ci_compiler.plan.sharding import Shard, shards
@@ -42,6 +43,7 @@ def plan(spec: Spec) -> Plan:
         from ci_compiler.plan.expected import unused_findings  # most specs expect none
 
         findings += tuple(unused_findings(spec, judged.cells, routes))
+    findings += tuple(untested_findings(spec, zip(judged.cells, routes, strict=True)))
     if errors := errors_among(findings):
         raise InputError(sorted(errors, key=lambda finding: finding.place))
     made = with_cells_ordered(spec, shards(spec, judged.cells, routes))

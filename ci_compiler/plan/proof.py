@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding
+from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import waits_for
+from ci_compiler.plan.suites import Bench
 from ci_compiler.spec.model import Package, Spec
-from ci_compiler.stages import Stage, StageKind
+from ci_compiler.spec.suites import Suite
+from ci_compiler.stages import PUBLISH, Stage, StageKind
 
 
 class Proof(StrEnum):
@@ -79,6 +85,49 @@ def _is_proved(package: Package, stage: Stage) -> bool:
     """Whether `stage` does more than import `package`: by its smoke test, or by a suite that runs wherever it does."""
     suites = (suite for suite in package.suites.values() if suite.gpus == 1)
     return proof_of(package, stage) is not Proof.IMPORTED_ONLY or any(suite.stage is stage for suite in suites)
+
+
+def required_tests(spec: Spec, variant: Variant, route: Route) -> dict[str, Stage | Bench]:
+    """The tests that `variant` must have passed before it is published, by name: those of them that a pool runs."""
+    after = [stage for stage in waits_for(spec, PUBLISH) if stage.is_test]
+    found: dict[str, Stage | Bench] = {stage.name: stage for stage in after if stage in route.pools}
+    for suite in spec.packages[variant.package].suites.values():
+        bench = Bench(suite.stage, suite.gpus)
+        if suite.stage in after and bench in route.suites:
+            found[test_name(suite)] = bench
+    return found
+
+
+def coverage(spec: Spec, variant: Variant, route: Route) -> str:
+    """What publishing `variant` claims of it: `passed cpu-test`, or `untested (WHY)` by the spec; '' for nothing.
+
+    A variant of which nothing is claimed is not published.
+    """
+    if tests := required_tests(spec, variant, route):
+        return f"passed {' and '.join(tests)}"
+    why = spec.packages[variant.package].why_untested(variant.name)
+    return f"untested ({why})" if why else ""
+
+
+def test_name(suite: Suite) -> str:
+    """The name of a suite among the tests of a variant; no stage has it."""
+    return f"suite {suite.name}"
+
+
+def untested_findings(spec: Spec, parts: Iterable[tuple[Cell, Route]]) -> Iterator[Finding]:
+    """A warning for each package and branch with variants that no test covers, without a reason in the spec."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for cell, route in parts:
+        for variant in cell.variants if PUBLISH in route.pools and spec.branches[cell.branch].publish else ():
+            if not coverage(spec, variant, route):
+                found.setdefault((variant.package, cell.branch), []).append(variant.name)
+    for (package, branch), (first, *others) in found.items():
+        more = f" and {len(others)} more" if others else ""
+        message = (
+            f"no pool runs a test that publishing {first}{more} on {branch} waits for, so it is not published; add a "
+            f"pool that tests it, or accept it with `untested: WHY` in {package}"
+        )
+        yield spec.finding(("packages", package), Code.NO_TEST, message, key=True)
 
 
 def job_title(spec: Spec, package: Package, stage: Stage) -> str:

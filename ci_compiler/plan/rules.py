@@ -7,7 +7,7 @@ and recorded. `findings.toml` has the source of the fact behind each rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -52,56 +52,6 @@ class Judged:
     findings: tuple[Finding, ...]
 
 
-@record
-class Rule:
-    """A reason why a GPU variant cannot exist.
-
-    `problem` takes a GPU, the branch's toolkit and a Nix system, and returns the reason, or '' if they go together.
-    `named` says whether the spec names the impossible pair of a candidate explicitly.
-    """
-
-    code: Code
-    problem: Callable[[Gpu, Toolkit, str], str]
-    named: Callable[[Candidate], bool]
-
-
-def _too_new(gpu: Gpu, toolkit: Toolkit, _: str) -> str:
-    if toolkit.version >= gpu.first_cuda:
-        return ""
-    return f"{gpu.name} needs CUDA {gpu.first_cuda} or newer, and the branch has {toolkit.version}"
-
-
-def _too_old(gpu: Gpu, toolkit: Toolkit, _: str) -> str:
-    if gpu.last_cuda is None or toolkit.version <= gpu.last_cuda:
-        return ""
-    return f"CUDA {gpu.last_cuda} was the last to know {gpu.name}, and the branch has {toolkit.version}"
-
-
-def _host(gpu: Gpu, _: Toolkit, system: str) -> str:
-    if system in gpu.systems:
-        return ""
-    return f"{gpu.name} ({gpu.summary}) comes with {' and '.join(gpu.systems)} hosts alone, not {system}"
-
-
-RULES = (
-    Rule(
-        code=Code.GPU_NEEDS_NEWER_CUDA,
-        problem=_too_new,
-        named=lambda candidate: candidate.gpu_on_branch,
-    ),
-    Rule(
-        code=Code.GPU_DROPPED_BY_CUDA,
-        problem=_too_old,
-        named=lambda candidate: candidate.gpu_on_branch,
-    ),
-    Rule(
-        code=Code.GPU_HOST,
-        problem=_host,
-        named=lambda candidate: candidate.isa_on_gpu,
-    ),
-)
-
-
 def judge(spec: Spec) -> Judged:
     """The cells of the matrix that are built, those that are left out, and the findings on both."""
     findings: list[Finding] = []
@@ -132,14 +82,17 @@ def _judge_matrix(
     own = "" if path == ("matrix",) else packages[0].name
     for candidate in candidates(spec, path, matrix):
         built = on[candidate.branch]
-        rule, reason = _impossible(spec.hardware, candidate)
-        if rule is None:
+        impossible = _impossible(spec.hardware, candidate)
+        if impossible is None:
             if built:
                 cells.extend(cells_of(candidate, spec.branches[candidate.branch].pythons or matrix.pythons, built))
-        elif rule.named(candidate):
-            findings.append(spec.finding(candidate.path, rule.code, f"{_pair(candidate)}: {reason}"))
+            continue
+        code, reason = impossible
+        if candidate.isa_on_gpu if code is Code.GPU_HOST else candidate.gpu_on_branch:
+            message = f"{candidate.gpu} with {candidate.isa} on {candidate.branch}: {reason}"
+            findings.append(spec.finding(candidate.path, code, message))
         else:
-            left_out.append(_left_out(candidate, own, rule.code, reason))
+            left_out.append(_left_out(candidate, own, code, reason, candidate.path))
     kept, excluded, unused = _exclude(spec, path, matrix, cells)
     return kept, [*left_out, *excluded], [*findings, *unused]
 
@@ -156,29 +109,42 @@ def _merged(spec: Spec, groups: Iterable[Iterable[Cell]]) -> Iterator[Cell]:
         yield replace(same[0], variants=tuple(sorted(variants, key=lambda variant: order[variant.package])))
 
 
-def _impossible(hardware: Hardware, candidate: Candidate) -> tuple[Rule | None, str]:
-    if candidate.gpu != CPU:
-        gpu, toolkit = hardware.gpu(candidate.gpu), hardware.toolkit(candidate.cuda)
-        for rule in RULES:
-            if reason := rule.problem(gpu, toolkit, candidate.system):
-                return rule, reason
-    return None, ""
+HARDWARE_CODES = (Code.GPU_NEEDS_NEWER_CUDA, Code.GPU_DROPPED_BY_CUDA, Code.GPU_HOST)
+"""The codes of `hardware_problems`."""
 
 
-def _pair(candidate: Candidate) -> str:
-    return f"{candidate.gpu} with {candidate.isa} on {candidate.branch}"
+def hardware_problems(gpu: Gpu, toolkit: Toolkit, system: str) -> Iterator[tuple[Code, str]]:
+    """Why no variant for `gpu` can exist with `toolkit` on `system`."""
+    cuda = toolkit.version
+    if cuda < gpu.first_cuda:
+        yield Code.GPU_NEEDS_NEWER_CUDA, f"{gpu.name} needs CUDA {gpu.first_cuda} or newer, and the branch has {cuda}"
+    if gpu.last_cuda is not None and cuda > gpu.last_cuda:
+        reason = f"CUDA {gpu.last_cuda} was the last to know {gpu.name}, and the branch has {cuda}"
+        yield Code.GPU_DROPPED_BY_CUDA, reason
+    if system not in gpu.systems:
+        hosts = " and ".join(gpu.systems)
+        yield Code.GPU_HOST, f"{gpu.name} ({gpu.summary}) comes with {hosts} hosts alone, not {system}"
 
 
-def _left_out(candidate: Candidate, package: str, code: Code, reason: str) -> LeftOut:
+def _impossible(hardware: Hardware, candidate: Candidate) -> tuple[Code, str] | None:
+    """The first reason why `candidate` cannot exist."""
+    if candidate.gpu == CPU:
+        return None
+    gpu, toolkit = hardware.gpu(candidate.gpu), hardware.toolkit(candidate.cuda)
+    return next(hardware_problems(gpu, toolkit, candidate.system), None)
+
+
+def _left_out(part: Candidate | Cell, package: str, code: Code, reason: str, path: Path_) -> LeftOut:
     return LeftOut(
-        branch=candidate.branch,
-        cuda=candidate.cuda,
+        branch=part.branch,
+        cuda=part.cuda,
+        gpu=part.gpu,
+        isa=part.isa,
+        python=part.python,
         package=package,
-        gpu=candidate.gpu,
-        isa=candidate.isa,
         code=code,
         reason=reason,
-        path=candidate.path,
+        path=path,
     )
 
 
@@ -203,20 +169,7 @@ def _exclude(
         for cell in cells:
             here = not exclusion.branches or cell.branch in exclusion.branches
             out = [variant for variant in cell.variants if matches(variant.name)] if here else []
-            left_out += [
-                LeftOut(
-                    branch=cell.branch,
-                    cuda=cell.cuda,
-                    gpu=cell.gpu,
-                    isa=cell.isa,
-                    python=cell.python,
-                    package=variant.package,
-                    code=Code.EXCLUDED,
-                    reason=exclusion.because,
-                    path=path,
-                )
-                for variant in out
-            ]
+            left_out += [_left_out(cell, variant.package, Code.EXCLUDED, exclusion.because, path) for variant in out]
             rest = tuple(variant for variant in cell.variants if variant not in out) if out else cell.variants
             if rest:
                 kept.append(replace(cell, variants=rest) if out else cell)

@@ -15,7 +15,7 @@ from ci_compiler.outside import json_of
 from ci_compiler.plan.benchmarks import BenchmarkResult, kept, of_kept
 from ci_compiler.plan.records import Key, Record, Records, Run, Trace
 from ci_compiler.stages import stages
-from ci_compiler.workflows.pages import HISTORY
+from ci_compiler.workflows.tasks import HISTORY
 
 NAME = HISTORY
 

@@ -54,15 +54,10 @@ class Upstream:
 def upstream() -> Upstream:
     """The facts from `upstream.json`."""
     data = json.loads(Path(__file__).with_name("upstream.json").read_bytes())
-    return Upstream(
-        written=int(datetime.fromisoformat(data["written"]).replace(tzinfo=UTC).timestamp()),
-        runner=data["runner"]["lowest"],
-        runner_days=data["runner"]["days"],
-        nix=data["nix"]["defaults"],
-        builds_since=data["nix"]["builds-folder"]["since"],
-        builds_folder=data["nix"]["builds-folder"]["path"],
-        holes=tuple(NixHole(**{**row, "fixed": tuple(row["fixed"])}) for row in data["holes"]),
-    )
+    del data["source"]
+    data["written"] = int(datetime.fromisoformat(data["written"]).replace(tzinfo=UTC).timestamp())
+    data["holes"] = tuple(NixHole(**row | {"fixed": tuple(row["fixed"])}) for row in data["holes"])
+    return Upstream(**data)
 
 
 def without_holes() -> str:

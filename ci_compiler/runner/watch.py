@@ -1,4 +1,4 @@
-"""What is wrong with the fleet on GitHub, as far as the tokens may see it: judged from what was read, and put in words.
+"""What is wrong with the fleet on GitHub, as far as the tokens may see it: read, judged, and put in words.
 
 A check that could not be made is stated as such. It never counts as passed: an issue about it stays open.
 """
@@ -6,15 +6,22 @@ A check that could not be made is stated as such. It never counts as passed: an 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
+from typing import TypeVar
 
-from ci_compiler.github.inventory import Inventory, Runner
-from ci_compiler.github.queue import Labels, Queue
+from ci_compiler.github.client import Client
+from ci_compiler.github.errors import GitHubError
+from ci_compiler.github.inventory import UNSEEN, Inventory, Runner, inventory
+from ci_compiler.github.queue import Labels, Queue, queue
+from ci_compiler.github.workflows import disabled
+from ci_compiler.plan.pipeline import Plan
 from ci_compiler.runner.controller.runner_names import QUARANTINED, read_name
-from ci_compiler.runner.coverage import UNSERVED, CoverageVerdict, LabelSet, Served
+from ci_compiler.runner.coverage import PATIENCE, UNSERVED, CoverageVerdict, LabelSet, Served, cover, label_sets
 from ci_compiler.runner.scale_sets import scale_set_of
+from ci_compiler.spec.model import Watch
 from ci_compiler.units import duration, markdown_text
 
 MARKER = "<!-- ci-compiler fleet-watch:"
@@ -32,6 +39,17 @@ class Check(StrEnum):
     SETS = "scalesets"
     QUEUE = "queue"
     WORKFLOWS = "workflows"
+
+
+_NEEDS = {
+    Check.RUNNERS: "Administration: read for the repository's runners, and Self-hosted runners: read for those of its "
+    "organisation",
+    Check.QUEUE: "Actions: read",
+    Check.WORKFLOWS: "Actions: read",
+}
+"""The permissions of a fine-grained token or an App (GitHub Docs, "Permissions required for GitHub Apps")."""
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,3 +206,67 @@ def _section(title: str, remarks: Sequence[Remark]) -> list[str]:
         return []
     lines = (f"- {markdown_text(str(one))}" + (f" ([job]({one.url}))" if one.url else "") for one in remarks)
     return [f"### {title}", "\n".join(lines)]
+
+
+# What GitHub answers.
+
+
+def look(
+    runners: Client, own: Client, plan: Plan, *, scale_set_labels: bool, say: Callable[[str], None]
+) -> tuple[tuple[Served, ...], WatchReport]:
+    """The verdicts on the label sets, and everything that was found. `own` reads all but the runners.
+
+    Raises GitHubError, except where a token lacks a permission.
+    """
+    unseen: list[Remark] = []
+    verdicts = partial(cover, label_sets(plan), scale_set_labels=scale_set_labels)
+    seen = _inventory(runners)
+    if seen.unseen is None and any(of_runners(verdicts(seen.runners), all_seen=True)):
+        say(f"runners are missing; asking again in {duration(PATIENCE)}, as one may be between two jobs")
+        runners.clock.sleep(PATIENCE)
+        second = _inventory(runners)  # a runner that was there at either time has a machine
+        either = {runner.id: runner for runner in (*seen.runners, *second.runners)}
+        seen = replace(second, runners=tuple(either.values()))
+    all_seen = seen.unseen is None
+    if seen.unseen is not None:
+        unseen.append(_not_seen(Check.RUNNERS, seen.unseen))
+    served = without_unseen(verdicts(seen.runners), seen)
+    waiting = _asked(Check.QUEUE, partial(queue, own), unseen)
+    stopped = _asked(Check.WORKFLOWS, partial(disabled, own, plan), unseen) or ()
+    known = waiting or Queue()
+    if known.left_out:
+        words = f"the jobs of the {known.left_out} newest open runs were not read"
+        unseen.append(Remark(check=Check.QUEUE, subject="queue", words=words))
+    longest = 60.0 * (plan.spec.watch or Watch()).longest_wait
+    problems = (
+        *of_runners(served, all_seen=all_seen),
+        *quarantined(seen.runners),
+        *of_queue(served, known, longest=longest, now=own.clock.now(), all_seen=all_seen),
+        *(Remark(check=Check.WORKFLOWS, subject="workflow", words=str(one)) for one in stopped),
+    )
+    return served, report_of(problems, (*unseen, *unseen_sets(served, known, all_seen=all_seen)))
+
+
+def _asked(check: Check, ask: Callable[[], Answer], unseen: list[Remark]) -> Answer | None:
+    """The result of `ask`; None, with a line in `unseen`, if the token lacks a permission."""
+    try:
+        return ask()
+    except GitHubError as error:
+        if error.trouble not in UNSEEN:
+            raise
+        unseen.append(_not_seen(check, error))
+        return None
+
+
+def _not_seen(check: Check, error: GitHubError) -> Remark:
+    return Remark(check=check, subject=check.value, words=f"needs a token with {_NEEDS[check]} ({error.line})")
+
+
+def _inventory(client: Client) -> Inventory:
+    """The runners; those that the token may see, with the reason why it does not see all."""
+    try:
+        return inventory(client)
+    except GitHubError as error:
+        if error.trouble not in UNSEEN:
+            raise
+        return Inventory(runners=(), unseen=error)

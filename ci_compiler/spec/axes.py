@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from ci_compiler.spec.declare import declared, entries, form, key
-from ci_compiler.spec.forms import COMMENT_LINE, BranchNames, CudaVersion, IsaNames, Python, VariantPattern
+from ci_compiler.spec.forms import BranchNames, CudaVersion, IsaNames, Python, Reason, VariantPattern
 
 _LISTED = form(type=["object", "array"], items={"type": "string"}, minItems=1, uniqueItems=True)
 """A mapping that may be written as a list of names; `spec.shorthand` makes the mapping of it."""
@@ -39,13 +39,7 @@ class Exclusion:
         "Variants by name, with * ? [] and {a,b}.", name="variants", examples=["torchaudio-*-sm61-*"]
     )
     branches: BranchNames = key(default=(), published=False)
-    because: str = key(
-        "The reason; shown by `explain`.",
-        title="a reason of one line (3 to 200 characters)",
-        minLength=3,
-        maxLength=200,
-        pattern=COMMENT_LINE,
-    )
+    because: Reason = key("The reason; shown by `explain`.")
 
 
 @declared()

@@ -132,6 +132,10 @@ CudaVersion = Annotated[
 
 Day = Annotated[str, form(title="a date (YYYY-MM-DD)", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
+Reason = Annotated[
+    str, form(title="a reason of one line (3 to 200 characters)", minLength=3, maxLength=200, pattern=COMMENT_LINE)
+]
+
 VariantPattern = Annotated[
     str,
     form(

@@ -15,6 +15,7 @@ from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import Hardware
 from ci_compiler.spec.axes import Exclusion, GpuAxis, Matrix
 from ci_compiler.spec.benchmark import Benchmark
+from ci_compiler.spec.build_order import in_build_order
 from ci_compiler.spec.declare import declared, entries, form, key
 from ci_compiler.spec.forms import (
     TOOLKIT,
@@ -31,7 +32,7 @@ from ci_compiler.spec.forms import (
 )
 from ci_compiler.spec.hardware import HardwareRows
 from ci_compiler.spec.load import Document, Path_
-from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source, in_build_order
+from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source
 from ci_compiler.spec.pools import Cache, Pool, Prices, Publish, RunsOn
 from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround

@@ -1,6 +1,6 @@
 """Keys of the spec about branches and packages: what is built."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -22,6 +22,7 @@ from ci_compiler.spec.forms import (
     PackageVersion,
     PoolName,
     Python,
+    Reason,
     RepositoryName,
     VariantPattern,
     Word,
@@ -184,6 +185,10 @@ def _kinds(value: str | Mapping[str, str]) -> tuple[tuple[str, RecipeKind], ...]
     return tuple((pattern, RecipeKind(kind)) for pattern, kind in rows.items())
 
 
+def _reasons(value: str | Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(({"*": value} if isinstance(value, str) else value).items())
+
+
 @declared()
 class ListedVariant:
     """A variant that fits no axis of the matrix, such as one for macOS. Its recipe is the repository's own."""
@@ -287,6 +292,20 @@ class Package(RecipeKeys):
         default={},
     )
     benchmark: DeclaredBenchmark | None = key(default=None, published=False)
+    untested: tuple[tuple[str, str], ...] = key(
+        "Why its variants that no pool tests are published all the same: a reason, or reasons by pattern of variant "
+        "names; the first pattern that matches counts. Without a reason, such a variant is not published.",
+        title="a reason of one line (3 to 200 characters), or a mapping from patterns of variant names to reasons",
+        written=Reason | Mapping[VariantPattern, Reason],
+        convert=_reasons,
+        examples=["No machine here runs macOS.", {"*-darwin-*": "No machine here runs macOS."}],
+        default=(),
+        published=False,
+    )
+
+    def why_untested(self, name: str) -> str:
+        """Why its variant `name` may be published without a test; '' if it may not."""
+        return next((reason for pattern, reason in self.untested if matcher(pattern)(name)), "")
 
     def on(self, branch: str) -> bool:
         """Whether `branch` has the package."""
@@ -312,38 +331,3 @@ class Package(RecipeKeys):
         if self.system or name in self.variants:
             return RecipeKind.OWN
         return next((kind for pattern, kind in self.recipes if matcher(pattern)(name)), RecipeKind.COMPILED)
-
-
-def in_build_order(packages: Mapping[str, Package]) -> tuple[Package, ...]:
-    """`packages` with each after those it needs, otherwise as declared. Raises ValueError, naming a circle."""
-    done: dict[str, Package] = {}
-    waiting = dict(packages)
-    while waiting:
-        ready = [name for name, package in waiting.items() if all(need not in waiting for need in package.needs)]
-        if not ready:
-            raise ValueError(circle_in_words(circle(waiting)))
-        done |= {name: waiting.pop(name) for name in ready}
-    return tuple(done.values())
-
-
-def circle(packages: Mapping[str, Package]) -> tuple[str, ...]:
-    """The shortest circle of the first package that needs itself, each name before one it needs; () if none does."""
-    for first in packages:
-        paths: list[tuple[str, ...]] = [(first,)]
-        seen = {first}
-        for path in paths:  # grows on the way
-            needs = packages[path[-1]].needs
-            if first in needs:
-                return path
-            new = [need for need in needs if need in packages and need not in seen]
-            seen.update(new)
-            paths += [(*path, need) for need in new]
-    return ()
-
-
-def circle_in_words(names: Sequence[str]) -> str:
-    """The message about a circle."""
-    first, *others = names
-    if not others:
-        return f"{first} needs itself"
-    return f"{first} needs {', which needs '.join([*others, first])}; one of them must not need the next"

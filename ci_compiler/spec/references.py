@@ -13,9 +13,10 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU
 from ci_compiler.spec.alike import alike_findings
+from ci_compiler.spec.build_order import circle, circle_in_words
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec
-from ci_compiler.spec.packages import RecipeKind, circle, circle_in_words
+from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.proof_references import placeholder_findings, proof_findings
 from ci_compiler.spec.recipe_references import recipe_findings

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from ci_compiler.spec.command import FilePattern, Line
 from ci_compiler.spec.declare import declared, form, key
-from ci_compiler.spec.forms import COMMENT_LINE, LINE, BranchNames, Day, Minutes, VariantPattern
+from ci_compiler.spec.forms import LINE, BranchNames, Day, Minutes, Reason, VariantPattern
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.stages import Stage, stages_that_test
 
@@ -97,12 +97,8 @@ class ExpectedStageFailure:
     stage: Annotated[Stage, form(enum=list(map(str, stages_that_test())))] = key(
         "The test stage that fails.", examples=["gpu-test"]
     )
-    because: str = key(
+    because: Reason = key(
         "The reason.",
-        title="a reason of one line (3 to 200 characters)",
-        minLength=3,
-        maxLength=200,
-        pattern=COMMENT_LINE,
         examples=["cuDNN 9.11 has no kernels for this GPU."],
     )
     until: Day = key("The last day on which the failure is accepted.", examples=["2027-03-31"])

@@ -22,7 +22,7 @@ from ci_compiler.spec.carried import template_paths
 from ci_compiler.spec.model import Spec
 from ci_compiler.sync.branches import WRITTEN, BranchPlan, plan_branch
 from ci_compiler.sync.compiled import compile_files
-from ci_compiler.workflows.sync import AUTHOR
+from ci_compiler.workflows.tasks import AUTHOR
 
 
 class Landing(NamedTuple):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from functools import lru_cache
 
+from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
@@ -62,7 +63,7 @@ def title_input(stage: Stage) -> str:
     return f"{stage}-name"
 
 
-def neighbour_inputs(spec: Spec) -> dict[str, Node]:
+def _neighbour_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that name the other variant of each stage that takes two."""
     return {
         neighbour_input(stage): input_node(f"The other variant that {stage} takes.", required=False)
@@ -72,28 +73,33 @@ def neighbour_inputs(spec: Spec) -> dict[str, Node]:
 
 
 def neighbours(cell: Cell, route: Route) -> dict[str, str]:
-    """The values of `neighbour_inputs` for a cell, as suffixes; a stage that does not run has none."""
+    """The values of `_neighbour_inputs` for a cell, as suffixes; a stage that does not run has none."""
     return {neighbour_input(stage): suffix for stage, suffix in route.beside(cell).items()}
 
 
-def onto_input() -> dict[str, Node]:
-    """The input that states where the recipes come from if the commit is one for another branch (`sync.landing`)."""
-    text = "The branch's tip and the tree that sync would commit there, to check out in place of the commit."
-    return {"onto": input_node(text, required=False)}
+def cell_inputs(spec: Spec) -> dict[str, Node]:
+    """The inputs that every called workflow takes about its cell, besides its names.
+
+    `onto` states where the recipes come from if the commit is one for another branch (`sync.landing`).
+    """
+    onto = "The branch's tip and the tree that sync would commit there, to check out in place of the commit."
+    return {
+        "onto": input_node(onto, required=False),
+        POOLS: input_node("The pool of each stage, as a JSON mapping."),
+        **machine_inputs(spec),
+        **_neighbour_inputs(spec),
+    }
+
+
+def route_values(route: Route) -> dict[str, str]:
+    """The values of `POOLS` and of `machine_inputs` for a cell; a stage that no pool runs has none."""
+    pools = _pools(route)
+    names = {POOLS: _names_json(tuple((name, pool.name) for name, pool in pools.items()))}
+    return names | {machine_input(name): _runs_on_json(pool.runs_on) for name, pool in pools.items()}
 
 
 POOLS = "pools"
 """The input with the name of the pool of each stage, and of each bench by its `machine`, for pauses."""
-
-
-def pools_input() -> dict[str, Node]:
-    """The input `POOLS`."""
-    return {POOLS: input_node("The pool of each stage, as a JSON mapping.")}
-
-
-def pools(route: Route) -> dict[str, str]:
-    """The value of `pools_input` for a cell."""
-    return {POOLS: _names_json(tuple((name, pool.name) for name, pool in _pools(route).items()))}
 
 
 def machine_input(stage: Stage | str) -> str:
@@ -124,11 +130,6 @@ def machine_inputs(spec: Spec, *, request: bool = False) -> dict[str, Node]:
     return stages | suites
 
 
-def machines(route: Route) -> dict[str, str]:
-    """The values of `machine_inputs` for a cell; a stage that no pool runs has none."""
-    return {machine_input(name): _runs_on_json(pool.runs_on) for name, pool in _pools(route).items()}
-
-
 def _pools(route: Route) -> dict[str, Pool]:
     """The pools of the jobs of a cell, by stage, or by the `machine` of a bench."""
     wide = {one.machine: pool for one, pool in route.suites.items() if one.gpus > 1}
@@ -155,3 +156,8 @@ def secret_passed(spec: Spec) -> dict[str, str]:
     """The publishing secret, for the steps that may have it. Its value is that of the job's environment."""
     name = spec.backend.secret
     return {name: expression(f"secrets.{name}")}
+
+
+def record_key_passed(spec: Spec) -> dict[str, str]:
+    """The key of the cache, for the step that publishes, where it signs the records of tests that passed."""
+    return {CACHE_KEY: expression(f"secrets.{CACHE_KEY}")} if spec.cache and spec.backend.has_recipes else {}

@@ -39,8 +39,5 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "chosen": input_node("The names of the variants that this run builds, as a JSON list."),
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipes."),
-        **called.onto_input(),
-        **called.pools_input(),
-        **called.machine_inputs(spec),
-        **called.neighbour_inputs(spec),
+        **called.cell_inputs(spec),
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from ci_compiler.plan.pause import PAUSE_VARIABLE, WORDS, words_of_jobs
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.model import RunsOn, Spec
+from ci_compiler.workflows.writer import Node
 
 VARIANT = "variant.yml"
 CELL = "cell.yml"
@@ -14,6 +15,10 @@ PULL_REQUEST = "pull-request.yml"
 FLEET_WATCH = "fleet-watch.yml"
 WAVES = "waves.yml"
 SCHEDULE = "schedule.yml"
+SYNC = "sync.yml"
+UPDATE = "update.yml"
+PAGES = "pages.yml"
+IMAGES = "images.yml"
 SETUP_ACTION = ".github/actions/setup-ci-compiler"
 
 WORKFLOW_TOKEN = "WORKFLOW_TOKEN"  # noqa: S105
@@ -84,6 +89,18 @@ def result_of(job: str) -> str:
     """How `job` of a called workflow ended, for an output of that workflow (actionlint 1.7 does not know `result`)."""
     # Assumes `called-result`.
     return expression(f"fromJSON(toJSON(jobs.{job})).result")
+
+
+def one_at_a_time(group: str, *, queue: bool = False) -> dict[str, Node]:
+    """The `concurrency:` of runs that wait for each other. A newer one replaces a pending one, unless they `queue`."""
+    # Assumes `pending-replaced`, `queue-max`.
+    return {"group": group, "cancel-in-progress": False, **({"queue": "max"} if queue else {})}
+
+
+def for_each(legs: Node) -> dict[str, Node]:
+    """The `strategy:` of a job with `legs`, of which each runs to its end."""
+    # Assumes `matrix-from-output`.
+    return {"fail-fast": False, "matrix": {"include": legs}}
 
 
 CHOSEN = expression(f"needs.{SELECT}.outputs.chosen")

@@ -33,10 +33,17 @@ from ci_compiler.plan.fork_selection import ForkLeg, fork_minutes, fork_stages
 from ci_compiler.plan.pause import ALL_WORD, PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
-from ci_compiler.workflows.common import BUILD_COMMAND, COMMIT, SELECT, expression, runs_on
-from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step
-from ci_compiler.workflows.pull_request import SET_UP_NIX
-from ci_compiler.workflows.steps import SETUP, checkout, hosted_job
+from ci_compiler.workflows.common import (
+    BUILD_COMMAND,
+    COMMIT,
+    SELECT,
+    expression,
+    for_each,
+    one_at_a_time,
+    runs_on,
+)
+from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow
+from ci_compiler.workflows.steps import SET_UP_NIX, SETUP, checkout, hosted_job, upload
 from ci_compiler.workflows.writer import Remarked
 
 FILE = "fork.yml"
@@ -79,7 +86,7 @@ def workflow(spec: Spec) -> Workflow:
     return Workflow(
         name="build a fork",
         on={"issue_comment": {"types": ["created"]}},
-        concurrency={"group": f"fork-comment-{expression('github.event.comment.id')}", "cancel-in-progress": False},
+        concurrency=one_at_a_time(f"fork-comment-{expression('github.event.comment.id')}"),
         jobs=jobs,
     )
 
@@ -150,23 +157,14 @@ def _checked_out(*, hosted: bool = True) -> list[Step]:
 def _build(spec: Spec, needs: list[str], chosen: str) -> Job:
     """The jobs that build and test the cells, each on one machine of a pool for untrusted code."""
     keys = {"BRANCH": "branch", "ONTO": "onto", "FORK": "fork", "BUILT": "built", "CHOSEN": "chosen"}
-    files = {"name": f"fork-{expression('matrix.number')}", "path": "fork-output/"}
-    keep = action_step(
-        "Keep the logs",
-        "actions/upload-artifact",
-        {**files, "if-no-files-found": "ignore"},
-        if_=expression("!cancelled()"),
-    )
+    keep = upload("Keep the logs", f"fork-{expression('matrix.number')}", "fork-output/")
     paused = f"contains(format(' {{0}} ', vars.{PAUSE_VARIABLE}), ' {ALL_WORD} ')"
-    # Assumes `matrix-from-output`, `runs-on-json`.
+    # Assumes `runs-on-json`.
     return Job(
         name=expression("matrix.title"),
         needs=needs,
         if_=expression(f"{chosen} && !{paused}"),
-        strategy={
-            "fail-fast": False,
-            "matrix": {"include": expression(f"fromJSON(needs.{SELECT}.outputs.{MATRIX})")},
-        },
+        strategy=for_each(expression(f"fromJSON(needs.{SELECT}.outputs.{MATRIX})")),
         runs_on=expression("fromJSON(matrix.on)"),
         timeout_minutes=fork_minutes(spec),
         permissions=READ,
@@ -220,10 +218,6 @@ def _report(spec: Spec, name: str, needs: list[str], condition: str, *, ended: b
             "pull-requests": Remarked("write", "the comment"),
             "statuses": Remarked("write", "the status of the commit"),
         },
-        concurrency={
-            "group": f"fork-{expression('github.event.issue.number')}",
-            "cancel-in-progress": False,
-            "queue": "max",  # Assumes `queue-max` (a newer one does not replace a pending one).
-        },
+        concurrency=one_at_a_time(f"fork-{expression('github.event.issue.number')}", queue=True),
         steps=[checkout(), SETUP, tell],
     )

@@ -16,17 +16,11 @@ from ci_compiler.errors import Finding
 from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.upstream import Images
-from ci_compiler.workflows.common import SETUP_ACTION, expression
+from ci_compiler.workflows.common import IMAGES, SETUP_ACTION, expression, for_each, one_at_a_time
 from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step
-from ci_compiler.workflows.schedule import cron_days
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, only_here
-from ci_compiler.workflows.sync import AUTHOR, ENVIRONMENT, SECRETS
+from ci_compiler.workflows.tasks import APP, APP_ENVIRONMENT, cron, on_default_branch
 from ci_compiler.workflows.writer import Remarked
-
-FILE = "images.yml"
-
-_TIME = "41 4"
-"""Minute and hour, in UTC: not the first minute of an hour, when GitHub delays schedules."""
 
 _MACHINES = {"x86_64-linux": "ubuntu-24.04", "aarch64-linux": "ubuntu-24.04-arm"}
 """The hosted machine of each system that images are built for."""
@@ -50,14 +44,14 @@ def workflow(spec: Spec, images: Images) -> Workflow:
     return Workflow(
         name="images",
         on={
-            "schedule": [{"cron": f"{_TIME} * * {cron_days(images.days)}"}],
+            "schedule": [cron("41 4", images.days)],
             "push": {
                 "branches": [branch],
-                "paths": [*_sources(spec), f"{SETUP_ACTION}/**", f".github/workflows/{FILE}"],
+                "paths": [*_sources(spec), f"{SETUP_ACTION}/**", f".github/workflows/{IMAGES}"],
             },
             "workflow_dispatch": None,
         },
-        concurrency={"group": "images", "cancel-in-progress": False},
+        concurrency=one_at_a_time("images"),
         jobs={"pins": _pins(spec), "build": _build(spec), "push": _push(spec)},
     )
 
@@ -80,15 +74,11 @@ def _sources(spec: Spec) -> tuple[str, ...]:
     return () if "://" in path else (path, f"{path}/**")
 
 
-def _if_default(spec: Spec) -> str:
-    return f"github.ref == 'refs/heads/{default_branch(spec)}'"
-
-
 def _pins(spec: Spec) -> Job:
     """The job that opens the pull request. What comes with the toolkit needs a newer one, which a warning says."""
     look = RunStep(
         name="Open a pull request for stale pins",
-        env={name: expression(f"secrets.{secret}") for name, secret in SECRETS.items()} | AUTHOR,
+        env=APP,
         run="ci-compile update images --pull-request",
     )
     rest = RunStep(
@@ -99,8 +89,8 @@ def _pins(spec: Spec) -> Job:
         spec,
         "Stale pins",
         minutes=30,
-        if_=expression(f"github.event_name != 'push' && {_if_default(spec)}"),
-        environment=ENVIRONMENT,
+        if_=expression(f"github.event_name != 'push' && {on_default_branch(spec)}"),
+        environment=APP_ENVIRONMENT,
         steps=[checkout(history=True), SETUP, look, rest],
     )
 
@@ -111,16 +101,17 @@ def _names(spec: Spec) -> tuple[str, ...]:
     return ("builder", *gpu, "controller")
 
 
+def _systems(spec: Spec) -> list[str]:
+    """The systems that images are built for."""
+    return [system for system in _MACHINES if any(pool.system == system for pool in spec.pools)]
+
+
 def _build(spec: Spec) -> Job:
-    systems = [system for system in _MACHINES if any(pool.system == system for pool in spec.pools)]
     names = _names(spec)
     return Job(
         name=f"Images for {expression('matrix.system')}",
-        if_=only_here(spec, expression(_if_default(spec))),
-        strategy={
-            "fail-fast": False,
-            "matrix": {"include": [{"system": system, "machine": _MACHINES[system]} for system in systems]},
-        },
+        if_=only_here(spec, expression(on_default_branch(spec))),
+        strategy=for_each([{"system": system, "machine": _MACHINES[system]} for system in _systems(spec)]),
         runs_on=expression("matrix.machine"),
         timeout_minutes=90,
         permissions=READ | {"packages": Remarked("write", "the images are pushed")},
@@ -189,8 +180,7 @@ def _scan(name: str) -> Step:
 
 def _push(spec: Spec) -> Job:
     """The job that gives the images of all systems one name."""
-    systems = [system for system in _MACHINES if any(pool.system == system for pool in spec.pools)]
-    each = " ".join(f'"$image-{system}"' for system in systems)
+    each = " ".join(f'"$image-{system}"' for system in _systems(spec))
     script = RunStep(
         name="Give the images their names",
         env={"TOKEN": expression("github.token")},

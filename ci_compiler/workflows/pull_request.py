@@ -33,11 +33,21 @@ from ci_compiler.workflows.common import (
     VARIANT,
     VERDICT,
     expression,
+    for_each,
     in_own_repository,
     local,
 )
-from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, Workflow, action_step
-from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, SETUP, checkout, hosted_job, select_job, verdict_job
+from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, Workflow
+from ci_compiler.workflows.steps import (
+    FETCH_RESULTS,
+    RESULTS,
+    SET_UP_NIX,
+    SETUP,
+    checkout,
+    hosted_job,
+    select_job,
+    verdict_job,
+)
 from ci_compiler.workflows.writer import Remarked
 
 if TYPE_CHECKING:
@@ -59,9 +69,6 @@ BASE_REF = expression("github.base_ref || github.event.merge_group.base_ref")
 
 BRANCH = '"${BASE_REF#refs/heads/}"'
 """The branch's name, in a script."""
-
-SET_UP_NIX = action_step("Set up Nix", "cachix/install-nix-action")
-"""Installs what evaluates recipes, on a hosted machine."""
 
 CHECK = "Pull request verdict"
 """The check to require. Rulesets know a check by its job's name, so no other workflow has a job of this name."""
@@ -110,10 +117,7 @@ def _comment(spec: Spec, needs: Sequence[str]) -> Job:
     tell = RunStep(
         name="Write the comment",
         continue_on_error=True,
-        env={
-            "GITHUB_TOKEN": expression("github.token"),
-            "RESULT": expression(f"needs.{VERDICT}.result"),
-        },
+        env={"GITHUB_TOKEN": expression("github.token"), "RESULT": expression(f"needs.{VERDICT}.result")},
         run=f'ci-compile comment --results {RESULTS} --verdict "$RESULT"',
     )
     return hosted_job(
@@ -136,8 +140,7 @@ def legs(spec: Spec, branches: Iterable[RunSelection], *, listed: bool = False) 
     return [
         (_named(spec, cell) if listed else _chosen(cell, part))
         | {"branch": part.branch, "onto": part.onto}
-        | called.pools(route)
-        | called.machines(route)
+        | called.route_values(route)
         for part in branches
         for cell, route in part.cells
         if bool(cell.listed) is listed
@@ -171,10 +174,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
         name=f"{expression('matrix.branch')} {expression(f'matrix.{subject[0]}')}",
         needs=needs,
         if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {_may_build(spec)}"),
-        strategy={
-            "fail-fast": False,  # Assumes `matrix-from-output`.
-            "matrix": {"include": expression(f"fromJSON(needs.{SELECT}.outputs.{output})")},
-        },
+        strategy=for_each(expression(f"fromJSON(needs.{SELECT}.outputs.{output})")),
         uses=local(VARIANT if name == LISTED else CELL),
         permissions=called.build_permissions(spec),
         with_={

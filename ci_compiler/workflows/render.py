@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
@@ -10,17 +10,21 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.sharding import FOLDER, Shard, cell_packages, lists_any
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.workflows import (
-    cell,
-    fleet_watch,
-    pages,
-    pull_request,
-    setup_action,
-    shard,
-    variant,
-    waves,
+from ci_compiler.workflows import cell, pull_request, setup_action, shard, tasks, variant
+from ci_compiler.workflows.common import (
+    CELL,
+    FLEET_WATCH,
+    IMAGES,
+    PAGES,
+    PULL_REQUEST,
+    SCHEDULE,
+    SETUP_ACTION,
+    SYNC,
+    UPDATE,
+    VARIANT,
+    WAVES,
 )
-from ci_compiler.workflows.common import CELL, FLEET_WATCH, PULL_REQUEST, SCHEDULE, SETUP_ACTION, VARIANT, WAVES
+from ci_compiler.workflows.model import Workflow
 from ci_compiler.workflows.pins import overruled, unknown_pins
 from ci_compiler.workflows.writer import Node, dump
 
@@ -39,19 +43,10 @@ def header(spec: Spec) -> tuple[str, ...]:
 def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
     """The text of every file by its path relative to the repository's root. Raises InputError if one is too large."""
     head = header(spec)
-    compiled: dict[str, Mapping[str, Node]] = {
-        **({f"{FOLDER}/{VARIANT}": variant.workflow(spec).node()} if lists_any(spec) else {}),
-        **({f"{FOLDER}/{CELL}": cell.workflow(spec).node()} if cell_packages(spec) else {}),
-        f"{FOLDER}/{PULL_REQUEST}": pull_request.workflow(spec).node(),
-        **({f"{FOLDER}/{FLEET_WATCH}": fleet_watch.workflow(spec).node()} if spec.fleet_watch else {}),
-        **({f"{FOLDER}/{pages.FILE}": pages.workflow(spec).node()} if spec.pages else {}),
-        f"{FOLDER}/{WAVES}": waves.workflow(spec).node(),
-        f"{SETUP_ACTION}/action.yml": setup_action.action(spec),
-    }
-    asked, problems = _asked(spec)
-    compiled |= asked
+    compiled: dict[str, Mapping[str, Node]] = {f"{FOLDER}/{name}": one.node() for name, one in _workflows(spec)}
+    compiled[f"{SETUP_ACTION}/action.yml"] = setup_action.action(spec)
     compiled |= {part.path: shard.workflow(spec, part).node() for part in shards}
-    if findings := [*unknown_pins(spec), *problems]:
+    if findings := [*unknown_pins(spec), *_image_problems(spec)]:
         raise InputError(findings)
     files = {path: dump(_pinned(one, spec), header=head) for path, one in compiled.items()} | {
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
@@ -64,35 +59,41 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
     return files
 
 
-def _asked(spec: Spec) -> tuple[dict[str, Mapping[str, Node]], Sequence[Finding]]:
-    """The workflows that only some specs ask for, by a key each, and what is wrong with them.
-
-    Their modules are imported here, so that other specs are compiled without them.
-    """
-    compiled: dict[str, Mapping[str, Node]] = {}
-    problems: Sequence[Finding] = ()
+def _workflows(spec: Spec) -> Iterator[tuple[str, Workflow]]:
+    """Each workflow that is not a shard's, by its file's name. Modules that few specs need are imported here."""
+    if lists_any(spec):
+        yield VARIANT, variant.workflow(spec)
+    if cell_packages(spec):
+        yield CELL, cell.workflow(spec)
+    yield PULL_REQUEST, pull_request.workflow(spec)
+    yield WAVES, tasks.waves(spec)
+    if spec.fleet_watch:
+        yield FLEET_WATCH, tasks.fleet_watch(spec)
+    if spec.pages:
+        yield PAGES, tasks.pages(spec)
     if spec.schedule:
-        from ci_compiler.workflows import schedule
-
-        compiled[f"{FOLDER}/{SCHEDULE}"] = schedule.workflow(spec, spec.schedule).node()
+        yield SCHEDULE, tasks.schedule(spec, spec.schedule)
     if spec.sync:
-        from ci_compiler.workflows import sync
-
-        compiled[f"{FOLDER}/{sync.FILE}"] = sync.workflow(spec, spec.sync).node()
+        yield SYNC, tasks.sync(spec, spec.sync)
     if spec.update:
-        from ci_compiler.workflows import update
-
-        compiled[f"{FOLDER}/{update.FILE}"] = update.workflow(spec, spec.update).node()
+        yield UPDATE, tasks.update(spec, spec.update)
     if any(pool.untrusted for pool in spec.pools):
         from ci_compiler.workflows import fork
 
-        compiled[f"{FOLDER}/{fork.FILE}"] = fork.workflow(spec).node()
+        yield fork.FILE, fork.workflow(spec)
     if spec.images:
         from ci_compiler.workflows import images
 
-        problems = tuple(images.problems(spec))
-        compiled[f"{FOLDER}/{images.FILE}"] = images.workflow(spec, spec.images).node()
-    return compiled, problems
+        yield IMAGES, images.workflow(spec, spec.images)
+
+
+def _image_problems(spec: Spec) -> Iterable[Finding]:
+    """What is wrong with the images that the spec asks for."""
+    if not spec.images:
+        return ()
+    from ci_compiler.workflows import images
+
+    return images.problems(spec)
 
 
 def _pinned(workflow: Mapping[str, Node], spec: Spec) -> Mapping[str, Node]:

@@ -33,10 +33,11 @@ from ci_compiler.workflows.common import (
     expression,
     local,
     not_paused,
+    one_at_a_time,
     runs_on,
 )
 from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, UsesStep, Workflow, action_step, input_node
-from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, checkout, select_job, verdict_job
+from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, checkout, select_job, upload, verdict_job
 from ci_compiler.workflows.writer import Node
 
 PUBLISH_OUTPUT = "publish-output"
@@ -75,19 +76,13 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         run_name=f"{shard.title}{_REQUESTED} ({_WHAT})",
         on=_triggers(spec, shard),
         env={COMPILED_BY: __version__},
-        concurrency={"group": "-".join(group), "cancel-in-progress": False},  # Assumes `pending-replaced`.
+        concurrency=one_at_a_time("-".join(group)),
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
 
 
-KEEP_BENCHMARKS = action_step(
-    "Keep the benchmarks",
-    "actions/upload-artifact",
-    {
-        "name": artifacts.BENCHMARKS,
-        "path": f"{RESULTS}/{BENCHMARK}-*/{artifacts.BENCHMARK}",
-        "if-no-files-found": "ignore",
-    },
+KEEP_BENCHMARKS = upload(
+    "Keep the benchmarks", artifacts.BENCHMARKS, f"{RESULTS}/{BENCHMARK}-*/{artifacts.BENCHMARK}", if_=None
 )
 """Keeps what the benchmarks of a run found as one artifact, so that reading them takes few requests."""
 
@@ -237,11 +232,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
             timeout_minutes=_publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
             permissions=READ,
             environment=spec.publish.environment,  # Assumes `environment-secret`.
-            concurrency={
-                "group": f"publish-{shard.name}-{pool.name}",
-                "cancel-in-progress": False,
-                "queue": "max",  # Assumes `queue-max` (a newer one does not replace a pending one).
-            },
+            concurrency=one_at_a_time(f"publish-{shard.name}-{pool.name}", queue=True),
             steps=_publication_steps(spec, shard, pool),
         )
     return found
@@ -256,6 +247,7 @@ def _publication_steps(spec: Spec, shard: Shard, pool: Pool) -> list[Step]:
     publish = RunStep(
         name="Publish what passed its tests",
         env=called.secret_passed(spec)
+        | called.record_key_passed(spec)
         | {
             "CHOSEN": CHOSEN,
             "COMMIT": COMMIT,
@@ -280,7 +272,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         "onto": expression(f"needs.{SELECT}.outputs.onto"),
     }
     routes = {id(route): route for _, route in shard.cells}
-    machines = {key: called.pools(route) | called.machines(route) for key, route in routes.items()}
+    machines = {key: called.route_values(route) for key, route in routes.items()}
     gates = {key: [preflight_id(route.pools[PUBLISH])] if publishes else [] for key, route in routes.items()}
     conditions = {key: _ready(gate) for key, gate in gates.items()}
     selected = f"contains(fromJSON(needs.{SELECT}.outputs.cells)"

@@ -18,6 +18,9 @@ RESULTS = "results"
 SETUP = UsesStep(name="Set up ci-compiler", uses=f"./{SETUP_ACTION}")
 """Installs `ci-compile` on a hosted machine."""
 
+SET_UP_NIX = action_step("Set up Nix", "cachix/install-nix-action")
+"""Installs what evaluates recipes, on a hosted machine."""
+
 NOT_BUILT = "Note that the store already had it"
 """The name of the step that runs if nothing was built, by which the history recognizes such a build."""
 
@@ -37,6 +40,18 @@ def checkout(ref: str = "", *, history: bool = False, depth: str = "", credentia
         options["fetch-depth"] = depth or 0
     options["persist-credentials"] = credentials
     return action_step("Check out", "actions/checkout", options)
+
+
+def upload(
+    name: str, artifact: str, path: str, *, if_: str | None = expression("!cancelled()"), **more: Node
+) -> UsesStep:
+    """The step that keeps the files at `path`, if there are any, in `artifact`; by default also after a failure.
+
+    `more` are further options of the action.
+    """
+    # Assumes `artifact-rerun`.
+    files: dict[str, Node] = {"name": artifact, "path": path, "if-no-files-found": "ignore", **more}
+    return action_step(name, "actions/upload-artifact", files, if_=if_)
 
 
 def checked_out(*, history: bool = False) -> Iterator[Step]:

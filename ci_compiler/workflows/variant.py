@@ -29,18 +29,15 @@ from ci_compiler.workflows.artifacts import BESIDE_MANIFEST, MANIFEST, SUBJECTS,
 from ci_compiler.workflows.called import (
     POOLS,
     build_permissions,
+    cell_inputs,
     listed_packages,
     machine_input,
-    machine_inputs,
     neighbour_input,
-    neighbour_inputs,
-    onto_input,
     package_inputs,
-    pools_input,
     title_input,
     title_inputs,
 )
-from ci_compiler.workflows.common import FORK_GUARD, RUN_GUARD, expression, input_not_paused, result_of
+from ci_compiler.workflows.common import FORK_GUARD, RUN_GUARD, expression, for_each, input_not_paused, result_of
 from ci_compiler.workflows.model import (
     READ,
     Job,
@@ -52,7 +49,7 @@ from ci_compiler.workflows.model import (
     action_step,
     input_node,
 )
-from ci_compiler.workflows.steps import NOTE_NOT_BUILT, checked_out
+from ci_compiler.workflows.steps import NOTE_NOT_BUILT, checked_out, upload
 from ci_compiler.workflows.writer import Node
 
 TEST_STEP = "Test"
@@ -182,10 +179,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "name": input_node("The variant, as its recipe is called."),
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipe."),
-        **onto_input(),
-        **pools_input(),
-        **machine_inputs(spec),
-        **neighbour_inputs(spec),
+        **cell_inputs(spec),
         **package_inputs(spec),
     }
 
@@ -316,7 +310,7 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
         name=f"{subject.package.name} / {bench.title}" if subject.package else bench.title,
         needs=[subject.job(BUILD), subject.job(bench.stage)],
         if_=expression(" && ".join(conditions)),
-        strategy={"fail-fast": False, "matrix": {"include": shards}},
+        strategy=for_each(shards),
         runs_on=expression(f"fromJSON({machine})"),
         timeout_minutes=longest_minutes(spec, bench),
         permissions=READ,
@@ -327,10 +321,7 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
 
 def _keep(spec: Spec, name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
-    # Assumes `artifact-rerun`.
-    artifact = artifact_expression(stage, subject.name, spec.branches)
-    files: dict[str, Node] = {"name": artifact, "path": path, "if-no-files-found": "ignore"}
-    return action_step(name, "actions/upload-artifact", files, if_=expression("!cancelled()"))
+    return upload(name, artifact_expression(stage, subject.name, spec.branches), path)
 
 
 def _fetch_manifest(spec: Spec, subject: Subject) -> UsesStep:

@@ -10,11 +10,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.backends.nar import closure_digest
 from tests.backends import wheel
 from tests.backends.wheel import NAME, TOKEN
 
 SOURCE = Path(__file__).parents[2]
 MANIFEST = "build-output/manifest.json"
+
+
+def leave_result(root: Path, manifest: dict[str, Any]) -> None:
+    """Writes the result of a cpu-test of the build that passed."""
+    content = closure_digest(manifest["closure"])
+    record = {"name": manifest["name"], "branch": manifest["branch"], "stage": "cpu-test", "content": content}
+    folder = root / "tested"
+    folder.mkdir(exist_ok=True)
+    (folder / "result.json").write_text(json.dumps(record | {"passed": True}), "utf-8")
 
 
 class Project:
@@ -85,7 +95,9 @@ class Project:
         return self.job("smoke", NAME, "--stage", "cpu-test", "--manifest", MANIFEST, status=status)
 
     def publish(self, *options: str, status: int = 0, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
+        """Publishes by hand, with a cpu-test that passed."""
         place = ("--branch", "main", "--commit", self.manifest["commit"], "--manifest", MANIFEST)
+        leave_result(self.root, self.manifest)
         return self.job("publish", NAME, *place, *options, status=status, PUBLISH_TOKEN=token)
 
     def checks(self) -> dict[str, tuple[str, str]]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import ci_compiler
+from tests.backends.project import leave_result
 from tests.specs import small
 
 PACKAGE = Path(ci_compiler.__file__).parent
@@ -138,6 +139,7 @@ def test_a_variant_is_built_fetched_and_published_once(checkout: Checkout) -> No
     assert (manifest["backend"], manifest["store_path"], manifest["outputs"]) == ("copy", built, [built])
     assert checkout.command("ci-runner", "fetch", "build-output/manifest.json").stdout.strip() == built
     place = ("--branch", "main", "--commit", manifest["commit"], "--manifest", "build-output/manifest.json")
+    leave_result(checkout.root, manifest)
     first = checkout.command("ci-runner", "publish", NAME, *place, DEPOT_PASSWORD=PASSWORD).stdout
     assert first.startswith(f"{NAME}: 0.23.0 from main at ")
     assert (checkout.root.parent / "depot" / f"{NAME}@0.23.0").exists()

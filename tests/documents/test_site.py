@@ -18,7 +18,8 @@ from ci_compiler.files.drift import MARK, is_ours
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.sync.compiled import compile_files
-from ci_compiler.workflows.pages import FILE, workflow
+from ci_compiler.workflows import tasks
+from ci_compiler.workflows.common import PAGES
 from ci_compiler.workflows.render import header
 from ci_compiler.workflows.writer import dump
 from tests.checkers import (
@@ -138,8 +139,10 @@ def test_foreign_files_are_kept(
 
 def test_the_workflow_is_sound(tmp_path: Path) -> None:
     spec = bundled_spec()
-    path = tmp_path / ".github/workflows" / FILE
-    files = compile_files(plan(spec)) | {f".github/workflows/{FILE}": dump(workflow(spec).node(), header=header(spec))}
+    path = tmp_path / ".github/workflows" / PAGES
+    files = compile_files(plan(spec)) | {
+        f".github/workflows/{PAGES}": dump(tasks.pages(spec).node(), header=header(spec))
+    }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
@@ -149,8 +152,8 @@ def test_the_workflow_is_sound(tmp_path: Path) -> None:
 
 
 def test_the_workflow_lets_only_the_last_job_write_pages() -> None:
-    jobs: Any = workflow(bundled_spec()).node()["jobs"]
+    jobs: Any = tasks.pages(bundled_spec()).node()["jobs"]
     assert jobs["page"]["permissions"] == {"actions": "read", "contents": "read", "pages": "read"}
     assert jobs["deploy"]["permissions"] == {"pages": "write", "id-token": "write"}
     assert jobs["deploy"]["environment"]["name"] == "github-pages"
-    assert workflow(bundled_spec()).node()["permissions"] == {}
+    assert tasks.pages(bundled_spec()).node()["permissions"] == {}

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ci_compiler.errors import Finding
-from ci_compiler.plan.rules import RULES, LeftOut, errors_among, judge
+from ci_compiler.hardware import tables
+from ci_compiler.plan.rules import HARDWARE_CODES, LeftOut, errors_among, hardware_problems, judge
 from tests.specs import MAIN, SOURCE, Said, assert_said, branches, builder, excluding, matrix, small, spec_of
 
 
@@ -220,8 +221,16 @@ def test_a_name_that_flox_cannot_address_is_an_error_in_any_spec() -> None:
     assert finding.message.startswith("'py.torch-python313-cpu-avx2' is not a Flox attribute; an attribute has letters")
 
 
-def test_every_rule_has_a_code_of_its_own() -> None:
-    assert len({rule.code for rule in RULES}) == len(RULES)
+def test_every_reason_of_the_hardware_has_a_listed_code_of_its_own() -> None:
+    known = tables()
+    problems = {
+        code
+        for gpu in known.gpus.values()
+        for toolkit in known.toolkits.values()
+        for system in known.systems
+        for code, _ in hardware_problems(gpu, toolkit, system)
+    }
+    assert sorted(problems) == sorted(HARDWARE_CODES)
 
 
 def test_the_versions_of_many_branches_are_compared_in_linear_time() -> None:

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.runner.controller import lost_runners
-from ci_compiler.runner.controller.containers import ContainerEngine, find_engine
+from ci_compiler.runner.controller import runner_logs
+from ci_compiler.runner.controller.containers import FRESH, ContainerEngine, ImagePulls, find_engine
 from ci_compiler.runner.controller.engine import JIT, EngineError, InstanceStatus, RunnerOrder
-from ci_compiler.runner.controller.image_pulls import FRESH, ImagePulls
-from ci_compiler.runner.controller.job_log import job_failed
+from ci_compiler.runner.controller.runner_logs import job_failed
 from ci_compiler.runner.controller.store_daemon import DAEMON
 from ci_compiler.secret import Secret
 from tests.checkers.tools import missing
@@ -297,15 +296,15 @@ def test_the_next_job_moves_to_a_newer_image(told: Told) -> None:
 
 def test_the_logs_of_lost_runners_are_kept(told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
-    monkeypatch.setattr(lost_runners, "KEPT", 3)
+    monkeypatch.setattr(runner_logs, "KEPT", 3)
     for number in range(5):
         told.engine.keep_log(f"runner-{number}")
-        os.utime(lost_runners.folder() / f"runner-{number}.log", (number, number))
-    logs = sorted(lost_runners.folder().iterdir())
+        os.utime(runner_logs.folder() / f"runner-{number}.log", (number, number))
+    logs = sorted(runner_logs.folder().iterdir())
     assert [log.name for log in logs] == ["runner-2.log", "runner-3.log", "runner-4.log"]
     assert "last words" in logs[0].read_text("utf-8")
     assert logs[0].stat().st_mode & 0o777 == 0o600
-    assert lost_runners.count() == 3
+    assert runner_logs.count() == 3
 
 
 def test_the_store_of_a_slot_is_created_once(told: Told) -> None:

@@ -12,11 +12,10 @@ import pytest
 from ci_compiler.github.client import AT_ONCE
 from ci_compiler.github.registration import Registrar
 from ci_compiler.process import Ended
-from ci_compiler.runner.controller import lost_runners
+from ci_compiler.runner.controller import runner_logs
 from ci_compiler.runner.controller.engine import EngineError
-from ci_compiler.runner.controller.gpu_slots import gpus_for
 from ci_compiler.runner.controller.loop import Controller
-from ci_compiler.runner.controller.quarantine import problem_in
+from ci_compiler.runner.controller.quarantine import gpus_for, problem_in
 from ci_compiler.runner.controller.slots import Phase, Slot
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, GitHub
@@ -140,7 +139,7 @@ def test_a_garbled_log_says_nothing_of_its_job(garbling: Garbling, kind: str) ->
     assert len(garbling.engine.last_words("one")) <= 300
     assert garbling.engine.last_words("one").isprintable()
     garbling.engine.keep_log("one")
-    assert lost_runners.count() == 1
+    assert runner_logs.count() == 1
     day = b"9999-99-99 99:99:99Z: "
     garbling.answers("logs --tail", day + b"Running job: a\n" + day + b"Job a completed with result: Failed\n")
     assert garbling.engine.job_failed("one") is True

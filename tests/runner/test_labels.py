@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ci_compiler.hardware import Version, tables
-from ci_compiler.hardware.machine import GpuDevice, Machine, PoolFit, fit, fit_as_json
+from ci_compiler.hardware.machine import GpuDevice, Machine
+from ci_compiler.plan.machine_fit import PoolFit, fit, fit_as_json
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.units import GB
 from tests.runner.machines import DISK, known

@@ -13,13 +13,21 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.cli.app import run
+from ci_compiler.cli.engines import this_machine
 from ci_compiler.cli.runner import PROGRAM
-from ci_compiler.cli.runner.engines import this_machine
 from ci_compiler.github.inventory import Runner
 from ci_compiler.runner.controller.engine import InstanceStatus, RunnerInstance, StoreVolume
 from ci_compiler.runner.controller.host_runner import RECORD
-from ci_compiler.runner.controller.metrics import metrics
-from ci_compiler.runner.controller.prune import Leftover, containers, find, registrations, remove, roots, volumes
+from ci_compiler.runner.controller.prune import (
+    Leftover,
+    containers,
+    find,
+    metrics,
+    registrations,
+    remove,
+    roots,
+    volumes,
+)
 from ci_compiler.runner.controller.runner_names import QUARANTINED, RunnerName
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, Fault, GitHub

@@ -80,7 +80,7 @@ def _published(decided: Plan, root: Path, branch: str, name: str) -> str:
     from ci_compiler.runner.jobs.publish import is_published
 
     try:
-        return "yes" if is_published(decided.spec, root, branch, name) else "no"
+        return "yes" if is_published(decided.spec, root, branch, name, tested=False) else "no"
     except (InputError, StageError):
         return "unknown"
 

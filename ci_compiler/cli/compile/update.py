@@ -16,7 +16,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.files.atomic import write_text
 from ci_compiler.git import Git
-from ci_compiler.outside import text_of
+from ci_compiler.outside import bytes_of, decoded, text_of
 from ci_compiler.plan.expected import dated_findings
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import errors_among
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     with Remote(os.environ, goes_on=arguments.check) as remote:
         if arguments.check:
             return _check(spec, asked, remote, _tables(root), as_json=arguments.json)
-        text = text_of(file)
+        text = decoded(bytes_of(file))
         tables, now = _tables(root), Clock().now()
         with progress("looking for releases"):
             done = updated(text, spec, asked, remote, new_branch=arguments.new_branch, tables=tables, now=now)

@@ -5,21 +5,24 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from ci_compiler.cli.console import append_to, note, print_rows
 from ci_compiler.cli.pauses import pause_lines
 from ci_compiler.cli.progress import progress
+from ci_compiler.cli.remote import client_of, workflow_client_of
 from ci_compiler.cli.where import plan_of, root_of
+from ci_compiler.github.client import Client
+from ci_compiler.github.errors import GitHubError, Trouble
+from ci_compiler.github.inventory import inventory
+from ci_compiler.github.issues import keep_issue
+from ci_compiler.github.workflows import DisabledWorkflow, disabled
 from ci_compiler.plan.pause import PAUSE_VARIABLE
+from ci_compiler.plan.pipeline import Plan
 from ci_compiler.runner.coverage import PATIENCE, UNSERVED, LabelSet, Served, cover, label_sets
-from ci_compiler.runner.watch import quarantined, report_text, unserved
+from ci_compiler.runner.watch import MARKER, TITLE, issue_body, look, quarantined, report_text, unserved
 from ci_compiler.units import duration, markdown_text
-
-if TYPE_CHECKING:
-    from ci_compiler.github.client import Client
-    from ci_compiler.github.workflows import DisabledWorkflow
-    from ci_compiler.plan.pipeline import Plan
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,10 +35,10 @@ def run(arguments: argparse.Namespace) -> int:
     for line in pause_lines(decided.spec, os.environ.get(PAUSE_VARIABLE, "")):
         note(line)
         append_to("GITHUB_STEP_SUMMARY", f"{markdown_text(line)}\n\n")
-    asked = label_sets(decided)
     if arguments.watch or arguments.issue:
-        return _watch(arguments, decided, asked)
-    client = _client(arguments) if arguments.live else None
+        return _watch(arguments, decided)
+    asked = label_sets(decided)
+    client = client_of(arguments, root_of(arguments)) if arguments.live else None
     sets: bool = arguments.scale_set_labels
     served = _live(client, asked, sets=sets) if client else cover(asked, None, scale_set_labels=sets)
     stopped = _disabled(client, decided) if client else ()
@@ -46,16 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if missing or stopped else 0
 
 
-def _watch(arguments: argparse.Namespace, decided: Plan, asked: tuple[LabelSet, ...]) -> int:
+def _watch(arguments: argparse.Namespace, decided: Plan) -> int:
     """Prints everything that the tokens may see, and keeps the issue if that is asked for; returns 1 if jobs are lost.
 
     What they may not see is printed, and is no failure.
     """
-    from ci_compiler.cli.remote import workflow_client_of
-    from ci_compiler.cli.runner.watching import keep, look
-
     own = workflow_client_of(arguments, root_of(arguments))
-    served, report = look(_client(arguments), own, decided, asked, scale_set_labels=arguments.scale_set_labels)
+    client = client_of(arguments, root_of(arguments))
+    served, report = look(client, own, decided, scale_set_labels=arguments.scale_set_labels, say=note)
     _print(served, live=True, as_json=arguments.json)
     for found in report.problems:
         note(f"{found}; {found.url}" if found.url else str(found))
@@ -63,7 +64,8 @@ def _watch(arguments: argparse.Namespace, decided: Plan, asked: tuple[LabelSet, 
         note(f"not seen: {unseen}")
     append_to("GITHUB_STEP_SUMMARY", f"{report_text(report)}\n\n")
     if arguments.issue:
-        keep(own, report)
+        done, url = keep_issue(own, MARKER, TITLE, partial(issue_body, report))
+        note(f"issue: {done}" + (f"; {url}" if url else ""))
     return 1 if any(not found.harmless for found in report.problems) else 0
 
 
@@ -74,17 +76,8 @@ def _print(served: Iterable[Served], *, live: bool, as_json: bool) -> None:
     print_rows(rows, {name: name for name in columns}, as_json=as_json, states=["verdict"])
 
 
-def _client(arguments: argparse.Namespace) -> Client:
-    from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
-
-    return client_of(arguments, root_of(arguments))
-
-
 def _disabled(client: Client, decided: Plan) -> tuple[DisabledWorkflow, ...]:
     """The disabled workflows; none, with a note, if the token may not read workflows."""
-    from ci_compiler.github.errors import GitHubError, Trouble
-    from ci_compiler.github.workflows import disabled
-
     try:
         return disabled(client, decided)
     except GitHubError as error:
@@ -96,8 +89,6 @@ def _disabled(client: Client, decided: Plan) -> tuple[DisabledWorkflow, ...]:
 
 def _live(client: Client, asked: tuple[LabelSet, ...], *, sets: bool) -> tuple[Served, ...]:
     """Raises GitHubError, also for the organisation's runners if only they could serve a label set."""
-    from ci_compiler.github.inventory import inventory
-
     with progress("asking GitHub for the runners"):
         seen = inventory(client)
     for slot in quarantined(seen.runners):

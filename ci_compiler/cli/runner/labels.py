@@ -7,7 +7,7 @@ import argparse
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import spec_of
-from ci_compiler.hardware.machine import PoolFit, fit, fit_as_json
+from ci_compiler.plan.machine_fit import PoolFit, fit, fit_as_json
 from ci_compiler.runner.detect.this_machine import this_machine
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler.cli.console import print_rows
-from ci_compiler.cli.runner.prune import find
-from ci_compiler.runner.controller import lost_runners
-from ci_compiler.runner.controller.metrics import metrics
+from ci_compiler.cli.engines import leftovers
+from ci_compiler.runner.controller import runner_logs
+from ci_compiler.runner.controller.prune import metrics
 
 COLUMNS = {"kind": "kind", "name": "name", "pool": "pool", "state": "state", "left_over": "left over"}
 """What JSON and the table show of an item, with the headers of the table."""
@@ -15,9 +15,9 @@ COLUMNS = {"kind": "kind", "name": "name", "pool": "pool", "state": "state", "le
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints registrations, containers, stores and garbage collector roots, and why one is left over; or counts."""
-    _, _, items = find(arguments, ask=not arguments.here)
+    _, _, items = leftovers(arguments, ask=not arguments.here)
     if arguments.metrics:
-        print(metrics(items, lost=lost_runners.count()), end="")
+        print(metrics(items, lost=runner_logs.count()), end="")
         return 0
     rows = [{key: str(getattr(item, key)) for key in COLUMNS} for item in items]
     print_rows(rows, COLUMNS, as_json=arguments.json)

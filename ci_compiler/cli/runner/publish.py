@@ -6,9 +6,13 @@ import argparse
 
 from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import root_of, spec_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import failure
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.publish import publish
+from ci_compiler.runner.jobs.publish_run import candidates, results_by_hand
 from ci_compiler.runner.jobs.setting import Secrets
+from ci_compiler.runner.targets import find
 
 
 @reported
@@ -18,6 +22,12 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     manifest = read_manifest(path, arguments.digest)
     asked = {"name": arguments.name, "branch": arguments.branch, "commit": arguments.commit}
     expect(manifest, path, **asked, backend=spec.backend)
-    outcome = publish(spec, root, manifest, arguments.out, secrets, again=arguments.again, folder=path.parent)
+    built = find(spec, arguments.name, arguments.branch)
+    results = results_by_hand(built, manifest, path.parent, arguments.results)
+    (one,) = candidates(spec, [(built.cell, built.route)], [arguments.name], results)
+    if one.because:
+        raise failure(arguments.name, Code.NO_TEST_RECORD, f"{one.because}, by the results in {arguments.results}")
+    out, again = arguments.out, arguments.again
+    outcome = publish(spec, root, manifest, out, secrets, one.evidence, again=again, folder=path.parent)
     print(f"{arguments.name}: {outcome.result}")
     return 0

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.cli.console import note, print_findings
+from ci_compiler.cli.engines import BUILDER_KEY_FILE, engine_of, this_machine
 from ci_compiler.cli.remote import client_of
-from ci_compiler.cli.runner.engines import BUILDER_KEY_FILE, engine_of, this_machine
 from ci_compiler.cli.where import filter_of, root_of, spec_of
 from ci_compiler.clock import Clock
 from ci_compiler.codes import Code

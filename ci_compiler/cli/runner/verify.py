@@ -19,5 +19,5 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     branch = filter_of(arguments, "branch", spec.branches) or ""
     repository = repository_of(os.environ, root, arguments.repository)
     for one in verify(spec, root, arguments.target, repository, branch=branch, commit=arguments.commit):
-        print(f"{one.path}: signed, attested, built from {one.commit} by a run of {one.ref}", flush=True)
+        print(f"{one.path}: signed, {one.tested}, attested, built from {one.commit} by a run of {one.ref}", flush=True)
     return 0

@@ -6,11 +6,11 @@ for an attribute that is missing or of another kind.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from ci_compiler.outside import WRONG_FORM, json_of
 from ci_compiler.process import Ended
 from ci_compiler.runner.controller.engine import EngineError
 from ci_compiler.runner.controller.runner_names import LABEL
@@ -25,12 +25,12 @@ NAME = r"([A-Za-z0-9][A-Za-z0-9_./-]{0,254})"
 _Made = TypeVar("_Made")
 
 
-def read(text: str, shape: Callable[[Any], _Made], who: str, parse: Callable[[str], Any] = json.loads) -> _Made:
+def read(text: str, shape: Callable[[Any], _Made], who: str, parse: Callable[[str], Any] = json_of) -> _Made:
     """The value that `shape` makes of `text`, an answer of `who`. Raises EngineError."""
     try:
         if len(text) <= MOST:
             return shape(parse(text))
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+    except WRONG_FORM:
         pass
     raise EngineError(f"{who}: its answer cannot be read: {text[:60]!a}")
 

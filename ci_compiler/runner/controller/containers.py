@@ -7,11 +7,11 @@ in no argument, which `ps` would show. The engine keeps it, as all of a containe
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
+from ci_compiler.outside import json_of
 from ci_compiler.process import PAST_LIMIT, Ended, ask
-from ci_compiler.runner.controller import answers, lost_runners
-from ci_compiler.runner.controller.confinement import bounds, gpu_options
+from ci_compiler.runner.controller import answers, runner_logs
 from ci_compiler.runner.controller.engine import (
     CHECK_SECONDS,
     JIT,
@@ -33,13 +33,12 @@ from ci_compiler.runner.controller.engine import (
     StoreVolume,
     engine_errors,
 )
-from ci_compiler.runner.controller.image_pulls import ImagePulls
-from ci_compiler.runner.controller.job_log import job_failed
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.runner.controller.store_daemon import (
     BUILDER_KEY,
     SERVES,
     STORE,
+    bounds,
     collector_arguments,
     collector_name,
     daemon_arguments,
@@ -62,10 +61,33 @@ TOOLKIT = f"{TOOLKIT_PREFIX}/bin/ci-runner"
 SHARED_MEMORY = "8g"
 """The size of /dev/shm in a container: the data loaders of torch pass batches through it."""
 
+FRESH = 3600.0
+"""Seconds after which an image that a tag names is pulled again."""
+
 _Made = TypeVar("_Made")
 _NOTHING: Mapping[str, Secret] = {}
 _SHORT, _LONG = 120, 3600
 """Time limits in seconds: of a query to the engine, and of a pull or garbage collection."""
+
+
+@dataclass(slots=True)
+class ImagePulls:
+    """When images were pulled: a tag may name a newer one by now, to which the next job then moves.
+
+    `clock` counts seconds.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _last: dict[str, float] = field(default_factory=dict)
+
+    def due(self, image: str, *, here: bool) -> bool:
+        """Whether to pull `image` now: never if it is `here` and cannot change, as with a digest or a local name."""
+        fixed = "@" in image or image.startswith("localhost/")
+        now, last = self.clock(), self._last.get(image)
+        if here and (fixed or (last is not None and now - last < FRESH)):
+            return False
+        self._last[image] = now
+        return True
 
 
 def find_engine(name: str | None, builder_key: Secret | None = None) -> ContainerEngine:
@@ -166,13 +188,7 @@ class ContainerEngine:
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""
-        labels = marks({
-            "pool": order.pool,
-            "slot": order.slot,
-            "registration": order.registration,
-            "scope": order.scope,
-            "gpus": ",".join(order.gpus),
-        })  # fmt: skip
+        labels = marks(order.identity | {"gpus": ",".join(order.gpus)})
         return [
             *("run", "--detach", "--pull", "never", "--name", order.name, "--hostname", order.name),
             *options("--label", labels),
@@ -223,14 +239,14 @@ class ContainerEngine:
 
     def keep_log(self, name: str) -> None:
         """Writes its log to a file."""
-        ended = self._run(["logs", "--tail", str(lost_runners.LINES), name])
+        ended = self._run(["logs", "--tail", str(runner_logs.LINES), name])
         if not ended.status:
             with engine_errors():
-                lost_runners.keep(name, ended.out + ended.err)
+                runner_logs.keep(name, ended.out + ended.err)
 
     def job_failed(self, name: str) -> bool | None:
         """Whether its log says so."""
-        return job_failed(self._run(["logs", "--tail", "100", name]).out)
+        return runner_logs.job_failed(self._run(["logs", "--tail", "100", name]).out)
 
     def last_words(self, name: str) -> str:
         """The last line of its log."""
@@ -252,7 +268,7 @@ class ContainerEngine:
         words = [kind, "inspect", "--format", template, *names]
 
         def rows(text: str) -> list[_Made]:
-            return [shape(json.loads(line)) for line, _ in zip(text.split("\n"), names, strict=True)]
+            return [shape(json_of(line)) for line, _ in zip(text.split("\n"), names, strict=True)]
 
         return answers.read(self._ask(words), rows, self._who(words), str) if names else []
 
@@ -293,6 +309,17 @@ class ContainerEngine:
             why = "given up to stop" if self.stopped() else f"no answer in {timeout} s"
             raise EngineError(f"{self._who(words)}: {why}")
         return ended
+
+
+def gpu_options(kind: str, gpus: Sequence[str]) -> list[str]:
+    """The options for `gpus` (UUIDs, or `all`): CDI for podman (4.1 and later), docker's own option for docker."""
+    if not gpus:
+        return []
+    if kind == "podman":
+        return [word for gpu in gpus for word in ("--device", f"nvidia.com/gpu={gpu}")]
+    if gpus == ("all",):
+        return ["--gpus", "all"]
+    return ["--gpus", f'"device={",".join(gpus)}"']  # docker reads the value as CSV
 
 
 _ENDED = frozenset({"exited", "dead", "stopped"})

@@ -49,22 +49,19 @@ class InstanceStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerOrder:
-    """A runner to start: its registration, pool and slot, and what its jobs need.
+class JobNeeds:
+    """What the jobs of a pool need, in each of its runners.
 
-    `gpus`: the UUIDs of GPUs or MIG slices, or `all`. `builds`: whether Nix builds there, in its sandbox. `room`: bytes
-    that must be free for a job. `cores` and `memory` (bytes): its share of the machine's, 0 for no bound. `store`:
-    whether its jobs use a Nix store, which a daemon serves. `fresh_store`: nothing of an earlier job is in the store.
-    `untrusted`: whether its jobs may run code of forks. `trusted_keys`: public keys whose paths its jobs may fetch.
+    `scope`: the repository or organisation that the runners are registered in. `builds`: whether Nix builds there, in
+    its sandbox. `room`: bytes that must be free for a job. `cores` and `memory` (bytes): those of the machine, or a
+    runner's share of them, 0 for no bound. `store`: whether jobs use a Nix store, which a daemon serves. `fresh_store`:
+    nothing of an earlier job is in the store. `untrusted`: whether jobs may run code of forks. `trusted_keys`: public
+    keys whose paths jobs may fetch.
     """
 
-    name: str
-    registration: int
-    scope: str
     pool: str
-    slot: int
+    scope: str
     image: str
-    gpus: tuple[str, ...]
     builds: bool
     room: int
     cores: int
@@ -73,6 +70,21 @@ class RunnerOrder:
     fresh_store: bool = False
     untrusted: bool = False
     trusted_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerOrder(JobNeeds):
+    """A runner to start: its registration and slot, and its GPUs: UUIDs (also of MIG slices), or `all`."""
+
+    name: str
+    registration: int
+    slot: int
+    gpus: tuple[str, ...]
+
+    @property
+    def identity(self) -> dict[str, str | int]:
+        """What tells the machines of the runner, apart from its name, from others."""
+        return {"pool": self.pool, "slot": self.slot, "registration": self.registration, "scope": self.scope}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.outside import text_of
 from ci_compiler.process import Background, Ended, ask, start
 from ci_compiler.runner import refuse_forks
 from ci_compiler.runner.controller.answers import NAME, matched, number, read
@@ -53,9 +54,6 @@ PASSED_ON = frozenset({
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
 })  # fmt: skip
 """The variables of the controller that a job may see."""
-
-_IDENTITY = ("name", "registration", "scope", "pool", "slot")
-"""What the record keeps of a runner's order."""
 
 _COLLECTION = 3600
 """The time limit of a garbage collection, in seconds."""
@@ -117,8 +115,8 @@ class ProcessEngine:
             hook.write_text(f"#!/bin/bash -p\nexec {command}\n", "utf-8")
             hook.chmod(0o500)
             self._child = child = start([os.fspath(self._script)], env=env, folder=self.folder)
-            record = {field: getattr(order, field) for field in _IDENTITY}
-            self._record.write_text(json.dumps({**record, "pid": child.pid, "born": _born(child.pid)}), "utf-8")
+            record = {"name": order.name, **order.identity, "pid": child.pid, "born": _born(child.pid)}
+            self._record.write_text(json.dumps(record), "utf-8")
 
     def machines(self) -> tuple[RunnerInstance, ...]:
         """The runner in the record, which this controller or an earlier one started."""
@@ -132,7 +130,7 @@ class ProcessEngine:
             RunnerInstance(
                 status=InstanceStatus.RUNNING if running else InstanceStatus.ENDED,
                 exit_code=(code or 0) if mine else 0,
-                **{field: record[field] for field in _IDENTITY},
+                **{field: value for field, value in record.items() if field not in {"pid", "born"}},
             ),
         )
 
@@ -162,7 +160,7 @@ class ProcessEngine:
 
     def _read(self) -> dict[str, Any]:
         try:
-            return read(self._record.read_text("utf-8"), _record, RECORD)
+            return read(text_of(self._record), _record, RECORD)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, EngineError):
@@ -196,7 +194,7 @@ def _has_job(leader: int) -> bool:
     """Whether a job runs in the session of the process `leader`: then the session has a Runner.Worker."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
-            name, _, rest = path.read_text("utf-8").partition("(")[2].rpartition(")")
+            name, _, rest = text_of(path, errors="replace").partition("(")[2].rpartition(")")
             if name == "Runner.Worker" and int(rest.split()[3]) == leader:
                 return True
     return False
@@ -205,7 +203,7 @@ def _has_job(leader: int) -> bool:
 def _born(pid: int) -> int:
     """When the process `pid` started, in clock ticks (proc(5), field 22 of stat); -1 if it does not run."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+        fields = text_of(f"/proc/{pid}/stat", errors="replace").rpartition(")")[2].split()
     except OSError:
         return -1
     return -1 if fields[0] == "Z" else int(fields[19])

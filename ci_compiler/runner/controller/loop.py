@@ -8,26 +8,34 @@ so a controller that restarts after being killed finds its jobs again.
 On SIGTERM, idle runners are removed and running jobs finish. GitHub decides which is which: it refuses to remove the
 registration of a busy runner, so no job can start in between. If GitHub does not answer, the runner itself decides; if
 the engine does not answer either, the controller ends without them after `PATIENCE` seconds.
+
+Neither is asked more often than it can take: the engine after a pause that doubles with every failure, GitHub only for
+the controller's own runners, by conditional requests, every few minutes (`slots.CHECK` and `slots.STEADY`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from ci_compiler.clock import Clock
 from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, Place, wrong
 from ci_compiler.github.errors import PASSING, GitHubError, Trouble
 from ci_compiler.github.registration import Registrar, Registration, Removal
-from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerEngine, RunnerInstance, RunnerOrder
-from ci_compiler.runner.controller.gpu_slots import gpus_for
-from ci_compiler.runner.controller.observer import Observer
-from ci_compiler.runner.controller.quarantine import Quarantine
+from ci_compiler.runner.controller.engine import (
+    EngineError,
+    InstanceStatus,
+    JobNeeds,
+    RunnerEngine,
+    RunnerInstance,
+    RunnerOrder,
+)
+from ci_compiler.runner.controller.quarantine import Quarantine, gpus_for
 from ci_compiler.runner.controller.removal import GRACE, Remover, StillBusyError
 from ci_compiler.runner.controller.runner_names import RunnerName
-from ci_compiler.runner.controller.slots import YOUNG, Phase, RunnerPlan, Slot
+from ci_compiler.runner.controller.slots import CHECK, YOUNG, ControllerPart, Phase, RunnerPlan, Slot, pause_after
 from ci_compiler.units import duration, size
 
 POLL = 5.0
@@ -43,28 +51,20 @@ STOP_PAUSE = 15.0
 """The most seconds between two attempts while the controller stops."""
 
 
-class Controller:
-    """Keeps `work.count` runners running until it is asked to stop. `say` receives its messages."""
+class Controller(ControllerPart):
+    """Keeps as many runners as its plan counts running until it is asked to stop."""
 
     def __init__(
         self, work: RunnerPlan, engine: RunnerEngine, github: Registrar, clock: Clock, say: Callable[[str], None]
     ) -> None:
-        self.work = work
+        super().__init__(work, engine, github, clock, say)
         self.slots = [Slot(number=number) for number in range(1, work.count + 1)]
         self.finished = 0
-        self._signalled = False
-        self._draining = False
-        self._aborting = False
-        self._outdated = False
-        self._stopping_since = 0.0
+        self._signalled = self._draining = self._aborting = self._outdated = self._registered = False
+        self._stopping_since = self._listing_due = self._looks_due = 0.0
+        self._silent_since: float | None = None
+        self._silences = self._last_made = 0
         self._refused: GitHubError | None = None
-        self._engine = engine
-        self._github = github
-        self._clock = clock
-        self._say = say
-        self._last_made = 0
-        self._registered = False
-        self._observer = Observer(engine.machines, github.runner, clock, say, work.host)
         self._quarantine = Quarantine(work, engine, github, clock, say, self._further_slot)
         self._remover = Remover(work, engine, github, clock, say)
         engine.stopped = lambda: self._draining
@@ -91,19 +91,19 @@ class Controller:
         if self._outdated:
             message = "GitHub no longer serves this version of the runner; use a newer image or archive"
             return Finding(
-                place=Place(file=self.work.image or self.work.pool), code=Code.RUNNER_OUTDATED, message=message
+                place=Place(file=self._work.image or self._work.pool), code=Code.RUNNER_OUTDATED, message=message
             )
         return None
 
     def adopt(self) -> None:
         """Takes over what an earlier controller of this pool left: running jobs continue, the rest is cleaned up."""
         try:
-            instances = [one for one in self._engine.machines() if one.pool == self.work.pool]
+            instances = [one for one in self._engine.machines() if one.pool == self._work.pool]
         except EngineError as error:
-            raise wrong(self.work.pool, Code.ENGINE_FAILS, str(error)) from None
+            raise wrong(self._work.pool, Code.ENGINE_FAILS, str(error)) from None
         free = {slot.number: slot for slot in self.slots}
         for instance in instances:
-            if instance.scope in {"", self.work.scope}:
+            if instance.scope in {"", self._work.scope}:
                 slot = free.pop(instance.slot, None) or self._further_slot()
                 slot.name, slot.registration, slot.gpus = instance.name, instance.registration, instance.gpus
                 slot.enter(Phase.RUNNING if instance.registration else Phase.CLEANING)
@@ -111,13 +111,13 @@ class Controller:
                 self._say(f"{instance.name}: taken over from an earlier controller")
             elif instance.status is InstanceStatus.RUNNING:
                 message = f"{instance.name} runs here for {instance.scope}; wait until it finishes"
-                raise wrong(self.work.pool, Code.RUNS_ALREADY, message)
+                raise wrong(self._work.pool, Code.RUNS_ALREADY, message)
 
     def step(self) -> None:
         """Looks at everything once, and takes the next step of each slot."""
         if not self._draining:
             self._sweep()
-        instances = self._observer.instances()
+        instances = self._instances()
         for slot in list(self.slots):
             try:
                 match slot.phase:
@@ -142,14 +142,31 @@ class Controller:
 
     def _further_slot(self) -> Slot:
         slot = Slot(number=max(slot.number for slot in self.slots) + 1)
-        self.slots = [one for one in self.slots if one.number <= self.work.count or one.phase is not Phase.DONE]
+        self.slots = [one for one in self.slots if one.number <= self._work.count or one.phase is not Phase.DONE]
         self.slots.append(slot)
         return slot
+
+    def _instances(self) -> Mapping[str, RunnerInstance] | None:
+        """The containers by name; None if the engine fails, or is not due after a failure."""
+        now = self._clock.passed()
+        if now < self._listing_due:
+            return None
+        try:
+            instances = {instance.name: instance for instance in self._engine.machines()}
+        except EngineError as error:
+            pause = pause_after(self._silences, self._work.host)
+            self._silences += 1
+            self._listing_due = now + pause
+            self._silent_since = now if self._silent_since is None else self._silent_since
+            self._say(f"{error}; asking again in {duration(pause)}")
+            return None
+        self._silences, self._silent_since = 0, None
+        return instances
 
     # The cycle of a slot.
 
     def _begin(self, slot: Slot) -> None:
-        if self._draining or slot.number > self.work.count:
+        if self._draining or slot.number > self._work.count:
             self._quarantine.unmark(slot)
             slot.enter(Phase.DONE)
             return
@@ -158,7 +175,7 @@ class Controller:
             self._quarantine.show(slot, order.name)
             return
         self._engine.prepare(order)
-        if why := gpus_for(slot, self.slots, order, self.work, self._engine) or self._problem(slot, order):
+        if why := gpus_for(slot, self.slots, order, self._work, self._engine) or self._problem(slot, order):
             if not self._draining:
                 self._quarantine.failed_proof(slot, why)
             return
@@ -171,7 +188,7 @@ class Controller:
         self._engine.start(replace(order, registration=registration.id, gpus=slot.gpus), registration.jit)
         slot.enter(Phase.RUNNING)
         slot.since = self._clock.passed()
-        self._observer.watch(slot)
+        slot.next_look = slot.since + CHECK
         self._say(f"{slot.name}: waiting for a job")
 
     def _problem(self, slot: Slot, order: RunnerOrder) -> str:
@@ -179,41 +196,28 @@ class Controller:
         return self._quarantine.problem(replace(order, gpus=slot.gpus), deep=slot.suspect)
 
     def _order(self, slot: Slot) -> RunnerOrder:
-        work = self.work
+        work = self._work
         now = int(self._clock.now())
         self._last_made = now if self._last_made > now + YOUNG else max(now, self._last_made + 1)  # a clock set back
         name = RunnerName(host=work.host, slot=slot.number, made=self._last_made, pool=work.pool)
-        return RunnerOrder(
-            name=str(name),
-            registration=0,
-            scope=work.scope,
-            pool=work.pool,
-            slot=slot.number,
-            image=work.image,
-            gpus=(),
-            builds=work.builds,
-            room=work.room,
-            cores=max(1, work.cores // work.count) if work.count > 1 else 0,
-            memory=work.memory // work.count,
-            store=work.store,
-            fresh_store=work.fresh_store,
-            untrusted=work.untrusted,
-            trusted_keys=work.trusted_keys,
-        )
+        needs = {field.name: getattr(work, field.name) for field in fields(JobNeeds)}
+        needs["cores"] = max(1, work.cores // work.count) if work.count > 1 else 0
+        needs["memory"] = work.memory // work.count
+        return RunnerOrder(**needs, name=str(name), registration=0, slot=slot.number, gpus=())
 
     def _make_room(self, order: RunnerOrder) -> None:
         """Collects garbage in the slot's store if disk space is short. Raises EngineError if it stays short."""
-        if (free := self._engine.room()) >= self.work.room:
+        if (free := self._engine.room()) >= self._work.room:
             return
-        self._say(f"slot {order.slot}: {size(free)} free of {size(self.work.room)}; collecting garbage")
+        self._say(f"slot {order.slot}: {size(free)} free of {size(self._work.room)}; collecting garbage")
         self._engine.collect_garbage(order)
-        if (free := self._engine.room()) < self.work.room:
-            raise EngineError(f"{size(free)} free and {size(self.work.room)} needed, with no more garbage to collect")
+        if (free := self._engine.room()) < self._work.room:
+            raise EngineError(f"{size(free)} free and {size(self._work.room)} needed, with no more garbage to collect")
 
     def _register(self, slot: Slot) -> Registration:
         """Registers a runner. A refusal leaves nothing to clean up; a lasting one at the very first ends the run."""
         try:
-            made = self._github.register(slot.name, self.work.labels, self.work.group)
+            made = self._github.register(slot.name, self._work.labels, self._work.group)
         except GitHubError as error:
             slot.may_be_registered = error.uncertain
             if not error.uncertain:
@@ -235,7 +239,7 @@ class Controller:
         elif instance.status is InstanceStatus.ENDED:
             self._ended(slot, instance.exit_code)
         elif slot.ending_since is not None:
-            slot.overdue = now - slot.ending_since > (self.work.longest if slot.asked_to_end else GRACE)
+            slot.overdue = now - slot.ending_since > (self._work.longest if slot.asked_to_end else GRACE)
             if slot.overdue:
                 slot.enter(Phase.CLEANING)
         else:
@@ -245,13 +249,22 @@ class Controller:
 
     def _look(self, slot: Slot) -> None:
         """Looks at the runner on GitHub if that is due, and gives up one that will not end by itself."""
-        if self._observer.look(slot) and (why := slot.stuck(self._clock.passed(), self.work.longest)):
+        now = self._clock.passed()
+        if now < max(slot.next_look, self._looks_due):
+            return
+        try:
+            slot.look(self._github.runner(slot.registration), now)
+        except GitHubError as error:
+            self._looks_due = now + max(CHECK, error.wait)
+            self._say(f"{error.line}; asking again in {duration(self._looks_due - now)}")
+            return
+        if why := slot.stuck(self._clock.passed(), self._work.longest):
             slot.overdue = slot.busy_since is not None and slot.away_since is None
             self._give_up(slot, why)
 
     def _unwatched(self, slot: Slot) -> None:
         """The engine does not answer. On stop, the controller ends without it after a while."""
-        silent = self._observer.silent_since
+        silent = self._silent_since
         if self._draining and silent and self._clock.passed() - max(silent, self._stopping_since) > PATIENCE:
             self._leave(slot, "the engine does not answer")
 
@@ -287,7 +300,7 @@ class Controller:
             self._quarantine.ended_job(slot, failed=bool(failed))
         elif slot.ended_well:
             # run.sh exits with 0 for most of its failures; GitHub forgets only a runner that had its job.
-            slot.next_round = self._clock.passed() + slot.failed(self.work.host)
+            slot.next_round = self._clock.passed() + slot.failed(self._work.host)
             self._say(f"{slot.name}: ended without a job")
             self._quarantine.failed_runner(slot, "it ended without a job")
         slot.forget()
@@ -296,7 +309,7 @@ class Controller:
 
     def _give_up(self, slot: Slot, why: str) -> None:
         """Cleans up a runner that is of no more use; the next one starts after a pause."""
-        pause = slot.failed(self.work.host)
+        pause = slot.failed(self._work.host)
         slot.next_round = self._clock.passed() + pause
         slot.enter(Phase.CLEANING)
         with suppress(EngineError):
@@ -308,7 +321,7 @@ class Controller:
         """Handles a failed step of `slot`: cleans up at once what it may have left, tries again after a pause."""
         line, wait = (error.line, error.wait) if isinstance(error, GitHubError) else (str(error), 0.0)
         now = self._clock.passed()
-        pause = slot.failed(self.work.host, wait)
+        pause = slot.failed(self._work.host, wait)
         if self._draining:
             pause = min(pause, STOP_PAUSE)
         if slot.trouble_since is None:

@@ -1,4 +1,4 @@
-"""Finds and removes what runners leave behind: registrations, containers, volumes, garbage collector roots.
+"""Finds, counts and removes what runners leave behind: registrations, containers, volumes, garbage collector roots.
 
 Something counts as left over only if nothing can need it any more. Kept are the container of a registered runner, a
 registration that is online, busy or so new that its runner may still be starting, and the store that the next job of
@@ -7,6 +7,7 @@ a slot would use.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -188,3 +189,34 @@ def remove(item: Leftover, engine: ContainerEngine | ProcessEngine | None, githu
             with engine_errors():
                 Path(item.name).unlink(missing_ok=True)
     return True
+
+
+def metrics(items: Iterable[Leftover], *, lost: int) -> str:
+    """The number of items by kind, pool and state, of slots in quarantine, and of lost runners whose logs are kept.
+
+    In Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/
+    """
+    items = list(items)
+    kinds = ("kind", "pool", "state", "left_over")
+    counts = Counter((item.kind.value, item.pool, item.state, str(bool(item.left_over)).lower()) for item in items)
+    sick = Counter({item.pool: 0 for item in items if item.kind is LeftoverKind.REGISTRATION})
+    sick.update(item.pool for item in items if item.state == QUARANTINED)
+    return "".join(
+        [
+            "# HELP ci_runner_items What `ci-runner start` made: registrations, containers, stores, roots.\n",
+            "# TYPE ci_runner_items gauge\n",
+            *(_sample("items", count, zip(kinds, values, strict=True)) for values, count in sorted(counts.items())),
+            "# HELP ci_runner_quarantined_slots Slots that failed a proof of health, or whose runners keep failing.\n",
+            "# TYPE ci_runner_quarantined_slots gauge\n",
+            *(_sample("quarantined_slots", sick[pool], [("pool", pool)]) for pool in sorted(sick)),
+            "# HELP ci_runner_lost_logs Logs that are kept of lost runners.\n",
+            "# TYPE ci_runner_lost_logs gauge\n",
+            f"ci_runner_lost_logs {lost}\n",
+        ]
+    )
+
+
+def _sample(metric: str, count: int, labels: Iterable[tuple[str, str]]) -> str:
+    escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+    shown = ",".join(f'{name}="{value.translate(escapes)}"' for name, value in labels)
+    return f"ci_runner_{metric}{{{shown}}} {count}\n"

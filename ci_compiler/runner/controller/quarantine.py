@@ -8,19 +8,18 @@ A slot in quarantine shows as an offline runner with the label `quarantined`, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ci_compiler.clock import Clock, back_off
+from ci_compiler.clock import back_off
 from ci_compiler.github.errors import GitHubError
-from ci_compiler.github.registration import Registrar
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.process import Ended
-from ci_compiler.runner.controller.answers import from_toolkit, last_line
+from ci_compiler.runner.controller.answers import NAME, from_toolkit, last_line, matched
 from ci_compiler.runner.controller.engine import EngineError, RunnerEngine, RunnerOrder
 from ci_compiler.runner.controller.runner_names import QUARANTINED
-from ci_compiler.runner.controller.slots import Phase, RunnerPlan, Slot
+from ci_compiler.runner.controller.slots import ControllerPart, Phase, RunnerPlan, Slot
 
 FAILURES = 3
 """Runners that fail in a row until their slot shows as quarantined, though it keeps trying."""
@@ -29,15 +28,14 @@ FIRST_CHECK, LONGEST_CHECK = 60.0, 900.0
 """Seconds until a slot that failed its proof is checked again: at first, and at most."""
 
 
-@dataclass(slots=True)
-class Quarantine:
-    """The quarantine of a pool's slots. `further` makes a slot that is only cleaned up."""
+ALL = ("all",)
+"""Every GPU of the machine, for `RunnerOrder.gpus`."""
 
-    _work: RunnerPlan
-    _engine: RunnerEngine
-    _github: Registrar
-    _clock: Clock
-    _say: Callable[[str], None]
+
+@dataclass(slots=True)
+class Quarantine(ControllerPart):
+    """The quarantine of a pool's slots. `_further` makes a slot that is only cleaned up."""
+
     _further: Callable[[], Slot]
 
     def problem(self, order: RunnerOrder, *, deep: bool) -> str:
@@ -120,3 +118,28 @@ def _failed_checks(answer: Any) -> str:
     if not checks:
         raise ValueError(answer)
     return "; ".join(last_line(said) for verdict, said in checks if verdict is CheckVerdict.FAILED)
+
+
+def gpus_for(slot: Slot, slots: Iterable[Slot], order: RunnerOrder, work: RunnerPlan, engine: RunnerEngine) -> str:
+    """Gives `slot` the GPUs that its pool declares; returns why it cannot, or ''. Raises EngineError.
+
+    They are given by UUID, so that a lost GPU does not shift those of the other slots.
+    """
+    if not work.gpus or len(slot.gpus) == work.gpus:
+        return ""
+    taken = {gpu for other in slots if other is not slot for gpu in other.gpus}
+    answer = engine.toolkit(replace(order, gpus=ALL), ("detect", "--json"))
+    found = from_toolkit(answer, lambda machine: _units(machine, work.gpu), "the image cannot list the GPUs")
+    free = [gpu for gpu in found if gpu not in taken]
+    if len(free) < work.gpus:
+        here = f"{len(found)} found, {len(found) - len(free)} of them in use"
+        return f"{work.gpus} GPUs of {work.gpu} are needed: {here}"
+    slot.gpus = tuple(free[: work.gpus])
+    return ""
+
+
+def _units(machine: Any, gpu: str) -> list[str]:
+    """The UUIDs of the GPUs (or MIG slices) of the architecture `gpu` in what `ci-runner detect --json` prints."""
+    own = [device for device in machine["gpus"] if device["sm"] == gpu]
+    units = [unit for one in own for unit in (one["slices"] if one["mig"] else [one["uuid"]])]
+    return [matched(NAME, unit) for unit in units if unit != ""]

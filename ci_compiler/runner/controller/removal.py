@@ -6,16 +6,16 @@ The exceptions are a job that takes longer than any may, and a second SIGTERM.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from ci_compiler.clock import Clock, back_off
+from ci_compiler.clock import back_off
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.inventory import Runner
-from ci_compiler.github.registration import Registrar, Removal
-from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerEngine, RunnerInstance
+from ci_compiler.github.registration import Removal
+from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerInstance
 from ci_compiler.runner.controller.runner_names import read_name
-from ci_compiler.runner.controller.slots import CHECK, YOUNG, Phase, RunnerPlan, Slot
+from ci_compiler.runner.controller.slots import CHECK, YOUNG, ControllerPart, Phase, Slot
 from ci_compiler.units import duration
 
 GRACE = 30.0
@@ -32,20 +32,16 @@ class StillBusyError(EngineError):
     """GitHub counts a runner as busy whose container is gone."""
 
 
-class Remover:
+@dataclass(slots=True)
+class Remover(ControllerPart):
     """Removes the runners of a pool's slots, and the registrations that no slot knows."""
 
-    def __init__(
-        self, work: RunnerPlan, engine: RunnerEngine, github: Registrar, clock: Clock, say: Callable[[str], None]
-    ) -> None:
-        self._work = work
-        self._engine = engine
-        self._github = github
-        self._clock = clock
-        self._say = say
+    _sweep_due: float = 0.0
+
+    def __post_init__(self) -> None:
         # Not at once: an earlier controller may have registered a runner just before it was killed.
-        spread = SPREAD * work.fleet
-        self._sweep_due = clock.passed() + YOUNG + back_off(0, first=spread, most=spread, seed=work.host)
+        spread = SPREAD * self._work.fleet
+        self._sweep_due = self._clock.passed() + YOUNG + back_off(0, first=spread, most=spread, seed=self._work.host)
 
     def take_back(self, slot: Slot, *, unreachable: bool) -> None:
         """Ends the idle runner of `slot`; GitHub refuses to remove the registration of a busy one.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ci_compiler.clock import back_off
+from ci_compiler.clock import Clock, back_off
+from ci_compiler.runner.controller.engine import JobNeeds, RunnerEngine
 from ci_compiler.units import duration
 
 if TYPE_CHECKING:
     from ci_compiler.github.inventory import Runner
+    from ci_compiler.github.registration import Registrar
 
 READY = 300.0
 """Seconds within which a new runner must connect to GitHub."""
@@ -34,37 +37,34 @@ def pause_after(failures: int, seed: str) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerPlan:
+class RunnerPlan(JobNeeds):
     """The runners of a pool on this machine: their labels and runner group, their number, and what a job needs.
 
-    `scope`: the repository or organisation that they are registered in. `builds`: whether jobs build with Nix.
     `gpu` and `gpus`: the architecture and number of GPUs that each runner is given; 0 for none, or for all of the
-    machine's. `cores` and `memory` (bytes): those of the machine. `fleet`: the machines of all pools, with which it
-    shares GitHub's limits. `room`: bytes of disk that must be free before a job. `longest`: seconds after which a job
-    counts as hung. `spec`: the spec as JSON, against which the doctor checks. `store`, `fresh_store`,
-    `untrusted` and `trusted_keys` are those of `RunnerOrder`.
+    machine's. `fleet`: the machines of all pools, with which it shares GitHub's limits. `longest`: seconds after which
+    a job counts as hung. `spec`: the spec as JSON, against which the doctor checks.
     """
 
-    pool: str
-    scope: str
     labels: tuple[str, ...]
     group: int
-    image: str
     gpu: str
     gpus: int
-    builds: bool
-    cores: int
-    memory: int
     count: int
     fleet: int
     host: str
-    room: int
     longest: float
     spec: str
-    store: bool = True
-    fresh_store: bool = False
-    untrusted: bool = False
-    trusted_keys: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class ControllerPart:
+    """What the parts of a controller work with. `_say` receives their messages."""
+
+    _work: RunnerPlan
+    _engine: RunnerEngine
+    _github: Registrar
+    _clock: Clock
+    _say: Callable[[str], None]
 
 
 class Phase(StrEnum):

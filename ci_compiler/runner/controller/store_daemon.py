@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ci_compiler.runner.controller.confinement import bounds
 from ci_compiler.runner.controller.runner_names import PREFIX, marks
 
 if TYPE_CHECKING:
@@ -52,13 +51,7 @@ def daemon_name(runner: str) -> str:
 
 def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *, signs: bool) -> list[str]:
     """The engine's arguments that start the daemon of `order`. `signs`: the environment has `BUILDER_KEY`."""
-    labels = marks({
-        SERVES: order.name,
-        "pool": order.pool,
-        "slot": order.slot,
-        "registration": order.registration,
-        "scope": order.scope,
-    })  # fmt: skip
+    labels = marks({SERVES: order.name, **order.identity})
     return [
         *("run", "--detach", "--pull", "never", "--name", daemon_name(order.name)),
         *options("--label", labels),
@@ -90,6 +83,12 @@ def collector_name(order: RunnerOrder) -> str:
 def options(option: str, values: Mapping[str, str]) -> list[str]:
     """`option` with NAME=VALUE for each of `values`."""
     return [word for name, value in values.items() for word in (option, f"{name}={value}")]
+
+
+def bounds(memory: int, cores: int) -> list[str]:
+    """The options for `memory` in bytes, without swap, and `cores`; 0 means no bound."""
+    words = ["--memory", str(memory), "--memory-swap", str(memory)] if memory else []
+    return [*words, "--cpus", str(cores)] if cores else words
 
 
 def _as_root() -> Sequence[str]:

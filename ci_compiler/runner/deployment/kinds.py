@@ -159,7 +159,6 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "untrusted": "true" if pool.untrusted else "",
         "trusted": "" if pool.untrusted else "true",
         "builds": "true" if builds else "",
-        "no-builds": "" if builds else "true",
         "longest": str(seconds),
         "stop": str(seconds + STOPPING),
         "unit-stop": str(seconds + STOPPING + 60),

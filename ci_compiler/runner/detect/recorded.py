@@ -79,8 +79,9 @@ class Recorded:
 def machine(recorded: Recorded, hardware: Hardware) -> Machine:
     """The machine that `recorded` describes."""
     system = f"{_ARCHITECTURES.get(recorded.machine, recorded.machine)}-{recorded.os_name.lower()}"
-    cpu, listed = processors(recorded.cpuinfo), fields(recorded.lscpu)
-    flags = cpu.flags or frozenset(listed.get("Flags", "").split())
+    model, part, common = processors(recorded.cpuinfo)
+    listed = fields(recorded.lscpu)
+    flags = common or frozenset(listed.get("Flags", "").split())
     cores = min([recorded.affinity, *filter(None, map(cpu_limit, recorded.cpu_limits))])
     sizes = [memory_total(recorded.meminfo), *filter(None, map(memory_limit, recorded.memory_limits))]
     devices, problems = gpus(recorded.nvidia_smi, recorded.display_controllers)
@@ -90,7 +91,7 @@ def machine(recorded: Recorded, hardware: Hardware) -> Machine:
         gpus=tuple(with_state(device, recorded.gpu_state) for device in devices),
         os=os_title(recorded.os_release),
         kernel=recorded.kernel,
-        cpu=plain(cpu.model or listed.get("Model name", "") or cpu.part),
+        cpu=plain(model or listed.get("Model name", "") or part),
         virtual=plain(listed.get("Hypervisor vendor", "")),
         flags=flags,
         cores=cores,
@@ -110,23 +111,17 @@ _ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64"}
 # Processors and memory.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Processors:
-    """The model in /proc/cpuinfo ('' on ARM), the `part` that ARM gives instead, the flags of *all* processors."""
+def processors(text: str) -> tuple[str, str, frozenset[str]]:
+    """What /proc/cpuinfo says: the model ('' on ARM), the part that ARM gives instead, the flags of *all* processors.
 
-    model: str
-    part: str
-    flags: frozenset[str]
-
-
-def processors(text: str) -> Processors:
-    """What /proc/cpuinfo says. A flag that one processor lacks does not count: a process may run on any of them."""
+    A flag that one processor lacks does not count: a process may run on any of them.
+    """
     first = fields(text)
     implementer, part = first.get("CPU implementer", ""), first.get("CPU part", "")
     named = f"part {part} of implementer {implementer}" if part and implementer else ""
     flags = [frozenset(found.split()) for found in re.findall(r"^(?:flags|Features)[ \t]*:(.*)$", text, re.MULTILINE)]
     common = frozenset.intersection(*flags) if flags else frozenset()
-    return Processors(model=first.get("model name", ""), part=named, flags=common)
+    return first.get("model name", ""), named, common
 
 
 def fields(text: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from uuid import uuid4
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import Hardware
 from ci_compiler.hardware.machine import Machine, StorageFolder
-from ci_compiler.outside import bytes_of, decoded
+from ci_compiler.outside import text_of as read_text
 from ci_compiler.process import PAST_LIMIT, ask
 from ci_compiler.runner.detect.gpu_health import HEALTH_QUERY, REMAPPED_QUERY, GpuState
 from ci_compiler.runner.detect.mounts import Mount, mount_of, mounts
@@ -73,10 +73,14 @@ def record(*, trial: bool = True, software: bool = True) -> Recorded:
         os_release=text_of(ROOT / "etc/os-release"),
         cpuinfo=text_of(ROOT / "proc/cpuinfo"),
         lscpu=listed.out if (listed := answer("lscpu")) else "",
-        affinity=_usable_processors(),
+        affinity=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         cpu_limits=tuple(_cpu_limits()),
         meminfo=text_of(ROOT / "proc/meminfo"),
-        memory_limits=tuple(_memory_limits()),
+        memory_limits=tuple(
+            text_of(group / name)
+            for group in control_groups("memory")
+            for name in ("memory.max", "memory.limit_in_bytes")
+        ),
         nvidia_smi=_nvidia_smi(f"--query-gpu={','.join(GPU_QUERY)}"),
         display_controllers=tuple(_display_controllers()),
     )
@@ -154,7 +158,7 @@ def _output(found: Answer | None) -> str:
 def text_of(path: str | Path) -> str:
     """The text of a file; '' if it does not exist or cannot be read."""
     try:
-        return decoded(bytes_of(path), errors="replace")
+        return read_text(path, errors="replace")
     except OSError:
         return ""
 
@@ -201,12 +205,6 @@ def _with_folders(recorded: Recorded) -> Recorded:
     return replace(recorded, folders=tuple(filter(None, found)))
 
 
-def _usable_processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _nix_config(env: Mapping[str, str]) -> Answer | None:
     """The effective settings; Nix 2.20 renamed the command that prints them."""
     found = answer("nix", "config", "show", "--json", env=env)
@@ -236,12 +234,6 @@ def _cpu_limits() -> Iterator[str]:
     for group in control_groups("cpu"):
         yield text_of(group / "cpu.max")
         yield f"{text_of(group / 'cpu.cfs_quota_us').strip()} {text_of(group / 'cpu.cfs_period_us').strip()}"
-
-
-def _memory_limits() -> Iterator[str]:
-    for group in control_groups("memory"):
-        yield text_of(group / "memory.max")
-        yield text_of(group / "memory.limit_in_bytes")
 
 
 def control_groups(controller: str, process: str = "self") -> Iterator[Path]:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from functools import wraps
-
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.hardware.features import more_than
 from ci_compiler.hardware.machine import NOMINAL, NixInstallation, StorageFolder
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.plan.proof import Reach
-from ci_compiler.runner.doctor.evidence import Assignment, Check, Evidence, table
+from ci_compiler.runner.doctor.evidence import Assignment, Evidence, table
 from ci_compiler.runner.limits import most_disk, room_for
 from ci_compiler.runner.upstream import holes, upstream, without_holes
 from ci_compiler.units import GB, size
 
 _INSTALL = "install Nix, and put it on the PATH of the runner's service"
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
-
-
-def _of_nix(judge: Check) -> Check:
-    """The check `judge` of the machine's Nix, skipped for a backend that uses no Nix."""
-
-    @wraps(judge)
-    def judged(work: Assignment, evidence: Evidence) -> Judgement:
-        if work.spec.backend.nix is NixUse.NONE:
-            return skipped(f"{work.spec.backend.title} builds without Nix")
-        return judge(work, evidence)
-
-    return judged
 
 
 def tools(work: Assignment, evidence: Evidence) -> Judgement:
@@ -58,7 +44,6 @@ def emulator(work: Assignment, evidence: Evidence) -> Judgement:
     return skipped("; ".join(said) + "; Debian's package qemu-user has QEMU's programs")
 
 
-@_of_nix
 def store(_: Assignment, evidence: Evidence) -> Judgement:
     """Nix's store answers, and so does the daemon that serves it."""
     said = evidence.store
@@ -70,7 +55,6 @@ def store(_: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"the store does not answer: {said.said}", fix)
 
 
-@_of_nix
 def store_space(work: Assignment, evidence: Evidence) -> Judgement:
     """There is space for the result, or for the closure that a test fetches, in addition to a build's own files."""
     return _space(work, evidence.machine.folder("store"), "the Nix store", room_for(work.packages, work.stages))
@@ -125,7 +109,6 @@ def memory(work: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"{found}, but {each}", "build on a machine, or in a container, with more memory")
 
 
-@_of_nix
 def sandbox(work: Assignment, evidence: Evidence) -> Judgement:
     """A test build succeeds in the configured sandbox; Nix can silently fall back to building without one."""
     # Assumes `nix-sandbox`.
@@ -157,7 +140,6 @@ def _unbuilt(nix: NixInstallation) -> Judgement:
     return failed(f"a test build fails: {nix.problem}", fix)
 
 
-@_of_nix
 def nix_holes(_: Assignment, evidence: Evidence) -> Judgement:
     """The Nix has no known hole through which one job could change what another builds or runs."""
     nix = evidence.machine.nix
@@ -171,7 +153,6 @@ def nix_holes(_: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"Nix {nix.version} has known holes between its users ({listed})", fix)
 
 
-@_of_nix
 def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     """Nix has the system feature that nixpkgs requires for large builds."""
     nix = evidence.machine.nix
@@ -186,3 +167,6 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 CHECKS = table(tools, emulator, store, store_space, build_space, build_folder, memory, sandbox, nix_holes, big_parallel)
+
+OF_NIX = table(store, store_space, sandbox, nix_holes, big_parallel)
+"""Those of the machine's Nix, which a backend without Nix skips."""

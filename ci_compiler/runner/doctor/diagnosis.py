@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ci_compiler.backends.protocol import NixUse
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import CPU
-from ci_compiler.hardware.machine import Machine, fit
+from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import Judgement, skipped
 from ci_compiler.plan.lookup import explain
+from ci_compiler.plan.machine_fit import fit
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.runner.doctor import build_checks, hardware_checks, host_checks
@@ -47,7 +49,12 @@ def examine(work: Assignment, evidence: Evidence) -> dict[str, Judgement]:
     if work.pool:
         wanted.add("pool")
     reason = f"{work.stage} does not need it" if work.stage else "nothing that this machine may run needs it"
-    results = {name: check(work, evidence) if name in wanted else skipped(reason) for name, check in CHECKS.items()}
+    results = dict.fromkeys(CHECKS, skipped(reason))
+    if work.spec.backend.nix is NixUse.NONE:
+        without = skipped(f"{work.spec.backend.title} builds without Nix")
+        results |= dict.fromkeys(wanted.intersection(build_checks.OF_NIX), without)
+        wanted.difference_update(build_checks.OF_NIX)
+    results |= {name: check(work, evidence) for name, check in CHECKS.items() if name in wanted}
     return results | ({name: check(work, evidence) for name, check in host_checks.DEEP.items()} if work.deep else {})
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ci_compiler.hardware import CPU, Toolkit
 from ci_compiler.hardware.drivers import driver_number, lowest_driver, too_new_driver
-from ci_compiler.hardware.machine import GpuDevice, lacks, missing_flags
+from ci_compiler.hardware.machine import GpuDevice, missing_flags
 from ci_compiler.judgement import Judgement, failed, ok, skipped
+from ci_compiler.plan.machine_fit import lacks
 from ci_compiler.runner.detect.gpu_health import SIGNS
-from ci_compiler.runner.doctor.evidence import Assignment, CudaAttempt, Evidence, table
+from ci_compiler.runner.doctor.evidence import Assignment, Evidence, table
 
 DRIVER_LINK = "/run/opengl-driver/lib"
 """Where programs of nixpkgs look for the driver (nixpkgs, addDriverRunpath)."""
@@ -119,7 +120,9 @@ def driver(work: Assignment, evidence: Evidence) -> Judgement:
 def cuda(work: Assignment, evidence: Evidence) -> Judgement:
     """A process with a clean environment finds libcuda, initializes it and uses a GPU."""
     tried = evidence.cuda
-    found = next((one for one in tried if one.devices and _counts(work, one)), None)
+    # nixpkgs' glibc does not read the loader's cache.
+    counted = (one for one in tried if one.linked or work.spec.backend.reads_loader_cache)
+    found = next((one for one in counted if one.devices), None)
     if found is not None:
         names = ", ".join(f"{one.name} ({one.capability})" for one in found.devices)
         return ok(f"{names} through {found.library}")
@@ -138,11 +141,6 @@ def cuda(work: Assignment, evidence: Evidence) -> Judgement:
     )
 
 
-def _counts(work: Assignment, one: CudaAttempt) -> bool:
-    """Whether what the spec builds finds this libcuda: nixpkgs' glibc does not read the loader's cache."""
-    return one.linked or work.spec.backend.reads_loader_cache
-
-
 def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[GpuDevice]]:
     """The GPUs that run the tested variants, and those that do not."""
     hardware, wanted = work.spec.hardware, {cell.gpu for cell in work.cells if cell.gpu != CPU}
@@ -154,9 +152,8 @@ def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[G
 
 def _toolkits(work: Assignment, devices: list[GpuDevice]) -> list[Toolkit]:
     """The CUDA toolkits of the variants that `devices` test, oldest first."""
-    hardware = work.spec.hardware
-    gpus = {cell.gpu for cell in work.cells if cell.gpu != CPU}
-    run = {name for name in gpus if any(device.runs(hardware, hardware.gpu(name)) for device in devices)}
+    hardware, wanted = work.spec.hardware, {cell.gpu for cell in work.cells if cell.gpu != CPU}
+    run = {name for name in wanted if any(device.runs(hardware, hardware.gpu(name)) for device in devices)}
     versions = {cell.cuda for cell in work.cells if cell.gpu in run}
     return sorted(map(hardware.toolkit, versions), key=lambda one: one.version)
 

@@ -46,22 +46,19 @@ def gather(work: Assignment) -> Evidence:
     shows_gpu = bool(machine.gpus or machine.problems)
     secret = os.environ.get(backend.secret, "")
     command = backend.secret_command(secret)
+    programs = [*(tool.name for tool in backend.tools), *(one.program for one in work.spec.hardware.emulators)]
     return Evidence(
         machine=machine,
         clock=clock(),
         cuda=tuple(cuda(GPU_TRIED if work.deep else 1)) if "cuda" in checks or (not work.stages and shows_gpu) else (),
         runner=runner_version(),
-        tools=frozenset(filter(shutil.which, (*(tool.name for tool in backend.tools), *_emulators(work)))),
+        tools=frozenset(filter(shutil.which, programs)),
         secret=secret,
         answer=answer(*command) if command else None,
         cache=_ping("--store", work.spec.cache.url) if work.spec.cache and "cache" in checks else None,
         store=store,
         disk=disk() if work.deep else "",
     )
-
-
-def _emulators(work: Assignment) -> Iterator[str]:
-    return (one.program for one in work.spec.hardware.emulators)
 
 
 def _own_store() -> Answer | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.backends import backend_of
+from ci_compiler.backends.nar import closure_digest
 from ci_compiler.backends.protocol import Backend
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
@@ -79,8 +80,7 @@ class Manifest:
     @property
     def content(self) -> str:
         """A hash of the content of the whole closure: what a test of the build was a test of."""
-        lines = "".join(f"{path} {digest}\n" for path, digest in sorted(self.closure.items()))
-        return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+        return closure_digest(self.closure)
 
 
 def write_manifest(manifest: Manifest, path: Path) -> str:

@@ -1,8 +1,9 @@
 """Publishing all variants of a run that may be: one after the other, each with its own result.
 
 A variant may be published if its own tests, and those of everything that it needs, passed on the very content that was
-built. The artifacts of the run state that: manifests, and the results of tests and suites. What the run did not choose
-does not count.
+built. For what the run built, its artifacts state that: manifests, and the results of tests and suites. For the rest
+of the closure, the records do that publishing signed in other runs. A variant that no test covers is published only if
+the spec says why.
 
 Any job of a run can upload an artifact with any name. A manifest or the result of a test therefore counts only if it
 has the digest that the job of its build or test reported as an output, which no other job can set. A suite passed if
@@ -13,25 +14,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, StageError, wrong
-from ci_compiler.outside import bytes_of, json_of
+from ci_compiler.outside import bytes_of, json_of, object_of
 from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.proof import coverage, required_tests
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard, job_id, waits_for
-from ci_compiler.plan.suites import Bench
+from ci_compiler.plan.sharding import Shard, job_id
+from ci_compiler.plan.suites import Bench, legs
 from ci_compiler.runner.jobs.manifest import Manifest, digest_of, read_manifest
-from ci_compiler.runner.jobs.publish import publish
+from ci_compiler.runner.jobs.publish import PassedTests, publish
 from ci_compiler.runner.jobs.setting import Secrets, output_folder
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.stages import BUILD, PUBLISH, Stage, stage_of
-from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT
+from ci_compiler.stages import BUILD, PUBLISH, Stage, stage_of, stages_that_test
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT
 from ci_compiler.workflows.variant import reported_as
 
 TestRecord = Mapping[str, Any]
@@ -45,11 +48,13 @@ Reported = Mapping[str, Mapping[Stage | Bench, str]]
 class Candidate:
     """A variant of a run: its manifest with its folder, and why it must not be published ('': it may be).
 
-    `refused` says what is wrong with a manifest that is not the one that the build reported.
+    `evidence` is what publishing then relies on. `refused` says what is wrong with a manifest that is not the one that
+    the build reported.
     """
 
     name: str
     because: str
+    evidence: PassedTests
     refused: tuple[Finding, ...] = ()
     manifest: Manifest | None = None
     folder: Path = Path()
@@ -73,6 +78,11 @@ class RunResults:
         manifest, _ = self.manifests[name]
         wanted = (name, manifest.branch, stage.name, manifest.content, True)
         return any(wanted == tuple(map(one.get, _COMPARED)) for one in self.records)
+
+    def built_with(self, name: str, need: str) -> bool:
+        """Whether `name` was built with the very content of `need` that this run built."""
+        with_, (built, _) = self.manifests[name][0].closure, self.manifests[need]
+        return all(with_.get(path, content) == content for path, content in built.closure.items())
 
 
 _COMPARED = ("name", "branch", "stage", "content", "passed")
@@ -127,19 +137,42 @@ def read_results(folder: Path, branch: str, commit: str, reported: Reported) -> 
     return RunResults(manifests=manifests, refused=refused, records=records, suites=suites)
 
 
+def results_by_hand(built: BuiltVariant, manifest: Manifest, folder: Path, tested: Path) -> RunResults:
+    """The results of the tests of one build in the folder `tested`, which whoever publishes by hand believes.
+
+    `folder` is the manifest's.
+    """
+    results = RunResults(manifests={manifest.name: (manifest, folder)}, records=[*map(_json, _files(tested, RESULT))])
+    shards = [
+        {"suite": one.get("suite"), "shard": f"{one.get('shard')}/{one.get('shards')}"}
+        for one in map(_json, _files(tested, SUITE_RESULT))
+        if any(replace(results, records=[one]).passed(manifest.name, stage) for stage in stages_that_test())
+    ]
+    package = built.spec.packages[manifest.package]
+    benches = [bench for bench in built.route.suites if all(leg in shards for leg in legs(package, bench))]
+    return replace(results, suites={manifest.name: benches})
+
+
+def _json(path: Path) -> TestRecord:
+    """The mapping in a file; {} if there is none."""
+    try:
+        return object_of(bytes_of(path))
+    except OSError:
+        return {}
+
+
 def _files(folder: Path, name: str) -> list[Path]:
     return sorted([*folder.glob(name), *folder.glob(f"*/{name}")])
 
 
 def _record(path: Path, reported: Reported) -> TestRecord:
     """The record in the file at `path`; {} if it is not the one that the very test reported that it names."""
+    record = _json(path)
     try:
-        raw = bytes_of(path)
-        record: TestRecord = json_of(raw)
         digest = reported[record["name"]][stage_of(record["stage"])]
+        return record if digest == digest_of(bytes_of(path)) else {}
     except (OSError, KeyError, TypeError):
         return {}
-    return record if digest == digest_of(raw) else {}
 
 
 def candidates(
@@ -148,13 +181,40 @@ def candidates(
     """The variants of `cells` that the run chose, each with whether it may be published."""
     for cell, route in cells:
         chosen_here = {variant.package: variant for variant in cell.variants if variant.name in chosen}
-        unproved = {name: _unproved(spec, one, route, results) for name, one in chosen_here.items()}
+        unproved = {one.name: _uncovered(spec, one, route) for one in cell.variants}
+        unproved |= {one.name: _unproved(spec, one, route, results) for one in chosen_here.values()}
         for package, variant in chosen_here.items():
-            reasons = [unproved[one] for one in (package, *needs_of(spec, package)) if unproved.get(one)]
+            needs = needs_of(spec, package)
+            needed = [one for one in cell.variants if one.package in needs]
+            because = "; ".join(filter(None, (unproved[one.name] for one in (variant, *needed))))
             manifest, folder = results.manifests.get(variant.name, (None, Path()))
-            refused = results.refused.get(variant.name, ())
-            because = "; ".join(reasons)
-            yield Candidate(name=variant.name, because=because, refused=refused, manifest=manifest, folder=folder)
+            yield Candidate(
+                name=variant.name,
+                because=because,
+                evidence=PassedTests() if because else _evidence(spec, variant, needed, route, results, chosen),
+                refused=results.refused.get(variant.name, ()),
+                manifest=manifest,
+                folder=folder,
+            )
+
+
+def _evidence(
+    spec: Spec, variant: Variant, needed: Iterable[Variant], route: Route, results: RunResults, chosen: Collection[str]
+) -> PassedTests:
+    """What shows that `variant` and what it needs passed their tests: this run, or records of what it did not build."""
+    needs = {one.name: tuple(required_tests(spec, one, route)) for one in needed}
+    return PassedTests(
+        tests=tuple(required_tests(spec, variant, route)),
+        claims=coverage(spec, variant, route),
+        needs=needs,
+        elsewhere=[name for name in needs if name not in chosen or not results.built_with(variant.name, name)],
+    )
+
+
+def _uncovered(spec: Spec, variant: Variant, route: Route) -> str:
+    """Why `variant` may not be published although nothing failed; '' if a test covers it, or the spec says why not."""
+    known = coverage(spec, variant, route)
+    return "" if known else f"no test covers {variant.name}, and the spec does not say why (`untested`)"
 
 
 def _unproved(spec: Spec, variant: Variant, route: Route, results: RunResults) -> str:
@@ -163,15 +223,13 @@ def _unproved(spec: Spec, variant: Variant, route: Route, results: RunResults) -
         return f"{variant.name} has a manifest that its build did not report"
     if variant.name not in results.manifests:
         return f"{variant.name} was not built"
-    tests = [stage for stage in waits_for(spec, PUBLISH) if stage is not BUILD]
-    failed = [stage.name for stage in tests if stage in route.pools and not results.passed(variant.name, stage)]
-    unproved = route.suites.keys() - results.suites.get(variant.name, ())
-    failed += [
-        suite.name
-        for suite in spec.packages[variant.package].suites.values()
-        if suite.stage in tests and Bench(suite.stage, suite.gpus) in unproved
+    benches = results.suites.get(variant.name, ())
+    failed = [
+        name
+        for name, test in required_tests(spec, variant, route).items()
+        if not (test in benches if isinstance(test, Bench) else results.passed(variant.name, test))
     ]
-    return f"{variant.name} did not pass {' and '.join(failed)}" if failed else ""
+    return f"{variant.name} did not pass {' and '.join(failed)}" if failed else _uncovered(spec, variant, route)
 
 
 def publish_run(
@@ -191,7 +249,9 @@ def publish_run(
             lines.append(f"{one.name}: not published: {one.because}")
             continue
         try:
-            outcome = publish(spec, root, _manifest(one), out / one.name, secrets, again=again, folder=one.folder)
+            outcome = publish(
+                spec, root, _manifest(one), out / one.name, secrets, one.evidence, again=again, folder=one.folder
+            )
         except (StageError, InputError) as error:
             message = error.findings[0].message
             _leave(out / one.name, one.name, f"failed: {message}")

@@ -8,6 +8,7 @@ again. Tests that read the repository also depend on the tree that is checked ou
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,9 @@ from ci_compiler.errors import InputError, StageError
 from ci_compiler.plan.proof import Reach
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.spec.suites import Suite
+
+_REQUESTS = frozenset({"pull_request", "merge_group"})
+"""The events whose runs publish nothing."""
 
 NOT_RUN = "not run again: the cache has the record of the same test, which passed on the same content"
 """Why a test was left out."""
@@ -48,10 +52,18 @@ def suite_records(subject: SmokeSubject, suite: Suite, shard: tuple[int, int], r
     return (_text(subject, {"suite": asdict(suite), "shard": shard, "tree": tree}),) if tree else ()
 
 
-def passed_before(subject: SmokeSubject, records: Sequence[str]) -> str:
-    """The first of `records` that is in the cache; '' if none is."""
-    found = subject.programs.recorded(records) if subject.programs and records else ()
-    return next(iter(found), "")
+def passed_before(subject: SmokeSubject, test: str, records: Sequence[str]) -> str:
+    """The first of `records` of `test` that is in the cache; '' if none is.
+
+    Every job can write one. Where the result may lead to a publication, publishing must have signed that the content
+    passed the test.
+    """
+    programs, build = subject.programs, subject.build
+    if programs is None or build is None:
+        return ""
+    record = next(iter(programs.recorded(records)), "")
+    believed = record and (os.environ.get("GITHUB_EVENT_NAME") in _REQUESTS or programs.attested(build, [test]))
+    return record if believed else ""
 
 
 def keep_record(subject: SmokeSubject, record: str) -> str:

@@ -97,7 +97,7 @@ class _Search:
         name, minutes = built.variant.name, self.spec.timeouts[BENCHMARK]
         programs = programs_of(self.spec, self.root, {}, minutes, built=built, recipes=tree)
         version = programs.evaluate(built.recipe).get("version", built.version)
-        if not programs.is_published(name, version, built.recipe):
+        if not programs.is_published(name, version, built.recipe, ()):
             return None
         result = programs.fetch_recipe(name, built.recipe)
         if result.store_path == self.manifest.store_path:

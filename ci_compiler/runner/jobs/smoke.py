@@ -52,7 +52,7 @@ def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[tup
     output_folder(out, (RESULT, JUNIT, LOG, EMULATION_LOG, *(WAY_LOG.format(way=way) for way in ways)))
     start = time.monotonic()
     records = smoke_records(subject)
-    if not again and (record := passed_before(subject, list(records))):
+    if not again and (record := passed_before(subject, subject.stage.name, list(records))):
         left_out = (TestResult(check="record", verdict=CheckVerdict.SKIPPED, message=NOT_RUN),)
         claim = Claim(reach=records[record], because=NOT_RUN)
         return left_out, _report(subject, left_out, claim, out, time.monotonic() - start, recorded=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.backends.job import BackendPrograms, Interpreter, variables
+from ci_compiler.backends.job import BackendPrograms, BuildRecord, Interpreter, variables
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.plan.lookup import BuiltVariant
@@ -26,9 +26,9 @@ from ci_compiler.stages import Stage
 class SmokeSubject:
     """What to test: a variant, by a stage, in an interpreter.
 
-    `store_path` and `content`, the hash of its closure, are '' for an interpreter of the user, and `programs`, which
-    keep the records of passed tests, are None. `given`: expectations of the user in place of the spec's, by the fields
-    of `Expectation`.
+    `store_path` and `content`, the hash of its closure, are '' for an interpreter of the user, and `build` and
+    `programs`, which keep the records of passed tests, are None. `given`: expectations of the user in place of the
+    spec's, by the fields of `Expectation`.
     """
 
     spec: Spec
@@ -38,6 +38,7 @@ class SmokeSubject:
     given: Mapping[str, Any]
     store_path: str = ""
     content: str = ""
+    build: BuildRecord | None = None
     programs: BackendPrograms | None = None
 
     @property
@@ -111,6 +112,7 @@ def of_manifest(
         interpreter=interpreter,
         store_path=interpreter.home,
         content=manifest.content,
+        build=manifest,
         programs=programs,
         given=given,
     )

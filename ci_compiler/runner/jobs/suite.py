@@ -25,6 +25,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.outside import why
+from ci_compiler.plan.proof import test_name
 from ci_compiler.process import PAST_LIMIT, Ended, follow
 from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.doctor.evidence import CudaAttempt
@@ -99,7 +100,7 @@ def run_suite(
     start = time.monotonic()
     records = suite_records(subject, suite, shard, root)
     expired = tuple(_expired(suite.expected_failures, datetime.now(UTC).date().isoformat()))
-    if not again and not expired and passed_before(subject, records):
+    if not again and not expired and passed_before(subject, test_name(suite), records):
         outcome = SuiteOutcome(failures=(), counts=Counter(), recorded=True, remark=NOT_RUN)
     else:
         outcome = _outcome(subject, suite, shard, root, out)

@@ -1,4 +1,4 @@
-"""Verifying what was published, for whoever uses it: signature, content, attestation and recipe.
+"""Verifying what was published, for whoever uses it: signature, content, tests, attestation and recipe.
 
 Trusted are the spec in the checkout, which names the cache and its key, and what GitHub verifies. Of the cache, and of
 the machines that built, nothing is believed.
@@ -18,10 +18,12 @@ from ci_compiler.backends.nix import FORMS, path_name
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.own_store import store_of
 from ci_compiler.backends.protocol import BinaryCache
+from ci_compiler.backends.tested import tested_there
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, StageError, failure, wrong
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.proof import coverage, required_tests
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.runner.jobs.attested import Attestation, attestations
 from ci_compiler.runner.limits import job_seconds
@@ -33,11 +35,15 @@ from ci_compiler.workflows.common import CELL, VARIANT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPath:
-    """A store path that is what it claims to be: the commit whose recipe makes it, and the ref of the run."""
+    """A store path that is what it claims to be: the commit whose recipe makes it, and the ref of the run.
+
+    `tested` says which tests it passed, or why there are none.
+    """
 
     path: str
     commit: str
     ref: str
+    tested: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +111,18 @@ class Verifier:
             except StageError as error:
                 findings += error.findings
             else:
-                return VerifiedPath(path=path, commit=one.commit, ref=one.ref)
+                return VerifiedPath(path=path, commit=one.commit, ref=one.ref, tested=self._tested(path, one.ref))
         raise StageError(findings)
+
+    def _tested(self, path: str, ref: str) -> str:
+        """The tests that the branch's variant must have passed, of each of which the cache has a signed record."""
+        built = next((one for one in self.built if ref == f"refs/heads/{one.cell.branch}"), self.built[0])
+        claimed = coverage(self.spec, built.variant, built.route)
+        tests = tuple(required_tests(self.spec, built.variant, built.route))
+        if not claimed or not tested_there(self.store, self.cache, [path], tests):
+            message = f"{self.cache.url} has no signed record that this content {claimed or 'passed any test'}"
+            raise failure(path, Code.NO_TEST_RECORD, message)
+        return claimed
 
     def _judge(self, path: str, one: Attestation) -> None:
         if self.commit and one.commit != self.commit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.suites import Bench
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
-from ci_compiler.runner.jobs.publish_run import RunResults, candidates
+from ci_compiler.runner.jobs.publish_run import Candidate, RunResults, candidates
 from ci_compiler.stages import CPU_TEST, GPU_TEST, Stage
 from tests.runner.jobs.world import PYTHON, TORCH, VISION, World, ci_runner
 from tests.specs import small, spec_of
@@ -43,10 +44,15 @@ class Results:
 
     def held(self, *chosen: str) -> dict[str, str]:
         """Why each chosen package is not published."""
+        found = self.found(*chosen).items()
+        return {package: one.because.replace(self.part[0].suffix, "*") for package, one in found}
+
+    def found(self, *chosen: str) -> dict[str, Candidate]:
+        """The chosen packages, each as a candidate for publishing."""
         results = RunResults(manifests=self.manifests, records=self.records, suites=self.suites)
         names = [self.names[package] for package in chosen or self.names]
         found = candidates(self.plan.spec, [self.part], names, results)
-        return {one.name.partition("-")[0]: one.because.replace(self.part[0].suffix, "*") for one in found}
+        return {one.name.partition("-")[0]: one for one in found}
 
 
 def manifest(name: str, content: str = "0" * 52) -> Any:
@@ -65,7 +71,37 @@ def test_a_torchvision_whose_torch_failed_its_test_is_not_published() -> None:
     next(one for one in results.records if one["name"] == results.names["pytorch"])["passed"] = False
     reason = "pytorch-* did not pass cpu-test"
     assert results.held() == {"pytorch": reason, "torchvision": reason}
-    assert results.held("torchvision") == {"torchvision": ""}  # a torch that this run did not build does not count
+
+
+def test_of_a_torch_that_this_run_did_not_build_or_built_otherwise_a_record_must_show_that_it_passed() -> None:
+    results = Results()
+    torch, vision = results.names["pytorch"], results.names["torchvision"]
+    alone = results.found("torchvision")["torchvision"].evidence
+    assert (alone.needs, list(alone.elsewhere)) == ({torch: ("cpu-test", "gpu-test")}, [torch])
+    assert list(results.found()["torchvision"].evidence.elsewhere) == []
+    other = dict.fromkeys(manifest(torch).closure, f"sha256:{'1' * 52}")
+    built, folder = results.manifests[vision]
+    results.manifests[vision] = (replace(built, closure={**built.closure, **other}), folder)
+    results.record(vision, CPU_TEST, content=results.manifests[vision][0].content)
+    results.record(vision, GPU_TEST, content=results.manifests[vision][0].content)
+    assert list(results.found()["torchvision"].evidence.elsewhere) == [torch]
+
+
+@pytest.mark.parametrize("tests", [{"cpu-test": "never", "gpu-test": "never"}, {}])
+def test_a_package_whose_need_has_no_test_is_published_only_with_a_reason_in_the_spec(tests: dict[str, str]) -> None:
+    reason = "no test covers pytorch-*, and the spec does not say why (`untested`)"
+    torch, vision = {"attribute": "torch"}, {"needs": ["pytorch"], "untested": "It is a plain wrapper."}
+    results = Results(tests=tests, publish={"after": []}, packages={"pytorch": torch, "torchvision": vision})
+    assert results.held("torchvision") == {"torchvision": reason}
+    assert [one.code.value for one in results.plan.warnings if "pytorch" in one.message] == ["no-test"]
+    some = {
+        "pytorch": torch | {"untested": {"*-sm90-*": "The machine is away.", "*": "Why not."}},
+        "torchvision": vision,
+    }
+    results = Results(tests=tests, publish={"after": []}, packages=some)
+    assert results.held() == {"pytorch": "", "torchvision": ""}
+    assert results.found()["pytorch"].evidence.claims == "untested (The machine is away.)"
+    assert not [one for one in results.plan.warnings if one.code.value == "no-test"]
 
 
 @pytest.mark.parametrize("change", [{"content": "sha256:other"}, {"branch": "next"}, {"passed": "yes"}])
@@ -94,7 +130,7 @@ def test_all_jobs_of_a_suite_must_have_passed() -> None:
     results = Results(packages={"pytorch": {"attribute": "torch", "suites": suites}, "torchvision": {}})
     package = results.plan.spec.packages["pytorch"]
     (suite,) = package.suites.values()
-    assert results.held()["pytorch"] == "pytorch-* did not pass ops"
+    assert results.held()["pytorch"] == "pytorch-* did not pass suite ops"
     results.suites[results.names["pytorch"]] = {Bench(suite.stage, suite.gpus)}
     assert results.held() == {"pytorch": "", "torchvision": ""}
 

@@ -29,6 +29,7 @@ def cached(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world with a cache and one build of TORCH, which has a suite that counts its runs in the file `ran`."""
     monkeypatch.setattr(smoke, "this_machine", lambda *_, **__: known("haswell"))
     monkeypatch.setenv("RAN", str(world.folder / "ran"))
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
 
     def make() -> None:
         specify(world)
@@ -167,3 +168,30 @@ def test_a_shard_is_not_left_out_once_an_expected_failure_has_expired(
     assert [suite_runs(cached), suite_runs(cached)] == [1, 1]
     monkeypatch.setattr(suite, "datetime", SimpleNamespace(now=lambda zone: datetime(3000, 1, 1, tzinfo=zone)))
     assert suite_runs(cached, status=1) == 2
+
+
+def test_a_run_that_may_publish_believes_only_the_records_that_publishing_signed(
+    cached: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [smoke_result()["recorded"], smoke_result()["recorded"]] == [False, True]
+    assert suite_runs(cached, "--shard", "1/2") == suite_runs(cached, "--shard", "1/2") == 1
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "push")
+    result = smoke_result()
+    assert result["recorded"] is False
+    assert suite_runs(cached, "--shard", "1/2") == 2
+    results = cached.folder / "results"
+    for name in ("cpu-test/result.json", "shard-1/suite.json", "shard-2/suite.json"):
+        kind, _, file = name.partition("/")
+        shard = kind.removeprefix("shard-")
+        assert file == "result.json" or suite_runs(cached, "--shard", f"{shard}/2", "--again") > 0
+        (results / kind).mkdir(parents=True)
+        shutil.copy(f"test-output/{file}", results / kind)
+    cached.key()
+    place = ("--branch", "main", "--commit", cached.manifest["commit"], *MANIFEST, "--results", str(results))
+    (results / "shard-2").rename(cached.folder / "shard-2")
+    assert ci_runner("publish", TORCH, *place) == 1
+    (cached.folder / "shard-2").rename(results / "shard-2")
+    assert ci_runner("publish", TORCH, *place) == 0
+    assert smoke_result()["recorded"] is True
+    before = suite_runs(cached, "--shard", "1/2")
+    assert suite_runs(cached, "--shard", "2/2") == before

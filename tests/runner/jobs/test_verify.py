@@ -58,7 +58,7 @@ def test_what_was_published_is_verified_by_name_by_path_and_by_link(
 ) -> None:
     manifest = published.manifest
     shown = {
-        f"{path}: signed, attested, built from {published.head} by a run of refs/heads/main"
+        f"{path}: signed, passed cpu-test, attested, built from {published.head} by a run of refs/heads/main"
         for path in manifest["outputs"]
     }
     capsys.readouterr()
@@ -66,7 +66,7 @@ def test_what_was_published_is_verified_by_name_by_path_and_by_link(
     assert set(capsys.readouterr().out.splitlines()) == shown
     assert len(shown) == 2
     assert verify(f"result-{TORCH}", "--commit", published.head[:12]) == 0
-    assert capsys.readouterr().out.startswith(f"{manifest['store_path']}: signed, attested")
+    assert capsys.readouterr().out.startswith(f"{manifest['store_path']}: signed, passed cpu-test, attested")
     published.use_store("second")  # a machine that does not have it
     assert verify(manifest["store_path"]) == 0
 
@@ -188,3 +188,17 @@ def test_what_cannot_be_verified_is_wrong_input(published: World, capsys: pytest
     published.spec(cache=published.cache())
     assert verify() == 2
     assert "gh is not on PATH; install the GitHub CLI" in capsys.readouterr().err
+
+
+def test_what_is_signed_without_the_record_of_its_tests_is_refused(
+    published: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for entry in (published.folder / "cache").glob("*.narinfo"):
+        if "-ci-runner-tested\n" in entry.read_text("utf-8"):
+            entry.unlink()
+    assert verify() == 1
+    said = capsys.readouterr().err
+    assert (
+        f"file://{published.folder}/cache has no signed record that this content passed cpu-test [no-test-record]"
+        in said
+    )

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from ci_compiler.backends.nar import closure_digest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.runner import PROGRAM
 from tests.checkers.tools import require
@@ -123,13 +124,13 @@ class World:
             shutil.copytree(self.folder, kept, symlinks=True, ignore=shutil.ignore_patterns("gc-socket"))
 
     def built(self, backend: str = "nix", *, cached: bool = False, signed: bool = False) -> None:
-        """A build of TORCH, copied to the cache if it is `cached` or `signed`; the key is then set."""
-        if signed:
-            self.key()
+        """A build of TORCH, copied to the cache if it is `cached` or `signed`."""
 
         def make() -> None:
             self.spec(backend=backend, **({"cache": self.cache()} if cached or signed else {}))
             assert self.build() == 0
+            if signed:
+                self.sign()
 
         self.once(f"torch-{backend}{'-cached' * cached}{'-signed' * signed}", make)
 
@@ -204,8 +205,20 @@ class World:
         return ci_runner("build", name, "--branch", branch, "--out", "build-output")
 
     def publish(self, name: str = TORCH, *options: str, branch: str = "main", commit: str = "") -> int:
+        """Publishes the build by hand, with a cpu-test that passed."""
         place = ("--branch", branch, "--commit", commit or self.manifest["commit"])
-        return ci_runner("publish", name, *place, "--manifest", "build-output/manifest.json", *options)
+        given = ("--manifest", "build-output/manifest.json", "--results", str(self.tested(name)))
+        return ci_runner("publish", name, *place, *given, *options)
+
+    def tested(self, name: str, **changes: Any) -> Path:
+        """A folder with the result of a cpu-test of the build that is here."""
+        manifest = json.loads(Path("build-output/manifest.json").read_text("utf-8"))
+        content = closure_digest(manifest["closure"])
+        record = {"name": name, "branch": manifest["branch"], "stage": "cpu-test", "content": content}
+        folder = self.folder / "tested"
+        folder.mkdir(exist_ok=True)
+        (folder / "result.json").write_text(json.dumps(record | {"passed": True} | changes), "utf-8")
+        return folder
 
     # Nix.
 
@@ -239,6 +252,17 @@ class World:
             command = ["nix-store", "--generate-binary-cache-key", f"{name}-1", str(secret), str(public)]
             subprocess.run(command, check=True)
         return {"url": f"file://{self.folder}/{name}", "public-key": public.read_text("utf-8").strip()}
+
+    def sign(self) -> None:
+        """Copies the build that is here to the cache with its signature, as publishing does; it is then not staged."""
+        target = f"{self.cache()['url']}?secret-key={self.folder}/cache.secret"
+        assert self.nix("copy", "--to", target, *self.manifest["outputs"]).returncode == 0
+        self.unstage()
+
+    def unstage(self) -> None:
+        """Makes the manifest that of a build that the cache had."""
+        text = json.dumps(self.manifest | {"staged": ""})
+        (self.root / "build-output/manifest.json").write_text(text, "utf-8")
 
     def key(self, name: str = "cache") -> str:
         """The secret key of the cache, set as the publishing secret."""

@@ -1,12 +1,28 @@
-"""The logs of lost runners: those that failed, hung or disappeared. Their containers are removed, and the logs stay."""
+"""The output of runners: how a job ended, and the logs of lost runners: those that failed, hung or disappeared.
+
+The container of a lost runner is removed, and its log stays.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 KEPT, LINES = 50, 10_000
 """The logs that are kept on a machine (older ones are removed), and the most lines of one."""
+
+_RESULT = re.compile(r"^[0-9 :-]{19}Z: Job .* completed with result: (?P<result>[A-Za-z]+)\s*$", re.MULTILINE)
+"""The line with which the runner announces the result of a job (actions/runner, JobDispatcher)."""
+
+
+def job_failed(log: str) -> bool | None:
+    """Whether the last job in the output of a runner failed; None if it shows no result.
+
+    GitHub's API tells that only to those who may read the run.
+    """
+    results = [line["result"] for line in _RESULT.finditer(log)]
+    return results[-1] == "Failed" if results else None
 
 
 def folder() -> Path:
