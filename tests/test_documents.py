@@ -36,9 +36,10 @@ import yaml
 
 from ci_compiler.canary.assumptions import assumptions
 from ci_compiler.canary.table import written_table
-from ci_compiler.cli.app import Program, run
+from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.cli.completion import SHELLS
+from ci_compiler.cli.program import Program
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.cli.where import SPEC
 from ci_compiler.clock import Clock

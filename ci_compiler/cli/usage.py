@@ -75,8 +75,7 @@ _TEXTS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
         r"argument (?P<name>\S+): invalid (?P<kind>\w+) value: '(?P<value>.*)'",
         lambda found: f"{found['name']}: {found['value']!r} is not {_KINDS.get(found['kind'], found['kind'])}",
     ),
-    (r"argument (?P<name>\S+): expected one argument", lambda found: f"{found['name']} needs a value"),
-    (r"argument (?P<name>\S+): expected at least one argument", lambda found: f"{found['name']} needs a value"),
+    (r"argument (?P<name>\S+): expected (?:at least )?one argument", lambda found: f"{found['name']} needs a value"),
     (r"argument (?P<name>\S+): ignored explicit argument .*", lambda found: f"{found['name']} takes no value"),
     (
         r"argument (?P<one>\S+): not allowed with argument (?P<other>\S+)",

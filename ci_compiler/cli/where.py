@@ -167,7 +167,7 @@ def schema_text(root: Path, spec: Spec) -> dict[str, str]:
 
 def carried_of(root: Path, spec: Spec) -> dict[str, str]:
     """The texts of the files that `sync` carries to every branch, by path. Raises InputError."""
-    return schema_text(root, spec) | texts_of(root, carried.carried_paths(spec, carried.SPEC))
+    return schema_text(root, spec) | texts_of(root, carried.carried_paths(spec))
 
 
 def event_of_run() -> GitHubEvent:

@@ -18,7 +18,7 @@ from ci_compiler.spec.schema import schema
 from ci_compiler.units import markdown_table
 
 if TYPE_CHECKING:
-    from ci_compiler.cli.app import Program
+    from ci_compiler.cli.program import Program
 
 OUTPUT = (
     "What commands print with `--json`. [`output.schemas.json`](output.schemas.json) has the JSON Schema of each. "

@@ -94,6 +94,14 @@ def write_file(path: Path, text: str) -> None:
         _move({path.name: text}, staging, path.parent)
 
 
+def write_text(path: Path, text: str) -> None:
+    """As `write_file`, for a command. Raises InputError."""
+    try:
+        write_file(path, text)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
 def sweep(path: Path) -> None:
     """Removes what killed compiles left of copies of `path`. What a running compile uses stays."""
     mine = f"{_STAGING}{path.name}-"

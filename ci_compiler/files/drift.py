@@ -125,7 +125,7 @@ def apply(
         with writing(*(root / territory.folder for territory in territories)):
             now = _compare(root, _within(changed, files), changed)
             if other := [change.path for change in now if change not in changes]:
-                raise InputError(_in_the_way(path, "was changed during this compile; run it again") for path in other)
+                raise InputError(in_the_way(path, "was changed during this compile; run it again") for path in other)
             change_folders({root / one.folder: _texts(one, now) for one in changed})
     except OSError as error:
         raise cannot_write(error.filename or changed[0].folder, error) from error
@@ -212,21 +212,22 @@ def _respelled(root: Path, files: Iterable[str], removed: Iterable[FileChange]) 
 def _against(root: Path, path: str, text: str) -> FileChange | Finding | None:
     """The change that `text` makes at `path`, None for none, or the finding about what else is there."""
     if problem := obstacle(root, path):
-        return _in_the_way(path, problem)
+        return in_the_way(path, problem)
     try:
         data = (root / path).read_bytes()
     except FileNotFoundError:
         return FileChange(path=path, before=None, after=text)
     except OSError as error:
-        return _in_the_way(path, f"cannot be read: {error.strerror}")
+        return in_the_way(path, f"cannot be read: {error.strerror}")
     if data == text.encode():
         return None
     if not marked(data):
-        return _in_the_way(path, FOREIGN)
+        return in_the_way(path, FOREIGN)
     return FileChange(path=path, before=data.decode(errors="replace"), after=text)
 
 
-def _in_the_way(path: str, message: str) -> Finding:
+def in_the_way(path: str, message: str) -> Finding:
+    """The finding about what is at `path`, where a file is to be written."""
     return Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=message)
 
 

@@ -18,7 +18,7 @@ from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sources import locks_of, rebuilt_packages
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.spec.build import bundled_spec, parse_spec
-from ci_compiler.spec.carried import template_paths
+from ci_compiler.spec.carried import SPEC, template_paths
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import RECIPES, recipe_name, recipe_path, recipe_paths
@@ -34,26 +34,26 @@ class Affected:
     because: str
 
 
-def affected(git: Git, *, base: str, head: str, spec_path: str, spec: Spec, branch: str) -> tuple[Affected, ...]:
+def affected(git: Git, *, base: str, head: str, spec: Spec, branch: str) -> tuple[Affected, ...]:
     """The variants of `branch` that the change from `base` to `head` rebuilds, in the matrix's order.
 
-    `spec` is the spec at `head`, `spec_path` its place in the repository. Raises InputError for an unknown revision.
+    `spec` is the spec at `head`. Raises InputError for an unknown revision.
     """
     judged = judge(spec)
     cells = [cell for cell in judged.cells if cell.branch == branch]
     changed = git.changed(base, head)
     if spec.backend.has_recipes:
         reasons = dict(_by_shared(spec, cells, changed))
-        if changed.keys() & {spec_path, *template_paths(spec)}:
-            same_spec = spec_path not in changed
-            reasons |= _by_spec(git, base, head, spec_path, spec, judged, branch, same_spec=same_spec)
+        if changed.keys() & {SPEC, *template_paths(spec)}:
+            same_spec = SPEC not in changed
+            reasons |= _by_spec(git, base, head, spec, judged, branch, same_spec=same_spec)
         found = changed_recipes(git, changed, head=head, reasons=reasons, shared=read_by_recipes(spec))
     else:
-        packages = rebuilt_packages(spec, (path for path in changed if path != spec_path))
+        packages = rebuilt_packages(spec, (path for path in changed if path != SPEC))
         built = {variant.name: variant.package for cell in cells for variant in cell.variants}
         found = {name: packages[package] for name, package in built.items() if package in packages}
-        if spec_path in changed:
-            found |= _by_values(git, base, spec_path, spec, cells, branch)
+        if SPEC in changed:
+            found |= _by_values(git, base, spec, cells, branch)
     names = [variant.name for cell in cells for variant in cell.variants]
     return tuple(Affected(name=name, because=found[name]) for name in names if name in found)
 
@@ -121,20 +121,20 @@ def _reason(uses: Iterable[str], reasons: Mapping[str, str]) -> str:
 
 
 def _by_spec(
-    git: Git, base: str, head: str, spec_path: str, spec: Spec, judged: Judged, branch: str, *, same_spec: bool
+    git: Git, base: str, head: str, spec: Spec, judged: Judged, branch: str, *, same_spec: bool
 ) -> dict[str, str]:
     """The recipes that the spec or a template at `base` made to another text or not at all: path -> what changed."""
     from ci_compiler.recipes.render import recipes
 
     now = recipes(spec, judged, branch, _templates(git, head, spec))
-    before = _recipes_of_base(git, base, spec_path, spec, branch)
+    before = _recipes_of_base(git, base, spec, branch)
     because = {
         recipe_path(variant.name): spec.packages[variant.package].template
         for cell in judged.cells
         for variant in cell.variants
         if same_spec
     }
-    return {path: because.get(path) or spec_path for path, text in now.items() if before.get(path) != text}
+    return {path: because.get(path) or SPEC for path, text in now.items() if before.get(path) != text}
 
 
 def _templates(git: Git, commit: str, spec: Spec) -> dict[str, str]:
@@ -145,11 +145,11 @@ def _templates(git: Git, commit: str, spec: Spec) -> dict[str, str]:
     }
 
 
-def _by_values(git: Git, base: str, spec_path: str, spec: Spec, cells: Sequence[Cell], branch: str) -> dict[str, str]:
+def _by_values(git: Git, base: str, spec: Spec, cells: Sequence[Cell], branch: str) -> dict[str, str]:
     """The variants whose values or commands the spec at `base` did not have: name -> what changed."""
-    old = _spec_of_base(git, base, spec_path, spec)
+    old = _spec_of_base(git, base, spec)
     before = _builds(old, [cell for cell in judge(old).cells if cell.branch == branch]) if old else {}
-    return {name: spec_path for name, how in _builds(spec, cells).items() if before.get(name) != how}
+    return {name: SPEC for name, how in _builds(spec, cells).items() if before.get(name) != how}
 
 
 def _builds(spec: Spec, cells: Iterable[Cell]) -> dict[str, object]:
@@ -164,23 +164,23 @@ def _builds(spec: Spec, cells: Iterable[Cell]) -> dict[str, object]:
     }
 
 
-def _recipes_of_base(git: Git, base: str, spec_path: str, spec: Spec, branch: str) -> Mapping[str, str]:
+def _recipes_of_base(git: Git, base: str, spec: Spec, branch: str) -> Mapping[str, str]:
     """The recipes of the spec at `base`; empty if that spec is wrong."""
     from ci_compiler.recipes.render import recipes
 
-    old = _spec_of_base(git, base, spec_path, spec)
+    old = _spec_of_base(git, base, spec)
     try:
         return recipes(old, judge(old), branch, _templates(git, base, old)) if old else {}
     except InputError:
         return {}
 
 
-def _spec_of_base(git: Git, base: str, spec_path: str, spec: Spec) -> Spec | None:
+def _spec_of_base(git: Git, base: str, spec: Spec) -> Spec | None:
     """The spec at `base`, or the bundled one if there is none; None if it is wrong."""
     try:
-        if spec_path not in git.tree(base, spec_path):
+        if SPEC not in git.tree(base, SPEC):
             return bundled_spec()
-        (data,) = git.blobs([f"{base}:{spec_path}"])
+        (data,) = git.blobs([f"{base}:{SPEC}"])
         return parse_spec(data, shown=spec.document.file)
     except InputError:
         return None

@@ -20,7 +20,7 @@ def template_paths(spec: Spec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(package.template for package in using))
 
 
-def carried_paths(spec: Spec, spec_path: str) -> tuple[str, ...]:
+def carried_paths(spec: Spec, spec_path: str = SPEC) -> tuple[str, ...]:
     """The paths of the spec, if it is the repository's own at `spec_path`, of the templates and of the overlays."""
     own = [spec_path] if spec.bundled or spec.document.file == spec_path else []
     overlays = (path for package in spec.packages.values() for path in package.overlays)

@@ -9,11 +9,12 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.git import Git
 from ci_compiler.spec.build import bundled_spec, load_spec, parse_spec
+from ci_compiler.spec.carried import SPEC
 from ci_compiler.spec.load import LARGEST_FILE
 from ci_compiler.spec.model import Spec
 
 
-def base_spec(root: Path, base: str, path: str, *, required: bool = False) -> Spec:
+def base_spec(root: Path, base: str, path: str = SPEC, *, required: bool = False) -> Spec:
     """The spec of `base`: of that revision of the repository at `root`, else, where it is none, of the file `base`.
 
     `path` is the spec's, from `root`. A revision that lacks it had the bundled spec, unless it is `required`. Findings
@@ -45,7 +46,7 @@ def _file(name: str) -> Path | None:
         return None
 
 
-def _spec_at(git: Git, commit: str, path: str, *, shown: str, required: bool) -> Spec:
+def _spec_at(git: Git, commit: str, path: str = SPEC, *, shown: str, required: bool) -> Spec:
     """The spec in `commit`, which exists."""
     entry = git.entry(commit, path)
     if entry is None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ci_compiler.checkout import EntryKind
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
-from ci_compiler.files.drift import FLOX, GITHUB, Territory, marked, obstacle_among
+from ci_compiler.files.drift import FLOX, GITHUB, Territory, in_the_way, marked, obstacle_among
 from ci_compiler.git import Git
 from ci_compiler.spec.model import Spec
 
@@ -57,7 +57,7 @@ def plan_branch(
         if there == text.encode():
             continue
         if problem := obstacle_among(lambda one: entries[one].kind if one in entries else EntryKind.NOTHING, path):
-            findings.append(_in_the_way(branch, path, problem))
+            findings.append(in_the_way(f"{branch}:{path}", problem))
         elif there is not None and not marked(there) and marked(text.encode()):
             if adopt and path.startswith(f"{FLOX.folder}/"):
                 taken[path] = text
@@ -155,11 +155,7 @@ def _missing(spec: Spec, branch: str, heads: Mapping[str, str]) -> Finding:
 def _foreign(branch: str, path: str) -> Finding:
     """The finding about a file at `path` that does not have our mark."""
     remedy = "; `--adopt` takes it over" if path.startswith(f"{FLOX.folder}/") else ""
-    return _in_the_way(branch, path, f"was not written by ci-compile and is in the way{remedy}")
-
-
-def _in_the_way(branch: str, path: str, problem: str) -> Finding:
-    return Finding(place=Place(file=f"{branch}:{path}"), code=Code.IN_THE_WAY, message=problem)
+    return in_the_way(f"{branch}:{path}", f"was not written by ci-compile and is in the way{remedy}")
 
 
 def summary(plans: tuple[BranchPlan, ...]) -> Iterator[tuple[str, int, int, int]]:

@@ -52,13 +52,13 @@ def other_edits(
             yield OtherEdit(branch=branch, path=path, base=git.blobs([base])[0] if base else b"", text=there)
 
 
-def edits_of_request(git: Git, spec: Spec, spec_path: str, branch: str, default: str) -> list[Finding]:
+def edits_of_request(git: Git, spec: Spec, branch: str, default: str) -> list[Finding]:
     """The findings about carried files that the checked-out commit, which is for `branch`, edits itself.
 
     `default` is the commit of the default branch.
     """
     head, name = git.resolve("HEAD"), default_branch(spec)
-    files = dict.fromkeys(carried_paths(spec, spec_path), "")
+    files = dict.fromkeys(carried_paths(spec), "")
     return [
         Finding(
             place=Place(file=edit.path),

@@ -14,7 +14,7 @@ from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import Facts, GitHubEvent, Question, Rebuilt
 from ci_compiler.recipes.affected import affected
-from ci_compiler.spec.carried import SPEC, carried_paths, default_branch
+from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.sync.carried import changes, other_edits
 from ci_compiler.sync.landing import landings, rebuilt_elsewhere, source_branch, tips
 
@@ -47,13 +47,13 @@ def facts_of_request(git: Git, decided: Plan, question: Question, carried: Mappi
         for name in spec.branches
         if name not in {branch, *heads}
     ]
-    files = {path: carried[path] for path in carried_paths(spec, SPEC) if path in carried}
+    files = {path: carried[path] for path in carried_paths(spec) if path in carried}
     remarks += [
         f"{edit.branch}:{edit.path} changes {changes(edit)}, which {branch} does not have; the builds of {edit.branch} "
         "are without it, and `ci-compile sync` will ask what becomes of it"
         for edit in other_edits(git, heads, dict.fromkeys(heads, head), files)
     ]
-    rebuilt = {**found.facts.rebuilt, **rebuilt_elsewhere(git, decided, carried, heads, SPEC)}
+    rebuilt = {**found.facts.rebuilt, **rebuilt_elsewhere(git, decided, carried, heads)}
     return Answer(Facts(rebuilt), [*found.remarks, *remarks])
 
 
@@ -65,7 +65,7 @@ def changed_since(git: Git, decided: Plan, question: Question) -> tuple[Sequence
     except InputError:
         names = [name for shard in decided.shards if shard.branch == branch for name in shard.variants]
         return names, f"the commit {question.base} is not in the history; everything counts as changed"
-    found = affected(git, base=start, head=head, spec_path=SPEC, spec=decided.spec, branch=branch)
+    found = affected(git, base=start, head=head, spec=decided.spec, branch=branch)
     return [one.name for one in found], ""
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
-from ci_compiler.backends.checkout import REMOTE, JobCheckout
+from ci_compiler.backends.checkout import REMOTE
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
 from ci_compiler.git import Git, TreeChange
@@ -21,9 +21,8 @@ from ci_compiler.plan.sources import rebuilt_packages
 from ci_compiler.recipes.affected import read_by_recipes
 from ci_compiler.spec.carried import carried_paths
 from ci_compiler.spec.model import RecipeKind, Spec
-from ci_compiler.sync.landing import Landing
+from ci_compiler.sync.landing import Landing, put_at
 from ci_compiler.variant import RECIPES, recipe_path
-from ci_compiler.workflows.tasks import AUTHOR
 
 MOST_FILES = 300
 """The most files that a commit may change."""
@@ -64,10 +63,7 @@ def check_out_fork(git: Git, spec: Spec, branch: str, onto: str, commit: str) ->
     if made.tree != tree:
         message = f"gives the tree {made.tree} on {branch}, and the run was planned with {tree}"
         raise wrong(commit, Code.OTHER_TREE, message)
-    dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), git.date(made.parent))
-    made_commit = git.commit_tree(made.tree, made.parent, f"Take the code of {commit}", AUTHOR | dates)
-    JobCheckout(git.root).put_at(made_commit)
-    return made_commit
+    return put_at(git, made, f"Take the code of {commit}")
 
 
 def _refused(spec: Spec, branch: str, changes: Sequence[TreeChange], meanwhile: Collection[str]) -> Iterator[Finding]:

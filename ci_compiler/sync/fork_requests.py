@@ -19,7 +19,6 @@ from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import GitHubEvent
 from ci_compiler.recipes.affected import affected
-from ci_compiler.spec.carried import SPEC
 from ci_compiler.sync.fork_code import fork_tree
 from ci_compiler.sync.landing import Landing, tips
 from ci_compiler.workflows import fork
@@ -83,7 +82,7 @@ def _chosen(git: Git, decided: Plan, branch: str, commit: str, paused: str) -> t
     """
     landing = fork_tree(git, decided.spec, branch, tips(git, decided.spec)[branch], git.resolve(commit))
     base, head = landing.parent, landing.tree
-    found = affected(git, base=base, head=head, spec_path=SPEC, spec=decided.spec, branch=branch)
+    found = affected(git, base=base, head=head, spec=decided.spec, branch=branch)
     return of_fork(decided, branch, [one.name for one in found], paused), landing
 
 

@@ -68,12 +68,12 @@ def landings(git: Git, decided: Plan, carried: Mapping[str, str], heads: Mapping
 
 
 def rebuilt_elsewhere(
-    git: Git, decided: Plan, carried: Mapping[str, str], heads: Mapping[str, str], spec_path: str
+    git: Git, decided: Plan, carried: Mapping[str, str], heads: Mapping[str, str]
 ) -> dict[str, Rebuilt]:
     """The variants that sync would change on each branch of `heads`, compared with the branch's tip."""
     found = {}
     for branch, one in landings(git, decided, carried, heads).items():
-        changed = affected(git, base=one.parent, head=one.tree, spec_path=spec_path, spec=decided.spec, branch=branch)
+        changed = affected(git, base=one.parent, head=one.tree, spec=decided.spec, branch=branch)
         found[branch] = Rebuilt([variant.name for variant in changed], str(one))
     return found
 
@@ -102,8 +102,13 @@ def check_out(git: Git, decided: Plan, carried: Mapping[str, str], branch: str, 
             "install the version of ci-compiler that the spec's `toolkit` names"
         )
         raise wrong(decided.spec.document.file, Code.OTHER_TREE, message)
-    dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), git.date(parent))
-    commit = git.commit_tree(made.tree, parent, f"Compile for {branch}\n\n{WRITTEN}", AUTHOR | dates)
+    return put_at(git, made, f"Compile for {branch}\n\n{WRITTEN}")
+
+
+def put_at(git: Git, landing: Landing, message: str) -> str:
+    """Checks out `landing`, detached, and returns its commit. Raises StageError if tracked files are changed."""
+    dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), git.date(landing.parent))
+    commit = git.commit_tree(landing.tree, landing.parent, message, AUTHOR | dates)
     JobCheckout(git.root).put_at(commit)
     return commit
 

@@ -55,7 +55,9 @@ class Nixpkgs:
         """The version of `attribute` in `commit`; '' if its file does not state one."""
         key = (commit, attribute)
         if key not in self._versions:
-            self._versions[key] = version_in(commit, attribute) or self._read(commit, attribute)
+            self._versions[key] = version_in(commit, attribute) or stated_version(
+                self.text(commit, attribute), attribute
+            )
         return self._versions[key]
 
     def text(self, commit: str, attribute: str) -> str:
@@ -70,9 +72,6 @@ class Nixpkgs:
             if stated_version(last, attribute):
                 break
         return last
-
-    def _read(self, commit: str, attribute: str) -> str:
-        return stated_version(self.text(commit, attribute), attribute)
 
 
 class Place(NamedTuple):

@@ -69,17 +69,14 @@ def upstream_of(package: Package) -> Upstream | None:
 
 def offered(remote: Remote, upstream: Upstream) -> Offered:
     """What `upstream` offers: its tags, or without a repository the versions of the index. Raises InputError."""
-    listed = remote.index_versions(upstream.index) if upstream.index and _asks_index(remote, upstream) else {}
+    asks_index = upstream.index and (remote.has_index or not upstream.repository)
+    listed = remote.index_versions(upstream.index) if asks_index else {}
     yanked = frozenset(version for version, gone in listed.items() if gone)
     if upstream.repository:
         found = releases(upstream, remote.tags(upstream.repository))
     else:
         found = {version: Release(version, "", "") for version in listed if is_final(version)}
     return Offered({version: one for version, one in found.items() if version not in yanked}, yanked)
-
-
-def _asks_index(remote: Remote, upstream: Upstream) -> bool:
-    return remote.has_index or not upstream.repository
 
 
 def choose(spec: Spec, asked: Asked, offer: Offer) -> Choice:
@@ -128,7 +125,7 @@ def leads(spec: Spec, branch: Branch, names: Collection[str]) -> Iterator[Packag
     mine = [one for one in here if one.repository is None and upstream_of(one) and is_written(one)]
     torch = next((one for one in mine if one.attribute == TORCH), None)
     for package in mine:
-        follows = package.attribute in companions_of_torch() and torch is not None
+        follows = _follows(package) and torch is not None
         named = {package.name} | ({one.name for one in mine if _follows(one)} if package is torch else set())
         if not follows and (not names or named & {*names}):
             yield package

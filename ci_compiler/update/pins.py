@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ci_compiler.plan.pins import COMMIT, HASH
 from ci_compiler.recipes.compiled import NIXPKGS
@@ -134,6 +134,11 @@ def stale_images(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:
                 yield StalePin(f"{pool.name}: {named}", "", pinned, digest, "the tag names another digest", (edit,))
 
 
+def latest_program(remote: Remote, upstream: Mapping[str, Any]) -> str:
+    """The newest release of a program whose `upstream` is known; '' if there is none."""
+    return newest(releases(Upstream(tags=upstream["tags"]), remote.tags(upstream["repository"])))
+
+
 def stale_programs(remote: Remote, programs: Mapping[str, str]) -> Iterator[StalePin]:
     """The programs with a newer release, of those whose upstream is known; they come with the compiler."""
     for name, version in programs.items():
@@ -141,7 +146,7 @@ def stale_programs(remote: Remote, programs: Mapping[str, str]) -> Iterator[Stal
         if row is None:
             continue
         with remote.lookup():
-            latest = newest(releases(Upstream(tags=row["tags"]), remote.tags(row["repository"])))
+            latest = latest_program(remote, row)
             if latest and order(latest) > order(version):
                 yield StalePin(name, "", version, latest, "a newer release; it comes with a newer ci-compiler")
 

@@ -14,11 +14,10 @@ from typing import Any
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.outside import object_of
-from ci_compiler.spec.upstream import Upstream
 from ci_compiler.update.editing import Edit, change_value, found_node
-from ci_compiler.update.pins import StalePin
+from ci_compiler.update.pins import StalePin, latest_program
 from ci_compiler.update.remote import Remote, upstream_facts
-from ci_compiler.update.versions import newest, order, releases
+from ci_compiler.update.versions import order
 
 FILE = "ci_compiler/runner/deployment/release_pins.json"
 """The file in a checkout."""
@@ -39,7 +38,7 @@ def stale_release_pins(text: str, remote: Remote, now: float, *, fetch: bool) ->
     facts = upstream_facts()["programs"]
     chart = data["chart"]["version"]
     with remote.lookup():
-        latest = _latest(remote, facts["chart"])
+        latest = latest_program(remote, facts["chart"])
         if latest and order(latest) > order(chart):
             yield StalePin("chart", "", chart, latest, "a newer release", (Edit(("chart", "version"), latest),), FILE)
     base = data["base"]
@@ -58,8 +57,8 @@ def stale_release_pins(text: str, remote: Remote, now: float, *, fetch: bool) ->
 def _of_archive(
     name: str, row: Mapping[str, Any], upstream: Mapping[str, Any], remote: Remote, *, fetch: bool
 ) -> Iterator[StalePin]:
-    version, path = row["version"], ("archives", name)
-    latest = _latest(remote, upstream)
+    version = row["version"]
+    latest = latest_program(remote, upstream)
     if latest and order(latest) > order(version):
         edits = _of_release(name, row, latest, upstream, remote) if fetch else ()
         yield StalePin(name, "", version, latest, "a newer release", edits, FILE)
@@ -70,14 +69,8 @@ def _of_archive(
     for arch, pinned in row["sha256"].items():
         found = _published(name, row, arch, version, upstream, remote)
         if found not in {"", pinned}:
-            where = ".".join((*path, "sha256", arch))
-            why = f"{version} has another checksum now ({where}); find out why before you take it"
+            why = f"{version} has another checksum now (archives.{name}.sha256.{arch}); find out why before you take it"
             yield StalePin(name, "", pinned, found, why, (), FILE)
-
-
-def _latest(remote: Remote, upstream: Mapping[str, Any]) -> str:
-    """The newest release; '' if there is none."""
-    return newest(releases(Upstream(tags=upstream["tags"]), remote.tags(upstream["repository"])))
 
 
 def _of_release(
@@ -88,8 +81,7 @@ def _of_release(
     for arch, machine in row["machines"].items():
         url = row["url"].format(version=version, machine=machine)
         sums[arch] = _published(name, row, arch, version, upstream, remote) or remote.checksum(url)
-    path = ("archives", name)
-    return (Edit((*path, "version"), version), Edit((*path, "sha256"), sums))
+    return (Edit(("archives", name, "version"), version), Edit(("archives", name, "sha256"), sums))
 
 
 def _published(

@@ -77,6 +77,7 @@ class Remote:
         self._environment = {**own, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
         self._stack = ExitStack()
         self._known: dict[tuple[str, ...], Any] = {}
+        self._digests: dict[str, str] = {}
         self.has_index = bool(self._index)
 
     def __enter__(self) -> Self:
@@ -217,11 +218,9 @@ class Remote:
 
     def digest(self, reference: str) -> str:
         """The digest that the tag of a container image names now."""
-        key = ("digest", reference)
-        if key not in self._known:
-            self._known[key] = registry.digest(reference)
-        found: str = self._known[key]
-        return found
+        if reference not in self._digests:
+            self._digests[reference] = registry.digest(reference)
+        return self._digests[reference]
 
     def page(self, url: str) -> str:
         """The text at `url`; of a release on GitHub, its notes."""

@@ -16,7 +16,7 @@ from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.update.changes import Nixpkgs, edits, moved_tags
-from ci_compiler.update.choice import Asked, Choice, Move, Offered, choose, leads, offered
+from ci_compiler.update.choice import Asked, Choice, Move, Offer, Offered, choose, leads, offered
 from ci_compiler.update.editing import edited
 from ci_compiler.update.new_branch import with_branch
 from ci_compiler.update.pins import KINDS, StalePin, stale_own, stale_programs
@@ -69,7 +69,7 @@ def updated(
     asked = asked._replace(packages=tuple(name for name in asked.packages if name not in kinds))
     choice, nixpkgs = Choice((), ()), Nixpkgs(remote)
     if asked.packages or not kinds:
-        choice = choose(spec, asked, _Offers(remote).of)
+        choice = choose(spec, asked, _offers(remote))
     text = edited(text, edits(spec, choice.moves, remote, nixpkgs), shown=shown)
     after = parse_spec(text.encode(), shown=shown)
     pins = tuple(pin for kind in kinds for pin in KINDS[kind](after, remote, nixpkgs) if asked.covers(pin.branch))
@@ -97,15 +97,15 @@ def checked(spec: Spec, asked: Asked, remote: Remote, tables: Tables, programs: 
     """
     named = tuple(name for name in asked.packages if name in spec.packages or name not in KINDS)
     kinds = [name for name in KINDS if not asked.packages or (name in asked.packages and name not in named)]
-    offers, nixpkgs = _Offers(remote), Nixpkgs(remote)
+    offers, nixpkgs = _offers(remote), Nixpkgs(remote)
     choice = Choice((), ())
     pins: list[StalePin] = []
     found: list[Finding] = []
     if named or not asked.packages:
-        choice = choose(spec, asked._replace(packages=named), offers.of)
+        choice = choose(spec, asked._replace(packages=named), offers)
         found = [*moved_tags(spec, asked, remote), *choice.findings]
     if not asked.packages:
-        pins += stale_own(spec, remote, offers.of)
+        pins += stale_own(spec, remote, offers)
     for kind in kinds:
         with remote.lookup():
             pins += KINDS[kind](spec, remote, nixpkgs)
@@ -116,19 +116,18 @@ def checked(spec: Spec, asked: Asked, remote: Remote, tables: Tables, programs: 
     return Checked(choice.moves, tuple(pins), (*found, *remote.unreachable))
 
 
-class _Offers:
+def _offers(remote: Remote) -> Offer:
     """What upstreams offer, each looked up once. One that `remote` keeps as unreachable raises an empty InputError."""
+    known: dict[tuple[str, str, str], Offered | None] = {}
 
-    def __init__(self, remote: Remote) -> None:
-        self._remote = remote
-        self._found: dict[tuple[str, str, str], Offered | None] = {}
-
-    def of(self, upstream: Upstream) -> Offered:
+    def offer(upstream: Upstream) -> Offered:
         key = (upstream.repository, upstream.tags, upstream.index)
-        if key not in self._found:
-            self._found[key] = None
-            with self._remote.lookup():
-                self._found[key] = offered(self._remote, upstream)
-        if (found := self._found[key]) is None:
+        if key not in known:
+            known[key] = None
+            with remote.lookup():
+                known[key] = offered(remote, upstream)
+        if (found := known[key]) is None:
             raise InputError([])
         return found
+
+    return offer

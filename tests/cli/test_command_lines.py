@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.cli.app import Program, run
+from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
+from ci_compiler.cli.program import Program
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 
 TABLE = Path(__file__).with_name("command_lines.txt")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.cli.app import Program, run
+from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.cli.completion import FILES, FOLDERS, SHELLS, script
+from ci_compiler.cli.program import Program
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from tests.checkers.tools import require
 from tests.specs import small

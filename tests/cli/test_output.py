@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from ci_compiler.cli.app import Program, run
+from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
+from ci_compiler.cli.program import Program
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.documents.output import output_schemas
 from tests.output import checked

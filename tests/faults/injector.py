@@ -22,7 +22,8 @@ from typing import Any
 import ci_compiler
 from ci_compiler.cli import compile as compiling
 from ci_compiler.cli import runner
-from ci_compiler.cli.app import Program, run
+from ci_compiler.cli.app import run
+from ci_compiler.cli.program import Program
 from ci_compiler.files import atomic as disk
 
 KILLED = 137

@@ -16,7 +16,8 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from ci_compiler.cli.app import COMMANDS, run
+from ci_compiler.cli.app import run
+from ci_compiler.cli.program import COMMANDS
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.errors import InputError
 from ci_compiler.files.drift import MARK

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.cli.app import Program, run
+from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
+from ci_compiler.cli.program import Program
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.errors import InputError
 from tests.checkers import require

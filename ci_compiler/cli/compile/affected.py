@@ -6,7 +6,7 @@ import argparse
 
 from ci_compiler.cli.console import print_json
 from ci_compiler.cli.progress import progress
-from ci_compiler.cli.where import SPEC, branch_of, root_of, spec_of
+from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.git import Git
 from ci_compiler.recipes.affected import affected
 
@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     head = git.resolve(arguments.head)
     base = git.merge_base(git.resolve(arguments.base), head)
     with progress("comparing recipes"):
-        found = affected(git, base=base, head=head, spec_path=SPEC.as_posix(), spec=spec, branch=branch)
+        found = affected(git, base=base, head=head, spec=spec, branch=branch)
     if arguments.json:
         print_json([{"name": one.name, "branch": branch, "because": one.because} for one in found])
     else:

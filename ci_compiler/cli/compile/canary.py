@@ -14,9 +14,9 @@ from ci_compiler.canary.repository import files
 from ci_compiler.cli.console import append_to, note, print_json, table
 from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place, wrong
+from ci_compiler.errors import InputError, wrong
 from ci_compiler.files.atomic import cannot_write, write_file
-from ci_compiler.files.drift import obstacle
+from ci_compiler.files.drift import in_the_way, obstacle
 from ci_compiler.outside import bytes_of, object_of, reading, text_of
 from ci_compiler.spec.model import Spec
 
@@ -33,13 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _write(arguments: argparse.Namespace) -> int:
     root = root_of(arguments)
     made = files(_own(arguments, root))
-    found = [
-        Finding(place=Place(file=path), code=Code.IN_THE_WAY, message=problem)
-        for path in made
-        if (problem := _problem(root, path))
-    ]
-    if found:
-        raise InputError(found)
+    if problems := {path: problem for path in made if (problem := _problem(root, path))}:
+        raise InputError(in_the_way(path, problem) for path, problem in problems.items())
     try:
         for path, text in made.items():
             target = root / path

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ci_compiler.cli.console import note, print_json
+from ci_compiler.cli.orders import load_of_orders, wanted_of, waves_inputs
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-from ci_compiler.github.dispatch import SUCCESS, Progress, ShardOrder, Started, Terms, follow, orders, start
+from ci_compiler.github.dispatch import SUCCESS, Progress, ShardOrder, Started, Terms, follow, start
 from ci_compiler.github.waves import start_waves
-from ci_compiler.plan.pipeline import Plan
-from ci_compiler.reports.load import Load, load_of
 from ci_compiler.units import counted
 
 
@@ -91,29 +90,6 @@ def _rows(started: Iterable[Started], ended: Iterable[Progress]) -> list[dict[st
         }
         for one in started
     ]
-
-
-def wanted_of(arguments: argparse.Namespace, decided: Plan) -> tuple[ShardOrder, ...]:
-    """The orders that the options ask for. Raises InputError."""
-    return orders(
-        decided,
-        arguments.patterns,
-        branch=arguments.branch or None,
-        shard=arguments.shard or None,
-        unpublished=arguments.unpublished,
-    )
-
-
-def load_of_orders(decided: Plan, wanted: Iterable[ShardOrder], *, publish: bool) -> Load:
-    """The load of the orders."""
-    return load_of(decided, {(order.shard.branch, name) for order in wanted for name in order.chosen}, publish=publish)
-
-
-def waves_inputs(arguments: argparse.Namespace, patterns: str, about: str, request: str = "") -> dict[str, str]:
-    """The inputs of `waves.yml` for the options."""
-    texts = {"patterns": patterns, "branch": arguments.branch, "shard": arguments.shard, "about": about}
-    switches = {name: "true" for name in ("unpublished", "publish", "again") if getattr(arguments, name)}
-    return {name: text for name, text in (texts | switches | {"request": request}).items() if text}
 
 
 def _followed(looks: Iterator[tuple[Progress, ...]]) -> tuple[Progress, ...]:

@@ -6,7 +6,7 @@ import argparse
 
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import editable_spec, spec_of
-from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.files.atomic import write_text
 from ci_compiler.outside import text_of
 from ci_compiler.recipes.nixpkgs_hash import fetched_hash, with_hashes
 
@@ -18,9 +18,6 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("fetching nixpkgs"):
         text, changes = with_hashes(text_of(file), spec, fetched_hash)
     if changes:
-        try:
-            write_file(file, text)
-        except OSError as error:
-            raise cannot_write(file, error) from error
+        write_text(file, text)
     print(*(changes or ["every nixpkgs commit has its hash"]), sep="\n")
     return 0

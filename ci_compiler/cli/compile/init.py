@@ -10,10 +10,9 @@ from pathlib import Path
 from ci_compiler.cli.console import note
 from ci_compiler.cli.toolkit import toolkit
 from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of
-from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import InputError, Place
 from ci_compiler.files.atomic import cannot_write, change_folders
-from ci_compiler.files.drift import obstacle, writing
+from ci_compiler.files.drift import in_the_way, obstacle, writing
 from ci_compiler.outside import bytes_of
 from ci_compiler.spec.build import STARTERS, parse_spec
 from ci_compiler.spec.model import RecipeKind, Spec
@@ -34,12 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     if where := toolkit(root):
         files[SPEC] += _TOOLKIT.format(where=where)
     spec = _parsed(files[SPEC])
-    if findings := [
-        Finding(place=Place(file=path.as_posix()), code=Code.IN_THE_WAY, message=problem)
-        for path, text in files.items()
-        if (problem := _problem(root, path, text))
-    ]:
-        raise InputError(findings)
+    if problems := {path: problem for path, text in files.items() if (problem := _problem(root, path, text))}:
+        raise InputError(in_the_way(path.as_posix(), problem) for path, problem in problems.items())
     _write(root, files)
     *names, last = [SPEC.as_posix(), *(path.as_posix() for path in files if path != SPEC)]
     compiled = spec.backend.has_recipes and not any(one.may_be(RecipeKind.OWN) for one in spec.packages.values())

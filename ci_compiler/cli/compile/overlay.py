@@ -6,6 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
+from ci_compiler.backends.checkout import REMOTE
 from ci_compiler.cli.console import print_findings
 from ci_compiler.cli.drift import write_or_check
 from ci_compiler.cli.where import plan_of, root_of, templates_of
@@ -15,8 +16,6 @@ from ci_compiler.errors import wrong
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import counted
-
-REMOTE = "origin"
 
 
 def run(arguments: argparse.Namespace) -> int:

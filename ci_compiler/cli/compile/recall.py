@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
-from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.files.atomic import write_text
 from ci_compiler.github.dispatch import Terms, orders, start
 from ci_compiler.outside import text_of
 from ci_compiler.plan.lookup import explain
@@ -31,17 +32,14 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = [one for shard, name in chosen for one in explain(decided, name).built if one.shard is shard]
     names = list(dict.fromkeys(name for _, name in chosen))
     text = with_recalls(text_of(file), spec, wanted, arguments.because, arguments.branch)
-    try:
-        write_file(file, text)
-    except OSError as error:
-        raise cannot_write(file, error) from error
+    write_text(file, text)
     recalled = _recalled(plan(parse_spec(text.encode(), shown=spec.document.file)), set(names))
     derived = built_with(spec, wanted)
     _print(recalled, _derived(decided, root, derived), as_json=arguments.json)
     say = note if arguments.json else print
     say(f"\nto take them back: {spec.backend.withdrawal}")
     say(f"{spec.document.file} is changed: compile, commit it, and run `ci-compile sync`")
-    _rebuild(arguments, decided, list(dict.fromkeys([*names, *(name for name, _ in derived)])))
+    _rebuild(arguments, decided, say, list(dict.fromkeys([*names, *(name for name, _ in derived)])))
     return 0
 
 
@@ -87,17 +85,15 @@ def _published(decided: Plan, root: Path, branch: str, name: str) -> str:
         return "unknown"
 
 
-def _rebuild(arguments: argparse.Namespace, decided: Plan, names: list[str]) -> None:
+def _rebuild(arguments: argparse.Namespace, decided: Plan, say: Callable[[str], object], names: list[str]) -> None:
     """Starts the builds of `names` with `--rebuild`, else prints the command that does."""
     branch = f" --branch {arguments.branch}" if arguments.branch else ""
     if not arguments.rebuild:
-        (note if arguments.json else print)(
-            f"once the fault is fixed: ci-compile dispatch --publish --again{branch} {' '.join(names)}"
-        )
+        say(f"once the fault is fixed: ci-compile dispatch --publish --again{branch} {' '.join(names)}")
         return
     from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
 
     client = client_of(arguments, root_of(arguments))
     for one in start(client, orders(decided, names, branch=arguments.branch), Terms(publish=True, again=True)):
-        (note if arguments.json else print)(f"{one.order.label} {one.order.shard.branch} {one.url}")
+        say(f"{one.order.label} {one.order.shard.branch} {one.url}")
     note("the entry in `recalls` must be removed once these runs have published")

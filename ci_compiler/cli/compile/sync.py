@@ -8,24 +8,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ci_compiler.cli.console import print_findings, print_rows
+from ci_compiler.backends.checkout import REMOTE
+from ci_compiler.cli.console import note, print_findings, print_rows
 from ci_compiler.cli.progress import progress
-from ci_compiler.cli.where import SPEC, check_branches, root_of, schema_text, spec_of, texts_of
+from ci_compiler.cli.where import check_branches, root_of, schema_text, spec_of, texts_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import Judged
 from ci_compiler.spec.build import parse_spec
-from ci_compiler.spec.carried import carried_paths, default_branch
+from ci_compiler.spec.carried import SPEC, carried_paths, default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.revision import base_spec
 from ci_compiler.sync.branches import WRITTEN, BranchPlan, check_push, commit_plans, heads_of, summary
 from ci_compiler.sync.carried import other_edits, refuse, take
 from ci_compiler.sync.checkouts import Checkout, checkouts, write
 from ci_compiler.sync.landing import branch_plans
-
-REMOTE = "origin"
 
 SKIP = "[skip ci]"
 """The line of a commit's message with which a push starts no workflow (GitHub Docs, "Skipping workflow runs")."""
@@ -80,14 +79,14 @@ def _print_plans(plans: Sequence[BranchPlan], taken: Mapping[str, list[str]], *,
 
 
 def _check_starts(decided: Plan, plans: Sequence[BranchPlan], *, waves: bool) -> None:
-    from ci_compiler.cli.compile.sync_starts import check_starts  # only a push needs it
+    from ci_compiler.sync.starts import check_starts  # only a push needs it
 
-    check_starts(decided, plans, waves=waves)
+    check_starts(decided, plans, note, waves=waves)
 
 
 def _start_in_waves(arguments: argparse.Namespace, decided: Plan, plans: Sequence[BranchPlan]) -> None:
-    from ci_compiler.cli.compile.sync_starts import start_in_waves, started_by
     from ci_compiler.cli.remote import client_of
+    from ci_compiler.sync.starts import start_in_waves, started_by
 
     client = client_of(arguments, root_of(arguments))
     for url in start_in_waves(client, decided, started_by(decided, plans)):
@@ -99,15 +98,15 @@ def _carried(
 ) -> tuple[Spec, dict[str, str]]:
     """The spec and the carried files, with the edits of `--take`. Raises InputError for edits that would be lost."""
     check_branches(spec, take=arguments.take, drop=arguments.drop)
-    default, spec_path = default_branch(spec), SPEC.as_posix()
+    default = default_branch(spec)
     known = dict.fromkeys(heads, heads[default]) | {default: git.resolve("HEAD")}
-    files = texts_of(root, carried_paths(spec, spec_path))
+    files = texts_of(root, carried_paths(spec))
     edits = [one for one in other_edits(git, heads, known, files) if one.branch not in arguments.drop]
     refuse((one for one in edits if one.branch not in arguments.take), default)
     if not edits:
         return spec, files
     taken = take(git, files, edits)
-    return (parse_spec(taken[spec_path].encode(), shown=spec_path) if spec_path in taken else spec), taken
+    return (parse_spec(taken[SPEC].encode(), shown=SPEC) if SPEC in taken else spec), taken
 
 
 def _credential(arguments: argparse.Namespace) -> dict[str, str]:
@@ -142,7 +141,7 @@ def _difference(git: Git, decided: Plan, one: BranchPlan) -> str:
     from ci_compiler.reports.diff_markdown import markdown
 
     try:
-        before = plan(base_spec(git.root, one.parent, SPEC.as_posix()))
+        before = plan(base_spec(git.root, one.parent))
     except InputError as error:
         return f"The spec of {one.branch} is wrong, so that the change cannot be compared with it: {error.findings[0]}"
     return markdown(diff(before, decided, one.branch))

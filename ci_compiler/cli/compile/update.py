@@ -7,14 +7,14 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ci_compiler.cli.compile.sync import REMOTE
+from ci_compiler.backends.checkout import REMOTE
 from ci_compiler.cli.console import note, print_findings, print_json, print_markdown, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import carried_of, check_branches, editable_spec, nixpkgs_of, root_of, spec_of, templates_of
 from ci_compiler.clock import Clock, day_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.files.atomic import write_text
 from ci_compiler.git import Git
 from ci_compiler.outside import bytes_of, decoded, text_of
 from ci_compiler.plan.expected import dated_findings
@@ -74,10 +74,10 @@ def run(arguments: argparse.Namespace) -> int:
             )
         return _open(arguments, root, done, meaning)
     for path, new in done.files.items():
-        _write(root / path, new)
+        write_text(root / path, new)
         note(f"{path} is edited{'; build the images again' if path == FILE else ''}")
     if done.text != text:
-        _write(file, done.text)
+        write_text(file, done.text)
         note(f"{spec.document.file} is edited; `ci-compile` and `ci-compile recipes` write what it compiles to")
     return 0
 
@@ -190,10 +190,3 @@ def _names(done: Updated) -> Iterable[str]:
 
 def _list(done: Updated) -> str:
     return markdown_table(_HEADERS, _rows(done.moves, done.pins))
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        write_file(file, text)
-    except OSError as error:
-        raise cannot_write(file, error) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler import __version__
-from ci_compiler.cli.compile import build
+from ci_compiler.cli.compiling import compile_or_check
 from ci_compiler.cli.console import note
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
         message = f"hosted jobs would install {spec.toolkit}, which is older; write {name}=={__version__}"
         raise InputError([spec.finding(("toolkit",), Code.OLDER_TOOLKIT, message)])
     arguments.check = arguments.diff = not arguments.write
-    code = build.run(arguments, command=("ci-compile", "upgrade", "--write"))
+    code = compile_or_check(arguments, ["ci-compile", "upgrade", "--write"])
     if before and before != __version__:
         note(f"compiled by {before}, this is {__version__}: {CHANGES} lists what is new")
     if arguments.write:

@@ -6,7 +6,7 @@ import argparse
 
 from ci_compiler.cli.console import append_to, print_findings
 from ci_compiler.cli.remote import client_of
-from ci_compiler.cli.where import SPEC, branch_of, chosen_of, root_of
+from ci_compiler.cli.where import branch_of, chosen_of, root_of
 from ci_compiler.clock import Clock, day_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.run_id.isdecimal():
         raise wrong("--run-id", Code.WRONG_VALUE, f"{arguments.run_id!r} is not the id of a run, a number")
     chosen, root = chosen_of(arguments), root_of(arguments)
-    decided = plan(base_spec(root, "HEAD", SPEC.as_posix()))  # an artifact of the run may have replaced the file
+    decided = plan(base_spec(root, "HEAD"))  # an artifact of the run may have replaced the file
     own = chosen.pop("", None)
     if own is not None:
         chosen[branch_of(arguments, decided.spec, root)] = own

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from ci_compiler.cli.compile.dispatch import load_of_orders, wanted_of, waves_inputs
 from ci_compiler.cli.console import note
+from ci_compiler.cli.orders import load_of_orders, wanted_of, waves_inputs
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.github.dispatch import Terms

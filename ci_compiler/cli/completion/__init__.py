@@ -14,10 +14,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.cli.program import CHOICES, Program
 from ci_compiler.errors import InputError
 
 if TYPE_CHECKING:
-    from ci_compiler.cli.app import Program
     from ci_compiler.spec.model import Spec
 
 SHELLS = ("bash", "zsh", "fish")
@@ -36,8 +36,7 @@ def candidates(program: Program, words: Sequence[str]) -> list[str]:
     *before, current = [word for word in words if word != "="] or [""]  # bash makes a word of the = in --option=value
     at = next((at for at, word in enumerate(before) if word in program.commands), None)
     command = program.default if at is None else before[at]
-    options = program.options if command in {"", program.default} else program.commands[command]["options"]
-    flags, positionals = _sorted(program.expanded(options))
+    flags, positionals = _sorted(program.expanded(program.options_of(command)))
     before = before if at is None else before[:at] + before[at + 1 :]
     asked, _, rest = current.partition("=")
     if asked in flags and rest != current and "=" in current:
@@ -84,8 +83,6 @@ def _positional(
 
 def _values(option: Mapping[str, Any], name: str, before: Sequence[str]) -> Iterator[str]:
     """The values of an option that are known."""
-    from ci_compiler.cli.app import CHOICES
-
     choices = option.get("choices")
     if choices:
         yield from CHOICES[choices]() if isinstance(choices, str) else choices
@@ -104,39 +101,27 @@ def _spec(before: Sequence[str]) -> Spec:
     return spec_of(argparse.Namespace(**{flag.removeprefix("--"): path for flag, path in given.items()}))
 
 
-def _variants(spec: Spec) -> Iterator[str]:
+def _variants(spec: Spec) -> Iterable[str]:
     from ci_compiler.plan.rules import judge
 
-    return iter(dict.fromkeys(variant.name for cell in judge(spec).cells for variant in cell.variants))
+    return dict.fromkeys(variant.name for cell in judge(spec).cells for variant in cell.variants)
 
 
-def _shards(spec: Spec) -> Iterator[str]:
+def _shards(spec: Spec) -> Iterable[str]:
     from ci_compiler.plan.pipeline import plan
 
     return (shard.name for shard in plan(spec).shards)
 
 
-def _branches(spec: Spec) -> Iterator[str]:
-    return iter(spec.branches)
-
-
-def _pools(spec: Spec) -> Iterator[str]:
-    return (pool.name for pool in spec.pools)
-
-
-def _packages(spec: Spec) -> Iterator[str]:
-    return iter(spec.packages)
-
-
-_NAMES: Mapping[str, Callable[[Spec], Iterator[str]]] = {
-    **dict.fromkeys(("--branch", "--take", "--drop", "base"), _branches),
-    **dict.fromkeys(("--pool", "pool"), _pools),
+_NAMES: Mapping[str, Callable[[Spec], Iterable[str]]] = {
+    **dict.fromkeys(("--branch", "--take", "--drop", "base"), lambda spec: spec.branches),
+    **dict.fromkeys(("--pool", "pool"), lambda spec: (pool.name for pool in spec.pools)),
     **dict.fromkeys(("--shard", "shard"), _shards),
-    **dict.fromkeys(("--package", "packages"), _packages),
+    **dict.fromkeys(("--package", "packages"), lambda spec: spec.packages),
     **dict.fromkeys(("name", "names", "patterns"), _variants),
-    "--cuda": lambda spec: iter(spec.toolkits),
-    "--python": lambda spec: iter(spec.pythons),
-    "--gpu": lambda spec: iter(["none", *spec.hardware.gpus]),
-    "--cpu": lambda spec: iter(spec.hardware.isas),
+    "--cuda": lambda spec: spec.toolkits,
+    "--python": lambda spec: spec.pythons,
+    "--gpu": lambda spec: ["none", *spec.hardware.gpus],
+    "--cpu": lambda spec: spec.hardware.isas,
 }
 """The names in a spec that an option or an argument takes, by its flag or its own name."""

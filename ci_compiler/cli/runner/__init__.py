@@ -8,8 +8,9 @@ from ci_compiler import __version__
 from ci_compiler.cli import quiet_interrupts
 
 with quiet_interrupts():
-    from ci_compiler.cli.app import Program, run
+    from ci_compiler.cli.app import run
     from ci_compiler.cli.console import print_findings
+    from ci_compiler.cli.program import Program
     from ci_compiler.codes import Code
     from ci_compiler.errors import wrong
     from ci_compiler.files.compiled_by import COMPILED_BY, is_older

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from ci_compiler.cli.console import append_to, note, print_findings, print_json, table
 from ci_compiler.cli.progress import progress
-from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, wrong

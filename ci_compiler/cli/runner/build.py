@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler.cli.console import append_to
-from ci_compiler.cli.runner.stage import reported, reproducible
+from ci_compiler.cli.stage import reported, reproducible
 from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.runner.jobs.build import LOG, build, staged_builds
 from ci_compiler.runner.jobs.setting import Secrets

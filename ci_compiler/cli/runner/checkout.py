@@ -6,7 +6,7 @@ import argparse
 import re
 
 from ci_compiler.cli.console import append_to
-from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import branch_of, carried_of, root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler.cli.console import note
-from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import chosen_of, filter_of, plan_of, root_of
 from ci_compiler.errors import StageError
 from ci_compiler.runner.jobs.publish_run import (

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from ci_compiler.cli.console import append_to, print_findings, print_rows
 from ci_compiler.cli.progress import progress
-from ci_compiler.cli.runner.stage import reported, reproducible, wants_again
+from ci_compiler.cli.stage import reported, reproducible, wants_again
 from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci_compiler.cli.console import print_findings
-from ci_compiler.cli.runner.stage import reported, reproducible, wants_again
+from ci_compiler.cli.stage import reported, reproducible, wants_again
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from ci_compiler.cli.runner.stage import reported
+from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import filter_of, root_of, spec_of
 from ci_compiler.github.access import repository_of
 from ci_compiler.runner.jobs.setting import Secrets

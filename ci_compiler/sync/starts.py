@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ci_compiler.cli.console import note
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.github.client import Client
@@ -37,13 +36,13 @@ def _started(decided: Plan, one: BranchPlan) -> Iterator[str]:
                     yield variant.name
 
 
-def check_starts(decided: Plan, plans: Sequence[BranchPlan], *, waves: bool) -> None:
-    """Prints what the push starts. Raises InputError for what GitHub would cancel or overlook, unless in `waves`."""
+def check_starts(decided: Plan, plans: Sequence[BranchPlan], say: Callable[[str], object], *, waves: bool) -> None:
+    """Says what the push starts. Raises InputError for what GitHub would cancel or overlook, unless in `waves`."""
     names = started_by(decided, plans)
     chosen = {(branch, name) for branch, found in names.items() for name in found}
     load = load_of(decided, chosen, publish=decided.spec.publish.on_push)
     if chosen:
-        note(f"the push starts {load}")
+        say(f"the push starts {load}")
     findings = [] if waves else [*_too_many_files(plans)]
     if load.refusal and not waves:
         findings.append(Finding(place=Place(file="--push"), code=Code.QUEUE_TOO_LONG, message=load.refusal))

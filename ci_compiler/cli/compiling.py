@@ -1,0 +1,146 @@
+"""The compile of the whole repository, with or without `--check`, for the commands that make one."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ci_compiler import __version__
+from ci_compiler.checkout import head_branch
+from ci_compiler.cli.console import finding_lines, note, print_findings, table
+from ci_compiler.cli.drift import missing_recipes, write_or_check
+from ci_compiler.cli.where import branch_of, plan_of, root_of, templates_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, wrong
+from ci_compiler.files.compiled_by import compiled_by, is_older
+from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
+from ci_compiler.outside import STANDARD_INPUT
+from ci_compiler.plan.limits import limit
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.spec.carried import default_branch, template_paths
+from ci_compiler.spec.model import Spec
+from ci_compiler.sync.compiled import compile_files
+from ci_compiler.units import size
+
+
+def compile_or_check(arguments: argparse.Namespace, command: Sequence[str]) -> int:
+    """Compiles; with `--check` returns 1 on drift, and prints `command` as what fixes it.
+
+    Raises InputError if a newer version compiled the tree.
+    """
+    started = time.time_ns()
+    root = root_of(arguments)
+    before = _compiled_before(root)
+    decided = plan_of(arguments, compiles=True)
+    said = [*finding_lines([*decided.warnings, *_toolkit(decided.spec, root)], root=root)]
+    for line in said:
+        note(line)
+    files, (recipes, own) = dict(compile_files(decided)), _recipes(decided, root, arguments)
+    territories = [GITHUB, *own]
+
+    def done(counts: str) -> None:
+        _table(decided, files)
+        where = root if root != Path.cwd() else Path()
+        kept = f", {len(recipes) - 1} recipes and their .gitattributes" if recipes else ""
+        source = decided.spec.document.file
+        print(f"{len(files)} files under {(where / '.github').as_posix()}{kept} from {source}: {counts}")
+        if left := len(decided.judged.left_out):
+            print(f"{left} combinations left out; `ci-compile variants --left-out` lists them with their reasons")
+
+    code = write_or_check(arguments, command, root, files | recipes, territories, done)
+    if code and before != __version__ and len(command) == 1:
+        note(f"{before} compiled these files, and this is {__version__}: `ci-compile upgrade` shows what changes")
+    branch = getattr(arguments, "branch", None) or head_branch(root)
+    missing = missing_recipes(decided.spec, decided.judged.cells, branch, root) if arguments.check else ()
+    edited = _edited(decided, root, branch) if arguments.check else ()
+    print_findings([*missing, *edited])
+    code = 1 if missing or edited else code
+    if arguments.check and not code and len(command) == 1:
+        _keep_stamp(decided.spec, root, arguments, said, started)
+    return code
+
+
+def _keep_stamp(spec: Spec, root: Path, arguments: argparse.Namespace, said: Sequence[str], started: int) -> None:
+    """Spares the next check its work, unless it reads standard input or prints more than `said`."""
+    given, branch = (getattr(arguments, name, None) for name in ("spec", "branch"))
+    if given == STANDARD_INPUT or (branch or head_branch(root)) not in spec.branches:
+        return
+    from ci_compiler.cli.stamp import keep
+
+    toolkit = [spec.toolkit, f"{spec.toolkit}/pyproject.toml"] if spec.toolkit.startswith(".") else []
+    read = [*([str(given.absolute())] if given else []), *template_paths(spec), *toolkit]
+    keep(arguments.words, root, read, "".join(f"{line}\n" for line in said), started)
+
+
+def _toolkit(spec: Spec, root: Path) -> Sequence[Finding]:
+    """A warning if hosted jobs would install ci-compiler from a path that the repository lacks."""
+    path = root / spec.toolkit
+    if not spec.toolkit.startswith(".") or path.is_file() or (path / "pyproject.toml").is_file():
+        return ()
+    message = (
+        f"hosted jobs install ci-compiler from {spec.toolkit}, which is no Python project here; write `toolkit: "
+        "git+https://HOST/PATH@COMMIT` or another source of it"
+    )
+    return (spec.finding(("toolkit",), Code.TOOLKIT_MISSING, message),)
+
+
+def _compiled_before(root: Path) -> str:
+    """The version that compiled the tree, or this one. Raises InputError if it is newer than this one."""
+    before = compiled_by(root) or __version__
+    if is_older(__version__, before):
+        message = f"{before} compiled these files, and this is {__version__}; install ci-compiler=={before}"
+        raise wrong(GITHUB.folder, Code.OLDER_COMPILER, message)
+    return before
+
+
+def _edited(decided: Plan, root: Path, branch: str) -> Sequence[Finding]:
+    """The findings about a spec that another branch than the default one edits, as far as the history is here."""
+    spec = decided.spec
+    if branch not in spec.branches or branch == default_branch(spec) or not (root / ".git").exists():
+        return ()
+    from ci_compiler.git import Git  # the default branch does not need them
+    from ci_compiler.sync.carried import edits_of_request
+
+    git = Git(root)
+    default = {**git.heads(), **git.heads("remotes/origin")}.get(default_branch(spec))
+    return edits_of_request(git, spec, branch, default) if default else ()
+
+
+def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[dict[str, str], list[Territory]]:
+    """The recipes of the branch that is checked out, and their folder; empty if it has no compiled ones."""
+    asked = getattr(arguments, "branch", None) is not None
+    branch = branch_of(arguments, decided.spec, root) if asked else head_branch(root)
+    if not decided.spec.backend.has_recipes or not holds_ours(root, FLOX):
+        return {}, []
+    if branch not in decided.spec.branches:
+        what = f"{branch} is not a branch of the spec" if branch else "no branch is checked out"
+        choices = " or ".join(f"--branch {name}" for name in decided.spec.branches)
+        note(f"the recipes are left out: {what}; {choices} includes them")
+        return {}, []
+    from ci_compiler.recipes.render import recipes, territory
+
+    own = territory(decided.spec, decided.judged, branch)
+    return recipes(decided.spec, decided.judged, branch, templates_of(root, decided.spec)), [own]
+
+
+def _table(decided: Plan, files: Mapping[str, str]) -> None:
+    """Prints what was written, one line per branch, with the shards that are nearest to GitHub's limits."""
+    jobs, most_bytes = limit("jobs").limit, limit("file-bytes").limit
+    rows: list[list[object]] = []
+    totals = Counter[str]()
+    for branch in decided.spec.branches:
+        shards = [shard for shard in decided.shards if shard.branch == branch]
+        largest = max(len(files[shard.path].encode()) for shard in shards)
+        count = {
+            "shards": len(shards),
+            "variants": sum(len(shard.variants) for shard in shards),
+            "jobs": sum(shard.jobs for shard in shards),
+        }
+        totals.update(count)
+        most = max(shard.jobs for shard in shards)
+        rows.append([branch, *count.values(), f"{most} of {jobs}", f"{size(largest)} of {size(most_bytes)}"])
+    rows.append(["all", *totals.values(), "", ""])
+    table(["branch", *totals, "most jobs in a file", "largest file"], rows)
