@@ -102,7 +102,9 @@ def test_a_history_that_was_cut_off_in_the_folder_starts_again_with_a_notice(
     (tmp_path / HISTORY).write_bytes(whole[: int(share * len(whole))])
     capsys.readouterr()
     assert site(commands, tmp_path, "--history") == 0
-    assert f"{tmp_path / HISTORY} is not JSON; the history starts again from nothing" in capsys.readouterr().err
+    notice = capsys.readouterr().err
+    assert f"warning: {tmp_path / HISTORY} is not JSON: " in notice
+    assert "; the history starts again from nothing\n" in notice
     assert (tmp_path / HISTORY).read_bytes() == whole
 
 
