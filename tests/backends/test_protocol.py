@@ -24,11 +24,11 @@ PASSWORD = "correct horse"  # noqa: S105
 ALLOWED = {
     "recipes are in the folder that Flox reads, and are called as it calls them": (
         "variant.py files/drift.py sync/branches.py plan/rules.py plan/lookup.py plan/matrix.py cli/compiling.py "
+        "cli/stamp.py "
         "cli/compile/recipes.py adoption/evaluator.py adoption/audit_defects.py "
         "spec/recipe_keys.py recipes/render.py api.py"
     ),
-    "a pull request's recipes are evaluated by Nix, whatever builds them": "workflows/pull_request.py",
-    "an App or a job of the repository evaluates with Nix": "workflows/update.py",
+    "hosted jobs evaluate recipes with Nix, whatever builds them": "workflows/steps.py",
     "the canary builds with the backend that is chosen": ("canary/assumptions.py canary/table.py canary/workflows.py"),
     "tokens of every backend are kept from tests": "runner/jobs/isolation.py",
     "an owner is an organisation on FloxHub": ("spec/model.py adoption/spec_text.py"),
