@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
+from ci_compiler.outside import reading
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
@@ -185,14 +186,14 @@ class _Request(NamedTuple):
 
 
 def _request(event: GitHubEvent) -> _Request:
-    match event.payload:
-        case {"pull_request": Mapping() as request}:
-            return _Request(str(request["base"]["ref"]), str(request["base"]["sha"]), _own_head(request))
-        case {"merge_group": Mapping() as group}:
-            branch, head = (str(group[key]).removeprefix("refs/heads/") for key in ("base_ref", "head_ref"))
-            return _Request(branch, str(group["base_sha"]), head)
-        case _:
-            raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is neither a pull request nor a merge group")
+    with reading("event", Code.UNKNOWN_EVENT):
+        match event.payload:
+            case {"pull_request": Mapping() as request}:
+                return _Request(str(request["base"]["ref"]), str(request["base"]["sha"]), _own_head(request))
+            case {"merge_group": Mapping() as group}:
+                branch, head = (str(group[key]).removeprefix("refs/heads/") for key in ("base_ref", "head_ref"))
+                return _Request(branch, str(group["base_sha"]), head)
+    raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is neither a pull request nor a merge group")
 
 
 def _own_head(request: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ from ci_compiler.hardware import UnknownHardwareError, pasted, tables
 from ci_compiler.outside import UnreadableError, json_of, object_of, reading, text_of, xml_of
 from ci_compiler.plan.benchmarks import BenchmarkResult, read_benchmark
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.selection import GitHubEvent, of_pull_request
+from ci_compiler.plan.selection import Facts, GitHubEvent, decide, question
 from ci_compiler.reports.fork_report import fork_comment, outcome
 from ci_compiler.reports.history import read_history
 from ci_compiler.reports.history_file import text_of as history_text
@@ -178,7 +178,9 @@ def _event(data: bytes) -> None:
     with reading("event", Code.UNKNOWN_EVENT):
         payload = object_of(data)
         build_comment("issue_comment", payload)
-    of_pull_request(_plan(), GitHubEvent(name="pull_request", payload=payload), lambda *_: {})
+    happened = GitHubEvent(name="pull_request", payload=payload)
+    question(_plan(), happened)
+    decide(_plan(), happened, Facts())
 
 
 def _inventory(data: bytes) -> None:

@@ -73,7 +73,7 @@ def both(tail: str) -> str:
     ("edit", "said"),
     [
         (put({}, "matrix", "gpus", "sm80"), ["`sm80` on `main`: 4 added"]),
-        (put({"isas": ["avx", "avx512bf16"]}, "matrix", "gpus", "sm61"), ["`sm61` on `main`: 4 added"]),
+        (put({"isas": ["avx", "avx512"]}, "matrix", "gpus", "sm61"), ["`sm61` on `main`: 4 added"]),
         (put(["3.12", "3.13"], "matrix", "python"), ["`Python 3.12` on `main`: 8 added"]),
         (put(["avx", "avx2", "avx512"], "matrix", "isas", "x86_64-linux"), ["`avx` on `main`: 4 added"]),
         (put({"isas": ["avx2"]}, "matrix", "gpus", "sm90"),

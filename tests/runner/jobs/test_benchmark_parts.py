@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.runner.jobs.benchmark import cores
-from ci_compiler.runner.jobs.benchmark.gains import Gain, deviation, gain, held_level, overall
+from ci_compiler.runner.jobs.benchmark.gains import Gain, deviation, gain, overall
 from ci_compiler.runner.jobs.benchmark.lines import MOST_BYTES, read_output
 from ci_compiler.runner.jobs.smoke_probe.timing import measure
 
@@ -138,12 +138,6 @@ def test_the_overall_gain_is_that_of_the_geometric_mean() -> None:
     assert found is not None
     assert found.percent == pytest.approx(100)
     assert overall([]) is None
-
-
-def test_the_kernels_are_held_to_the_lowest_known_level() -> None:
-    order = {"DEFAULT": "default", "AVX2": "avx2", "AVX512": "avx512"}
-    assert held_level(["AVX512", "AVX2"], order) == "AVX2"
-    assert held_level(["AVX512", "SVE256"], order) == held_level([], order) == ""
 
 
 # Cores.

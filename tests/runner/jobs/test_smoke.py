@@ -97,7 +97,8 @@ def test_a_gpu_build_is_tested_on_cpu_and_gpu(interpreter: Callable[..., Path]) 
     code, verdicts, messages = outcome(GPU_TORCH, interpreter(**GPU_BUILD), "--stage", "gpu-test")
     assert code == 0, messages
     assert [*verdicts][-6:] == ["matmul-cpu", "gpu", "matmul-gpu", "convolution-gpu", "linalg-gpu", "nccl-gpu"]
-    assert {name for name, verdict in verdicts.items() if verdict != "ok"} == {"nccl-gpu"}
+    assert {name for name, verdict in verdicts.items() if verdict != "ok"} == {"machine-gpu-health", "nccl-gpu"}
+    assert messages["machine-gpu-health"].startswith("not readable: memory errors, ")
     assert messages["nccl-gpu"].startswith("PyTorch has loaded no libnccl.so")
     assert messages["linalg-gpu"].startswith("MAGMA's solution is off by 0 of the largest value")
     assert messages["gpu"] == "NVIDIA H200, compute capability 9.0"
