@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -72,6 +73,21 @@ def test_the_table_has_every_part() -> None:
     table = re.findall(r"^\| (`[^|]*) \|", PAGE.read_text("utf-8"), re.MULTILINE)
     named = [name for row in table for name in re.findall(r"`(\w+)`", row)]
     assert sorted(named) == sorted(part for row in layers() for part in row)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports inside functions count, and those for type checking only do not. A package is its `__init__`."""
+    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in CODE.rglob("*.py")}
+    modules = {name.removesuffix(".__init__") for name in names.values()}
+    graph = {
+        name.removesuffix(".__init__"): {
+            module
+            for module in _modules(ast.parse(path.read_bytes()))
+            if module in modules and not name.startswith(f"{module}.")
+        }
+        for path, name in names.items()
+    }
+    list(TopologicalSorter(graph).static_order())  # raises CycleError with the circle
 
 
 def test_no_command_imports_another_one() -> None:

@@ -6,20 +6,16 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from ci_compiler.backends.protocol import Backend, InstallRequest, OutputForms, SecretEvidence, Tool
+from ci_compiler.backends.forms import BASH, FILE
+from ci_compiler.backends.protocol import Backend, InstallRequest, OutputForms, SecretEvidence
 from ci_compiler.judgement import Judgement, ok
 
 if TYPE_CHECKING:
     from ci_compiler.backends.job import BackendPrograms, JobContext
 
-BASH = Tool(name="bash", install="install bash")
-
 
 SCRIPT = r"(?!.*(?:^|/)\.{1,2}(?:/|$))[A-Za-z0-9._][A-Za-z0-9._/-]{0,199}"
 """The path of a script in the repository."""
-
-FILE = r"files/[A-Za-z0-9][A-Za-z0-9._+-]{0,199}"
-"""The path of a built file from the folder of the manifest."""
 
 
 class Command(Backend):

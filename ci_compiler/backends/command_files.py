@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ci_compiler.backends.command import FILE
+from ci_compiler.backends.forms import FILE
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci_compiler.backends.command import BASH
 from ci_compiler.backends.command_files import FOLDER, collect, matching, verify
+from ci_compiler.backends.forms import BASH
 from ci_compiler.backends.job import (
     BuildOrder,
     BuildRecord,

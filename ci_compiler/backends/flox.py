@@ -6,15 +6,13 @@ import shlex
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ci_compiler.backends.nix import FORMS
-from ci_compiler.backends.protocol import Backend, InstallRequest, NixUse, SecretEvidence, Tool
+from ci_compiler.backends.forms import FLOX, FORMS
+from ci_compiler.backends.protocol import Backend, InstallRequest, NixUse, SecretEvidence
 from ci_compiler.judgement import Judgement, failed, ok
 
 if TYPE_CHECKING:
     from ci_compiler.backends.job import BackendPrograms, JobContext
     from ci_compiler.hardware.machine import Machine
-
-FLOX = Tool(name="flox", install="install it from https://flox.dev/docs/install-flox, for the runner's user")
 
 
 class Flox(Backend):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ci_compiler.backends.checkout import JobCheckout
-from ci_compiler.backends.flox import FLOX
+from ci_compiler.backends.forms import FLOX
 from ci_compiler.backends.job import BuildOrder, BuildRecord, JobContext
 from ci_compiler.backends.nix_recipes import RecipePrograms
 from ci_compiler.codes import Code

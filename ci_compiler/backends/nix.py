@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Collection
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_compiler.backends.forms import CACHE_KEY, FORMS
 from ci_compiler.backends.protocol import (
     Backend,
     BinaryCache,
     InstallRequest,
     NixUse,
-    OutputForms,
     SecretEvidence,
     Tool,
 )
@@ -23,25 +21,7 @@ if TYPE_CHECKING:
     from ci_compiler.backends.job import BackendPrograms, JobContext
     from ci_compiler.hardware.machine import Machine
 
-CACHE_KEY = "NIX_CACHE_SIGNING_KEY"
-"""The secret key that paths of the binary cache are signed with. A build of any backend signs with it if it is set."""
-
 NIX = Tool(name="nix", install="install Nix, and put it on the PATH of the runner's service")
-
-_STORE_PATH = re.compile(r"/[A-Za-z0-9._/+-]*/[0-9a-df-np-sv-z]{32}-[A-Za-z0-9+._?=-]{1,211}")
-"""A store path; the letters of its hash are those of Nix' base 32 (Nix manual, store path specification)."""
-
-FORMS = OutputForms(
-    derivation=_STORE_PATH,
-    path=_STORE_PATH,
-    content=re.compile(r"sha256:[0-9a-df-np-sv-z]{52}"),  # as `nix-store --query --hash` prints it
-)
-"""The forms of the outputs of every backend that builds with Nix."""
-
-
-def path_name(path: str) -> str:
-    """The name of a store path, without the folder, the hash and the dash."""
-    return Path(path).name[33:]
 
 
 class Nix(Backend):

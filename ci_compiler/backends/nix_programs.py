@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ci_compiler.backends.forms import CACHE_KEY
 from ci_compiler.backends.job import BuildOrder, BuildRecord
-from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.backends.nix_environment import evaluation
 from ci_compiler.backends.nix_recipes import LINK, RecipePrograms
 from ci_compiler.backends.protocol import BinaryCache, Tool

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ci_compiler.backends.forms import CACHE_KEY, path_name
 from ci_compiler.backends.job import JobContext, show
-from ci_compiler.backends.nix import CACHE_KEY, path_name
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code

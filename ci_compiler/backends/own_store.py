@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ci_compiler.backends.cache_files import AWS, upload
-from ci_compiler.backends.nix import path_name
+from ci_compiler.backends.forms import path_name
 from ci_compiler.backends.nix_environment import key_file
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.protocol import BinaryCache, CachePush

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci_compiler.backends.cache_files import held, sweep
-from ci_compiler.backends.nix import FORMS
+from ci_compiler.backends.forms import FORMS
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code

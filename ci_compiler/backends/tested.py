@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci_compiler.backends.cache_files import add_archive, upload, writable
+from ci_compiler.backends.forms import CACHE_KEY
 from ci_compiler.backends.job import BuildRecord, JobContext
 from ci_compiler.backends.nar import base32, closure_digest, text_archive
-from ci_compiler.backends.nix import CACHE_KEY
 from ci_compiler.backends.nix_environment import key_file
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.protocol import BinaryCache

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from functools import lru_cache
 
-from ci_compiler.backends.nix import CACHE_KEY
+from ci_compiler.backends.forms import CACHE_KEY
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.backends.nix import path_name
+from ci_compiler.backends.forms import path_name
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.hardware import tables

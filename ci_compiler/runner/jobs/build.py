@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.backends.checkout import JobCheckout
+from ci_compiler.backends.forms import FORMS
 from ci_compiler.backends.job import BuildOrder, BuildResult, NeededVariant, show
-from ci_compiler.backends.nix import FORMS
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong

@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci_compiler.backends.checkout import JobCheckout
+from ci_compiler.backends.forms import FORMS, path_name
 from ci_compiler.backends.nar import hex_digest
-from ci_compiler.backends.nix import FORMS, path_name
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.own_store import store_of
 from ci_compiler.backends.protocol import BinaryCache
