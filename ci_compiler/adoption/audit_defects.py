@@ -14,13 +14,13 @@ from pathlib import Path
 from ci_compiler.adoption.audit_flags import machine_flags, wrong_flags
 from ci_compiler.adoption.evaluation import Evaluation, texts
 from ci_compiler.adoption.evaluator import name_of
-from ci_compiler.adoption.judged import another_version
 from ci_compiler.adoption.known_pins import known_pins
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import ALL, CPU, Version
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import hardware_problems
+from ci_compiler.recipes.judged import another_version
 from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.variant import VariantName
 

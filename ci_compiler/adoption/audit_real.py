@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from ci_compiler.adoption.evaluation_cache import EvaluationCache
 from ci_compiler.adoption.evaluator import find_recipes, name_of
-from ci_compiler.adoption.judged import differences
 from ci_compiler.adoption.real_nixpkgs import SECONDS, Derivation, Evaluated, Source, evaluate
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.recipes.judged import differences
 
 _OF_THE_STANDIN = {Code.RECIPE_EVALUATION, Code.RECIPE_TIMEOUT}
 """What the stand-in may report only because it lacks something; the true nixpkgs decides."""

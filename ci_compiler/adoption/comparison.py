@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci_compiler.adoption.evaluation import PHASES, Evaluation
+from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate
 from ci_compiler.adoption.facts import MOST_EVALUATED, Facts
 from ci_compiler.adoption.names import Row
@@ -26,6 +26,7 @@ from ci_compiler.hardware.features import UnknownFlagError, features
 from ci_compiler.plan.rules import Judged
 from ci_compiler.recipes.proof import ARRIVED
 from ci_compiler.recipes.render import recipe
+from ci_compiler.recipes.shell_variables import PHASES
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind

@@ -14,14 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ci_compiler.adoption import shell_variables as shell
 from ci_compiler.errors import Place
+from ci_compiler.recipes import shell_variables as shell
 
-# Hooks and phases in the order in which a build runs them. They share a shell, so exports last.
-PHASES = (
-    "postUnpack", "prePatch", "patchPhase", "postPatch", "preConfigure", "configurePhase", "postConfigure", "preBuild",
-    "buildPhase",
-)  # fmt: skip
 _ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 # Attributes with a field of their own; `Evaluation.attributes` has the others that a recipe sets.
 _WITH_A_FIELD = frozenset({
@@ -256,7 +251,7 @@ def _attribute_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, 
     before = {name: _text(value) for name, value in attributes.items() if _ENVIRONMENT_NAME.fullmatch(name)}
     before |= {name: _text(value) for name, value in env.items()}
     before["cmakeFlags"] = shlex.join(_flags(attributes.get("cmakeFlags")))  # hooks add to it
-    exports = shell.exported("\n".join(_text(attributes.get(phase)) for phase in PHASES), before)
+    exports = shell.exported("\n".join(_text(attributes.get(phase)) for phase in shell.PHASES), before)
     cmake_flags = shell.words(exports.pop("cmakeFlags"))
     return {
         "ninja_flags": _flags(attributes.get("ninjaFlags")),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ci_compiler.adoption.evaluation import PHASES, Evaluation
+from ci_compiler.adoption.evaluation import Evaluation
+from ci_compiler.recipes.shell_variables import PHASES
 from ci_compiler.recipes.work_arounds import Piece, pieces
 
 _NAME = re.compile(r'\bname = "([^"]+)"')

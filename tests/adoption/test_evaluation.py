@@ -7,8 +7,8 @@ from textwrap import dedent
 
 from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.adoption.evaluator import parse
-from ci_compiler.adoption.shell_variables import exported, words
 from ci_compiler.recipes.identifiers import mentions
+from ci_compiler.recipes.shell_variables import exported, words
 from tests.adoption.helpers import STANDIN, needs_nix, write
 
 

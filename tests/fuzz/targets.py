@@ -12,7 +12,6 @@ from typing import Any
 
 from github.Requester import Requester
 
-from ci_compiler.adoption.shell_variables import exported, words
 from ci_compiler.checkout import head_branch
 from ci_compiler.errors import InputError
 from ci_compiler.github.access import Access, access
@@ -24,6 +23,7 @@ from ci_compiler.hardware import tables
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.render import recipes
+from ci_compiler.recipes.shell_variables import exported, words
 from ci_compiler.runner.detect.mounts import mounts
 from ci_compiler.runner.detect.recorded import Answer, Recorded, build_folder, first_error, machine
 from ci_compiler.runner.doctor.probes import cached_libraries

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ci_compiler.adoption.judged import differences
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, StageError
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.recipes.judged import differences
 from ci_compiler.spec.model import Spec
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ci_compiler.adoption import shell_variables as shell
-from ci_compiler.adoption.evaluation import PHASES
 from ci_compiler.hardware.features import UnknownFlagError, features, least
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.recipes import shell_variables as shell
 from ci_compiler.recipes.capabilities import capabilities_of
 from ci_compiler.spec.model import RecipeKind, Spec
 
@@ -24,7 +23,7 @@ _FLAGS = ("CXXFLAGS", "CFLAGS")
 def differences(spec: Spec, built: BuiltVariant, attributes: Mapping[str, str]) -> Iterator[str]:
     """Each way in which `attributes`, those of the derivation, are not the variant's."""
     before = {name: value for name, value in attributes.items() if re.fullmatch("[A-Z][A-Z0-9_]*", name)}
-    environment = shell.exported("\n".join(attributes.get(phase, "") for phase in PHASES), before)
+    environment = shell.exported("\n".join(attributes.get(phase, "") for phase in shell.PHASES), before)
     yield from another_version(built.cell.branch, built.variant.package, built.version, attributes.get("version", ""))
     yield from _architectures(spec, built, environment.get(_ARCHITECTURES, ""))
     for name in _FLAGS:

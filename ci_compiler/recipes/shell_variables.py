@@ -16,6 +16,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+# Hooks and phases in the order in which a build runs them. They share a shell, so exports last.
+PHASES = (
+    "postUnpack", "prePatch", "patchPhase", "postPatch", "preConfigure", "configurePhase", "postConfigure", "preBuild",
+    "buildPhase",
+)  # fmt: skip
+
 _PIECE = r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\$\{[^}]*\}|\$\([^()]*\)|`[^`]*`|[^\s;&|()<>'"\\`])"""
 _TOKEN = re.compile(
     rf"""
