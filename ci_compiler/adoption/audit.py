@@ -120,7 +120,12 @@ def audit(
         wanted=_wanted(root, spec, compiled, by_name, timeout),
     )
     counts = [] if own else wrong_counts(root, judged)
-    causes = causes_of([*_defects(this, timeout), *counts])
+    return _audited(this, [*_defects(this, timeout), *counts])
+
+
+def _audited(this: _Audit, findings: Iterable[Finding]) -> Audited:
+    """The causes of `findings`, defects apart from notes, and the differences."""
+    causes = causes_of(findings)
     return Audited(
         defects=tuple(one for one in causes if one.code.severity is not Severity.NOTE),
         differences=_differences(this),
