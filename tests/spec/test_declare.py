@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.documents import reference
+from ci_compiler.cli import reference
 from ci_compiler.hardware import tables
 from ci_compiler.spec.declare import declared, key
 from ci_compiler.spec.forms import Minutes
