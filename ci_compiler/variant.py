@@ -42,8 +42,8 @@ class VariantName:
 
     package: str
     python: str
-    cuda: str
-    gpu: str
+    toolkit: str
+    target: str
     isa: str
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class VariantName:
     @property
     def suffix(self) -> str:
         """What follows the package."""
-        return cell_suffix(python=self.python, cuda=self.cuda, gpu=self.gpu, isa=self.isa)
+        return cell_suffix(python=self.python, toolkit=self.toolkit, target=self.target, isa=self.isa)
 
     @classmethod
     def parse(cls, text: str) -> VariantName | None:
@@ -63,8 +63,8 @@ class VariantName:
         return cls(
             package=found["package"],
             python=f"{found['major']}.{found['minor']}",
-            cuda=(found["cuda"] or "").replace("_", "."),
-            gpu=found["gpu"] or CPU,
+            toolkit=(found["cuda"] or "").replace("_", "."),
+            target=found["gpu"] or CPU,
             isa=found["isa"] or BASELINE,
         )
 
@@ -85,10 +85,10 @@ def package_of(name: str, suffix: str) -> str:
 
 
 @lru_cache(maxsize=65536)
-def cell_suffix(*, python: str, cuda: str, gpu: str, isa: str) -> str:
+def cell_suffix(*, python: str, toolkit: str, target: str, isa: str) -> str:
     """What the names of a cell's variants share: `python313-cuda12_8-sm90-avx2`, or `python313-cpu-avx2`."""
-    target = [gpu] if gpu == CPU else [cuda_tag(cuda), gpu]
-    return "-".join([python_tag(python), *target, *([] if isa == BASELINE else [isa])])
+    accelerator = [target] if target == CPU else [cuda_tag(toolkit), target]
+    return "-".join([python_tag(python), *accelerator, *([] if isa == BASELINE else [isa])])
 
 
 def python_tag(python: str) -> str:

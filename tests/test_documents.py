@@ -639,7 +639,7 @@ def facts(name: str) -> str:
         for cell, route in zip(decided.judged.cells, decided.routes, strict=True):
             print(cell.branch, cell.suffix, *route.pools, file=printed)
         for one in decided.judged.left_out:
-            print(one.branch, one.gpu, one.isa, file=printed)
+            print(one.branch, one.target, one.isa, file=printed)
     return sha256(printed.getvalue().encode()).hexdigest()
 
 

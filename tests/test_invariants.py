@@ -35,13 +35,13 @@ def check_routes(decided: Plan) -> None:
             assert stage in pool.stages
             if stage in {CPU_TEST, GPU_TEST, BENCHMARK}:
                 assert cell.isa in hardware.runs(pool.cpu, pool.system)
-            if stage is GPU_TEST or (stage is BENCHMARK and cell.gpu != CPU):
-                assert hardware.gpu(pool.gpu).runs_cubin_of(hardware.gpu(cell.gpu))
+            if stage is GPU_TEST or (stage is BENCHMARK and cell.target != CPU):
+                assert hardware.gpu(pool.gpu).runs_code_of(hardware.gpu(cell.target))
             if stage is BUILD:
                 fitting = [p for p in decided.spec.pools if p.system == cell.system and stage in p.stages]
                 assert scarcity(hardware, pool) == min(scarcity(hardware, other) for other in fitting)
-        assert GPU_TEST not in route.pools if cell.gpu == CPU else True
-        wanted = set(decided.spec.stages) - ({GPU_TEST} if cell.gpu == CPU else set())
+        assert GPU_TEST not in route.pools if cell.target == CPU else True
+        wanted = set(decided.spec.stages) - ({GPU_TEST} if cell.target == CPU else set())
         assert route.pools.keys() | route.skipped.keys() == wanted
 
 

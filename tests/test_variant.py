@@ -41,7 +41,7 @@ toolkits = st.tuples(st.integers(0, 99), st.integers(0, 99)).map(lambda pair: f"
 
 @given(packages, pythons, toolkits, st.sampled_from([CPU, *tables().gpus]), st.sampled_from([*tables().isas]))
 def test_a_name_is_parsed_into_what_it_was_made_of(package: str, python: str, cuda: str, gpu: str, isa: str) -> None:
-    name = VariantName(package=package, python=python, cuda="" if gpu == CPU else cuda, gpu=gpu, isa=isa)
+    name = VariantName(package=package, python=python, toolkit="" if gpu == CPU else cuda, target=gpu, isa=isa)
     assert VariantName.parse(str(name)) == name
     assert recipe_name(recipe_path(str(name))) == str(name)
 
@@ -141,7 +141,7 @@ def test_a_dashed_package_is_recommended_and_installed_with_what_it_needs(fleet:
 
 
 def test_status_tells_packages_apart(fleet: Plan) -> None:
-    (shard,) = (shard for shard in fleet.shards if shard.gpu == "sm90")
+    (shard,) = (shard for shard in fleet.shards if shard.target == "sm90")
     cell = next(cell for cell, _ in shard.cells if cell.isa == "avx2")
     jobs = [ReportedJob(name=f"{job_name(cell)} / torch-audio / build", status="completed", conclusion="failure")]
     (last,) = read_jobs(shard, jobs, url="", started="")

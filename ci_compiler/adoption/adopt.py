@@ -238,7 +238,9 @@ def _key(branch: str, name: str) -> Key:
     if said is None:
         message = f"{name} is on the axes, and its name is not a variant's"
         raise RuntimeError(message)
-    return Key(branch=branch, package=said.package, python=said.python, cuda=said.cuda, gpu=said.gpu, isa=said.isa)
+    return Key(
+        branch=branch, package=said.package, python=said.python, cuda=said.toolkit, gpu=said.target, isa=said.isa
+    )
 
 
 def _judged(text: str, shown: str, but: Collection[Code] = ()) -> tuple[Spec, Judged]:

@@ -289,8 +289,8 @@ def _unknown(this: _Audit, name: str, one: Evaluation) -> Iterator[Finding]:
     parts, toolkits = VariantName.parse(name), this.spec.branches[this.branch].toolkits
     if "." in name:
         yield from impossible(name, one.path, this.spec)
-    elif parts and parts.cuda not in {"", *toolkits}:
-        message = f"its name says CUDA {parts.cuda}; {this.branch} has {', '.join(toolkits)}"
+    elif parts and parts.toolkit not in {"", *toolkits}:
+        message = f"its name says CUDA {parts.toolkit}; {this.branch} has {', '.join(toolkits)}"
         yield at(one, "pname", Code.CUDA_IN_NAME, message)
     elif finding := _impossible(this, one):
         yield finding
@@ -318,7 +318,7 @@ def _gpus(this: _Audit, one: Evaluation) -> list[Gpu]:
     own = one.gpu_targets or tuple(re.split(r"[; ]+", one.exports.get("TORCH_CUDA_ARCH_LIST", "")))
     targets: Iterable[str] = own if any(own) else one.torch.gpu_targets if one.torch else ()
     cell = this.cells.get(name_of(one.path))
-    if not any(targets) and cell and cell.gpu in this.spec.hardware.gpus:
-        return [this.spec.hardware.gpus[cell.gpu]]
+    if not any(targets) and cell and cell.target in this.spec.hardware.gpus:
+        return [this.spec.hardware.gpus[cell.target]]
     digits = {re.sub(r"\D", "", target.split("+")[0]) for target in targets}
     return [gpu for gpu in this.spec.hardware.gpus.values() if gpu.name.removeprefix("sm") in digits]

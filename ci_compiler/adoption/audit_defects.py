@@ -90,8 +90,8 @@ def impossible(name: str, path: Path, spec: Spec) -> Iterator[Finding]:
         yield Finding(place=place, code=Code.DOTTED_NAME, message=message)
     if said is None:
         return
-    isa, gpu = hardware.isas.get(said.spelled(hardware).isa), hardware.gpus.get(said.gpu)
-    toolkit = hardware.toolkits.get(said.cuda)
+    isa, gpu = hardware.isas.get(said.spelled(hardware).isa), hardware.gpus.get(said.target)
+    toolkit = hardware.toolkits.get(said.toolkit)
     if isa and gpu and toolkit:
         for code, problem in hardware_problems(gpu, toolkit, isa.system):
             yield Finding(place=place, code=code, message=problem)
@@ -116,7 +116,7 @@ def _wrong_nixpkgs(recipe: AuditedRecipe) -> Iterator[Finding]:
     """Another nixpkgs or version than the spec's, and attributes that are only aliases."""
     cell, one = recipe.cell, recipe.one
     branch = recipe.spec.branches[cell.branch]
-    pin = branch.pin(cell.cuda).nixpkgs
+    pin = branch.pin(cell.toolkit).nixpkgs
     if pin and one.pin != pin and not (recipe.own and not one.pin):
         taken = f"takes nixpkgs {one.pin}" if one.pin else "takes the nixpkgs that it is called with"
         yield at(one, "nixpkgs", Code.WRONG_PIN, f"{taken}; {branch.name} is pinned to {pin}")
@@ -158,7 +158,7 @@ def _wrong_gpu(recipe: AuditedRecipe) -> Iterator[Finding]:
     """CUDA where it does not belong or is missing, and another architecture than the name's; one finding at most."""
     cell, one, torch = recipe.cell, recipe.one, recipe.torch
     stated = torch.override.get("cudaSupport")
-    if cell.gpu == CPU:
+    if cell.target == CPU:
         if torch.cuda_support and (torch.pin or stated):
             where = "override.cudaSupport" if stated else "config.cudaSupport"
             yield at(torch, where, Code.CUDA_IN_CPU_RECIPE, "CUDA is turned on, but the recipe is for CPUs only")
@@ -169,16 +169,18 @@ def _wrong_gpu(recipe: AuditedRecipe) -> Iterator[Finding]:
     if stated is False or (torch.package == "torch" and torch.pin and not torch.cuda_support):
         yield at(torch, "override.cudaSupport", Code.CUDA_OFF, "CUDA is turned off, but the recipe is for a GPU")
         return
-    if cell.gpu == ALL.name:
+    if cell.target == ALL.name:
         return
-    wanted = recipe.spec.hardware.gpu(cell.gpu).capability
+    wanted = recipe.spec.hardware.gpu(cell.target).capability
     asked = [(where, targets) for where, targets in _targets(one, torch) if targets]
     for where, targets in asked:
-        if finding := _wrong_target(torch, where, targets, wanted, cell.gpu):
+        if finding := _wrong_target(torch, where, targets, wanted, cell.target):
             yield finding
             return
     if not asked and torch.package == "torch" and (torch is one or torch.override):
-        message = f"gpuTargets is not set, so that torch has nixpkgs' default architectures, and {cell.gpu} is {wanted}"
+        message = (
+            f"gpuTargets is not set, so that torch has nixpkgs' default architectures, and {cell.target} is {wanted}"
+        )
         yield at(torch, "override.gpuTargets", Code.WRONG_GPU, message)
 
 
@@ -216,7 +218,7 @@ def _capability(target: str) -> Version | None:
 
 
 def _wrong_toolkit(recipe: AuditedRecipe) -> Iterator[Finding]:
-    torch, cuda = recipe.torch, recipe.cell.cuda
+    torch, cuda = recipe.torch, recipe.cell.toolkit
     told = _is_known(recipe.one) or torch.cuda_attribute != "cudaPackages"
     if cuda and torch.cuda_support and told and torch.cuda_version not in {"", cuda}:
         plain = torch.cuda_attribute == "cudaPackages"

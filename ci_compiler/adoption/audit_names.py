@@ -29,12 +29,12 @@ _OPEN = frozenset({"", CPU, ALL.name, BASELINE})
 _STRING = re.compile(r'"([A-Za-z0-9_.+-]+)"')
 
 _FORMS: Mapping[str, tuple[Code, tuple[Callable[[str], str], ...]]] = {
-    "gpu": (
+    "target": (
         Code.WRONG_GPU,
         (str, lambda gpu: gpu.removeprefix("sm"), lambda gpu: f"{gpu[2:-1]}.{gpu[-1:]}"),
     ),
     "isa": (Code.WRONG_CPU_FLAGS, (str, lambda isa: isa.replace("_", "."), lambda isa: isa.replace("_", "-"))),
-    "cuda": (
+    "toolkit": (
         Code.CUDA_IN_NAME,
         (str, lambda cuda: cuda.replace(".", "_"), lambda cuda: f"cuda{cuda.replace('.', '_')}"),
     ),

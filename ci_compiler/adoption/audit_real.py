@@ -45,8 +45,8 @@ def evaluate_branch(
     findings: dict[str, Finding] = {}
     late: list[str] = []
     deadline = time.monotonic() + SECONDS
-    for cuda, system in sorted({(one.cell.cuda, one.cell.system) for one in built.values()}):
-        same = [name for name, one in built.items() if (one.cell.cuda, one.cell.system) == (cuda, system)]
+    for cuda, system in sorted({(one.cell.toolkit, one.cell.system) for one in built.values()}):
+        same = [name for name, one in built.items() if (one.cell.toolkit, one.cell.system) == (cuda, system)]
         recipes = {name: paths[name] for name in same}
         source = Source(folder=folder, pin=plan.spec.branches[branch].pin(cuda), system=system)
         left = deadline - time.monotonic()

@@ -32,7 +32,7 @@ def wrong_gpu_in_text(spec: Spec, one: Evaluation, targets: Sequence[Gpu]) -> It
     advice, such as which variant to take for them.
     """
     mine = {gpu.name for gpu in targets}
-    runs = {gpu.name for gpu in spec.hardware.gpus.values() if any(gpu.runs_cubin_of(target) for target in targets)}
+    runs = {gpu.name for gpu in spec.hardware.gpus.values() if any(gpu.runs_code_of(target) for target in targets)}
     found: dict[str, tuple[Place, str, list[str]]] = {}
     for what, place, line, is_title in _lines(one):
         named = _gpus_in(spec.hardware, line)
@@ -98,7 +98,7 @@ def counts(judged: Judged) -> set[int]:
     toolkit with the CPU variants beside it."""
     axes = ("branch", "package", "python", "cuda", "gpu", "isa", "system")
     keys = [
-        (cell.branch, variant.package, cell.python, cell.cuda, cell.gpu, cell.isa, cell.system)
+        (cell.branch, variant.package, cell.python, cell.toolkit, cell.target, cell.isa, cell.system)
         for cell in judged.cells
         for variant in cell.variants
     ]

@@ -199,7 +199,7 @@ def by_name(keys: Iterable[Key]) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _suffix(key: Key) -> str:
-    return cell_suffix(python=key.python, cuda=key.cuda, gpu=key.gpu, isa=key.isa)
+    return cell_suffix(python=key.python, toolkit=key.cuda, target=key.gpu, isa=key.isa)
 
 
 def _called(gpu: str, axis: GpuAxis) -> GpuAxis:

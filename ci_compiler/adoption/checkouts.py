@@ -136,9 +136,9 @@ def _torch(stem: str, hardware: Hardware) -> str:
     """A recipe that builds what the name `stem` says; '' if the tables lack its hardware."""
     parts = VariantName.parse(stem)
     isa = hardware.isas.get(parts.isa) if parts else None
-    gpu = hardware.gpus.get(parts.gpu) if parts else None
-    toolkit = hardware.toolkits.get(parts.cuda) if parts else None
-    if parts is None or isa is None or (parts.gpu != CPU and not (gpu and toolkit)):
+    gpu = hardware.gpus.get(parts.target) if parts else None
+    toolkit = hardware.toolkits.get(parts.toolkit) if parts else None
+    if parts is None or isa is None or (parts.target != CPU and not (gpu and toolkit)):
         return ""
     arguments, override = "{ }", "{ cudaSupport = false; }"
     if gpu and toolkit:

@@ -45,15 +45,15 @@ class Guessed:
 def guessed(checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> Guessed:
     """The hardware that the names and texts of recipes tell of."""
     names = list(parsed(checkouts))
-    cudas = dict.fromkeys(said.cuda for said, _ in names if said.cuda)
+    cudas = dict.fromkeys(said.toolkit for said, _ in names if said.toolkit)
     declared: dict[str, dict[str, dict[str, Any]]] = {
         "toolkits": {cuda: _toolkit(cuda, hardware) for cuda in cudas if cuda not in hardware.toolkits},
         "isas": dict(_isas(names, checkouts, hardware)),
     }
     known = _with(declared, hardware)
     declared["gpus"] = {
-        name: _gpu(name, f"{found[1]}.{found[2]}", [said for said, _ in names if said.gpu == name], known)
-        for name in dict.fromkeys(said.gpu for said, _ in names)
+        name: _gpu(name, f"{found[1]}.{found[2]}", [said for said, _ in names if said.target == name], known)
+        for name in dict.fromkeys(said.target for said, _ in names)
         if name not in {*hardware.gpus, CPU, ALL.name} and (found := _GPU.fullmatch(name))
     }
     rows = {table: rows for table, rows in declared.items() if rows}
@@ -81,7 +81,7 @@ def _gpu(name: str, capability: str, seen: Sequence[VariantName], hardware: Hard
     return {
         "capability": capability,
         "architecture": name,
-        "first-cuda": str(min(Version.parse(said.cuda) for said in seen)),
+        "first-cuda": str(min(Version.parse(said.toolkit) for said in seen)),
         "systems": [system for system in hardware.systems if system in systems] or ["x86_64-linux"],
     }
 

@@ -124,8 +124,8 @@ def _row(branch: str, path: Path, hardware: Hardware) -> Row:
         package=said.package,
         system=hardware.isas[said.isa].system,
         python=said.python,
-        cuda=said.cuda,
-        gpu=said.gpu,
+        cuda=said.toolkit,
+        gpu=said.target,
         isa=said.isa,
     )
 
@@ -134,11 +134,13 @@ def _known(said: VariantName, hardware: Hardware) -> bool:
     """Whether a spec can hold the variant on its axes: its parts are known, and the rules allow it."""
     if not (fits("package-name", said.package) and _PYTHON.fullmatch(said.python) and said.isa in hardware.isas):
         return False
-    if said.gpu == CPU:
+    if said.target == CPU:
         return True
-    if said.cuda not in hardware.toolkits:
+    if said.toolkit not in hardware.toolkits:
         return False
-    return said.gpu == ALL.name or (said.gpu in hardware.gpus and possible(hardware, said.gpu, said.cuda, said.isa))
+    return said.target == ALL.name or (
+        said.target in hardware.gpus and possible(hardware, said.target, said.toolkit, said.isa)
+    )
 
 
 def possible(hardware: Hardware, gpu: str, cuda: str, isa: str) -> bool:

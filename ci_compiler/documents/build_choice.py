@@ -50,7 +50,7 @@ def _isa_rows(plan: Plan) -> Iterator[list[str]]:
 
 def _gpu_rows(plan: Plan) -> Iterator[list[str]]:
     for name in plan.spec.gpus:
-        on = dict.fromkeys(cell.branch for cell in plan.judged.cells if cell.gpu == name)
+        on = dict.fromkeys(cell.branch for cell in plan.judged.cells if cell.target == name)
         if name == CPU:
             yield [code(CPU), NONE, "machines without an NVIDIA GPU", "all", NONE, NONE, codes(on)]
             continue
@@ -83,7 +83,7 @@ def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
     for system in hardware.systems.values():
         isas = hardware.runs([system.undecided], system.name)
         for name in (one for one in plan.spec.gpus if one != ALL.name):
-            own = [cell for cell in cells if cell.gpu == name and cell.system == system.name and cell.isa in isas]
+            own = [cell for cell in cells if cell.target == name and cell.system == system.name and cell.isa in isas]
             for found in offers(plan.spec, own, package.name, None, Workload.GENERAL)[:1] if own else ():
                 lines = install(plan.spec, shared, branch=found.branch, names={package.name: found.name})
                 yield [system.title, *map(code, (found.isa, name, found.branch)), "<br>".join(map(code, lines))]
@@ -110,7 +110,7 @@ def without(plan: Plan) -> Iterator[str]:
     for cell in plan.judged.cells:
         for variant in cell.variants:
             for text in switched_off(plan.spec, cell, variant.package):
-                found.setdefault(text, []).append((cell.gpu, cell.isa))
+                found.setdefault(text, []).append((cell.target, cell.isa))
     if not found:
         yield "Nothing."
         return

@@ -57,7 +57,7 @@ def text(plan: Plan) -> str:
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         {name: "\n\n".join(found) for name, found in blocks.items()},
         mark=header(spec)[0].replace("--", "‐‐"),
-        example=next((cell for cell in cells if cell.gpu != CPU), cells[0]).variants[0].name,
+        example=next((cell for cell in cells if cell.target != CPU), cells[0]).variants[0].name,
         finder=_FINDER if spec.pages else "",
         sources=" ".join(_sources(spec)),
         source="recipe" if spec.backend.has_recipes else "build script",
@@ -118,15 +118,15 @@ def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[lis
     spec, branch = plan.spec, plan.spec.branches[name]
     several = len(branch.toolkits) > 1
     for cuda in [*branch.toolkits, ""] if several else [next(iter(branch.toolkits), "")]:
-        own = [one for one in plan.judged.cells if one.branch == name and (one.cuda == cuda or not several)]
-        shards = sum(one.branch == name and (one.cuda == cuda or not several) for one in plan.shards)
+        own = [one for one in plan.judged.cells if one.branch == name and (one.toolkit == cuda or not several)]
+        shards = sum(one.branch == name and (one.toolkit == cuda or not several) for one in plan.shards)
         rev = branch.pin(cuda).nixpkgs
         pin = _link(code(rev[:7]), f"https://github.com/NixOS/nixpkgs/tree/{rev}") if rev else NONE
         driver = f"{spec.hardware.toolkit(cuda).lowest_driver} or newer" if cuda else NONE
         versions = [branch.versions.get(package, NONE) for package in packages]
         if own:
             title = code(name) if branch.publish else f"{code(name)}, not published"
-            alike = {(cell.cuda, cell.gpu, one.package): cell for cell in own for one in cell.variants}
+            alike = {(cell.toolkit, cell.target, one.package): cell for cell in own for one in cell.variants}
             cudnn = sorted({cudnn_of(spec, cell, package) for (_, _, package), cell in alike.items()} - {""})
             built_for = [cuda or NONE, ", ".join(cudnn) or NONE, driver, pin]
             yield [title, *built_for, *versions, len(own), _variants(own), shards]
@@ -138,7 +138,7 @@ def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[lis
 def _matrix(plan: Plan) -> Iterator[str]:
     for name, branch in plan.spec.branches.items():
         cells = [cell for cell in plan.judged.cells if cell.branch == name]
-        counts = Counter(cell.gpu for cell in cells for _ in cell.variants)
+        counts = Counter(cell.target for cell in cells for _ in cell.variants)
         toolkits = f"CUDA {', '.join(branch.toolkits)}: " if branch.toolkits else ""
         yield f"### {name}"
         yield (
@@ -162,7 +162,7 @@ def _sections(plan: Plan, branch: Branch, cells: Iterable[Cell]) -> dict[str, li
     for cell in cells:
         if not cell.listed:
             python = [f"Python {cell.python}"] if len(pythons) > 1 else []
-            toolkit = [f"CUDA {cell.cuda}" if cell.cuda else "CPU"] if len(toolkits) > 1 else []
+            toolkit = [f"CUDA {cell.toolkit}" if cell.toolkit else "CPU"] if len(toolkits) > 1 else []
             found.setdefault(", ".join([*python, *toolkit]), []).append(cell)
     return found
 
@@ -182,14 +182,14 @@ def _isas(spec: Spec, cells: Iterable[Cell]) -> list[str]:
 
 def _grid(plan: Plan, cells: Sequence[Cell]) -> str:
     """The table GPU x ISA of cells that differ in nothing else, with the recipes of each."""
-    at = {(cell.gpu, cell.isa): cell for cell in cells}
+    at = {(cell.target, cell.isa): cell for cell in cells}
     isas = _isas(plan.spec, cells)
     own = [shard for shard in plan.shards if shard.branch == cells[0].branch]
     rows = []
-    for gpu in dict.fromkeys(cell.gpu for cell in cells):
-        of_gpu = [cell for cell in cells if cell.gpu == gpu]
+    for gpu in dict.fromkeys(cell.target for cell in cells):
+        of_gpu = [cell for cell in cells if cell.target == gpu]
         recipes = [_recipes(plan, at[gpu, isa]) if (gpu, isa) in at else NONE for isa in isas]
-        workflows = [_workflow(shard) for shard in own if shard.gpu == gpu and _holds(shard, of_gpu)]
+        workflows = [_workflow(shard) for shard in own if shard.target == gpu and _holds(shard, of_gpu)]
         rows.append([code(gpu), *recipes, "<br>".join(workflows)])
     return markdown_table(["GPU", *map(code, isas), "workflow"], rows)
 
@@ -230,7 +230,7 @@ def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list
 def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iterator[str]:
     """What a test stage covers: which pool tests which variants, and which variants no pool tests."""
     of_gpu = stage.needs_gpu
-    wanted = [(cell, route) for cell, route in parts if cell.gpu != CPU or not of_gpu]
+    wanted = [(cell, route) for cell, route in parts if cell.target != CPU or not of_gpu]
     if not wanted:
         return
     yield f"### {stage.name}"
@@ -243,7 +243,7 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
     how = ("test", "tested") if stage.proves else ("measure", "measured")
     said = f"{done:,} of {counted(total, 'variant')} {'is' if done == 1 else 'are'} {how[1]}"
     if of_gpu:
-        others = [cell for cell, route in tested if route.pools[stage].gpu != cell.gpu]
+        others = [cell for cell, route in tested if route.pools[stage].gpu != cell.target]
         said += ", each on a GPU of its own architecture" if not others and tested else ""
         said += f", {_variants(others):,} of them on another GPU that runs their code" if others else ""
     untested = f"; {NONE} is what no pool can {how[0]} (`ci-compile explain NAME` tells why)"
@@ -251,7 +251,7 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
     yield from _imported_only(spec, stage)
     isas = _isas(spec, [cell for cell, _ in wanted])
     if of_gpu:
-        gpus = [gpu for gpu in spec.gpus if any(cell.gpu == gpu for cell, _ in wanted)]
+        gpus = [gpu for gpu in spec.gpus if any(cell.target == gpu for cell, _ in wanted)]
         rows = [[code(gpu), *(_tester(stage, _of(wanted, isa, gpu)) for isa in isas)] for gpu in gpus]
         yield markdown_table(["GPU", *map(code, isas)], rows)
     else:
@@ -295,7 +295,7 @@ def _imported_only(spec: Spec, stage: Stage) -> Iterator[str]:
 
 def _of(parts: Iterable[tuple[Cell, Route]], isa: str, gpu: str = "") -> list[tuple[Cell, Route]]:
     """The parts with `isa` and, if it is given, `gpu`."""
-    return [part for part in parts if part[0].isa == isa and gpu in {"", part[0].gpu}]
+    return [part for part in parts if part[0].isa == isa and gpu in {"", part[0].target}]
 
 
 def _tester(stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
@@ -314,7 +314,7 @@ def _left_out(plan: Plan) -> Iterator[str]:
     spec = plan.spec
     groups: dict[tuple[str, ...], dict[str, None]] = {}
     for one in plan.judged.left_out:
-        groups.setdefault((one.gpu, one.branch, one.python, one.package, one.reason), {})[one.isa] = None
+        groups.setdefault((one.target, one.branch, one.python, one.package, one.reason), {})[one.isa] = None
     if groups:
         yield "What the spec selects and the fleet does not hold (`ci-compile variants --left-out` lists each):"
         rows = [

@@ -235,16 +235,16 @@ def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[s
     """
     isas = list(dict.fromkeys(cell.isa for cell in plan.judged.cells))
     several = {
-        "cuda": any(len(branch.toolkits) > 1 for branch in plan.spec.branches.values()),
+        "toolkit": any(len(branch.toolkits) > 1 for branch in plan.spec.branches.values()),
         "python": len(plan.spec.pythons) > 1,
     }
     axes = [axis for axis, divides in several.items() if divides]
     rows: dict[tuple[str, ...], dict[str, list[BuildResult]]] = {}
     for last in lasts:
         cell = last.cell
-        key = (cell.branch, cell.listed or cell.gpu, *(getattr(cell, axis) for axis in axes))
+        key = (cell.branch, cell.listed or cell.target, *(getattr(cell, axis) for axis in axes))
         rows.setdefault(key, {}).setdefault(cell.isa, []).append(last.result)
-    headers = ["branch", "gpu", *axes, *isas]
+    headers = ["branch", "target", *axes, *isas]
     return headers, [[*key, *(in_words(row.get(isa, ())) for isa in isas)] for key, row in rows.items()]
 
 

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
+from ci_compiler.hardware.families import NONE, family_of
 from ci_compiler.record import record
 
-CPU = "cpu"
-"""The value on the GPU axis of a variant for the CPU alone."""
+CPU = NONE
+"""The target of a variant for the CPU alone."""
 
 BASELINE = "baseline"
 """The ISA of x86-64 builds without further instruction sets. Names leave it out."""
@@ -78,18 +79,11 @@ class Gpu:
     last_driver: int = 0
     tegra: bool = False
     adds: str = ""
+    family: str = "cuda"
 
-    def runs_cubin_of(self, other: Gpu) -> bool:
-        """Whether a cubin built for `other` runs on this GPU: same major capability, no lower minor one.
-
-        Tegra GPUs run only code that was built for them, and no other GPU runs that code. A build for `all` GPUs
-        contains code for each GPU except Tegra. Source: CUDA C++ Programming Guide, binary compatibility.
-        """
-        if self.tegra or other.tegra:
-            return self.name == other.name
-        if other is ALL:
-            return True
-        return self.capability.major == other.capability.major and self.capability.minor >= other.capability.minor
+    def runs_code_of(self, other: Gpu) -> bool:
+        """Whether code that was compiled for `other` runs on this GPU, by the rule of its family."""
+        return self.family == other.family and family_of(self.family).runs(self, other)
 
 
 ALL = Gpu(

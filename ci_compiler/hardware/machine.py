@@ -56,7 +56,7 @@ class GpuDevice:
     def runs(self, hardware: Hardware, gpu: Gpu) -> bool:
         """Whether it runs a cubin built for `gpu`; False if the tables do not have it."""
         own = hardware.gpus.get(self.sm)
-        return own is not None and own.runs_cubin_of(gpu)
+        return own is not None and own.runs_code_of(gpu)
 
 
 @record

@@ -62,7 +62,7 @@ def over(name: str, beside: str) -> str:
     own, other = VariantName.parse(name), VariantName.parse(beside)
     if own is None or other is None:
         return f"{name} over {beside}"
-    parts = ((one.package, one.python, one.cuda, one.gpu, one.isa) for one in (own, other))
+    parts = ((one.package, one.python, one.toolkit, one.target, one.isa) for one in (own, other))
     apart = [pair for pair in zip(*parts, strict=True) if pair[0] != pair[1]]
     return " over ".join(" ".join(filter(None, side)) for side in zip(*apart, strict=True))
 

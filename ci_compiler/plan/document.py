@@ -22,13 +22,13 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage, StageKind, TestPolicy, stages
 from ci_compiler.variant import variant_name
 
-VERSION = 1
+VERSION = 2
 """The version of the document's format."""
 
 Row = dict[str, Any]
 """A row as plain JSON."""
 
-_AXES = ("branch", "python", "cuda", "gpu", "isa", "system", "listed", "suffix")
+_AXES = ("branch", "python", "toolkit", "target", "isa", "system", "listed", "suffix")
 
 
 @cache
@@ -66,7 +66,7 @@ def document(plan: Plan, branch: str | None = None) -> Row:
         version=VERSION,
         spec=_row("spec", spec.document, spec, backend=spec.backend.name),
         branches=[
-            _row("branch", one, cuda=tuple(one.toolkits))
+            _row("branch", one, toolkits=tuple(one.toolkits))
             for one in spec.branches.values()
             if branch in {None, one.name}
         ],

@@ -174,7 +174,7 @@ class _Jobs:
             if seconds is not None:
                 return seconds
         found = self.spec.packages[package]
-        minutes = found.minutes["cpu" if cell.gpu == CPU else "gpu"]
+        minutes = found.minutes["cpu" if cell.target == CPU else "gpu"]
         return minutes * 60 * min(BUILDER_CORES, found.jobs) // min(pool.cores, found.jobs)
 
 
@@ -212,7 +212,7 @@ def _ranking(spec: Spec) -> Callable[[Shard, tuple[Cell, Route]], tuple[int, flo
 
     def rank(shard: Shard, part: tuple[Cell, Route]) -> tuple[int, float]:
         cell, route = part
-        key = (id(route), cell.gpu == CPU, tuple(variant.package for variant in cell.variants))
+        key = (id(route), cell.target == CPU, tuple(variant.package for variant in cell.variants))
         if key not in known:
             jobs = jobs_of(spec, [replace(shard, cells=(part,))])
             known[key] = (-max(tails(jobs)), -sum(job.seconds / machines[job.pool] for job in jobs))

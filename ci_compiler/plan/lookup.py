@@ -43,8 +43,8 @@ class BuiltVariant(NamedTuple):
         if cell.listed:
             return spec.place("packages", self.variant.package, "variants", cell.listed, key=True)
         path, matrix = spec.axes_of(self.variant.package)
-        axis = next(axis for axis in matrix.gpus if axis.name == cell.gpu)
-        root = (*path, "gpus", cell.gpu)
+        axis = next(axis for axis in matrix.gpus if axis.name == cell.target)
+        root = (*path, "gpus", cell.target)
         if cell.isa in axis.isas:
             return spec.place(*root, "isas", axis.isas.index(cell.isa))
         also = axis.also.get(cell.branch, ())
@@ -134,19 +134,19 @@ def _unknown(spec: Spec, wanted: VariantName) -> str:
         return f"unknown package {wanted.package!r}{nearest(wanted.package, spec.packages)}"
     try:
         spec.hardware.isa(wanted.isa)
-        if wanted.gpu != CPU:
-            spec.hardware.gpu(wanted.gpu)
+        if wanted.target != CPU:
+            spec.hardware.gpu(wanted.target)
     except UnknownHardwareError as error:
         return str(error)
-    if wanted.cuda not in {"", *spec.toolkits}:
-        return f"no branch builds with CUDA {wanted.cuda}{nearest(wanted.cuda, spec.toolkits)}"
+    if wanted.toolkit not in {"", *spec.toolkits}:
+        return f"no branch builds with CUDA {wanted.toolkit}{nearest(wanted.toolkit, spec.toolkits)}"
     return ""
 
 
 def _absent(plan: Plan, wanted: VariantName) -> Iterator[AbsentVariant]:
     spec = plan.spec
     for branch in spec.branches.values():
-        if wanted.cuda not in {"", *branch.toolkits}:
+        if wanted.toolkit not in {"", *branch.toolkits}:
             continue
         out = next((one for one in plan.judged.left_out if _is(one, branch.name, wanted)), None)
         if out is not None:
@@ -157,7 +157,7 @@ def _absent(plan: Plan, wanted: VariantName) -> Iterator[AbsentVariant]:
 
 
 def _is(one: LeftOut, branch: str, wanted: VariantName) -> bool:
-    same = (one.branch, one.cuda, one.gpu, one.isa) == (branch, wanted.cuda, wanted.gpu, wanted.isa)
+    same = (one.branch, one.toolkit, one.target, one.isa) == (branch, wanted.toolkit, wanted.target, wanted.isa)
     return same and one.python in {"", wanted.python} and one.package in {"", wanted.package}
 
 
@@ -166,7 +166,7 @@ def _not_selected(spec: Spec, branch: Branch, wanted: VariantName) -> AbsentVari
     if spec.packages[wanted.package].matrix is None and spec.matrix is None:
         return AbsentVariant(reason=f"{wanted.package} has no matrix", place=spec.place("packages", wanted.package))
     path, matrix = spec.axes_of(wanted.package)
-    gpu, python = wanted.gpu, wanted.python
+    gpu, python = wanted.target, wanted.python
     if python not in (branch.pythons or matrix.pythons):
         return AbsentVariant(reason=f"Python {python} is not in the matrix", place=spec.place(*path, "python"))
     axis = next((axis for axis in matrix.gpus if axis.name == gpu), None)
@@ -175,6 +175,6 @@ def _not_selected(spec: Spec, branch: Branch, wanted: VariantName) -> AbsentVari
     place = spec.place(*path, "gpus", gpu, key=True)
     if axis.branches and branch.name not in axis.branches:
         return AbsentVariant(reason=f"{gpu} is not selected on {branch.name}", place=place)
-    if axis.toolkits and wanted.cuda not in axis.toolkits:
-        return AbsentVariant(reason=f"{gpu} is not selected for CUDA {wanted.cuda}", place=place)
+    if axis.toolkits and wanted.toolkit not in axis.toolkits:
+        return AbsentVariant(reason=f"{gpu} is not selected for CUDA {wanted.toolkit}", place=place)
     return AbsentVariant(reason=f"{wanted.isa} is not selected for {gpu} on {branch.name}", place=place)

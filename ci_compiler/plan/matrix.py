@@ -34,8 +34,8 @@ class Cell:
 
     branch: str
     python: str
-    cuda: str
-    gpu: str
+    toolkit: str
+    target: str
     isa: str
     system: str
     variants: tuple[Variant, ...]
@@ -44,7 +44,7 @@ class Cell:
     @property
     def suffix(self) -> str:
         """The common suffix of its variants' names: `python313-cuda12_8-sm90-avx2`; the whole name of a listed one."""
-        return self.listed or cell_suffix(python=self.python, cuda=self.cuda, gpu=self.gpu, isa=self.isa)
+        return self.listed or cell_suffix(python=self.python, toolkit=self.toolkit, target=self.target, isa=self.isa)
 
 
 @record
@@ -56,8 +56,8 @@ class Candidate:
     """
 
     branch: str
-    cuda: str
-    gpu: str
+    toolkit: str
+    target: str
     isa: str
     system: str
     gpu_on_branch: bool
@@ -104,8 +104,8 @@ def _of_axis(
     for system, isa, gpu_on_branch, path in (*found, *also):
         yield Candidate(
             branch=branch,
-            cuda=cuda,
-            gpu=axis.name,
+            toolkit=cuda,
+            target=axis.name,
             isa=isa,
             system=system,
             gpu_on_branch=gpu_on_branch,
@@ -116,14 +116,14 @@ def _of_axis(
 
 def cells_of(candidate: Candidate, pythons: Sequence[str], packages: Sequence[Package]) -> Iterator[Cell]:
     """The cells of one candidate, one per Python, each with a variant of every one of `packages`."""
-    gpu, isa, cuda = candidate.gpu, candidate.isa, candidate.cuda
+    gpu, isa, cuda = candidate.target, candidate.isa, candidate.toolkit
     for python in pythons:
-        suffix = cell_suffix(python=python, cuda=cuda, gpu=gpu, isa=isa)
+        suffix = cell_suffix(python=python, toolkit=cuda, target=gpu, isa=isa)
         yield Cell(
             branch=candidate.branch,
             python=python,
-            cuda=cuda,
-            gpu=gpu,
+            toolkit=cuda,
+            target=gpu,
             isa=isa,
             system=candidate.system,
             variants=tuple(Variant(name=variant_name(one.name, suffix), package=one.name) for one in packages),
@@ -138,8 +138,8 @@ def listed_cells(spec: Spec) -> Iterator[Cell]:
                 yield Cell(
                     branch=branch,
                     python="",
-                    cuda="",
-                    gpu=CPU,
+                    toolkit="",
+                    target=CPU,
                     isa=spec.hardware.systems[one.system].baseline,
                     system=one.system,
                     variants=(Variant(name=one.name, package=package.name),),

@@ -24,7 +24,7 @@ def redistribution_findings(spec: Spec, cells: Iterable[Cell]) -> Iterator[Findi
     cache = spec.cache
     if cache is None or not cache.public or cache.push is CachePush.OWN or not spec.backend.has_recipes:
         return
-    carried = {product for cell in cells if cell.gpu != CPU for product in _products(spec, cell)}
+    carried = {product for cell in cells if cell.target != CPU for product in _products(spec, cell)}
     missing = sorted(carried - set(cache.redistributes))
     if missing:
         message = (

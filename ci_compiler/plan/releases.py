@@ -79,7 +79,7 @@ def _check_companions(spec: Spec, branch: Branch) -> Iterator[Finding]:
 def _of_compiled(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
     """The findings on the variants whose recipes are compiled."""
     compiled = [
-        (cell.branch, variant.package, cell.cuda, cell.gpu, cell.python)
+        (cell.branch, variant.package, cell.toolkit, cell.target, cell.python)
         for cell in cells
         for variant in cell.variants
         if not cell.listed and spec.packages[variant.package].kind_of(variant.name) is RecipeKind.COMPILED
@@ -152,14 +152,14 @@ def _has_overlays(spec: Spec, package: Package, pin: Pin) -> bool:
 
 def uses_cudnn(spec: Spec, cell: Cell, package: str) -> bool:
     """Whether `package` in `cell` is PyTorch, or needs it, for a GPU that cuDNN supports."""
-    return cell.gpu != CPU and spec.hardware.gpu(cell.gpu).cudnn and bool(_torches(spec, package))
+    return cell.target != CPU and spec.hardware.gpu(cell.target).cudnn and bool(_torches(spec, package))
 
 
 def cudnn_of(spec: Spec, cell: Cell, package: str) -> str:
     """The version of cuDNN in `package` in `cell`, or its series (`9.x`); '' without cuDNN, or if it is not known."""
     here = all(torch.repository is None for torch in _torches(spec, package))
     known = here and uses_cudnn(spec, cell, package)
-    return cudnn_in(spec.branches[cell.branch].pin(cell.cuda).nixpkgs, cell.cuda) if known else ""
+    return cudnn_in(spec.branches[cell.branch].pin(cell.toolkit).nixpkgs, cell.toolkit) if known else ""
 
 
 def _torches(spec: Spec, package: str) -> list[Package]:

@@ -60,7 +60,7 @@ class Route:
 
     def beside(self, cell: Cell) -> dict[Stage, str]:
         """The neighbours of `cell`, which takes this route, as the suffixes of their cells."""
-        return {stage: replace(cell, gpu=gpu, isa=isa).suffix for stage, (gpu, isa) in self.neighbours.items()}
+        return {stage: replace(cell, target=gpu, isa=isa).suffix for stage, (gpu, isa) in self.neighbours.items()}
 
 
 def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple[Finding, ...]]:
@@ -101,7 +101,7 @@ class _Router:
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[str, Finding] = {}
         self.pairing = [stage for stage in stages() if stage.neighbours and self._is_on(stage)]
-        self.cells = {_key(cell, cell.gpu, cell.isa) for cell in cells} if self.pairing else set()
+        self.cells = {_key(cell, cell.target, cell.isa) for cell in cells} if self.pairing else set()
 
     def route(self, cell: Cell) -> Route:
         packages = [self.spec.packages[variant.package] for variant in cell.variants]
@@ -110,9 +110,9 @@ class _Router:
             stage: next(filter(None, (self._neighbour(axis, cell) for axis in stage.neighbours)), None)
             for stage in self.pairing
         }
-        suites = tuple(one for one in benches(packages) if cell.gpu != CPU or not one.stage.needs_gpu)
+        suites = tuple(one for one in benches(packages) if cell.target != CPU or not one.stage.needs_gpu)
         near, pool = tuple(neighbours.values()), self._pool_of(cell)
-        needs = (cell.system, cell.gpu, cell.isa, disk, memory, pool, near, suites)
+        needs = (cell.system, cell.target, cell.isa, disk, memory, pool, near, suites)
         if needs not in self.known:
             made = self._new_route(cell, disk, memory, neighbours)
             self.known[needs] = self._with_suites(made, cell, suites)
@@ -131,12 +131,12 @@ class _Router:
         hardware = self.spec.hardware
         if axis is Axis.ISA:
             smaller = hardware.runs([cell.isa]) - {cell.isa}
-            near = [(cell.gpu, isa) for isa in sorted(smaller, key=lambda isa: (-len(hardware.runs([isa])), isa))]
-        elif cell.gpu == CPU:
+            near = [(cell.target, isa) for isa in sorted(smaller, key=lambda isa: (-len(hardware.runs([isa])), isa))]
+        elif cell.target == CPU:
             near = []
         else:
-            own = hardware.gpu(cell.gpu)
-            older = [gpu for gpu in hardware.gpus.values() if gpu is not own and own.runs_cubin_of(gpu)]
+            own = hardware.gpu(cell.target)
+            older = [gpu for gpu in hardware.gpus.values() if gpu is not own and own.runs_code_of(gpu)]
             near = [(gpu.name, cell.isa) for gpu in sorted(older, key=lambda gpu: gpu.capability, reverse=True)]
         return next((one for one in near if _key(cell, *one) in self.cells), None)
 
@@ -144,7 +144,7 @@ class _Router:
         pools: dict[Stage, Pool] = {}
         skipped: dict[Stage, str] = {}
         for stage in stages():
-            if stage.needs_gpu and cell.gpu == CPU:
+            if stage.needs_gpu and cell.target == CPU:
                 continue
             if not self._is_on(stage):
                 if not stage.is_optional:
@@ -183,13 +183,13 @@ class _Router:
         return own if own or (name and stage is not PUBLISH) else able
 
     def _least_scarce(self, pools: Sequence[Pool], cell: Cell) -> Pool:
-        return min(pools, key=lambda pool: scarcity(self.spec.hardware, pool, cell.gpu))
+        return min(pools, key=lambda pool: scarcity(self.spec.hardware, pool, cell.target))
 
     def _fits(self, stage: Stage, cell: Cell, pool: Pool) -> bool:
         if pool.system != cell.system or (stage.needs_isa and cell.isa not in self.runs[pool.name]):
             return False
-        on_gpu = stage.runs_on_gpu(of_gpu=cell.gpu != CPU)
-        return not on_gpu or runs_gpu(self.spec.hardware, pool, cell.gpu)
+        on_gpu = stage.runs_on_gpu(of_gpu=cell.target != CPU)
+        return not on_gpu or runs_gpu(self.spec.hardware, pool, cell.target)
 
     def _no_pool(self, stage: Stage, cell: Cell, disk: int = 0, memory: int = 0, *, gpus: int = 1) -> str:
         """The reason why no pool runs `stage`; also an error if the stage or the policy requires a pool."""
@@ -202,7 +202,7 @@ class _Router:
             reason = f"{who} is not for {cell.system}" if alone else f"{who} has {cell.system}"
         else:
             has = "a GPU that runs" if gpus == 1 else f"{gpus} GPUs that run"
-            parts = [f"{has} {cell.gpu}"] if stage.runs_on_gpu(of_gpu=cell.gpu != CPU) else []
+            parts = [f"{has} {cell.target}"] if stage.runs_on_gpu(of_gpu=cell.target != CPU) else []
             parts += [f"a CPU that runs {cell.isa}"] if stage.needs_isa else []
             wanted = " beside ".join(parts) or f"{disk} GB of disk and {memory} GB of memory"
             reason = f"{who} lacks what {stage} needs: {wanted}" if alone else f"{who} on {cell.system} has {wanted}"
@@ -221,12 +221,12 @@ class _Router:
 
 def _key(cell: Cell, gpu: str, isa: str) -> tuple[str, str, str, str, str]:
     """What identifies a cell of the branch, Python and toolkit of `cell` among all cells of the matrix."""
-    return (cell.branch, cell.python, cell.cuda, gpu, isa)
+    return (cell.branch, cell.python, cell.toolkit, gpu, isa)
 
 
 def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:
     """Whether `pool` has a GPU that runs a cubin built for the architecture `gpu`."""
-    return bool(pool.gpu) and hardware.gpu(pool.gpu).runs_cubin_of(hardware.gpu(gpu))
+    return bool(pool.gpu) and hardware.gpu(pool.gpu).runs_code_of(hardware.gpu(gpu))
 
 
 def scarcity(hardware: Hardware, pool: Pool, gpu: str = CPU) -> tuple[bool, bool, int, int, int]:

@@ -33,8 +33,8 @@ class LeftOut:
     """
 
     branch: str
-    cuda: str
-    gpu: str
+    toolkit: str
+    target: str
     isa: str
     python: str = ""
     package: str = ""
@@ -89,7 +89,7 @@ def _judge_matrix(
             continue
         code, reason = impossible
         if candidate.isa_on_gpu if code is Code.GPU_HOST else candidate.gpu_on_branch:
-            message = f"{candidate.gpu} with {candidate.isa} on {candidate.branch}: {reason}"
+            message = f"{candidate.target} with {candidate.isa} on {candidate.branch}: {reason}"
             findings.append(spec.finding(candidate.path, code, message))
         else:
             left_out.append(_left_out(candidate, own, code, reason, candidate.path))
@@ -128,17 +128,17 @@ def hardware_problems(gpu: Gpu, toolkit: Toolkit, system: str) -> Iterator[tuple
 
 def _impossible(hardware: Hardware, candidate: Candidate) -> tuple[Code, str] | None:
     """The first reason why `candidate` cannot exist."""
-    if candidate.gpu == CPU:
+    if candidate.target == CPU:
         return None
-    gpu, toolkit = hardware.gpu(candidate.gpu), hardware.toolkit(candidate.cuda)
+    gpu, toolkit = hardware.gpu(candidate.target), hardware.toolkit(candidate.toolkit)
     return next(hardware_problems(gpu, toolkit, candidate.system), None)
 
 
 def _left_out(part: Candidate | Cell, package: str, code: Code, reason: str, path: Path_) -> LeftOut:
     return LeftOut(
         branch=part.branch,
-        cuda=part.cuda,
-        gpu=part.gpu,
+        toolkit=part.toolkit,
+        target=part.target,
         isa=part.isa,
         python=part.python,
         package=package,
@@ -230,12 +230,12 @@ def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
 
 def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) -> Iterator[Finding]:
     """An error for each GPU of a matrix, and each branch, that has no cell."""
-    used = {(variant.package, cell.gpu) for cell in cells for variant in cell.variants if not cell.listed}
+    used = {(variant.package, cell.target) for cell in cells for variant in cell.variants if not cell.listed}
     for root, matrix, packages in spec.axes:
         names = [package.name for package in packages]
         for axis in matrix.gpus:
             if used and not any((name, axis.name) in used for name in names):
-                mine = (one for one in left_out if one.gpu == axis.name and one.package in {"", *names})
+                mine = (one for one in left_out if one.target == axis.name and one.package in {"", *names})
                 why = "; ".join(dict.fromkeys(one.reason for one in mine)) or "all its variants are excluded"
                 message = f"no variant is built for {axis.name}: {why}"
                 yield spec.finding((*root, "gpus", axis.name), Code.UNUSED_GPU, message, key=True)

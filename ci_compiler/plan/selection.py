@@ -235,7 +235,7 @@ def representatives(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tup
 def _values(cell: Cell) -> set[tuple[str, str]]:
     if cell.listed:
         return {("branch", cell.branch), ("listed", cell.listed)}
-    axes = ("branch", "python", "cuda", "gpu", "isa")
+    axes = ("branch", "python", "toolkit", "target", "isa")
     return {(axis, getattr(cell, axis)) for axis in axes}
 
 

@@ -50,8 +50,8 @@ class Shard:
     name: str
     title: str
     branch: str
-    cuda: str
-    gpu: str
+    toolkit: str
+    target: str
     jobs: int
     cells: tuple[tuple[Cell, Route], ...]
 
@@ -140,7 +140,7 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
     groups: dict[tuple[str, str, str], list[Part]] = {}
     for part in zip(cells, routes, strict=True):
         cell = part[0]
-        groups.setdefault((cell.branch, cell.cuda, _LISTED if cell.listed else cell.gpu), []).append(part)
+        groups.setdefault((cell.branch, cell.toolkit, _LISTED if cell.listed else cell.target), []).append(part)
     found: list[Shard] = []
     too_large: list[Finding] = []
     count = job_counter(spec)
@@ -178,15 +178,15 @@ def _shard(
     spec: Spec, count: JobCount, branch: str, target: str, key: tuple[str, ...], cells: tuple[Part, ...]
 ) -> Shard:
     cell = cells[0][0]
-    several = cell.cuda and len(spec.branches[branch].toolkits) > 1
-    toolkit = [cuda_tag(cell.cuda)] if several else []
-    words = [f"CUDA {cell.cuda}"] if several else []
+    several = cell.toolkit and len(spec.branches[branch].toolkits) > 1
+    toolkit = [cuda_tag(cell.toolkit)] if several else []
+    words = [f"CUDA {cell.toolkit}"] if several else []
     made = Shard(
         name="-".join(("build", branch.replace("/", "-"), *toolkit, target, *key)),
         title=" ".join((branch, *words, "CPU" if target == CPU else target, *key)),
         branch=branch,
-        cuda=cell.cuda,
-        gpu=cell.gpu,
+        toolkit=cell.toolkit,
+        target=cell.target,
         jobs=OWN_JOBS + sum(count(cell) for cell, _ in cells),
         cells=cells,
     )

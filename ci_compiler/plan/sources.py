@@ -17,7 +17,7 @@ _GLOBS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 def locks_of(spec: Spec, cell: Cell, variant: Variant) -> tuple[str, ...]:
     """The backend's lock files, if they decide what `variant` is built from: its recipe is an own one without a pin."""
     own = spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN
-    return spec.backend.locks if own and not spec.branches[cell.branch].pin(cell.cuda).nixpkgs else ()
+    return spec.backend.locks if own and not spec.branches[cell.branch].pin(cell.toolkit).nixpkgs else ()
 
 
 def path_filters(spec: Spec, packages: Iterable[str]) -> list[str]:

@@ -23,12 +23,12 @@ def capabilities_of(hardware: Hardware, cell: Cell) -> tuple[str, ...]:
     A build for all GPUs has those of its system that the toolkit supports. Jetson is left out: nixpkgs does not mix it
     with others.
     """
-    if cell.gpu == CPU:
+    if cell.target == CPU:
         return ()
-    gpu = hardware.gpu(cell.gpu)
+    gpu = hardware.gpu(cell.target)
     if gpu is not ALL:
         return (str(gpu.capability),)
-    version = hardware.toolkit(cell.cuda).version
+    version = hardware.toolkit(cell.toolkit).version
     return tuple(
         str(one.capability)
         for one in sorted(hardware.gpus.values(), key=lambda one: one.capability)
@@ -44,18 +44,18 @@ def sets_capabilities(spec: Spec, package: Package, cell: Cell) -> bool:
     By default it does if nothing else in it names the architecture, or if a capability is not among nixpkgs' defaults
     for the toolkit: the package's own argument would not reach the libraries that it is linked with.
     """
-    if cell.gpu == CPU:
+    if cell.target == CPU:
         return False
     if package.capabilities is not None:
         return package.capabilities
-    toolkit = spec.hardware.toolkit(cell.cuda).version
+    toolkit = spec.hardware.toolkit(cell.toolkit).version
     wanted = capabilities_of(spec.hardware, cell)
     return not package.overrides["gpu"].architecture or not all(_is_default(one, toolkit) for one in wanted)
 
 
 def variants_with_capabilities(spec: Spec, cell: Cell) -> Iterator[Variant]:
     """The variants of `cell` whose recipes are compiled and set the switch."""
-    for variant in cell.variants if cell.gpu != CPU and spec.backend.has_recipes else ():
+    for variant in cell.variants if cell.target != CPU and spec.backend.has_recipes else ():
         package = spec.packages[variant.package]
         compiled = package.kind_of(variant.name) is RecipeKind.COMPILED
         if compiled and sets_capabilities(spec, package, cell):

@@ -300,7 +300,7 @@ def _long_description(subject: Subject) -> Iterator[str]:
     if subject.gpu is not None and subject.toolkit is not None:
         yield f"- GPU: {subject.gpu.summary} (compute capability {', '.join(subject.capabilities)})"
         driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)
-        yield f"- CUDA {subject.cell.cuda}, NVIDIA driver {driver} or newer"
+        yield f"- CUDA {subject.cell.toolkit}, NVIDIA driver {driver} or newer"
     yield f"- CPU: {subject.isa.cpus}"
     for off in switched_off(subject.spec, subject.cell, subject.package.name):
         yield f"- Without {off}"

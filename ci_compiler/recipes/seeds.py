@@ -48,14 +48,14 @@ def _takes_part(spec: Spec, cell: Cell, name: str) -> bool:
     package = spec.packages[name]
     return (
         package.compiler_seed
-        and cell.gpu != CPU
+        and cell.target != CPU
         and any(one.package == name and package.kind_of(one.name) is RecipeKind.COMPILED for one in cell.variants)
         and not sets_capabilities(spec, package, cell)
     )
 
 
 def _group(cell: Cell) -> tuple[str, ...]:
-    return cell.branch, cell.python, cell.cuda, cell.isa
+    return cell.branch, cell.python, cell.toolkit, cell.isa
 
 
 def head(subject: Subject) -> str:

@@ -65,9 +65,9 @@ class Subject:
 def subject_of(spec: Spec, cell: Cell, variant: Variant, *, seeded_by: str = "") -> Subject:
     """The subject of the recipe of `variant`."""
     branch, package = spec.branches[cell.branch], spec.packages[variant.package]
-    pin = branch.pin(cell.cuda)
-    gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
-    toolkit = spec.hardware.toolkit(cell.cuda) if cell.cuda else None
+    pin = branch.pin(cell.toolkit)
+    gpu = None if cell.target == CPU else spec.hardware.gpu(cell.target)
+    toolkit = spec.hardware.toolkit(cell.toolkit) if cell.toolkit else None
     capabilities = capabilities_of(spec.hardware, cell)
     return Subject(
         spec=spec,
@@ -97,7 +97,7 @@ def _values(
         "title": package.title,
         "pname": variant_name(pin.pnames.get(package.name, package.name), cell.suffix),
         "python-tag": python_tag(cell.python),
-        "cuda-tag": cuda_tag(cell.cuda) if cell.cuda else "",
+        "cuda-tag": cuda_tag(cell.toolkit) if cell.toolkit else "",
         "cuda-packages": toolkit.attribute if toolkit else "",
         "sm": ";".join(one.replace(".", "") for one in capabilities),
         "capability": ";".join(capabilities),

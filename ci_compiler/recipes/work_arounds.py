@@ -80,13 +80,13 @@ def pieces() -> tuple[Piece, ...]:
 
 def pieces_in(spec: Spec, cell: Cell, package: Package) -> tuple[Piece, ...]:
     """The pieces of the recipe of `package` in `cell`: the bundled ones, then the spec's own."""
-    pin = spec.branches[cell.branch].pin(cell.cuda)
+    pin = spec.branches[cell.branch].pin(cell.toolkit)
     traits = Traits(
         package=package.name,
         preset=package.preset,
         isa=cell.isa,
-        cuda=cell.gpu != CPU,
-        cudnn=cell.gpu == CPU or spec.hardware.gpu(cell.gpu).cudnn,
+        cuda=cell.target != CPU,
+        cudnn=cell.target == CPU or spec.hardware.gpu(cell.target).cudnn,
         source=package.name in pin.sources,
         work_arounds=pin.work_arounds,
     )

@@ -121,7 +121,7 @@ def build_inputs(plan: Plan, cell: Cell, variant: Variant) -> dict[str, str]:
 
 
 def _cell_inputs(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
-    pin, hardware = spec.branches[cell.branch].pin(cell.cuda), spec.hardware
+    pin, hardware = spec.branches[cell.branch].pin(cell.toolkit), spec.hardware
     inputs = {
         "nixpkgs": pin.nixpkgs,
         "work-arounds": ", ".join(pin.work_arounds),
@@ -129,12 +129,12 @@ def _cell_inputs(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
         "system": cell.system,
         f"flags of {cell.isa}": " ".join(hardware.isa(cell.isa).flags),
     }
-    if cell.gpu != CPU:
-        inputs["CUDA"] = cell.cuda
-        inputs["CUDA package set"] = hardware.toolkit(cell.cuda).attribute
-        inputs[f"target of {cell.gpu}"] = _target(spec, cell)
+    if cell.target != CPU:
+        inputs["CUDA"] = cell.toolkit
+        inputs["CUDA package set"] = hardware.toolkit(cell.toolkit).attribute
+        inputs[f"target of {cell.target}"] = _target(spec, cell)
         inputs[CAPABILITIES] = (
-            str(hardware.gpu(cell.gpu).capability) if variant in variants_with_capabilities(spec, cell) else ""
+            str(hardware.gpu(cell.target).capability) if variant in variants_with_capabilities(spec, cell) else ""
         )
     return inputs
 
@@ -148,13 +148,13 @@ def _seed(plan: Plan, cell: Cell, package: str) -> str:
 
 
 def _target(spec: Spec, cell: Cell) -> str:
-    gpu = spec.hardware.gpu(cell.gpu)
+    gpu = spec.hardware.gpu(cell.target)
     return f"{gpu.capability} {'with' if gpu.cudnn else 'without'} cuDNN"
 
 
 def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str]]:
     package, branch = spec.packages[name], spec.branches[cell.branch]
-    pin = branch.pin(cell.cuda)
+    pin = branch.pin(cell.toolkit)
     yield f"version of {name}", branch.versions.get(name, "")
     yield f"attribute of {name}", package.attribute
     yield f"needs of {name}", ", ".join(package.needs)
@@ -172,7 +172,7 @@ def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, st
 def _recipe_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str]]:
     """What the spec says of the recipe of package `name` in `cell`."""
     package = spec.packages[name]
-    override = package.overrides["cpu" if cell.gpu == CPU else "gpu"]
+    override = package.overrides["cpu" if cell.target == CPU else "gpu"]
     yield f"template of {name}", package.template
     yield f"preset of {name}", package.preset
     yield f"package set of {name}", f"{package.set}, {package.at}"
@@ -180,7 +180,7 @@ def _recipe_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str
     for key in ("arguments", "environment", "inputs", "attributes", "cmake_flags", "build_flags"):
         yield f"{key.replace('_', '-')} of {name}", json.dumps(getattr(override, key))
     for one in spec.work_arounds.values():
-        listed = spec.branches[cell.branch].pin(cell.cuda).work_arounds
+        listed = spec.branches[cell.branch].pin(cell.toolkit).work_arounds
         used = one.name in listed and (not one.packages or name in one.packages)
         yield f"work-around {one.name} of {name}", json.dumps(asdict(one)) if used else ""
 
@@ -277,7 +277,7 @@ def _rerouted(
 # Groups of variants.
 
 
-_AXES = ("gpu", "package", "isa", "python", "system")
+_AXES = ("target", "package", "isa", "python", "system")
 
 
 def _groups(changed: Mapping[Key, tuple[str, ...]], known: Mapping[Key, BuiltVariant]) -> Iterator[ChangeGroup]:
@@ -311,7 +311,7 @@ def _scope(
                 found.append(tuple(inside))
         if found:
             return min(found, key=len), True
-    return tuple(dict.fromkeys(_value(known[key], ("gpu",)) for key in keys)), False
+    return tuple(dict.fromkeys(_value(known[key], ("target",)) for key in keys)), False
 
 
 def _value(built: BuiltVariant, axes: Sequence[str]) -> str:

@@ -18,10 +18,10 @@ from ci_compiler.reports import reasons
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, isa_order, offers, recalled
 from ci_compiler.spec.model import Spec
 
-_AXES = ("python", "isa", "cuda", "branch", "gpu")
+_AXES = ("python", "isa", "toolkit", "branch", "target")
 """The axes in which variants of a package differ; alternatives are listed in the order of these axes."""
 
-_FREE = ("branch", "gpu")
+_FREE = ("branch", "target")
 """The axes along which the toolkit changes too: another branch has others, and a CPU-only variant has none."""
 
 
@@ -111,7 +111,7 @@ class Finder:
         served = []
         for one in weakest_first:
             best = next(filter(wishes.allow, self.fitting(one, wishes.workload)), None)
-            if best and best.gpu != CPU:
+            if best and best.target != CPU:
                 return one
             served += [one] if best else []
         return (served or weakest_first)[0]
@@ -130,14 +130,14 @@ class Finder:
         best = steps[-1].best
         why = self._why(profile, wishes, best, None, known=False)
         unknown = replace(steps[-1], why=tuple(why), doubts=reasons.doubts(profile, best))
-        if profile.gpu and profile.gpu.last_driver and best and best.gpu != CPU:
+        if profile.gpu and profile.gpu.last_driver and best and best.target != CPU:
             steps.append(self._after_last_driver(profile, wishes, profile.gpu, best))
         return Answer(steps=tuple(steps), unknown=unknown)
 
     def _step(self, profile: Profile, wishes: Wishes, driver: int, best: Offer | None, later: Sequence[Offer]) -> Step:
         """The answer with `best`; `later` are the best offers with newer drivers."""
         problems = []
-        if profile.has_gpu and (best is None or best.gpu == CPU):
+        if profile.has_gpu and (best is None or best.target == CPU):
             needed = later[0].driver if later else 0
             problems.append(reasons.unserved_gpu(self.hardware, profile, self._wanted(wishes), needed))
         if best is None:
@@ -165,7 +165,7 @@ class Finder:
     def _after_last_driver(self, profile: Profile, wishes: Wishes, gpu: Gpu, before: Offer) -> Step:
         """The answer with a driver that no longer runs the GPU; `before` is the best with the last one that does."""
         fitting = self.fitting(profile, wishes.workload)
-        best = next((one for one in fitting if one.gpu == CPU and wishes.allow(one)), None)
+        best = next((one for one in fitting if one.target == CPU and wishes.allow(one)), None)
         last = gpu.last_driver
         step = self._step(profile, wishes, too_new_driver(gpu), best, ())
         return replace(
@@ -178,7 +178,7 @@ class Finder:
         self, profile: Profile, wishes: Wishes, best: Offer | None, later: Offer | None, *, known: bool
     ) -> Iterator[str]:
         if best:
-            newest = best.branch == self._newest and best.cuda in {"", self._newest_cuda}
+            newest = best.branch == self._newest and best.toolkit in {"", self._newest_cuda}
             wanted = min(profile.isas, key=self._isas(wishes.workload).index)
             yield from reasons.why(profile, wishes, best, newest=newest, later=later, known=known)
             yield reasons.why_isa(self.hardware, profile, wishes.workload, best.isa, wanted)
@@ -222,7 +222,7 @@ def _bests(fitting: Sequence[Offer]) -> Iterator[tuple[int, Offer | None]]:
 
 def _all_but(axis: str, offer: Offer) -> tuple[str, ...]:
     """The values that `offer` shares with offers that differ from it only in `axis`, and perhaps in the toolkit."""
-    free = {axis, "cuda"} if axis in _FREE else {axis}
+    free = {axis, "toolkit"} if axis in _FREE else {axis}
     return axis, *(getattr(offer, other) for other in _AXES if other not in free), offer.system
 
 
@@ -230,4 +230,4 @@ def _comparable(axis: str, best: Offer, other: Offer) -> bool:
     """Whether the toolkits of two offers that share the rest differ only because `axis` does."""
     if axis == "branch":
         return other.branch != best.branch
-    return axis != "gpu" or CPU in {best.gpu, other.gpu} or other.cuda == best.cuda
+    return axis != "target" or CPU in {best.target, other.target} or other.toolkit == best.toolkit

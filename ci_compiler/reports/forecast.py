@@ -157,7 +157,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         waves=tuple(waves_of(plan, [by_shard[shard.name] for shard in better])),
         shards={name: end_of(own, machines) for name, own in by_shard.items()},
         pull_request=max(_pull_requests(plan, history, machines), key=lambda one: one.seconds),
-        capabilities=Counter(cell.gpu for cell in plan.judged.cells for _ in variants_with_capabilities(spec, cell)),
+        capabilities=Counter(cell.target for cell in plan.judged.cells for _ in variants_with_capabilities(spec, cell)),
         alone_seconds=sum(job.seconds for job in again),
         alone_end=end_of(again, machines),
         spread=_spread(plan, history, publish=publish) if history.seconds else None,

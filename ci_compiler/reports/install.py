@@ -55,7 +55,7 @@ def verify(spec: Spec, cell: Cell, names: Mapping[str, str]) -> tuple[str, ...]:
     modules = [module_of(one) for one in held]
     rows = [checks()["packages"].get(one.attribute, {}) for one in held]
     shown = [f"{row['module']}.__version__" for row in rows if row]
-    shown += [row["on-gpu"] for row in rows if "on-gpu" in row and cell.gpu != CPU]
+    shown += [row["on-gpu"] for row in rows if "on-gpu" in row and cell.target != CPU]
     recipes = [recipe_path(names[one.name]) for one in held if one.name in names]
     script = f"import {', '.join(modules)}; print({', '.join(shown)})"
     return spec.backend.verify(script, recipes, spec.cache) if modules else ()

@@ -119,7 +119,9 @@ def _gap(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) ->
     gpu = max(machine.gpus, key=lambda one: one.capability).sm if machine.gpus else CPU
     isa = min(machine.isas, key=isa_order(spec.hardware, wishes.workload).index, default="")
     suited = (
-        one.gpu == gpu and isa in {"", one.isa} and any(variant.package == wishes.package for variant in one.variants)
+        one.target == gpu
+        and isa in {"", one.isa}
+        and any(variant.package == wishes.package for variant in one.variants)
         for one in cells
     )
     return None if any(suited) else (gpu, isa)
@@ -127,7 +129,7 @@ def _gap(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) ->
 
 def _why(spec: Spec, judged: Judged, gpu: str, isa: str) -> str:
     """Why the fleet has no variant for `gpu` and `isa`."""
-    left = next((one for one in judged.left_out if one.gpu == gpu and isa in {"", one.isa}), None)
+    left = next((one for one in judged.left_out if one.target == gpu and isa in {"", one.isa}), None)
     if left:
         return f"left out of {left.branch}: {left.reason}"
     if gpu not in spec.hardware.gpus and gpu != CPU:

@@ -32,7 +32,7 @@ class Wishes:
     def allow(self, offer: Offer) -> bool:
         """Whether `offer` has what is asked for; a CPU-only variant serves every toolkit."""
         same = self.branch in {"", offer.branch} and self.python in {"", offer.python}
-        return same and (offer.gpu == CPU or self.cuda in {"", offer.cuda})
+        return same and (offer.target == CPU or self.cuda in {"", offer.toolkit})
 
 
 @record
@@ -56,9 +56,9 @@ class Offer:
     package: str
     version: str
     branch: str
-    cuda: str
+    toolkit: str
     python: str
-    gpu: str
+    target: str
     isa: str
     system: str
     driver: int
@@ -78,10 +78,10 @@ def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, wor
     pythons = {name: at for at, name in enumerate(python_order(spec))}
 
     def rank(offer: Offer) -> tuple[object, ...]:
-        major, minor = (0, 0) if offer.gpu == CPU else spec.hardware.gpu(offer.gpu).capability
-        first, second = spec.hardware.toolkit(offer.cuda).version if offer.cuda else (0, 0)
+        major, minor = (0, 0) if offer.target == CPU else spec.hardware.gpu(offer.target).capability
+        first, second = spec.hardware.toolkit(offer.toolkit).version if offer.toolkit else (0, 0)
         toolkit = -first, -second, branches[offer.branch]
-        return offer.gpu == CPU, -major, -minor, *toolkit, isas[offer.isa], pythons.get(offer.python, 0)
+        return offer.target == CPU, -major, -minor, *toolkit, isas[offer.isa], pythons.get(offer.python, 0)
 
     found = (
         Offer(
@@ -89,9 +89,9 @@ def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, wor
             package=package,
             version=spec.branches[cell.branch].versions.get(package, ""),
             branch=cell.branch,
-            cuda=cell.cuda,
+            toolkit=cell.toolkit,
             python=cell.python,
-            gpu=cell.gpu,
+            target=cell.target,
             isa=cell.isa,
             system=cell.system,
             driver=needed_driver(spec, cell, gpu),
@@ -105,28 +105,28 @@ def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, wor
 
 def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:
     """The lowest driver that runs `cell` on `gpu` (None: the GPU of the cell); 0 for a CPU-only cell."""
-    if cell.gpu == CPU:
+    if cell.target == CPU:
         return 0
-    toolkit = spec.hardware.toolkit(cell.cuda)
-    return lowest_driver(toolkit, gpu or spec.hardware.gpu(cell.gpu))
+    toolkit = spec.hardware.toolkit(cell.toolkit)
+    return lowest_driver(toolkit, gpu or spec.hardware.gpu(cell.target))
 
 
 def fits(hardware: Hardware, profile: Profile, one: Cell | Offer) -> bool:
     """Whether the machine runs `one` with a driver that is new enough."""
     cpu = one.system == profile.system and one.isa in profile.isas
-    return cpu and (one.gpu == CPU or runs_cubin(hardware, profile, one.gpu))
+    return cpu and (one.target == CPU or runs_cubin(hardware, profile, one.target))
 
 
 def runs_with(profile: Profile, offer: Offer, driver: int) -> bool:
     """Whether `driver` (0: not known) runs `offer`, which fits the machine otherwise."""
-    if not driver or offer.gpu == CPU:
+    if not driver or offer.target == CPU:
         return True
     return offer.driver <= driver < (too_new_driver(profile.gpu) or driver + 1)
 
 
 def runs_cubin(hardware: Hardware, profile: Profile, gpu: str) -> bool:
     """Whether the machine's GPU runs code built for `gpu`."""
-    return gpu != CPU and profile.gpu is not None and profile.gpu.runs_cubin_of(hardware.gpu(gpu))
+    return gpu != CPU and profile.gpu is not None and profile.gpu.runs_code_of(hardware.gpu(gpu))
 
 
 def isa_order(hardware: Hardware, workload: Workload) -> list[str]:

@@ -63,11 +63,11 @@ def unserved_gpu(hardware: Hardware, profile: Profile, wanted: Iterable[Offer], 
     """Why no GPU variant among `wanted` fits; `needed` is the lowest driver with which one does, 0 for none."""
     if needed:
         return say("gpu-driver", needed=needed)
-    if profile.gpu and profile.gpu.tegra and profile.gpu.name not in {offer.gpu for offer in wanted}:
+    if profile.gpu and profile.gpu.tegra and profile.gpu.name not in {offer.target for offer in wanted}:
         return say("gpu-tegra")
     if profile.gpu is None:
         return say("gpu-unknown")
-    run = [offer for offer in wanted if runs_cubin(hardware, profile, offer.gpu)]
+    run = [offer for offer in wanted if runs_cubin(hardware, profile, offer.target)]
     here = [offer for offer in run if offer.system == profile.system]
     if not run:
         return say("gpu-unbuilt")
@@ -82,7 +82,7 @@ def unserved(hardware: Hardware, profile: Profile, wanted: Iterable[Offer]) -> s
     if system and system.os != "Linux" and not any(offer.system == system.name for offer in wanted):
         linux = next(one for one in hardware.systems.values() if one.os == "Linux" and one.label == system.label)
         return say("none-os", os=system.os, linux=linux.name)
-    here = [offer for offer in wanted if offer.system == profile.system and offer.gpu == CPU]
+    here = [offer for offer in wanted if offer.system == profile.system and offer.target == CPU]
     if not here:
         return say("none-system", host=profile.system)
     return say("none-isa", isas=_least(hardware, here), has=listed(profile.isas), host=profile.system)
@@ -99,24 +99,24 @@ def why(
     `newest`: its branch is the newest one. `later`: the best variant with any driver, if that is another one. `known`:
     the machine's driver is known.
     """
-    if best.gpu == CPU:
+    if best.target == CPU:
         yield say("cpu-only" if profile.has_gpu else "no-gpu")
     else:
-        yield say("gpu-own" if profile.gpu and best.gpu == profile.gpu.name else "gpu-nearest")
+        yield say("gpu-own" if profile.gpu and best.target == profile.gpu.name else "gpu-nearest")
     if wishes.branch:
         yield say("branch-asked")
-    elif later and best.gpu != CPU:
-        yield say("branch-driver", newer=later.cuda, needed=later.driver)
+    elif later and best.target != CPU:
+        yield say("branch-driver", newer=later.toolkit, needed=later.driver)
     else:
-        newest_of_all = "branch-newest-cuda" if best.cuda else "branch-newest"
+        newest_of_all = "branch-newest-cuda" if best.toolkit else "branch-newest"
         yield say(newest_of_all if newest else "branch-serves")
-    if best.gpu != CPU and known:
+    if best.target != CPU and known:
         yield say("driver-runs")
 
 
 def doubts(profile: Profile, best: Offer | None) -> tuple[str, ...]:
     """What has to be checked before `best` is installed on a machine whose driver is unknown."""
-    if best is None or best.gpu == CPU:
+    if best is None or best.target == CPU:
         return ()
     last = profile.gpu.last_driver if profile.gpu else 0
     return (say("driver-unknown-last", last=last) if last else say("driver-unknown"),)
@@ -141,11 +141,11 @@ def why_isa(hardware: Hardware, profile: Profile, workload: Workload, best: str,
 
 def alternative(hardware: Hardware, axis: str, best: Offer, other: Offer) -> str:
     """The sentence about `other`, which differs from `best` only in `axis`."""
-    if axis == "gpu":
-        return say("other-cpu" if other.gpu == CPU else "other-gpu")
+    if axis == "target":
+        return say("other-cpu" if other.target == CPU else "other-gpu")
     if axis == "branch":
-        return say("other-version" if other.gpu == CPU else "other-branch")
-    if axis in {"python", "cuda"}:
+        return say("other-version" if other.target == CPU else "other-branch")
+    if axis in {"python", "toolkit"}:
         return say(f"other-{axis}")
     workload = next((one for one in Workload if one.isa == other.isa), None)
     if workload:

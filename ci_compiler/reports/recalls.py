@@ -54,7 +54,7 @@ def _instead(finder: Finder, cell: Cell) -> Offer | None:
     if cell.listed:
         return None
     hardware = finder.hardware
-    gpu = None if cell.gpu == CPU else hardware.gpus.get(cell.gpu)
+    gpu = None if cell.target == CPU else hardware.gpus.get(cell.target)
     isas = tuple(isa for isa in hardware.isas if isa in hardware.runs([cell.isa], cell.system))
     profile = Profile(system=cell.system, isas=isas, gpu=gpu, has_gpu=gpu is not None)
     return finder.answer(profile, Wishes(package=finder.package)).unknown.best

@@ -58,13 +58,13 @@ def substitutes(plan: Plan, value: str) -> tuple[Substitute, ...]:
             found.setdefault(_difference(plan.spec, cell, best), []).append(cell)
     rows = []
     for (instead, lost), cells in found.items():
-        gpus, variants = tuple(dict.fromkeys(cell.gpu for cell in cells)), sum(len(cell.variants) for cell in cells)
+        gpus, variants = tuple(dict.fromkeys(cell.target for cell in cells)), sum(len(cell.variants) for cell in cells)
         rows.append(Substitute(gpus=gpus, instead=instead, lost=lost, variants=variants))
     return tuple(sorted(rows, key=lambda row: -row.variants))
 
 
 def _values(cell: Cell) -> tuple[str, str, str, str]:
-    return cell.python, cell.cuda, cell.gpu, cell.isa
+    return cell.python, cell.toolkit, cell.target, cell.isa
 
 
 def _best(spec: Spec, dropped: Cell, kept: Iterable[Cell]) -> Cell | None:
@@ -74,16 +74,16 @@ def _best(spec: Spec, dropped: Cell, kept: Iterable[Cell]) -> Cell | None:
     nearest toolkit, then the ISA that includes most.
     """
     hardware = spec.hardware
-    gpu = None if dropped.gpu in {CPU, ALL.name} else hardware.gpu(dropped.gpu)
+    gpu = None if dropped.target in {CPU, ALL.name} else hardware.gpu(dropped.target)
     isas = hardware.runs([dropped.isa], dropped.system)
     machine = Profile(system=dropped.system, isas=tuple(isas), gpu=gpu)
 
     def toolkit(cell: Cell) -> Version:
-        return hardware.toolkit(cell.cuda).version if cell.cuda else Version(0, 0)
+        return hardware.toolkit(cell.toolkit).version if cell.toolkit else Version(0, 0)
 
     def rank(cell: Cell) -> tuple[object, ...]:
-        capability = Version(0, 0) if cell.gpu == CPU else hardware.gpu(cell.gpu).capability
-        return cell.gpu != CPU, capability, toolkit(cell), len(hardware.runs([cell.isa], cell.system))
+        capability = Version(0, 0) if cell.target == CPU else hardware.gpu(cell.target).capability
+        return cell.target != CPU, capability, toolkit(cell), len(hardware.runs([cell.isa], cell.system))
 
     usable = [cell for cell in kept if fits(hardware, machine, cell) and toolkit(cell) <= toolkit(dropped)]
     return max(usable, key=rank, default=None)
@@ -93,12 +93,12 @@ def _difference(spec: Spec, dropped: Cell, best: Cell | None) -> tuple[str, str]
     """The values of `best` on the axes where it differs from `dropped`, and what is lost, in words."""
     if best is None:
         return "", "everything: no other variant of the branch runs there"
-    pairs = [(dropped.gpu, best.gpu), (dropped.cuda, best.cuda), (dropped.isa, best.isa)]
+    pairs = [(dropped.target, best.target), (dropped.toolkit, best.toolkit), (dropped.isa, best.isa)]
     lost = []
-    if dropped.gpu != best.gpu:
-        lost.append("the GPU" if best.gpu == CPU else f"code for {dropped.gpu} itself")
-    elif dropped.cuda != best.cuda:
-        lost.append(f"CUDA {dropped.cuda}")
+    if dropped.target != best.target:
+        lost.append("the GPU" if best.target == CPU else f"code for {dropped.target} itself")
+    elif dropped.toolkit != best.toolkit:
+        lost.append(f"CUDA {dropped.toolkit}")
     if flags := set(_flags(spec, dropped.isa)) - set(_flags(spec, best.isa)):
         lost.append(f"instructions: {' '.join(sorted(flags))}")
     return " ".join(other for one, other in pairs if other not in {"", one}), "; ".join(lost)

@@ -32,11 +32,11 @@ class Axes(Protocol):
         """The Python version: `3.13`."""
 
     @property
-    def cuda(self) -> str:
+    def toolkit(self) -> str:
         """The toolkit's version: `12.8`; '' for a CPU variant."""
 
     @property
-    def gpu(self) -> str:
+    def target(self) -> str:
         """The GPU architecture: `sm90`, or `cpu`."""
 
     @property
@@ -48,7 +48,7 @@ def variant_values(spec: Spec, branch: str, package: str, name: str, axes: Axes)
     """The values of the variant `name` of `package` on `branch`. A value that the variant lacks is ''."""
     isa = spec.hardware.isas.get(axes.isa)  # none for a listed variant of a system without ISAs
     flags, system = (" ".join(isa.flags), isa.system) if isa else ("", "")
-    capability = "" if axes.gpu in {CPU, ALL.name} else str(spec.hardware.gpu(axes.gpu).capability)
+    capability = "" if axes.target in {CPU, ALL.name} else str(spec.hardware.gpu(axes.target).capability)
     version, jobs = spec.branches[branch].versions.get(package, ""), str(spec.packages[package].jobs)
-    axis_values = (axes.python, axes.cuda, axes.gpu, capability, axes.isa, flags, system)
+    axis_values = (axes.python, axes.toolkit, axes.target, capability, axes.isa, flags, system)
     return dict(zip(NAMES, (name, package, version, branch, *axis_values, jobs), strict=True))

@@ -69,7 +69,7 @@ def _evaluated(root: Path, decided: Plan, branch: str, true: TrueNixpkgs) -> Ite
     first: dict[tuple[str, str], str] = {}
     for one in built_variants(decided):
         if one.cell.branch == branch:
-            first.setdefault((one.variant.package, one.cell.cuda), one.variant.name)
+            first.setdefault((one.variant.package, one.cell.toolkit), one.variant.name)
     done = evaluate_branch(root, decided, branch, true.folder, list(first.values())).done
     for (package, _), name in first.items():
         wanted, found = decided.spec.branches[branch].versions.get(package, ""), done.derivations.get(name)

@@ -134,14 +134,14 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     locks: dict[str, None] = {}
     for cell, _ in shard.cells:
         isa = cell.isa if cell.isa == BASELINE else "*"
-        any_isa = cell_suffix(python=cell.python, cuda=cell.cuda, gpu=cell.gpu, isa=isa)
+        any_isa = cell_suffix(python=cell.python, toolkit=cell.toolkit, target=cell.target, isa=isa)
         for one in cell.variants:
             name = cell.listed or variant_name(one.package, any_isa)
             found[recipe_path(name)] = None
             if spec.packages[one.package].kind_of(one.name) is RecipeKind.OWN:
                 found[f"{RECIPES}/{name}/**"] = None
-            if spec.packages[one.package].compiler_seed and cell.gpu != CPU:
-                any_gpu = cell_suffix(python=cell.python, cuda=cell.cuda, gpu="*", isa="*")
+            if spec.packages[one.package].compiler_seed and cell.target != CPU:
+                any_gpu = cell_suffix(python=cell.python, toolkit=cell.toolkit, target="*", isa="*")
                 found[recipe_path(variant_name(one.package, any_gpu))] = None
             packages[one.package] = None
             locks |= dict.fromkeys(locks_of(spec, cell, one))

@@ -327,7 +327,7 @@ def test_unknown_hardware_is_declared_and_marked_as_a_guess(tmp_path: Path) -> N
     text = f"{{ python313Packages }}: python313Packages.torch.overrideAttrs {{ preConfigure = ''{flags}''; }}"
     found = adopt([small_fleet(tmp_path, **{name: text})])
     assert names(found) == {"main": SMALL_NAMES | {name}}
-    assert {cell.gpu for cell in found.judged.cells} == {"cpu", "sm90", "sm130"}
+    assert {cell.target for cell in found.judged.cells} == {"cpu", "sm90", "sm130"}
     hardware = found.spec.hardware
     assert hardware.gpus["sm130"].capability == (13, 0)
     assert hardware.toolkits["13.9"].attribute == "cudaPackages_13_9"
@@ -637,7 +637,7 @@ def check_matrix(keys: Iterable[Key]) -> None:
     )
     judged = judge(spec_of(document))
     made = {
-        Key(branch=cell.branch, package=v.package, python=cell.python, cuda=cell.cuda, gpu=cell.gpu, isa=cell.isa)
+        Key(branch=cell.branch, package=v.package, python=cell.python, cuda=cell.toolkit, gpu=cell.target, isa=cell.isa)
         for cell in judged.cells
         for v in cell.variants
     }
@@ -645,7 +645,9 @@ def check_matrix(keys: Iterable[Key]) -> None:
     assert judged.findings == ()
 
 
-KEYS = [Key(branch=c.branch, package=v.package, python=c.python, cuda=c.cuda, gpu=c.gpu, isa=c.isa) for c, v in CELLS]
+KEYS = [
+    Key(branch=c.branch, package=v.package, python=c.python, cuda=c.toolkit, gpu=c.target, isa=c.isa) for c, v in CELLS
+]
 
 
 @given(st.sets(st.integers(0, len(KEYS) - 1), max_size=12))

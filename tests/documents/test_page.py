@@ -119,7 +119,7 @@ def test_a_gpu_alone_gets_a_safe_answer_above_the_fold_of_a_phone(page: Page, ad
 
 def test_the_last_runs_are_shown_where_they_are_known(page: Page, tmp_path: Path) -> None:
     decided = plan(spec_of(small()))
-    cell = next(one for one in decided.judged.cells if one.gpu == "sm90" and one.isa == "avx2")
+    cell = next(one for one in decided.judged.cells if one.target == "sm90" and one.isa == "avx2")
     last = LastBuild(
         variant=cell.variants[0],
         cell=cell,
@@ -285,11 +285,11 @@ def test_the_matrix_is_whole(page: Page, address: str, bundled: Plan) -> None:
     [
         (
             lambda page: page.fill("#words", "sm90 avx512vnni"),
-            lambda cell: (cell.gpu, cell.isa) == ("sm90", "avx512vnni"),
+            lambda cell: (cell.target, cell.isa) == ("sm90", "avx512vnni"),
         ),
         (
             lambda page: page.fill("#words", "l40s 12.9"),
-            lambda cell: (cell.gpu, cell.branch) == ("sm89", "cuda-12_9"),
+            lambda cell: (cell.target, cell.branch) == ("sm89", "cuda-12_9"),
         ),
         (lambda page: page.choose("#system", "aarch64-linux"), lambda cell: cell.isa.startswith("arm")),
         (lambda page: page.fill("#words", "no such thing"), lambda _: False),
@@ -312,7 +312,7 @@ def test_filtering_by_tests_and_machine(page: Page, address: str, bundled: Plan)
     full = [
         route
         for cell, route in zip(bundled.judged.cells, bundled.routes, strict=True)
-        if {stage.name for stage in route.pools} >= {"cpu-test" if cell.gpu == "cpu" else "gpu-test"}
+        if {stage.name for stage in route.pools} >= {"cpu-test" if cell.target == "cpu" else "gpu-test"}
     ]
     assert page.text("#count").startswith(f"{len(full)} of 153 cells")
     page.choose("#tested", "")
@@ -321,7 +321,7 @@ def test_filtering_by_tests_and_machine(page: Page, address: str, bundled: Plan)
         cell
         for cell in bundled.judged.cells
         if cell.isa in {"avx", "avx2"}
-        and (cell.gpu == "cpu" or (cell.gpu in {"sm80", "sm86", "sm89"} and cell.branch != "cuda-13_0"))
+        and (cell.target == "cpu" or (cell.target in {"sm80", "sm86", "sm89"} and cell.branch != "cuda-13_0"))
     ]
     assert page.text("#count").startswith(f"{len(runs)} of 153 cells")
 

@@ -49,7 +49,7 @@ def results(github: GitHub, stack: Plan) -> dict[str, str]:
     return {
         f"{last.variant.package} {last.cell.isa}": last.result.value
         for last in known.values()
-        if last.cell.gpu == "sm90"
+        if last.cell.target == "sm90"
     }
 
 

@@ -21,7 +21,7 @@ def test_the_name_of_each_gpu_is_its_capability() -> None:
 
 
 def test_cubins_run_within_a_major_capability_and_upwards() -> None:
-    runs = {(a.name, b.name) for a in tables().gpus.values() for b in tables().gpus.values() if a.runs_cubin_of(b)}
+    runs = {(a.name, b.name) for a in tables().gpus.values() for b in tables().gpus.values() if a.runs_code_of(b)}
     assert ("sm86", "sm80") in runs
     assert ("sm89", "sm80") in runs
     assert ("sm121", "sm120") in runs
@@ -31,7 +31,7 @@ def test_cubins_run_within_a_major_capability_and_upwards() -> None:
     tegra = {gpu.name for gpu in tables().gpus.values() if gpu.tegra}
     assert tegra == {"sm87", "sm110"}
     assert {pair for pair in runs if tegra & {*pair}} == {("sm87", "sm87"), ("sm110", "sm110")}
-    assert not any(tables().gpu(name).runs_cubin_of(ALL) for name in tegra)
+    assert not any(tables().gpu(name).runs_code_of(ALL) for name in tegra)
 
 
 def test_driver_branch_580_is_the_last_for_maxwell_pascal_and_volta() -> None:

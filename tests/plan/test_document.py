@@ -52,7 +52,7 @@ def test_the_document_is_valid(decided: Plan) -> None:
     Draft202012Validator.check_schema(plan_schema())
     value = written(decided)
     assert problems(value) == []
-    assert value["version"] == VERSION == 1
+    assert value["version"] == VERSION == 2
 
 
 def test_every_variant_is_in_it_once(decided: Plan) -> None:
@@ -140,7 +140,7 @@ def test_the_schema_refuses_what_it_does_not_know() -> None:
             row = row[step]
         row["unknown"] = "x"
         assert problems(changed) != [], path
-    assert problems(value | {"version": 2}) == ["1 was expected"]
+    assert problems(value | {"version": 1}) == ["2 was expected"]
     assert problems({key: row for key, row in value.items() if key != "stages"}) == ["'stages' is a required property"]
 
 
@@ -161,7 +161,7 @@ def test_a_stage_that_takes_another_variant_names_its_cell() -> None:
     )
     value = written(replace(decided, shards=(*others, replace(shard, cells=changed))))
     assert problems(value) == []
-    by_isa = {cell["isa"]: cell for cell in cells(value) if cell["gpu"] == "sm90"}
+    by_isa = {cell["isa"]: cell for cell in cells(value) if cell["target"] == "sm90"}
     assert by_isa["avx512"]["beside"] == {"cpu-test": by_isa["avx2"]["suffix"]}
     assert by_isa["avx2"]["beside"] == {}
 

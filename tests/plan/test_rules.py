@@ -124,11 +124,11 @@ def test_an_exclusion_takes_variants_only_from_its_branches_and_is_recorded() ->
         ("other", "avx2"): ["pytorch"],
         ("other", "avx512"): ["pytorch", "torchvision"],
     }
-    usual = {"gpu": "sm90", "python": "3.13", "code": "excluded"}
+    usual = {"target": "sm90", "python": "3.13", "code": "excluded"}
     assert judged.left_out == (
         LeftOut(
             **usual,
-            cuda="12.9",
+            toolkit="12.9",
             branch="other",
             isa="avx2",
             package="torchvision",
@@ -138,7 +138,7 @@ def test_an_exclusion_takes_variants_only_from_its_branches_and_is_recorded() ->
         *(
             LeftOut(
                 **usual,
-                cuda="12.8",
+                toolkit="12.8",
                 branch="main",
                 isa="avx512",
                 package=package,
@@ -169,7 +169,9 @@ def test_an_exclusion_takes_variants_only_from_its_branches_and_is_recorded() ->
 def test_impossible_cells_of_the_product_are_left_out_and_recorded(gpu: str, cuda: str, code: str, reason: str) -> None:
     gpus: dict[str, Any] = {"cpu": {}, "sm90": {}, gpu: {}}
     judged = judge(spec_of(small(**branches(cuda=cuda), **matrix(gpus=gpus))))
-    records = {(out.code, out.reason, out.python, out.package, out.path) for out in judged.left_out if out.gpu == gpu}
+    records = {
+        (out.code, out.reason, out.python, out.package, out.path) for out in judged.left_out if out.target == gpu
+    }
     assert records == ({(code, reason, "", "", ("matrix", "gpus", gpu))} if code else set())
     assert [out.isa for out in judged.left_out] == (["avx2", "avx512"] if code else [])
     assert [finding.code for finding in judged.findings] == (["unused-gpu"] if code else [])

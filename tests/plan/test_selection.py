@@ -51,7 +51,7 @@ def chosen(
     decided: Plan, event: str, payload: dict[str, Any], affected: Sequence[str] = (), published: Sequence[str] = ()
 ) -> RunSelection:
     """What an event builds in the GPU shard of the small spec."""
-    shard = next(shard for shard in decided.shards if shard.gpu == "sm90")
+    shard = next(shard for shard in decided.shards if shard.target == "sm90")
     happened = GitHubEvent(name=event, payload=payload)
     asked = question(decided, happened, shard)
     assert asked.branch == "main"
@@ -174,7 +174,7 @@ def test_above_the_limit_representatives_of_every_value_are_built_and_the_rest_i
     assert len(made.cells) <= decided.spec.pull_request.cells
     cells = [cell for cell, _ in made.cells]
     everything = [cell for cell in decided.judged.cells if cell.branch == "main"]
-    for axis in ("gpu", "isa", "python", "system"):
+    for axis in ("target", "isa", "python", "system"):
         assert {getattr(cell, axis) for cell in cells} == {getattr(cell, axis) for cell in everything}
     assert sorted([*made.variants, *made.left]) == sorted(names)
 
@@ -203,7 +203,7 @@ def test_representatives_are_few_and_cover_as_many_values_as_possible(document: 
     assert list(some) == [part for part in cells if part in some]
 
     def values(parts: Sequence[Any]) -> set[tuple[str, str]]:
-        return {(axis, getattr(cell, axis)) for cell, _ in parts for axis in ("gpu", "isa", "python")}
+        return {(axis, getattr(cell, axis)) for cell, _ in parts for axis in ("target", "isa", "python")}
 
     if len(some) < most:
         assert values(some) == values(cells)

@@ -36,7 +36,7 @@ def sharded(packages: int, pythons: list[str], isas: list[str], without: str = "
 
 def test_a_file_has_at_most_as_many_jobs_as_github_accepts() -> None:
     (shard,) = sharded(126, ["3.13"], ["avx2"]).values()
-    assert (shard.name, shard.title, shard.branch, shard.gpu) == ("build-main-cpu", "main CPU", "main", "cpu")
+    assert (shard.name, shard.title, shard.branch, shard.target) == ("build-main-cpu", "main CPU", "main", "cpu")
     assert shard.jobs == OWN + 126 * 2 == 256
     assert shard.variants == [f"p{number}-python313-cpu-avx2" for number in range(126)]
 

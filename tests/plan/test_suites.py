@@ -55,7 +55,7 @@ def test_a_required_test_makes_that_an_error() -> None:
 
 def test_a_cpu_variant_has_no_suites_on_gpus() -> None:
     decided = planned({"unit": UNIT, "ops": OPS})
-    cpu = [route for cell, route in zip(decided.judged.cells, decided.routes, strict=True) if cell.gpu == "cpu"]
+    cpu = [route for cell, route in zip(decided.judged.cells, decided.routes, strict=True) if cell.target == "cpu"]
     assert {tuple(route.suites) for route in cpu} == {(Bench(CPU_TEST, 1),)}
 
 

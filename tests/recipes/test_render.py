@@ -81,18 +81,18 @@ def test_each_recipe_evaluates_to_what_the_matrix_says(evaluated: dict[str, dict
             assert one.passthru["cpuISA"] == cell.isa
             assert "allowBroken" not in one.config
             assert one.config["allowUnfree"] is True
-            assert ("Without cuDNN" in one.long_description) == (cell.gpu == "sm61")
+            assert ("Without cuDNN" in one.long_description) == (cell.target == "sm61")
             assert ("Without FBGEMM, oneDNN and NNPACK" in one.long_description) == (cell.isa == "avx")
             if variant.package in branch.sources:
                 assert one.version == branch.versions[variant.package]
-            if cell.gpu == CPU:
+            if cell.target == CPU:
                 assert not one.cuda_support
                 assert "cudaSupport" not in one.config
                 assert "cudaPackages" not in one.overlaid
                 assert "NVCC_APPEND_FLAGS" not in one.exports
                 assert "cudaCapabilities" not in one.config
             else:
-                check_gpu(spec, one, cell.gpu, cell.cuda, isa.flags)
+                check_gpu(spec, one, cell.target, cell.toolkit, isa.flags)
 
 
 def check_gpu(spec: Spec, one: Evaluation, gpu: str, cuda: str, flags: Sequence[str]) -> None:

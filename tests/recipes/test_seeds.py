@@ -396,7 +396,7 @@ def test_a_push_to_the_first_recipe_starts_the_shards_that_take_from_it() -> Non
     decided = plan(SPEC)
     files = render(SPEC, decided.shards)
     for shard in decided.shards:
-        assert (".flox/pkgs/engine-python313-cuda12_8-*-*.nix" in files[shard.path]) == (shard.gpu != "cpu")
+        assert (".flox/pkgs/engine-python313-cuda12_8-*-*.nix" in files[shard.path]) == (shard.target != "cpu")
 
 
 CACHE = {"url": "file:///cache", "public-key": "cache-1:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="}

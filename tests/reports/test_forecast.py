@@ -111,12 +111,12 @@ def test_a_build_waits_for_a_build_and_publishing_for_the_tests_that_the_policy_
     waits = {
         job.stage: [(jobs[need].variant.package, jobs[need].stage) for need in job.needs]
         for job in jobs
-        if job.cell.gpu == "sm90" and job.variant.package == "torchvision"
+        if job.cell.target == "sm90" and job.variant.package == "torchvision"
     }
     assert waits[BUILD] == [("pytorch", BUILD)]
     assert waits[GPU_TEST] == [("torchvision", BUILD)]
     assert waits[PUBLISH] == [("pytorch", PUBLISH)]
-    first = next(job for job in jobs if job.cell.gpu == "sm90" and job.stage is PUBLISH)
+    first = next(job for job in jobs if job.cell.target == "sm90" and job.stage is PUBLISH)
     shard = [index for index, job in enumerate(jobs) if job.shard == first.shard and job.stage in {BUILD, CPU_TEST}]
     assert list(first.needs) == shard
 
@@ -207,7 +207,7 @@ def test_a_pull_request_shows_every_value_of_every_axis_where_it_can(bundled: Pl
     few = forecast(bundled).pull_request
     of_branch = [cell for cell in bundled.judged.cells if cell.branch == few.branch]
     assert len(few.cells) == bundled.spec.pull_request.cells < len(of_branch)
-    assert {cell.gpu for cell in few.cells} == {cell.gpu for cell in of_branch}
+    assert {cell.target for cell in few.cells} == {cell.target for cell in of_branch}
     assert {cell.isa for cell in few.cells} == {cell.isa for cell in of_branch}
 
 
@@ -254,7 +254,7 @@ def test_the_better_order_puts_what_is_long_first_and_ends_sooner() -> None:
         decided = planned(matrix=one, packages=packages, branches=branches)
         found = forecast(decided)
         assert found.better_end <= found.end
-        assert better_order(decided.spec, decided.shards)[0].gpu != "cpu"
+        assert better_order(decided.spec, decided.shards)[0].target != "cpu"
     assert found.better_end < found.end
 
 
@@ -397,7 +397,7 @@ def test_a_history_without_manifests_is_an_error(tmp_path: Path) -> None:
 def test_wheels_build_no_libraries_of_nixpkgs_again() -> None:
     wheels = Path(__file__).parents[1] / "examples/good/wheel/ci-matrix.yaml"
     decided = plan(parse_spec(wheels.read_bytes(), shown="ci-matrix.yaml"))
-    assert any(one.cell.cuda for one in built_variants(decided))
+    assert any(one.cell.toolkit for one in built_variants(decided))
     assert not forecast(decided).capabilities
 
 

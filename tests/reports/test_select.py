@@ -80,7 +80,7 @@ def test_each_newer_driver_that_helps_is_listed(bundled: Plan) -> None:
         ("cuda-12_9", "driver 525 or newer"),
         ("cuda-13_0", "driver 580 or newer"),
     ]
-    assert all(one.offer.gpu == "sm90" for one in choice.better)
+    assert all(one.offer.target == "sm90" for one in choice.better)
 
 
 def test_a_branch_that_rules_out_the_best_is_named(bundled: Plan) -> None:
@@ -108,7 +108,7 @@ def test_the_strongest_of_several_gpus_counts(bundled: Plan) -> None:
     machine = Machine(system="x86_64-linux", isas=("avx", "avx2"), gpus=tuple(one for one in devices if one))
     choice = select(bundled.spec, bundled.judged.cells, machine, Wishes(package="pytorch"))
     assert choice.best is not None
-    assert choice.best.gpu == "sm89"
+    assert choice.best.target == "sm89"
     assert choice.why[0] == "sm89 (RTX 4090) is the strongest GPU of this machine"
 
 
@@ -118,8 +118,8 @@ def test_a_driver_that_no_longer_runs_the_gpu_is_named_with_the_last_that_does(b
         ("pytorch-python313-cuda12_9-sm61-avx2", "a driver of branch 580")
     ]
     assert choice.best is not None
-    assert choice.best.gpu == "cpu"
-    assert "sm61" not in {one.offer.gpu for one in choice.runners_up}
+    assert choice.best.target == "cpu"
+    assert "sm61" not in {one.offer.target for one in choice.runners_up}
 
 
 def test_an_unknown_driver_is_a_doubt_and_a_known_one_is_not(bundled: Plan) -> None:
@@ -245,17 +245,17 @@ def runs(machine: Machine, cell: Cell, cuda: str) -> bool:
     hardware = tables()
     if cell.system != machine.system or cell.isa not in machine.isas:
         return False
-    if cell.gpu == "cpu":
+    if cell.target == "cpu":
         return True
     if not machine.gpus:
         return False
     major, minor = max(device.capability for device in machine.gpus)
-    own, built = hardware.gpu(f"sm{major}{minor}"), hardware.gpu(cell.gpu)
+    own, built = hardware.gpu(f"sm{major}{minor}"), hardware.gpu(cell.target)
     lowest = max(hardware.toolkit(cuda).lowest_driver, own.driver)
     driver = machine.gpus[0].driver
     number = int(driver.split(".")[0] or 0) if driver else lowest
     ended = {"Maxwell", "Pascal", "Volta"}  # their last driver branch is 580
-    return own.runs_cubin_of(built) and number >= lowest and (own.architecture not in ended or number < 585)
+    return own.runs_code_of(built) and number >= lowest and (own.architecture not in ended or number < 585)
 
 
 @given(documents(), machines(), st.sampled_from(Workload))
@@ -265,23 +265,27 @@ def test_nothing_better_runs(document: dict[str, Any], machine: Machine, workloa
     cells = judge(spec).cells
     choice = select(spec, cells, machine, Wishes(package="p0", workload=workload))
     cuda = {name: tables().toolkit(next(iter(branch.toolkits))).version for name, branch in spec.branches.items()}
-    running = {(cell.branch, cell.gpu, cell.isa, cell.python) for cell in cells if runs(machine, cell, cell.cuda)}
+    running = {(cell.branch, cell.target, cell.isa, cell.python) for cell in cells if runs(machine, cell, cell.toolkit)}
     if choice.best is None:
         assert not running
         assert choice.problems
         return
     best = choice.best
-    assert (best.branch, best.gpu, best.isa, best.python) in running
-    assert {(one.offer.branch, one.offer.gpu, one.offer.isa, one.offer.python) for one in choice.runners_up} <= running
-    assert not {(one.offer.branch, one.offer.gpu, one.offer.isa, one.offer.python) for one in choice.better} & running
-    if best.gpu == "cpu":
+    assert (best.branch, best.target, best.isa, best.python) in running
+    assert {
+        (one.offer.branch, one.offer.target, one.offer.isa, one.offer.python) for one in choice.runners_up
+    } <= running
+    assert (
+        not {(one.offer.branch, one.offer.target, one.offer.isa, one.offer.python) for one in choice.better} & running
+    )
+    if best.target == "cpu":
         assert {gpu for _, gpu, _, _ in running} == {"cpu"}
     else:
         assert (
             max(tables().gpu(gpu).capability for _, gpu, _, _ in running if gpu != "cpu")
-            == tables().gpu(best.gpu).capability
+            == tables().gpu(best.target).capability
         )
-    alike = [one for one in running if one[1] == best.gpu]
+    alike = [one for one in running if one[1] == best.target]
     assert cuda[best.branch] == max(cuda[branch] for branch, _, _, _ in alike)
     isas = {isa for branch, _, isa, _ in alike if branch == best.branch}
     if workload.isa in isas:
@@ -477,7 +481,7 @@ def test_an_inventory_in_json_and_its_answer_by_the_schema(
         _, out, _ = command(capsys, monkeypatch, *words, "--package", "all", "--json")
         jsonschema.validate(json.loads(out), json.loads(schema))
         if words[0] == "--inventory":
-            assert [one["best"]["gpu"] for one in json.loads(out)["machines"]] == ["sm90", "cpu"]
+            assert [one["best"]["target"] for one in json.loads(out)["machines"]] == ["sm90", "cpu"]
             assert [(one["gpu"], one["machines"]) for one in json.loads(out)["lacking"]] == [("sm70", 2)]
 
 

@@ -158,7 +158,7 @@ def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]
     yield "gpu", gpus or "none"
     yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}" if machine.system else machine.cpu
     if choice.best:
-        libraries = [f"CUDA {choice.best.cuda}"] if choice.best.cuda else []
+        libraries = [f"CUDA {choice.best.toolkit}"] if choice.best.toolkit else []
         libraries += [f"cuDNN {choice.cudnn}"] if choice.cudnn else []
         yield "branch", ", ".join([choice.best.branch, f"{choice.best.package} {choice.best.version}", *libraries])
     rows = (

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         last
         for shard in _shown(status(client, decided, branch), shards)
         for last in shard
-        if cuda in {None, last.cell.cuda}
+        if cuda in {None, last.cell.toolkit}
     ]
     if arguments.complete:
         return _print_completeness(lasts, as_json=arguments.json)
@@ -91,7 +91,7 @@ def _print_benchmarks(arguments: argparse.Namespace, decided: Plan, client: Clie
         note(f"the spec switches {BENCHMARK} off; `tests: {{{BENCHMARK}: where-routed}}` switches it on")
     shards = [shard for shard in decided.shards if branch in {None, shard.branch} and measured(shard)]
     lasts = [one for found in _shown(benchmarks(client, decided, branch), len(shards)) for one in found]
-    lasts = [one for one in lasts if cuda in {None, one.cell.cuda}]
+    lasts = [one for one in lasts if cuda in {None, one.cell.toolkit}]
     if arguments.quiet:
         print(*(one.variant.name for one in lasts), sep="\n", end="\n" * bool(lasts))
     elif arguments.json:

@@ -48,7 +48,7 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
     except ValueError as error:
         raise wrong("PATTERN", Code.WRONG_PATTERN, str(error)) from None
     for cell in judged.cells:
-        if arguments.branch in {None, cell.branch} and arguments.cuda in {None, cell.cuda}:
+        if arguments.branch in {None, cell.branch} and arguments.cuda in {None, cell.toolkit}:
             for variant in cell.variants:
                 if arguments.package in {None, variant.package} and matches(variant.name):
                     yield cell, variant
@@ -59,12 +59,12 @@ def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
         left_out_row(spec, one)
         for one in judged.left_out
         if arguments.branch in {None, one.branch}
-        and arguments.cuda in {None, one.cuda}
+        and arguments.cuda in {None, one.toolkit}
         and arguments.package in {None, "", one.package or arguments.package}
     ]
     if arguments.json:
         print_json(rows)
     else:
-        headers = ["branch", "cuda", "gpu", "isa", "python", "package", "reason"]
+        headers = ["branch", "toolkit", "target", "isa", "python", "package", "reason"]
         table(headers, ([row[header] or "all" for header in headers] for row in rows))
     return 0

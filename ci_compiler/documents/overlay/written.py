@@ -29,8 +29,11 @@ from ci_compiler.spec.pools import NIXOS_CACHE, Cache
 from ci_compiler.variant import RECIPES
 
 _FILES = Path(__file__).with_name("files")
-_AXES = ("branch", "python", "cuda", "gpu", "isa", "system", "listed")
-"""What tells one cell from another."""
+_AXES = {
+    "branch": "branch", "python": "python", "cuda": "toolkit", "gpu": "target", "isa": "isa", "system": "system",
+    "listed": "listed",
+}  # fmt: skip
+"""What tells one cell from another: the names in the overlay, and the fields of a cell."""
 
 
 @record
@@ -91,7 +94,7 @@ def _published(plan: Plan) -> Iterator[tuple[Cell, Variant]]:
     pythons = {name: at for at, name in enumerate(python_order(spec))}
 
     def rank(cell: Cell) -> tuple[object, ...]:
-        first, second = spec.hardware.toolkit(cell.cuda).version if cell.cuda else (0, 0)
+        first, second = spec.hardware.toolkit(cell.toolkit).version if cell.toolkit else (0, 0)
         return bool(cell.listed), -first, -second, branches[cell.branch], pythons.get(cell.python, 0)
 
     cells = (cell for cell in plan.judged.cells if spec.branches[cell.branch].publish)
@@ -109,7 +112,7 @@ def _fleet(plan: Plan, fetched: Mapping[str, Fetched]) -> str:
     variants = [_row(_variant(plan.spec, cell, variant)) for cell, variant in published]
     return nix.attributes({
         "cache": nix.attributes(served) if served else "null",
-        "axes": nix.words(_AXES),
+        "axes": nix.words(tuple(_AXES)),
         "branches": nix.attributes(branches),
         "variants": nix.block("[", variants, "]"),
     }) + "\n"  # fmt: skip
@@ -125,12 +128,12 @@ def _folder(branch: str, fetched: Fetched | None) -> str:
 
 
 def _variant(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
-    capability = "" if cell.gpu in {CPU, ALL.name} else str(spec.hardware.gpu(cell.gpu).capability)
+    capability = "" if cell.target in {CPU, ALL.name} else str(spec.hardware.gpu(cell.target).capability)
     return {
         "name": variant.name,
         "attribute": spec.packages[variant.package].attribute,
         "version": spec.branches[cell.branch].versions.get(variant.package, ""),
-        **{axis: getattr(cell, axis) for axis in _AXES},
+        **{axis: getattr(cell, field) for axis, field in _AXES.items()},
         "capability": capability,
         "recalled": recalled(spec, cell.branch, variant),
     }
@@ -145,9 +148,9 @@ def _row(values: Mapping[str, str]) -> str:
 
 def _words(plan: Plan) -> dict[str, str]:
     spec, published = plan.spec, list(_published(plan))
-    cell, variant = next(((cell, one) for cell, one in published if cell.gpu != CPU), published[0])
+    cell, variant = next(((cell, one) for cell, one in published if cell.target != CPU), published[0])
     titles = listed(package.title for package in in_build_order(spec.packages) if package.repository is None)
-    pin = spec.branches[cell.branch].pin(cell.cuda).nixpkgs
+    pin = spec.branches[cell.branch].pin(cell.toolkit).nixpkgs
     cache = cache_of(spec)
     settings = {
         "extra-substituters": nix.words([cache.url, *_others(cache)]),
@@ -163,7 +166,7 @@ def _words(plan: Plan) -> dict[str, str]:
         else "",
         "name": variant.name,
         "attribute": spec.packages[variant.package].attribute,
-        "gpu": cell.gpu,
+        "gpu": cell.target,
         "isa": cell.isa,
         "cached": f"nix run .#cached-{variant.name} # does the cache have it?\n" if cache else "",
         "notes": "\n".join(f"\n{_wrapped(note)}" for note in _notes(spec, cache, fetched=bool(fetched_branches(plan)))),

@@ -71,7 +71,7 @@ function eyebrow({ best, impossible, doubts }, cpu) {
   const title = best ? served : impossible ? "No such machine" : "Nothing serves this machine";
   const tag = !best
     ? null
-    : best.gpu === "cpu"
+    : best.target === "cpu"
       ? make("span", { class: "tag", text: "CPU build" })
       : make("span", { class: doubts.length ? "tag doubt" : "tag", text: "GPU build" });
   return make("p", { class: "eyebrow" }, make("span", { text: title }), tag);
@@ -94,7 +94,7 @@ function factsOf({ best: offer, cudnn, doubts }, everything) {
   const packages = everything ? data.cells[offer.at].packages : [offer.package];
   const rows = [
     ...packages.map((name) => [data.packages[name].title, versions[name] ?? ""]),
-    ...(offer.gpu === "cpu" ? [] : [["CUDA", offer.cuda]]),
+    ...(offer.target === "cpu" ? [] : [["CUDA", offer.toolkit]]),
     ...(cudnn ? [["cuDNN", cudnn]] : []),
     ...(offer.driver ? [["Driver", `≥ ${offer.driver}`, doubts.length ? "doubt" : ""]] : []),
     ["Python", offer.python],

@@ -36,16 +36,16 @@ function table(heads_, rows) {
 
 export function openLeftOut(one) {
   openDialog(
-    [`${one.gpu} ${one.isa} on ${one.branch}`],
+    [`${one.target} ${one.isa} on ${one.branch}`],
     make("p", { class: "problem", text: sentence(`Left out: ${one.reason}`) }),
   );
 }
 
 export function openCell(cell) {
   const offers = cell.packages.map((name) => offerOf(data, data.cells.indexOf(cell), name));
-  const gpu = data.gpus[cell.gpu];
+  const gpu = data.gpus[cell.target];
   const facts = [
-    ["Branch", cell.branch + (cell.cuda ? `, CUDA ${cell.cuda}` : "")],
+    ["Branch", cell.branch + (cell.toolkit ? `, CUDA ${cell.toolkit}` : "")],
     ["GPU", gpu ? `${gpu.architecture}: ${gpu.summary}` : "none"],
     ["CPU", `${data.isas[cell.isa].title}: ${data.isas[cell.isa].cpus}`],
     ["Driver", cell.driver ? `${cell.driver} or newer` : "none needed"],

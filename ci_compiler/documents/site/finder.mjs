@@ -50,7 +50,7 @@ function stepOf(data, machine, { package: package_, branch, python, workload }) 
 
 /** A variant: `package_` of the cell with the number `at`. */
 export function offerOf(data, at, package_) {
-  const { branch, python, cuda, gpu, isa, system, suffix, listed, driver } = data.cells[at];
+  const { branch, python, toolkit, target, isa, system, suffix, listed, driver } = data.cells[at];
   const { versions } = data.branches[branch];
   const name = listed || `${package_}-${suffix}`;
   return {
@@ -59,9 +59,9 @@ export function offerOf(data, at, package_) {
     package: package_,
     version: versions[package_] ?? "",
     branch,
-    cuda,
+    toolkit,
     python,
-    gpu,
+    target,
     isa,
     system,
     driver,

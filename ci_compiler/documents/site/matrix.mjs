@@ -8,7 +8,7 @@ const pythonShown = () => byId("shown-python").value;
 
 /** How a cell is tested: `full` on the hardware that it is built for, `part` on a CPU only, or `none`. */
 function reach(cell) {
-  if (cell.tested.includes(cell.gpu === "cpu" ? "cpu-test" : "gpu-test")) return "full";
+  if (cell.tested.includes(cell.target === "cpu" ? "cpu-test" : "gpu-test")) return "full";
   return cell.tested.length ? "part" : "none";
 }
 
@@ -26,7 +26,7 @@ export function drawGrids() {
 function panels(branch, isas) {
   const { cuda } = data.branches[branch];
   if (cuda.length < 2) return [panel(branch, isas, cuda, () => true)];
-  return [...cuda, ""].map((toolkit) => panel(branch, isas, [toolkit], (one) => one.cuda === toolkit));
+  return [...cuda, ""].map((toolkit) => panel(branch, isas, [toolkit], (one) => one.toolkit === toolkit));
 }
 
 function panel(branch, isas, toolkits, here) {
@@ -34,7 +34,7 @@ function panel(branch, isas, toolkits, here) {
   const cells = data.cells.filter((cell) => own(cell) && (cell.listed || cell.python === pythonShown()));
   const out = data.left_out.filter((one) => own(one) && ["", pythonShown()].includes(one.python));
   const variants = cells.reduce((sum, cell) => sum + cell.packages.length, 0);
-  const at = new Map([...out, ...cells.filter((cell) => !cell.listed)].map((one) => [`${one.gpu} ${one.isa}`, one]));
+  const at = new Map([...out, ...cells.filter((cell) => !cell.listed)].map((one) => [`${one.target} ${one.isa}`, one]));
   const about = [
     ...toolkits.map((toolkit) => (toolkit ? `CUDA ${toolkit}` : "CPU")),
     ...Object.entries(data.branches[branch].versions).map((pair) => pair.join(" ")),
@@ -87,7 +87,7 @@ function row(gpu, isas, cellOf) {
 function drawn(cell) {
   if (!cell) return null;
   const held = "suffix" in cell;
-  const says = `${cell.gpu} ${cell.isa} on ${cell.branch}: ${held ? tested(cell) : `left out, ${cell.reason}`}`;
+  const says = `${cell.target} ${cell.isa} on ${cell.branch}: ${held ? tested(cell) : `left out, ${cell.reason}`}`;
   const element = make("button", {
     type: "button",
     class: `cell ${held ? reach(cell) : "out"}${held && hasFailed(cell) ? " failed" : ""}`,
@@ -97,18 +97,18 @@ function drawn(cell) {
   });
   element.addEventListener("click", () => (held ? openCell(cell) : openLeftOut(cell)));
   if (held) buttons.push({ element, cell, words: wordsOf(cell) });
-  else buttons.push({ element, cell: null, words: `${cell.gpu} ${cell.isa} ${cell.branch}`.toLowerCase() });
+  else buttons.push({ element, cell: null, words: `${cell.target} ${cell.isa} ${cell.branch}`.toLowerCase() });
   return element;
 }
 
 function wordsOf(cell) {
-  const { summary = "", architecture = "" } = data.gpus[cell.gpu] ?? {};
+  const { summary = "", architecture = "" } = data.gpus[cell.target] ?? {};
   const pools = Object.values(data.routes[cell.route]).filter((where) => !where.skipped);
   const words = [
     cell.suffix,
     cell.branch,
-    cell.cuda,
-    cell.gpu,
+    cell.toolkit,
+    cell.target,
     summary,
     architecture,
     ...cell.packages,

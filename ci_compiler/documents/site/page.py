@@ -84,8 +84,8 @@ def _titles(plan: Plan) -> list[str]:
 def _summary(plan: Plan) -> str:
     """The summary of the page: how many variants there are, and of what."""
     cells = plan.judged.cells
-    gpus = {cell.gpu for cell in cells} - {CPU}
-    toolkits = {cell.cuda for cell in cells} - {""}
+    gpus = {cell.target for cell in cells} - {CPU}
+    toolkits = {cell.toolkit for cell in cells} - {""}
     return (
         f"{counted(sum(len(cell.variants) for cell in cells), 'variant')} of {reasons.listed(_titles(plan))}, "
         f"each built for one of {counted(len(gpus), 'GPU architecture')} or for the CPU alone, for one of "

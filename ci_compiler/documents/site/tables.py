@@ -49,7 +49,7 @@ class Tables:
         self._drivers, self._answers, self._steps, self._said = Rows(), Rows(), Rows(), Rows()
         self._portables = Rows()
         gpus = sorted(spec.hardware.gpus.values(), key=lambda gpu: gpu.capability)
-        built = {cell.gpu for cell in cells} - {CPU}
+        built = {cell.target for cell in cells} - {CPU}
         self._profiles: dict[object, Profile] = {}  # by everything that an answer depends on
         self._machines = {
             gpu.name if gpu else name: {

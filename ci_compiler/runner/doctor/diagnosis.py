@@ -37,7 +37,7 @@ def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "", pool: Poo
     cell, subject = next(found, (None, None))
     if cell is None:
         raise refusal(explain(plan(spec), name))
-    if stage and stage.needs_gpu and cell.gpu == CPU:
+    if stage and stage.needs_gpu and cell.target == CPU:
         raise wrong("NAME", Code.STAGE_MISSING, f"{name} is built for the CPU alone and has no {stage}")
     return Assignment(spec=spec, cells=(cell,), stage=stage, subject=subject, pool=pool)
 
@@ -61,7 +61,7 @@ def examine(work: Assignment, evidence: Evidence) -> dict[str, Judgement]:
 def _on_gpu(work: Assignment, machine: Machine) -> bool:
     """Whether a stage that uses a GPU for GPU variants alone uses one here."""
     if work.subject:
-        return work.cell.gpu != CPU
+        return work.cell.target != CPU
     return bool(work.pool.gpu) if work.pool else bool(machine.gpus or machine.problems)
 
 

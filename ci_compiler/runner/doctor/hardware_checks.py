@@ -82,10 +82,10 @@ def cubin(work: Assignment, evidence: Evidence) -> Judgement:
     """At least one GPU runs the variant's machine code."""
     if work.subject is None:
         return skipped(_NO_VARIANT)
-    if work.cell.gpu == CPU:
+    if work.cell.target == CPU:
         return skipped(f"{work.subject.name} is built for the CPU alone")
     able, unable = _able(work, evidence)
-    wanted = work.cell.gpu
+    wanted = work.cell.target
     if not able:
         has = ", ".join(map(_title, unable)) or "none"
         row = work.spec.hardware.gpu(wanted)
@@ -143,7 +143,7 @@ def cuda(work: Assignment, evidence: Evidence) -> Judgement:
 
 def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[GpuDevice]]:
     """The GPUs that run the tested variants, and those that do not."""
-    hardware, wanted = work.spec.hardware, {cell.gpu for cell in work.cells if cell.gpu != CPU}
+    hardware, wanted = work.spec.hardware, {cell.target for cell in work.cells if cell.target != CPU}
     able = [
         device for device in evidence.machine.gpus if any(device.runs(hardware, hardware.gpu(name)) for name in wanted)
     ]
@@ -152,9 +152,9 @@ def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[G
 
 def _toolkits(work: Assignment, devices: list[GpuDevice]) -> list[Toolkit]:
     """The CUDA toolkits of the variants that `devices` test, oldest first."""
-    hardware, wanted = work.spec.hardware, {cell.gpu for cell in work.cells if cell.gpu != CPU}
+    hardware, wanted = work.spec.hardware, {cell.target for cell in work.cells if cell.target != CPU}
     run = {name for name in wanted if any(device.runs(hardware, hardware.gpu(name)) for device in devices)}
-    versions = {cell.cuda for cell in work.cells if cell.gpu in run}
+    versions = {cell.toolkit for cell in work.cells if cell.target in run}
     return sorted(map(hardware.toolkit, versions), key=lambda one: one.version)
 
 

@@ -122,7 +122,7 @@ def manifest_of(
         version=built.version,
         branch=built.cell.branch,
         commit=commit,
-        nixpkgs=spec.branches[built.cell.branch].pin(built.cell.cuda).nixpkgs,
+        nixpkgs=spec.branches[built.cell.branch].pin(built.cell.toolkit).nixpkgs,
         backend=spec.backend,
         derivation=result.derivation,
         store_path=result.store_path,

@@ -54,12 +54,12 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> 
     row = rows["packages"].get(package.attribute) or rows["other"] | {"module": module_of(package)}
     if declared:
         row = rows["declared"]  # in place of what the tool would check
-    gpu = None if cell.gpu == CPU else spec.hardware.gpu(cell.gpu)
+    gpu = None if cell.target == CPU else spec.hardware.gpu(cell.target)
     on_gpu = stage.needs_gpu and gpu is not None
     wanted = Expectation(
         module=row["module"],
         version=built.version,
-        cuda=cell.cuda,
+        cuda=cell.toolkit,
         architectures=(f"sm_{gpu.name.removeprefix('sm')}",) if gpu else (),
         cudnn=gpu is not None and gpu.cudnn,
         dispatch=_dispatch(spec.hardware, cell.isa),

@@ -110,7 +110,7 @@ def _program(arm: Arm, device: str, bench: Bench, *, measures: bool) -> tuple[li
         "paths": subject.interpreter.paths,
         "programs": measured_by(arm, device) if measures and not bench.declared else [],
         "device": device,
-        "capability": subject.spec.hardware.gpu(cell.gpu).capability if device == GPU else (),
+        "capability": subject.spec.hardware.gpu(cell.target).capability if device == GPU else (),
         "seconds": bench.seconds,
         "awake": bench.awake,
         "script": script,

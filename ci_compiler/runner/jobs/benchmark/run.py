@@ -171,7 +171,7 @@ def _refuse_wrong_machine(own: SmokeSubject, machine: Machine) -> None:
 
 def _gpu_of(own: SmokeSubject, machine: Machine, session: _Session) -> str:
     """The name of the GPU of this machine that runs the variant; '' for a CPU-only variant, and if there is none."""
-    tables, gpu = own.spec.hardware, own.built.cell.gpu
+    tables, gpu = own.spec.hardware, own.built.cell.target
     if gpu == NO_GPU:
         return ""
     found = next((one.name for one in machine.gpus if one.runs(tables, tables.gpu(gpu))), "")

@@ -1,0 +1,7 @@
+"""Vulkan, GPUs of any vendor. Shaders are compiled on the machine: there are no targets."""
+
+from __future__ import annotations
+
+from ci_compiler.hardware.families import Family
+
+FAMILY = Family(name="vulkan", title="Vulkan")
