@@ -3,13 +3,14 @@
     {package}-{python}-cuda{major}_{minor}-{gpu}-{isa}    flash-attn-python313-cuda12_8-sm90-avx2
     {package}-{python}-cpu-{isa}                          pytorch-python313-cpu-avx2
 
-What follows the package is the *suffix*, which all variants of a cell share. Only the package may contain a dash, so
-that a name is parsed from its end.
+What follows the package is the *suffix*, which all variants of a cell share. In names of this form only the package may
+contain a dash, so that a name is parsed from its end. The names of an open matrix follow a `Grammar`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -92,13 +93,68 @@ def cell_suffix(*, python: str, toolkit: str, target: str, isa: str) -> str:
 
 
 def python_tag(python: str) -> str:
-    """`3.13` as names spell it, and nixpkgs: `python313`."""
-    return f"python{python.replace('.', '')}"
+    """`3.13` as names spell it, and nixpkgs: `python313`. What is not a version is spelled as it is: `abi3`."""
+    return f"python{python.replace('.', '')}" if python[:1].isdigit() else python
 
 
 def cuda_tag(cuda: str) -> str:
     """`12.8` as names spell it: `cuda12_8`."""
     return f"cuda{cuda.replace('.', '_')}"
+
+
+@record
+class Grammar:
+    """How the names of an open matrix spell the values of a cell.
+
+    `parts` are texts with axes in braces, which names join by dashes; a part without any of its axes is left out.
+    `tags` has the spelling of an axis, or of a family's toolkit: a text with `{value}`, `{under}` (underscores for
+    dots) or `{digits}` (no dots).
+    """
+
+    parts: tuple[str, ...]
+    tags: Mapping[str, str]
+
+    def suffix(self, values: Mapping[str, str]) -> str:
+        """What follows the package in the names of the cell with `values`."""
+        made = []
+        for part in self.parts:
+            tags = [self._tag(axis, values) for axis in _BRACES.findall(part)]
+            if all(tags):
+                spelled = iter(tags)
+                made.append(_BRACES.sub(lambda _, spelled=spelled: next(spelled), part))  # type: ignore[misc]
+        return "-".join(made)
+
+    def _tag(self, axis: str, values: Mapping[str, str]) -> str:
+        if axis == "accelerator":
+            return self._accelerator(values)
+        value = values.get(axis, "")
+        if not value or value == BASELINE:
+            return ""
+        if axis in self.tags:
+            return _spelled(self.tags[axis], value)
+        if axis in {"isa", "platform"}:
+            return value
+        return python_tag(value) if axis == "python" else _spelled(f"{axis}{{under}}", value)
+
+    def _accelerator(self, values: Mapping[str, str]) -> str:
+        family, toolkit, target = (values.get(part, "") for part in ("family", "toolkit", "target"))
+        tag = self.tags.get(family) if toolkit else None
+        apart = "_" if toolkit and family[-1:].isdigit() else ""
+        first = _spelled(tag or f"{family}{apart}{{under}}", toolkit)
+        return "-".join(filter(None, (first, _FEATURE.sub(_feature, target).replace(",", "_"))))
+
+
+_BRACES = re.compile(r"\{([a-z][a-z0-9_-]*)\}")
+_FEATURE = re.compile(r":(\w+)([+-])")
+"""A feature in a target: `:xnack-`."""
+
+
+def _feature(match: re.Match[str]) -> str:
+    return f"_{match[1]}_{'on' if match[2] == '+' else 'off'}"
+
+
+def _spelled(tag: str, value: str) -> str:
+    return tag.format(value=value, under=value.replace(".", "_"), digits=value.replace(".", ""))
 
 
 def seed_name(name: str) -> str:

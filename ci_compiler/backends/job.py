@@ -68,7 +68,7 @@ class JobContext(NamedTuple):
 
 def variables(values: Mapping[str, str]) -> dict[str, str]:
     """The values of a variant by name as environment variables: `VARIANT_` and the name in capitals."""
-    return {f"VARIANT_{name.upper()}": value for name, value in values.items()}
+    return {f"VARIANT_{name.upper().replace('-', '_')}": value for name, value in values.items()}
 
 
 class ImportWay(NamedTuple):

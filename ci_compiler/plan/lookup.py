@@ -43,6 +43,8 @@ class BuiltVariant(NamedTuple):
         if cell.listed:
             return spec.place("packages", self.variant.package, "variants", cell.listed, key=True)
         path, matrix = spec.axes_of(self.variant.package)
+        if matrix.is_open:
+            return spec.place(*path, key=True)
         axis = next(axis for axis in matrix.gpus if axis.name == cell.target)
         root = (*path, "gpus", cell.target)
         if cell.isa in axis.isas:

@@ -1,20 +1,26 @@
 """The axes multiplied out: every cell that the spec selects, possible or not, and the variants of each cell.
 
-A *cell* is a branch x Python x toolkit x GPU x ISA; its *variants* are the builds of its packages. `plan.rules` decides
-whether a cell can exist. For that decision, a candidate records whether the spec names it explicitly. A variant that
-fits no axis has a cell of its own.
+A *cell* is a branch and at most one value of each axis; its *variants* are the packages built for it. `plan.rules`
+decides whether a cell can exist. For that decision, a candidate records whether the spec names it explicitly. A variant
+that fits no axis has a cell of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 from ci_compiler.hardware import CPU
 from ci_compiler.record import record
+from ci_compiler.spec.axes import NO_ACCELERATOR, PARTS, SHORT_FAMILY, Accelerator
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import GpuAxis, Matrix, Package, Spec
-from ci_compiler.variant import cell_suffix, variant_name
+from ci_compiler.variant import Grammar, cell_suffix, variant_name
+
+Values = tuple[tuple[str, str], ...]
+"""Axes with the value that a cell has of each; an accelerator is its parts."""
 
 
 class Variant(NamedTuple):
@@ -26,10 +32,12 @@ class Variant(NamedTuple):
 
 @record
 class Cell:
-    """A branch x Python (`3.13`) x toolkit (`12.8`) x GPU x ISA, on one Nix system, with its variants in build order.
+    """A branch and at most one value of each axis, with its variants in build order.
 
-    In a CPU cell, `gpu` is `cpu` and `cuda` is ''. The cell of a variant that fits no axis is a CPU cell that `listed`
-    names; its `python` is '' and its `isa` the baseline of its system.
+    `system`, `target` and `isa` are what its machines must have, whether they are values of the cell or not. `target`
+    is the family where code is not compiled for a target, and `cpu` without an accelerator; `toolkit` may be ''. The
+    cell of a variant that fits no axis is a CPU cell that `listed` names; its `python` is '' and its `isa` the baseline
+    of its system. `named` is the suffix of an open matrix, and `values` what it spells.
     """
 
     branch: str
@@ -40,19 +48,47 @@ class Cell:
     system: str
     variants: tuple[Variant, ...]
     listed: str = ""
+    named: str = ""
+    values: Values = ()
 
     @property
     def suffix(self) -> str:
         """The common suffix of its variants' names: `python313-cuda12_8-sm90-avx2`; the whole name of a listed one."""
-        return self.listed or cell_suffix(python=self.python, toolkit=self.toolkit, target=self.target, isa=self.isa)
+        return (
+            self.listed
+            or self.named
+            or cell_suffix(python=self.python, toolkit=self.toolkit, target=self.target, isa=self.isa)
+        )
+
+    @property
+    def family(self) -> str:
+        """The family of its accelerator."""
+        if self.named:
+            return dict(self.values).get("family", CPU)
+        return CPU if self.target == CPU else SHORT_FAMILY
+
+    @property
+    def axes(self) -> Mapping[str, str]:
+        """Its value on each axis that it has one of, its branch included."""
+        if self.listed or self.named:
+            return {"branch": self.branch, **dict(self.values)}
+        return {"branch": self.branch, **dict(short_values(self, self.python))}
+
+
+def short_values(cell: Cell | Candidate, python: str) -> Values:
+    """The values of a cell of the short form."""
+    family = CPU if cell.target == CPU else SHORT_FAMILY
+    target = "" if cell.target == CPU else cell.target
+    values = {"python": python, "family": family, "toolkit": cell.toolkit, "target": target, "isa": cell.isa}
+    return tuple((axis, value) for axis, value in values.items() if value)
 
 
 @record
 class Candidate:
-    """A branch x toolkit x GPU x ISA that the spec selects, before it is multiplied by Python versions and packages.
+    """A branch and values that the spec selects, before they are multiplied by packages.
 
     `gpu_on_branch` and `isa_on_gpu` say whether the spec names that pair explicitly. `path` is the entry in the spec
-    that findings about the candidate point to. `python` is always ''.
+    that findings about the candidate point to. In the short form, `python` and `values` are '' and ().
     """
 
     branch: str
@@ -64,19 +100,23 @@ class Candidate:
     isa_on_gpu: bool
     path: Path_
     python: str = ""
+    values: Values = ()
 
 
 def candidates(spec: Spec, root: Path_, matrix: Matrix) -> Iterator[Candidate]:
-    """Every branch x GPU x toolkit x ISA that `matrix`, which is at `root`, selects, in the spec's order."""
+    """Every combination of values that `matrix`, which is at `root`, selects, in the spec's order."""
+    if matrix.is_open:
+        yield from OpenMatrix(spec, root, matrix).candidates()
+        return
     usual = [(system, isa) for system, isas in matrix.isas.items() for isa in isas]
     for branch in spec.branches.values():
         for axis in matrix.gpus:
             if not axis.branches or branch.name in axis.branches:
                 listed = [one for one in branch.toolkits if not axis.toolkits or one in axis.toolkits]
-                for cuda in ("",) if axis.name == CPU else listed:
+                for toolkit in ("",) if axis.name == CPU else listed:
                     named = bool(axis.toolkits) or (bool(axis.branches) and len(branch.toolkits) == 1)
                     place = (*root, "gpus", axis.name)
-                    yield from _of_axis(spec, place, axis, branch.name, cuda, usual, named=named)
+                    yield from _of_axis(spec, place, axis, branch.name, toolkit, usual, named=named)
 
 
 def _of_axis(
@@ -84,7 +124,7 @@ def _of_axis(
     root: Path_,
     axis: GpuAxis,
     branch: str,
-    cuda: str,
+    toolkit: str,
     usual: Sequence[tuple[str, str]],
     *,
     named: bool,
@@ -104,7 +144,7 @@ def _of_axis(
     for system, isa, gpu_on_branch, path in (*found, *also):
         yield Candidate(
             branch=branch,
-            toolkit=cuda,
+            toolkit=toolkit,
             target=axis.name,
             isa=isa,
             system=system,
@@ -114,20 +154,161 @@ def _of_axis(
         )
 
 
+class OpenMatrix:
+    """A matrix of the open form."""
+
+    def __init__(self, spec: Spec, root: Path_, matrix: Matrix) -> None:
+        self.spec, self.root, self.matrix = spec, root, matrix
+        self.usual_system = first_system(spec, matrix)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Its combinations, branch by branch and row by row; one that several rows select comes once."""
+        for branch in self.spec.branches:
+            seen: set[Values] = set()
+            for path, row in self.matrix.combinations:
+                if branch in row.get("branch", (branch,)):
+                    axes = [axis for axis in row if axis != "branch"]
+                    for chosen in product(*(self._values(branch, axis, row[axis]) for axis in axes)):
+                        values = tuple(pair for pairs in chosen for pair in pairs)
+                        if (key := tuple(sorted(values))) not in seen:
+                            seen.add(key)
+                            yield self._candidate(branch, values, (*self.root, *path))
+
+    def _values(self, branch: str, axis: str, values: Sequence[str]) -> list[Values]:
+        if axis != "accelerator":
+            return [((axis, value),) for value in values]
+        every = (one for text in values for one in self._accelerators(branch, Accelerator.parse(text)))
+        return [tuple(pair for pair in zip(PARTS, one, strict=True) if pair[1]) for one in dict.fromkeys(every)]
+
+    def _accelerators(self, branch: str, named: Accelerator) -> Iterator[Accelerator]:
+        """What `named` stands for: the toolkits and the targets that the spec lists for its family."""
+        tables = self.spec.accelerator_tables(branch)
+        rows = [rows[named.family] for rows in tables if named.family in rows]
+        toolkits = next((row.toolkits for row in rows if row.toolkits), ())
+        if named.family == SHORT_FAMILY:
+            toolkits = toolkits or tuple(self.spec.branches[branch].toolkits)
+        targets = next((row.targets for row in rows if row.targets), ())
+        for toolkit in [named.toolkit] if named.toolkit else toolkits or [""]:
+            for target in [named.target] if named.target else targets or [""]:
+                yield Accelerator(family=named.family, toolkit=toolkit, target=target)
+
+    def _candidate(self, branch: str, values: Values, path: Path_) -> Candidate:
+        return Candidate(
+            branch=branch,
+            **machine_values(self.spec, dict(values), self.usual_system),
+            gpu_on_branch=False,
+            isa_on_gpu=False,
+            path=path,
+            values=values,
+        )
+
+
+def first_system(spec: Spec, matrix: Matrix) -> str:
+    """The system that builds what is not for a platform: the first of the matrix."""
+    named = (values["platform"][0] for _, values in matrix.combinations if "platform" in values)
+    serves = spec.axes["platform"].serves if "platform" in spec.axes else {}
+    name = next(named, "x86_64-linux")
+    return serves.get(name, (name,))[0]
+
+
+def machine_values(spec: Spec, values: Mapping[str, str], usual_system: str) -> dict[str, str]:
+    """What a cell with `values` needs of a machine; a platform that serves several is built on the first of them."""
+    platform = values.get("platform", usual_system)
+    serves = spec.axes["platform"].serves if "platform" in spec.axes else {}
+    isa = values.get("isa", "")
+    system = spec.hardware.isas[isa].system if isa in spec.hardware.isas else serves.get(platform, (platform,))[0]
+    row = spec.hardware.systems.get(system)
+    accelerator = Accelerator(**{part: values.get(part, "") for part in PARTS})
+    return {
+        "python": values.get("python", ""),
+        "toolkit": accelerator.toolkit,
+        "target": accelerator.label or NO_ACCELERATOR.label,
+        "isa": isa or (row.baseline if row else ""),
+        "system": system,
+    }
+
+
 def cells_of(candidate: Candidate, pythons: Sequence[str], packages: Sequence[Package]) -> Iterator[Cell]:
-    """The cells of one candidate, one per Python, each with a variant of every one of `packages`."""
-    gpu, isa, cuda = candidate.target, candidate.isa, candidate.toolkit
+    """The cells of a candidate of the short form, one per Python, each with a variant of every one of `packages`."""
+    target, isa, toolkit = candidate.target, candidate.isa, candidate.toolkit
     for python in pythons:
-        suffix = cell_suffix(python=python, toolkit=cuda, target=gpu, isa=isa)
+        suffix = cell_suffix(python=python, toolkit=toolkit, target=target, isa=isa)
         yield Cell(
             branch=candidate.branch,
             python=python,
-            toolkit=cuda,
-            target=gpu,
+            toolkit=toolkit,
+            target=target,
             isa=isa,
             system=candidate.system,
             variants=tuple(Variant(name=variant_name(one.name, suffix), package=one.name) for one in packages),
         )
+
+
+EVERYWHERE = "any"
+"""The suffix of a cell without a value on any axis."""
+
+
+class OpenCells:
+    """Makes the cells of packages that ignore axes, or are built for some cells only, and those of open matrices."""
+
+    def __init__(self, spec: Spec, matrix: Matrix) -> None:
+        self.spec = spec
+        self.usual = first_system(spec, matrix) if matrix.is_open else ""
+
+    @cached_property
+    def grammar(self) -> Grammar:
+        """How names are spelled."""
+        return grammar_of(self.spec)
+
+    def cells(self, candidate: Candidate, pythons: Sequence[str], packages: Sequence[Package]) -> Iterator[Cell]:
+        """A cell for each package and, in the short form, each Python: what the package ignores is not in it."""
+        every = [candidate.values] if candidate.values else [short_values(candidate, python) for python in pythons]
+        for values in every:
+            where = {"branch": candidate.branch, **dict(values)}
+            for package in packages:
+                if package.when is None or package.when.holds(where):
+                    yield self._cell(candidate, values, package)
+
+    def _cell(self, candidate: Candidate, values: Values, package: Package) -> Cell:
+        ignored = {part for axis in package.ignores for part in (PARTS if axis == "accelerator" else (axis,))}
+        if "family" in ignored:
+            ignored |= set(PARTS)
+        own = tuple(pair for pair in values if pair[0] not in ignored)
+        implied = {"platform"} if "isa" in dict(own) and not self.spec.names else set()
+        suffix = self.grammar.suffix({axis: value for axis, value in own if axis not in implied}) or EVERYWHERE
+        usual = candidate.system if "isa" in ignored and "platform" not in ignored else self.usual or candidate.system
+        return Cell(
+            branch=candidate.branch,
+            **machine_values(self.spec, dict(own), usual),
+            variants=(Variant(name=variant_name(package.name, suffix), package=package.name),),
+            named=suffix,
+            values=own,
+        )
+
+
+def setting(spec: Spec, name: str, cell: Cell) -> str:
+    """The value of the setting `name` for `cell`: that of the first row that applies; '' if none does."""
+    rows = spec.settings.get(name, ())
+    axes = cell.axes if rows else {}
+    return next((row.value for row in rows if row.when is None or row.when.holds(axes)), "")
+
+
+def open_values(spec: Spec, cell: Cell) -> dict[str, str]:
+    """The values of an open matrix by name: those of the axes, '' for one that `cell` lacks, and the settings."""
+    if not cell.named:
+        return {}
+    axes = {axis: cell.axes.get(axis, "") for axis in (*PARTS, "platform", *spec.axes)}
+    return axes | {name: setting(spec, name, cell) for name in spec.settings}
+
+
+def grammar_of(spec: Spec) -> Grammar:
+    """How the names of an open matrix are spelled."""
+    declared = [name for name in spec.axes if spec.axes[name].values]
+    usual = "-".join(f"{{{axis}}}" for axis in ("python", *declared, "accelerator", "isa", "platform"))
+    tags = {name: row.tag for name, row in spec.axes.items() if row.tag}
+    for rows in spec.accelerator_tables():
+        tags |= {name: row.tag for name, row in rows.items() if row.tag}
+    return Grammar(parts=tuple((spec.names or usual).split("-")), tags=tags)
 
 
 def listed_cells(spec: Spec) -> Iterator[Cell]:

@@ -17,14 +17,14 @@ from itertools import permutations
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
-from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.matrix import Cell, setting
 from ci_compiler.plan.suites import Bench, benches
 from ci_compiler.record import record
 from ci_compiler.spec.model import Pool, RecipeKind, RunsOn, Spec
 from ci_compiler.stages import BUILD, PUBLISH, Axis, Stage, TestPolicy, stages
 
 Neighbour = tuple[str, str]
-"""The GPU and the ISA of a neighbouring cell, whose branch and Python are the same."""
+"""The GPU and the ISA of a neighbouring cell, whose other values are the same."""
 
 Needs = tuple[str, str, str, int, int, str, tuple[Neighbour | None, ...], tuple[Bench, ...]]
 """What decides a cell's route: system, GPU, ISA, the largest disk and memory (GB) that a build of the cell needs, the
@@ -119,9 +119,9 @@ class _Router:
         return self.known[needs]
 
     def _pool_of(self, cell: Cell) -> str:
-        """The pool that the spec names for a listed variant; '' for any that fits."""
+        """The pool that the spec names for a listed variant, or by the setting `pool`; '' for any that fits."""
         listed = self.spec.packages[cell.variants[0].package].variants.get(cell.listed)
-        return listed.pool if listed else ""
+        return listed.pool if listed else setting(self.spec, "pool", cell)
 
     def _is_on(self, stage: Stage) -> bool:
         return self.spec.tests.get(stage) is not TestPolicy.NEVER
@@ -129,6 +129,8 @@ class _Router:
     def _neighbour(self, axis: Axis, cell: Cell) -> Neighbour | None:
         """The nearest cell along `axis` whose code runs wherever the code of `cell` runs; None if there is none."""
         hardware = self.spec.hardware
+        if cell.named:  # an open matrix has no order of cells
+            return None
         if axis is Axis.ISA:
             smaller = hardware.runs([cell.isa]) - {cell.isa}
             near = [(cell.target, isa) for isa in sorted(smaller, key=lambda isa: (-len(hardware.runs([isa])), isa))]
@@ -186,10 +188,14 @@ class _Router:
         return min(pools, key=lambda pool: scarcity(self.spec.hardware, pool, cell.target))
 
     def _fits(self, stage: Stage, cell: Cell, pool: Pool) -> bool:
-        if pool.system != cell.system or (stage.needs_isa and cell.isa not in self.runs[pool.name]):
+        if not self._builds(stage, cell, pool) or (stage.needs_isa and cell.isa not in self.runs[pool.name]):
             return False
         on_gpu = stage.runs_on_gpu(of_gpu=cell.target != CPU)
         return not on_gpu or runs_gpu(self.spec.hardware, pool, cell.target)
+
+    def _builds(self, stage: Stage, cell: Cell, pool: Pool) -> bool:
+        """Whether `pool` is of the cell's system, or also builds for it."""
+        return pool.system == cell.system or (not stage.is_test and cell.system in pool.builds)
 
     def _no_pool(self, stage: Stage, cell: Cell, disk: int = 0, memory: int = 0, *, gpus: int = 1) -> str:
         """The reason why no pool runs `stage`; also an error if the stage or the policy requires a pool."""
@@ -219,9 +225,10 @@ class _Router:
         return reason
 
 
-def _key(cell: Cell, gpu: str, isa: str) -> tuple[str, str, str, str, str]:
-    """What identifies a cell of the branch, Python and toolkit of `cell` among all cells of the matrix."""
-    return (cell.branch, cell.python, cell.toolkit, gpu, isa)
+def _key(cell: Cell, gpu: str, isa: str) -> tuple[object, ...]:
+    """What identifies a cell with the other values of `cell` among all cells of the matrix."""
+    others = tuple(pair for pair in cell.values if pair[0] not in {"target", "isa"})
+    return (cell.branch, cell.python, cell.toolkit, gpu, isa, others)
 
 
 def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:
@@ -248,6 +255,8 @@ def _stealing_pools(spec: Spec) -> Iterator[Finding]:
 
 def labels_of(hardware: Hardware, pool: Pool) -> tuple[str, ...]:
     """The labels of a runner of `pool`: the pool's, and GitHub's default ones, which JIT runners do not get."""
+    if pool.hosted:
+        return (pool.hosted,)
     system = hardware.systems[pool.system]
     own = ("self-hosted", system.os, system.label)
     taken = {label.lower() for label in pool.runs_on.labels}

@@ -13,8 +13,9 @@ from itertools import chain
 
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding
-from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit
-from ci_compiler.plan.matrix import Candidate, Cell, Variant, candidates, cells_of, listed_cells
+from ci_compiler.hardware import Gpu, Hardware, Toolkit, tables
+from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, Variant, candidates, cells_of, listed_cells
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pins import unverified_commits
 from ci_compiler.plan.redistribution import redistribution_findings
 from ci_compiler.plan.releases import release_findings
@@ -57,12 +58,14 @@ def judge(spec: Spec) -> Judged:
     findings: list[Finding] = []
     left_out: list[LeftOut] = []
     groups: list[Sequence[Cell]] = []
-    for path, matrix, packages in spec.axes:
+    for path, matrix, packages in spec.matrices:
         cells, out, found = _judge_matrix(spec, path, matrix, packages)
         groups.append(cells)
         left_out += out
         findings += found
     kept = [*(groups[0] if len(groups) == 1 else _merged(spec, groups)), *listed_cells(spec)]
+    if not findings:
+        findings += _check_names(spec, kept)
     if not findings:
         findings += [*_check_cells(spec, kept), *_check_axis_use(spec, kept, left_out)]
         if not findings:
@@ -80,12 +83,14 @@ def _judge_matrix(
     left_out: list[LeftOut] = []
     on = {name: _packages_of(packages, name) for name in spec.branches}
     own = "" if path == ("matrix",) else packages[0].name
+    opened = OpenCells(spec, matrix) if matrix.is_open or any(one.ignores or one.when for one in packages) else None
     for candidate in candidates(spec, path, matrix):
         built = on[candidate.branch]
         impossible = _impossible(spec.hardware, candidate)
         if impossible is None:
+            pythons = spec.branches[candidate.branch].pythons or matrix.pythons
             if built:
-                cells.extend(cells_of(candidate, spec.branches[candidate.branch].pythons or matrix.pythons, built))
+                cells.extend((opened.cells if opened else cells_of)(candidate, pythons, built))
             continue
         code, reason = impossible
         if candidate.isa_on_gpu if code is Code.GPU_HOST else candidate.gpu_on_branch:
@@ -93,6 +98,8 @@ def _judge_matrix(
             findings.append(spec.finding(candidate.path, code, message))
         else:
             left_out.append(_left_out(candidate, own, code, reason, candidate.path))
+    if opened:
+        cells = list(_merged(spec, [cells]))
     kept, excluded, unused = _exclude(spec, path, matrix, cells)
     return kept, [*left_out, *excluded], [*findings, *unused]
 
@@ -100,12 +107,12 @@ def _judge_matrix(
 def _merged(spec: Spec, groups: Iterable[Iterable[Cell]]) -> Iterator[Cell]:
     """The cells of several matrices, branch by branch, each once with the variants of all of them in build order."""
     order = {package.name: index for index, package in enumerate(in_build_order(spec.packages))}
-    found: dict[tuple[str, str], list[Cell]] = {}
+    found: dict[tuple[object, ...], list[Cell]] = {}
     for cell in chain.from_iterable(groups):
-        found.setdefault((cell.branch, cell.suffix), []).append(cell)
+        found.setdefault((cell.branch, cell.suffix, frozenset(cell.values)), []).append(cell)
     branches = {name: index for index, name in enumerate(spec.branches)}
     for same in sorted(found.values(), key=lambda cells: branches[cells[0].branch]):
-        variants = chain.from_iterable(cell.variants for cell in same)
+        variants = dict.fromkeys(chain.from_iterable(cell.variants for cell in same))
         yield replace(same[0], variants=tuple(sorted(variants, key=lambda variant: order[variant.package])))
 
 
@@ -121,16 +128,16 @@ def hardware_problems(gpu: Gpu, toolkit: Toolkit, system: str) -> Iterator[tuple
     if gpu.last_cuda is not None and cuda > gpu.last_cuda:
         reason = f"CUDA {gpu.last_cuda} was the last to know {gpu.name}, and the branch has {cuda}"
         yield Code.GPU_DROPPED_BY_CUDA, reason
-    if system not in gpu.systems:
+    if system not in gpu.systems and system in tables().systems:
         hosts = " and ".join(gpu.systems)
         yield Code.GPU_HOST, f"{gpu.name} ({gpu.summary}) comes with {hosts} hosts alone, not {system}"
 
 
 def _impossible(hardware: Hardware, candidate: Candidate) -> tuple[Code, str] | None:
     """The first reason why `candidate` cannot exist."""
-    if candidate.target == CPU:
+    gpu, toolkit = hardware.gpus.get(candidate.target), hardware.toolkits.get(candidate.toolkit)
+    if gpu is None or toolkit is None or dict(candidate.values).get("family", gpu.family) != gpu.family:
         return None
-    gpu, toolkit = hardware.gpu(candidate.target), hardware.toolkit(candidate.toolkit)
     return next(hardware_problems(gpu, toolkit, candidate.system), None)
 
 
@@ -168,14 +175,16 @@ def _exclude(
         path = (*at, "exclude", exclusion.index)
         for cell in cells:
             here = not exclusion.branches or cell.branch in exclusion.branches
+            here = here and (exclusion.when is None or exclusion.when.holds(cell.axes))
             out = [variant for variant in cell.variants if matches(variant.name)] if here else []
             left_out += [_left_out(cell, variant.package, Code.EXCLUDED, exclusion.because, path) for variant in out]
             rest = tuple(variant for variant in cell.variants if variant not in out) if out else cell.variants
             if rest:
                 kept.append(replace(cell, variants=rest) if out else cell)
         if len(left_out) == before:
-            message = f"the exclusion {exclusion.pattern!r} matches no variant"
-            unused.append(spec.finding((*path, "variants"), Code.UNUSED_EXCLUSION, message))
+            shown, key = (f"when {exclusion.when}", "when") if exclusion.when else (repr(exclusion.pattern), "variants")
+            message = f"the exclusion {shown} matches no variant"
+            unused.append(spec.finding((*path, key), Code.UNUSED_EXCLUSION, message))
         cells = kept
     return cells, left_out, unused
 
@@ -187,16 +196,25 @@ def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     if not cells:
         yield spec.finding(("matrix",), Code.EMPTY_MATRIX, "no variant is left; nothing would be built")
     seen: set[tuple[str, str, str]] = set()
+    needs = Needs(spec, cells)
     for cell in cells:
         held = {variant.package for variant in cell.variants}
         for variant in () if cell.listed else cell.variants:
             for need in spec.packages[variant.package].needs:
                 key = (cell.branch, variant.package, need)
                 elsewhere = spec.packages[need].repository is not None
-                if need not in held and not elsewhere and key not in seen:
+                if (
+                    need not in held
+                    and not elsewhere
+                    and key not in seen
+                    and len(found := needs.found(cell, need)) != 1
+                ):
                     seen.add(key)
                     message = (
                         f"{variant.name} needs {variant_name(need, cell.suffix)}, which {cell.branch} does not build"
+                        if not found
+                        else f"{variant.name} needs one variant of {need}, and several serve it alike: "
+                        f"{', '.join(other.name for _, other in found[:3])}"
                     )
                     yield spec.finding(("packages", variant.package, "needs"), Code.NEEDS_MISSING_VARIANT, message)
         odd = next((v.name for v in cell.variants if not cell.listed and not ATTRIBUTE.fullmatch(v.name)), None)
@@ -204,6 +222,19 @@ def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
             message = f"{odd!r} is not a Flox attribute; an attribute has letters, digits, _ and - only"
             yield spec.finding(("matrix",), Code.NAME_ATTRIBUTE_PATH, message)
     yield from _check_versions_apart(spec, cells)
+
+
+def _check_names(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
+    """An error for the first name that two cells of a branch share: their values are spelled alike."""
+    known: dict[tuple[str, str], Cell] = {}
+    for cell in cells:
+        for variant in cell.variants if cell.named else ():
+            other = known.setdefault((cell.branch, variant.name), cell)
+            if other is not cell:
+                apart = [axis for axis in {**other.axes, **cell.axes} if other.axes.get(axis) != cell.axes.get(axis)]
+                message = f"{variant.name} is the name of two variants, which differ in {' and '.join(apart)}"
+                yield spec.finding(("names",) if spec.names else ("matrix",), Code.DUPLICATE_NAME, message)
+                return
 
 
 def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
@@ -231,8 +262,9 @@ def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
 def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) -> Iterator[Finding]:
     """An error for each GPU of a matrix, and each branch, that has no cell."""
     used = {(variant.package, cell.target) for cell in cells for variant in cell.variants if not cell.listed}
-    for root, matrix, packages in spec.axes:
+    for root, matrix, packages in spec.matrices:
         names = [package.name for package in packages]
+        yield from _check_conditions(spec, matrix, packages, cells)
         for axis in matrix.gpus:
             if used and not any((name, axis.name) in used for name in names):
                 mine = (one for one in left_out if one.target == axis.name and one.package in {"", *names})
@@ -244,6 +276,33 @@ def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) 
         if branches and name not in branches:
             message = f"no variant is built on {name}; select it in `matrix`, or remove the branch"
             yield spec.finding(("branches", name), Code.UNUSED_BRANCH, message, key=True)
+
+
+def _check_conditions(
+    spec: Spec, matrix: Matrix, packages: Sequence[Package], cells: Iterable[Cell]
+) -> Iterator[Finding]:
+    """An error for each condition of a package, and each row of a setting, that no cell meets."""
+    if not (matrix.is_open or spec.settings):
+        return
+    of = {
+        one.name: [cell.axes for cell in cells if any(v.package == one.name for v in cell.variants)] for one in packages
+    }
+    every = [axes for group in of.values() for axes in group]
+    checked = [
+        *(
+            (("packages", one.name, "joins", row.index, "when"), row.when, of[one.name])
+            for one in packages
+            for row in one.joins
+        ),
+        *(
+            (("settings", name, row.index, "when"), row.when, every)
+            for name, rows in spec.settings.items()
+            for row in rows
+        ),
+    ]
+    for path, when, among in checked:
+        if when and not any(map(when.holds, among)):
+            yield spec.finding(path, Code.UNUSED_CONDITION, f"{when} holds for no variant")
 
 
 def errors_among(findings: Iterable[Finding]) -> list[Finding]:

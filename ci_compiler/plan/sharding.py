@@ -8,7 +8,8 @@ in one run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from ci_compiler.codes import Code
@@ -19,6 +20,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.suites import suite_jobs
 from ci_compiler.record import record
+from ci_compiler.spec.axes import python_order
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stage_of, stages
 from ci_compiler.variant import cuda_tag, python_tag
@@ -54,6 +56,7 @@ class Shard:
     target: str
     jobs: int
     cells: tuple[tuple[Cell, Route], ...]
+    key: tuple[str, ...] = ()
 
     @property
     def publish_pools(self) -> tuple[Pool, ...]:
@@ -73,12 +76,15 @@ class Shard:
 
 def job_id(cell: Cell) -> str:
     """The id of a cell's job in its shard's file, without the branch and the GPU of the file: `python313-avx2`."""
-    return cell.listed.replace(".", "_") or f"{python_tag(cell.python)}-{cell.isa}"
+    whole = (cell.listed or cell.named).replace(".", "_")
+    if whole[:1].isdigit():
+        return f"cell-{whole}"
+    return whole or f"{python_tag(cell.python)}-{cell.isa}"
 
 
 def job_name(cell: Cell) -> str:
     """The name of a cell's job on GitHub, by which `status` recognizes it: `3.13 avx2`."""
-    return cell.listed or f"{cell.python} {cell.isa}"
+    return cell.listed or cell.named or f"{cell.python} {cell.isa}"
 
 
 def stages_of(spec: Spec) -> tuple[Stage, ...]:
@@ -92,7 +98,7 @@ def stages_of(spec: Spec) -> tuple[Stage, ...]:
 
 def cell_packages(spec: Spec) -> tuple[Package, ...]:
     """The packages that have jobs in the workflow of a cell, in build order."""
-    on_axes = {one.name for _, _, packages in spec.axes for one in packages}
+    on_axes = {one.name for _, _, packages in spec.matrices for one in packages}
     ordered = in_build_order(spec.packages)
     return tuple(one for one in ordered if one.name in on_axes and one.repository is None)
 
@@ -122,11 +128,6 @@ def waits_for(spec: Spec, stage: Stage) -> tuple[Stage, ...]:
 
 
 Part = tuple[Cell, Route]
-_SPLITS: tuple[Callable[[Cell], tuple[str, ...]], ...] = (
-    lambda _: (),
-    lambda cell: (python_tag(cell.python),),
-    lambda cell: (python_tag(cell.python), cell.isa),
-)
 
 _LISTED = "listed"
 """What the shards of variants that fit no axis have in the GPU's place."""
@@ -137,14 +138,15 @@ _LONGEST_START = 12
 
 def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tuple[Shard, ...]:
     """The shards of `cells`, in the spec's order. Raises InputError if one cell has too many jobs for a file."""
-    groups: dict[tuple[str, str, str], list[Part]] = {}
+    groups: dict[tuple[str, str, str, str], list[Part]] = {}
     for part in zip(cells, routes, strict=True):
         cell = part[0]
-        groups.setdefault((cell.branch, cell.toolkit, _LISTED if cell.listed else cell.target), []).append(part)
+        target = _LISTED if cell.listed else cell.target
+        groups.setdefault((cell.branch, cell.family, cell.toolkit, target), []).append(part)
     found: list[Shard] = []
     too_large: list[Finding] = []
     count = job_counter(spec)
-    for (branch, _, target), parts in groups.items():
+    for (branch, _, _, target), parts in groups.items():
         made = _split(spec, count, branch, target, parts)
         found += made
         too_large += [_too_large(spec, shard) for shard in made if shard.jobs > limit("jobs").gate]
@@ -154,16 +156,52 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
 
 
 def _split(spec: Spec, count: JobCount, branch: str, target: str, parts: list[Part]) -> list[Shard]:
-    """The coarsest split whose shards are all within the limit, or the finest if there is none."""
-    made: list[Shard] = []
-    for key_of in _listed_splits() if target == _LISTED else _SPLITS:
-        by_key: dict[tuple[str, ...], list[Part]] = {}
-        for part in parts:
-            by_key.setdefault(key_of(part[0]), []).append(part)
-        made = [_shard(spec, count, branch, target, key, tuple(group)) for key, group in by_key.items()]
-        if all(shard.jobs <= limit("jobs").gate for shard in made):
-            break
-    return made
+    """Shards within the limit, as far as cells allow.
+
+    Listed variants take the coarsest split by their names. Others fill one shard after the other in the order of
+    Pythons and, within one that is too large, of ISAs. A shard but the first has the name of what it begins with, so
+    that a newer Python goes into the last shard or one of its own, and moves nothing.
+    """
+    if target == _LISTED:
+        made: list[Shard] = []
+        for key_of in _listed_splits():
+            by_key = _grouped(parts, key_of)
+            made = [_shard(spec, count, branch, target, key, tuple(group)) for key, group in by_key.items()]
+            if all(shard.jobs <= limit("jobs").gate for shard in made):
+                break
+        return made
+
+    def filled(groups: Iterable[tuple[tuple[str, ...], list[Part]]], first: tuple[str, ...]) -> Iterator[Shard]:
+        key, held = first, list[Part]()
+        for own, group in groups:
+            if held and _shard(spec, count, branch, target, key, (*held, *group)).jobs > limit("jobs").gate:
+                yield _shard(spec, count, branch, target, key, tuple(held))
+                key, held = own, []
+            held += group
+        yield _shard(spec, count, branch, target, key, tuple(held))
+
+    if (whole := _shard(spec, count, branch, target, (), tuple(parts))).jobs <= limit("jobs").gate:
+        return [whole]
+    by_python = sorted(_grouped(parts, lambda cell: (cell.python,)).items(), key=lambda item: python_order(*item[0]))
+    pythons = [((python_tag(python),), group) for (python,), group in by_python]
+    return [
+        finer
+        for shard in filled(pythons, ())
+        for finer in (
+            [shard] if shard.jobs <= limit("jobs").gate else filled(_grouped(shard.cells, _finest).items(), shard.key)
+        )
+    ]
+
+
+def _grouped(parts: Iterable[Part], key_of: Callable[[Cell], tuple[str, ...]]) -> dict[tuple[str, ...], list[Part]]:
+    found: dict[tuple[str, ...], list[Part]] = {}
+    for part in parts:
+        found.setdefault(key_of(part[0]), []).append(part)
+    return found
+
+
+def _finest(cell: Cell) -> tuple[str, ...]:
+    return (cell.named,) if cell.named else (python_tag(cell.python), cell.isa)
 
 
 def _listed_splits() -> Iterator[Callable[[Cell], tuple[str, ...]]]:
@@ -181,9 +219,16 @@ def _shard(
     several = cell.toolkit and len(spec.branches[branch].toolkits) > 1
     toolkit = [cuda_tag(cell.toolkit)] if several else []
     words = [f"CUDA {cell.toolkit}"] if several else []
+    shown = "CPU" if target == CPU else target
+    if cell.named:
+        version = f"{cell.family}{cell.toolkit.replace('.', '_')}"
+        toolkit, words = ([version], [f"{cell.family} {cell.toolkit}"]) if cell.toolkit else ([], [])
+        target, shown = ("", "") if toolkit and target == cell.family else (target, shown)
+        target = re.sub(r"[^A-Za-z0-9_.-]", "_", target)
     made = Shard(
-        name="-".join(("build", branch.replace("/", "-"), *toolkit, target, *key)),
-        title=" ".join((branch, *words, "CPU" if target == CPU else target, *key)),
+        name="-".join(filter(None, ("build", branch.replace("/", "-"), *toolkit, target, *key))),
+        title=" ".join(filter(None, (branch, *words, shown, *key))),
+        key=key,
         branch=branch,
         toolkit=cell.toolkit,
         target=cell.target,

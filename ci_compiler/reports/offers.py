@@ -107,6 +107,8 @@ def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:
     """The lowest driver that runs `cell` on `gpu` (None: the GPU of the cell); 0 for a CPU-only cell."""
     if cell.target == CPU:
         return 0
+    if not cell.toolkit:
+        return 0
     toolkit = spec.hardware.toolkit(cell.toolkit)
     return lowest_driver(toolkit, gpu or spec.hardware.gpu(cell.target))
 

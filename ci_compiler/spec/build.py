@@ -13,11 +13,13 @@ from ci_compiler import __version__
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.hardware import tables
+from ci_compiler.spec.axes import Accelerator
 from ci_compiler.spec.declare import keys_of
 from ci_compiler.spec.hardware import HardwareRows, merged
 from ci_compiler.spec.load import Document, Path_, parse_document, read_document
 from ci_compiler.spec.model import Branch, Package, Pool, Spec
 from ci_compiler.spec.packages import Pin
+from ci_compiler.spec.pools import RunsOn
 from ci_compiler.spec.presets import BUILDS, override_of, preset_of, presets
 from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
@@ -67,8 +69,12 @@ def build_spec(document: Document) -> Spec:
         spec,
         branches={name: _complete_branch(one, document.value["branches"][name]) for name, one in spec.branches.items()},
         packages={name: _complete_package(package) for name, package in spec.packages.items()},
-        pools=tuple(_complete_pool(pool, spec, _left_out(spec)) for pool in spec.pools),
     )
+    if spec.is_open:
+        from ci_compiler.spec.open_hardware import with_open_rows  # most specs have the short form
+
+        spec = replace(spec, hardware=with_open_rows(spec))
+    spec = replace(spec, pools=tuple(_complete_pool(pool, spec, _left_out(spec)) for pool in spec.pools))
     if findings := reference_findings(spec):
         raise InputError(findings)
     return spec
@@ -137,6 +143,13 @@ def _left_out(spec: Spec) -> frozenset[Stage]:
 
 
 def _complete_pool(pool: Pool, spec: Spec, left_out: frozenset[Stage]) -> Pool:
+    if pool.hosted:
+        from ci_compiler.spec.open_hardware import hosted
+
+        facts = {name: value for name, value in hosted().get(pool.hosted, {}).items() if name != "minute"}
+        pool = replace(pool, runs_on=RunsOn(labels=(pool.hosted,)), **facts)
+    if pool.accelerator:
+        pool = replace(pool, gpu=Accelerator.parse(pool.accelerator).label)
     without = left_out | {PUBLISH} if pool.untrusted else left_out
     usual = tuple(stage for stage in default_stages(gpu=bool(pool.gpu)) if stage not in without)
     return replace(

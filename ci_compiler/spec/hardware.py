@@ -5,7 +5,7 @@ A row that the bundled tables have is refined key by key. A row that they do not
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
@@ -35,6 +35,19 @@ Attribute = Annotated[
 ]
 Flag = Annotated[str, form(title="a compiler flag (-m…)", pattern=r"^-m[A-Za-z0-9=.+_-]{1,98}$")]
 CpuModel = Annotated[str, form(title="a CPU model, such as Haswell", pattern="^[A-Za-z0-9][A-Za-z0-9,=+_.-]{0,99}$")]
+
+SystemName = Annotated[
+    str,
+    form("system-name", title="a platform (s390x-linux)", pattern="^[a-z0-9][a-z0-9_]*-[a-z][a-z0-9_-]{0,39}$"),
+]
+FamilyName = Annotated[
+    str,
+    form(
+        "family-name",
+        title="a family of accelerators (lower-case letters, digits and _)",
+        pattern="^[a-z][a-z0-9_]{0,39}$",
+    ),
+]
 
 Driver = Annotated[int, form(title="the major version of a driver, such as 580", minimum=0, maximum=9999)]
 
@@ -107,6 +120,24 @@ class IsaRow:
     )
 
 
+@declared("hardware-platform", type=["object", "null"])
+class PlatformRow:
+    """A platform without facts: where the result runs, and the machine that builds it."""
+
+    title: Text | None = key("Its name in documents.", default=None, published=False)
+    os: Literal["Linux", "macOS", "Windows"] = key(
+        "The operating system of the machines that build it.", default="Linux"
+    )
+    label: Word = key("GitHub's label for the architecture of the machines that build it.", default="X64")
+
+
+@declared("hardware-family", type=["object", "null"])
+class FamilyRow:
+    """A family of accelerators without facts: it is built, and tested where a pool declares it."""
+
+    title: Text | None = key("Its name in documents.", default=None, published=False)
+
+
 @declared("hardware")
 class HardwareRows:
     """Hardware that the bundled tables do not have, or have otherwise: rows by name, with the tables' keys."""
@@ -131,6 +162,12 @@ class HardwareRows:
                 }
             }
         ],
+    )
+    families: Mapping[FamilyName, FamilyRow] = key(
+        "Families of accelerators.", default={}, published=False, examples=[{"opencl": {"title": "OpenCL"}}]
+    )
+    platforms: Mapping[SystemName, PlatformRow] = key(
+        "Platforms.", default={}, published=False, examples=[{"loongarch64-linux": {"label": "loong64"}}]
     )
     isas: Mapping[IsaName, IsaRow] = key(
         "CPU instruction sets.", default={}, published=False, examples=[{"armv9": {"cpuinfo": ["sve2", "bf16"]}}]

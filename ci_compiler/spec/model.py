@@ -13,7 +13,19 @@ from ci_compiler.backends.protocol import Backend
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.hardware import Hardware
-from ci_compiler.spec.axes import Exclusion, GpuAxis, Matrix
+from ci_compiler.spec.axes import (
+    AcceleratorRow,
+    AxisRow,
+    AxisRows,
+    Exclusion,
+    GpuAxis,
+    Matrix,
+    SettingRow,
+    axis_rows,
+    python_order,
+    pythons_of,
+    setting_rows,
+)
 from ci_compiler.spec.benchmark import Benchmark
 from ci_compiler.spec.build_order import in_build_order
 from ci_compiler.spec.declare import declared, entries, form, key
@@ -131,6 +143,42 @@ class Spec:
         default={},
         examples=[{"2.15.0": {"torchvision": "0.30.0", "torchaudio": "2.11"}}],
     )
+    axes: Mapping[str, AxisRow] = key(
+        "Further axes of the matrix, and values of the built-in ones that serve others.",
+        name="axes",
+        written=AxisRows,
+        convert=axis_rows,
+        default={},
+        published=False,
+        examples=[{"torch": ["2.9", "2.10"], "python": {"serves": {"abi3": ["3.11", "3.12", "3.13"]}}}],
+    )
+    accelerators: Mapping[Word, AcceleratorRow] = key(
+        "What the name of a family stands for in a matrix.",
+        default={},
+        examples=[{"rocm": {"toolkits": ["7.1", "7.2"], "targets": ["gfx942"]}}],
+    )
+    names: str = key(
+        "What follows the package in the names of variants: axes in braces. An axis that a variant lacks is left out, "
+        "with the dash before it. Left out: the Python, the declared axes, the accelerator, and the ISA or platform.",
+        title="axes in braces with dashes between them ({python}-{accelerator})",
+        pattern=r"^[A-Za-z0-9_.]*\{[a-z][a-z0-9_-]*\}([A-Za-z0-9_.]|-|\{[a-z][a-z0-9_-]*\})*$",
+        examples=["{torch}-{accelerator}-{platform}"],
+        default="",
+        published=False,
+    )
+    settings: Mapping[Word, tuple[SettingRow, ...]] = key(
+        "Values that differ between variants without naming them; a build finds each in its environment as "
+        "`VARIANT_NAME`. Of the rows of a setting, the first that applies counts. `pool` names the pool that builds.",
+        written=Mapping[
+            Word,
+            Annotated[str, form(pattern="^[^\\x00-\\x1f\\x7f]{1,500}$", title="a text of one line")]
+            | Annotated[tuple[SettingRow, ...], form(minItems=1)],
+        ],
+        convert=lambda value: {name: setting_rows(rows) for name, rows in value.items()},
+        default={},
+        published=False,
+        examples=[{"toolkit-version": [{"when": {"accelerator": "cuda 12"}, "value": "12.9.2"}]}],
+    )
     matrix: Matrix | None = key("The axes of every package that has none of its own.", default=None, published=False)
     pools: tuple[Pool, ...] = key(
         "The pools of machines, by name. A job goes to the least scarce pool that has what its stage needs.",
@@ -231,7 +279,7 @@ class Spec:
     )
 
     @property
-    def axes(self) -> Iterator[tuple[Path_, Matrix, tuple[Package, ...]]]:
+    def matrices(self) -> Iterator[tuple[Path_, Matrix, tuple[Package, ...]]]:
         """Each matrix: its path in the file, and the packages that take it."""
         packages = [one for one in self.packages.values() if not one.system]
         if self.matrix is not None:
@@ -240,13 +288,21 @@ class Spec:
             if package.matrix is not None:
                 yield ("packages", package.name, "matrix"), package.matrix, (package,)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it uses more than the short form of the matrix, or hardware that the bundled tables lack."""
+        open_packages = any(one.ignores or one.when or one.joins for one in self.packages.values())
+        open_pools = any(pool.hosted or pool.accelerator for pool in self.pools)
+        declared = self.axes or self.settings or self.names or self.accelerators or self.hardware_rows.platforms
+        return bool(open_packages or open_pools or declared or any(matrix.is_open for _, matrix, _ in self.matrices))
+
     def lists(self, package: Package) -> bool:
         """Whether a branch has a variant of `package` that fits no axis."""
         return any(package.listed(branch) for branch in self.branches)
 
     def axes_of(self, package: str) -> tuple[Path_, Matrix]:
         """The matrix that `package` takes, with its path in the file. Raises KeyError if it takes none."""
-        for path, matrix, packages in self.axes:
+        for path, matrix, packages in self.matrices:
             if any(one.name == package for one in packages):
                 return path, matrix
         raise KeyError(package)
@@ -266,10 +322,10 @@ class Spec:
     def pythons(self) -> tuple[str, ...]:
         """Every Python version that the spec names, oldest first."""
         named = {
-            *(python for _, matrix, _ in self.axes for python in matrix.pythons),
+            *(python for _, matrix, _ in self.matrices for python in pythons_of(matrix)),
             *(python for branch in self.branches.values() for python in branch.pythons),
         }
-        return tuple(sorted(named, key=lambda python: int(python.removeprefix("3."))))
+        return tuple(sorted(named, key=python_order))
 
     @property
     def toolkits(self) -> tuple[str, ...]:
@@ -279,7 +335,19 @@ class Spec:
     @property
     def gpus(self) -> tuple[str, ...]:
         """Every value of the GPU axis that the spec names, in its order."""
-        return tuple(dict.fromkeys(axis.name for _, matrix, _ in self.axes for axis in matrix.gpus))
+        return tuple(dict.fromkeys(name for _, matrix, _ in self.matrices for name in self._targets(matrix)))
+
+    def _targets(self, matrix: Matrix) -> Iterator[str]:
+        yield from (axis.name for axis in matrix.gpus)
+        for _, accelerator in matrix.accelerators:
+            rows = [rows[accelerator.family] for rows in self.accelerator_tables() if accelerator.family in rows]
+            targets = next((row.targets for row in rows if row.targets), ())
+            yield from [accelerator.label] if accelerator.target else targets or [accelerator.label]
+
+    def accelerator_tables(self, branch: str = "") -> list[Mapping[str, AcceleratorRow]]:
+        """What families stand for: on `branch` (on any, if not given), and everywhere else."""
+        own = [one.accelerators for one in self.branches.values() if branch in {"", one.name}]
+        return [*own, self.accelerators]
 
     def place(self, *path: str | int, key: bool = False) -> Place:
         """The place of the value (or the key) at `path` in the spec's file."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from ci_compiler.spec.axes import Matrix
+from ci_compiler.spec.axes import AcceleratorRow, AxisName, Conditions, Join, Matrix, When, joins, to_when
 from ci_compiler.spec.benchmark import DeclaredBenchmark
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, form, key
@@ -132,6 +132,10 @@ class Branch(Pin):
         default={},
         published=False,
     )
+    accelerators: Mapping[Word, AcceleratorRow] = key(
+        "What the name of a family stands for on this branch, in place of the general `accelerators`.",
+        default={},
+    )
     pythons: tuple[Python, ...] = key(
         "Python versions of this branch, in place of those of the matrix.",
         name="python",
@@ -151,9 +155,9 @@ class Branch(Pin):
         examples=[{"pytorch": "2.8.0", "torchvision": "0.23.0"}],
     )
 
-    def pin(self, cuda: str) -> Pin:
-        """The pin for variants of the toolkit `cuda`; the branch's own for CPU variants (`cuda` is '')."""
-        return self.toolkits[cuda] if cuda else self
+    def pin(self, toolkit: str) -> Pin:
+        """The pin for variants of the CUDA toolkit `toolkit`; the branch's own for others."""
+        return self.toolkits.get(toolkit, self)
 
 
 @declared()
@@ -249,6 +253,30 @@ class Package(RecipeKeys):
         published=False,
     )
     matrix: Matrix | None = key("The package's axes, in place of the general matrix.", default=None, published=False)
+    ignores: tuple[AxisName, ...] = key(
+        "Axes, or parts of the accelerator (`family`, `toolkit`, `target`), in which its builds do not differ: it is "
+        "built once for all of their values, and its names do without them.",
+        minItems=1,
+        default=(),
+        published=False,
+        examples=[["python"], ["accelerator"]],
+    )
+    when: When | None = key(
+        "The cells that it is built for. Left out: every cell of its matrix.",
+        default=None,
+        published=False,
+        written=Conditions,
+        convert=to_when,
+    )
+    joins: tuple[Join, ...] = key(
+        "Variants that one build makes together: a list of axes, or rows of which the first that applies counts.",
+        title="a list of axes, or a list of {axes, with, when}",
+        written=Annotated[tuple[AxisName, ...], form(minItems=1)] | tuple[Join, ...],
+        convert=joins,
+        default=(),
+        published=False,
+        examples=[["python"], [{"with": "libcudf", "when": {"format": "conda"}}]],
+    )
     system: Word = key(
         "Nix system of a package without variants: one build, called as the package, whose recipe is the repository's "
         "own.",

@@ -57,7 +57,7 @@ def _optional() -> str:
     return " and ".join(str(stage) for stage in stages() if stage.is_optional)
 
 
-@declared()
+@declared(anyOf=[{"required": ["hosted"]}, {"required": ["runs-on"]}])
 class Pool:
     """A pool of like machines: how a job addresses them, and what they have."""
 
@@ -67,11 +67,19 @@ class Pool:
         title="a list of labels, {group, labels}, or the name of a runner scale set",
         written=LabelSet | ScaleSetName | RunsOn,
         convert=_runs_on,
+        default=RunsOn(),
+        published=False,
         examples=[
             ["self-hosted", "linux", "x64", "nix-builder"],
             "arc-gpu-sm90",
             {"group": "gpu", "labels": ["self-hosted", "linux", "x64"]},
         ],
+    )
+    hosted: Word = key(
+        "The label of a machine that GitHub hosts, in place of `runs-on`; its system and size are known.",
+        default="",
+        published=False,
+        examples=["ubuntu-24.04", "macos-26", "windows-2025"],
     )
     system: str = key(
         "Nix system of its machines; from the label x64 or arm64, if not given.",
@@ -79,6 +87,12 @@ class Pool:
         examples=["x86_64-linux"],
         default="",
         published=False,
+    )
+    builds: tuple[Word, ...] = key(
+        "Further platforms that it builds for (cross-compilation). Tests need a machine of the platform itself.",
+        default=(),
+        published=False,
+        examples=[["aarch64-android"]],
     )
     stages: tuple[Stage, ...] = key(
         f"Stages that it may run. Left out: {_names(default_stages(gpu=False))}; with a GPU: "
@@ -91,6 +105,14 @@ class Pool:
     )
     cpu: IsaNames = key("ISAs that its CPUs have; an ISA implies those that it includes.", default=())
     gpu: Word = key("GPU architecture of its GPUs.", examples=["sm90"], default="", published=False)
+    accelerator: str = key(
+        "The accelerator of its machines, in place of `gpu`: a family, and the target if it has any.",
+        title="a family and a target (rocm gfx942), or a family (metal)",
+        pattern="^[a-z][a-z0-9_]*( [A-Za-z0-9][A-Za-z0-9_:.+-]*)?$",
+        examples=["rocm gfx942", "metal"],
+        default="",
+        published=False,
+    )
     gpus: int = key(
         "Number of GPUs of a machine that has any.", title="the number of GPUs", minimum=1, maximum=64, default=1
     )

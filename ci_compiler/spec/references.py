@@ -27,7 +27,13 @@ from ci_compiler.stages import PUBLISH, TestPolicy
 
 def reference_findings(spec: Spec) -> list[Finding]:
     """An error for each name that nothing declares, and for each declaration that collides with another."""
+    opened: Iterable[Finding] = ()
+    if spec.is_open:
+        from ci_compiler.spec.open_references import open_findings  # most specs have the short form
+
+        opened = open_findings(spec)
     return [
+        *opened,
         *_check_branches(spec),
         *_check_packages(spec),
         *recipe_findings(spec),
@@ -173,10 +179,12 @@ def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:
 
 
 def _check_axes(spec: Spec) -> Iterator[Finding]:
-    for path, matrix, packages in spec.axes:
+    for path, matrix, packages in spec.matrices:
         yield from _check_matrix(spec, path, matrix)
         for branch in spec.branches.values():
-            if not (branch.pythons or matrix.pythons) and any(one.on(branch.name) for one in packages):
+            if not (branch.pythons or matrix.pythons or matrix.is_open) and any(
+                one.on(branch.name) for one in packages
+            ):
                 message = f"no Python version for branch {branch.name}; add `python` here or to the branch"
                 yield spec.finding(path, Code.MISSING_PYTHON, message, key=True)
     alone = [
@@ -233,7 +241,7 @@ def _check_isa_of_system(spec: Spec, path: Path_, isa: str, system: str) -> Iter
 
 
 def _check_patterns(spec: Spec) -> Iterator[Finding]:
-    for at, matrix, _ in spec.axes:
+    for at, matrix, _ in spec.matrices:
         for exclusion in matrix.exclude:
             path: Path_ = (*at, "exclude", exclusion.index)
             yield from _known_branches(spec, (*path, "branches"), exclusion.branches)

@@ -37,7 +37,7 @@ from ci_compiler.workflows.common import (
     runs_on,
 )
 from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, UsesStep, Workflow, action_step, input_node
-from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, checkout, select_job, upload, verdict_job
+from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, checkout, on_hosted, select_job, upload, verdict_job
 from ci_compiler.workflows.writer import Node
 
 PUBLISH_OUTPUT = "publish-output"
@@ -136,7 +136,7 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
         isa = cell.isa if cell.isa == BASELINE else "*"
         any_isa = cell_suffix(python=cell.python, toolkit=cell.toolkit, target=cell.target, isa=isa)
         for one in cell.variants:
-            name = cell.listed or variant_name(one.package, any_isa)
+            name = one.name if cell.listed or cell.named else variant_name(one.package, any_isa)
             found[recipe_path(name)] = None
             if spec.packages[one.package].kind_of(one.name) is RecipeKind.OWN:
                 found[f"{RECIPES}/{name}/**"] = None
@@ -187,7 +187,7 @@ def _preflights(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
             timeout_minutes=_PREFLIGHT_MINUTES,
             permissions=READ,
             **secret,
-            steps=[checkout(COMMIT), prove],
+            steps=[checkout(COMMIT), *on_hosted(spec), prove],
         )
         for pool in shard.publish_pools
     }
@@ -259,7 +259,7 @@ def _publication_steps(spec: Spec, shard: Shard, pool: Pool) -> list[Step]:
     )
     result: dict[str, Node] = {"name": publication_id(pool), "path": f"{PUBLISH_OUTPUT}/"}
     keep = action_step("Keep the outcomes", "actions/upload-artifact", result, if_=expression("!cancelled()"))
-    return [checkout(shard.branch, history=True, credentials=True), FETCH_RESULTS, publish, keep]
+    return [checkout(shard.branch, history=True, credentials=True), *on_hosted(spec), FETCH_RESULTS, publish, keep]
 
 
 def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:

@@ -54,13 +54,20 @@ def upload(
     return action_step(name, "actions/upload-artifact", files, if_=if_)
 
 
-def checked_out(*, history: bool = False) -> Iterator[Step]:
+def on_hosted(spec: Spec) -> Iterator[Step]:
+    """The step that installs `ci-runner` where a pool is of machines that GitHub hosts; others have it."""
+    if any(pool.hosted for pool in spec.pools):
+        yield replace(SETUP, if_=expression("runner.environment == 'github-hosted'"))
+
+
+def checked_out(spec: Spec, *, history: bool = False) -> Iterator[Step]:
     """The steps that check out the commit of a called workflow, or what sync would commit from it to the branch.
 
     The latter needs the tip of the branch, which comes with the history of all branches.
     """
     depth = "" if history else expression("inputs.onto == '' && 1 || 0")
     yield checkout(expression("inputs.commit"), history=history, depth=depth)
+    yield from on_hosted(spec)
     yield RunStep(
         name="Check out what sync would commit to the branch",
         if_=expression("inputs.onto != ''"),

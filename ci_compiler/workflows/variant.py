@@ -210,7 +210,7 @@ def _not_paused(machine: str) -> str:
 
 def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
-        *checked_out(),
+        *checked_out(spec),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
         _build_step(spec, subject),
         NOTE_NOT_BUILT,
@@ -268,7 +268,7 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
 
 def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> Iterator[Step]:
     """The steps that bring what was built to a machine that tests it; `env` names the second variant, if any."""
-    yield from checked_out(history=bool(stage.neighbours))
+    yield from checked_out(spec, history=bool(stage.neighbours))
     yield _fetch_manifest(spec, subject)
     if stage.neighbours:
         yield _fetch_second_manifest(spec, subject, stage)

@@ -50,23 +50,34 @@ def test_the_tests_that_a_spec_has_count_as_jobs() -> None:
     ("packages", "isas", "expected"),
     [
         (31, ["avx2", "avx512"], {"build-main-cpu": 252}),
-        (32, ["avx2", "avx512"], {"build-main-cpu-python312": 132, "build-main-cpu-python313": 132}),
-        (63, ["avx2", "avx512"], {"build-main-cpu-python312": 256, "build-main-cpu-python313": 256}),
+        (32, ["avx2", "avx512"], {"build-main-cpu": 132, "build-main-cpu-python313": 132}),
+        (63, ["avx2", "avx512"], {"build-main-cpu": 256, "build-main-cpu-python313": 256}),
         (
             64,
             ["avx2", "avx512"],
-            {
-                f"build-main-cpu-python{python}-{isa}": 132
-                for python, isa in (("312", "avx2"), ("312", "avx512"), ("313", "avx2"), ("313", "avx512"))
-            },
+            {f"build-main-cpu{part}": 132 for part in ("", "-python312-avx512", "-python313", "-python313-avx512")},
         ),
     ],
 )
-def test_a_file_is_split_by_python_and_then_by_isa(packages: int, isas: list[str], expected: dict[str, int]) -> None:
+def test_a_file_takes_pythons_and_then_isas_until_it_is_full(
+    packages: int, isas: list[str], expected: dict[str, int]
+) -> None:
     found = sharded(packages, PYTHONS, isas)
     assert {name: shard.jobs for name, shard in found.items()} == expected
     for name, shard in found.items():
         assert name == f"build-{shard.title.replace(' ', '-').replace('CPU', 'cpu')}"
+
+
+@pytest.mark.parametrize("packages", [1, 16, 20, 40, 63, 64])
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_newer_python_moves_no_variant_to_another_file(packages: int, place: int) -> None:
+    newer = [*PYTHONS]
+    newer.insert(place, "3.14")  # wherever the list names it
+    before, after = sharded(packages, PYTHONS, ["avx2", "avx512"]), sharded(packages, newer, ["avx2", "avx512"])
+    assert before.keys() <= after.keys()
+    for name, shard in before.items():
+        assert set(shard.variants) <= set(after[name].variants)
+        assert [one for one in after[name].variants if "python314" not in one] == shard.variants
 
 
 def test_each_cell_too_large_for_a_file_is_an_error() -> None:
@@ -75,15 +86,15 @@ def test_each_cell_too_large_for_a_file_is_an_error() -> None:
     said = [finding.message for finding in raised.value.findings]
     assert [finding.code for finding in raised.value.findings] == ["too-many-jobs"] * 2
     assert said[0] == (
-        "build-main-cpu-python312-avx2.yml would have 260 jobs for the 128 packages of one cell; a file can "
+        "build-main-cpu.yml would have 260 jobs for the 128 packages of one cell; a file can "
         "have 256; split the packages between two specs"
     )
 
 
-def test_one_part_that_is_too_large_splits_all_parts_further() -> None:
+def test_a_python_that_fits_is_not_split_where_another_one_does_not() -> None:
     found = sharded(64, PYTHONS, ["avx2", "avx512"], without="*-python312-*-avx512")
-    parts = ("python312-avx2", "python313-avx2", "python313-avx512")
-    assert {name: shard.jobs for name, shard in found.items()} == {f"build-main-cpu-{part}": 132 for part in parts}
+    parts = ("", "-python313", "-python313-avx512")
+    assert {name: shard.jobs for name, shard in found.items()} == {f"build-main-cpu{part}": 132 for part in parts}
 
 
 def test_a_package_that_a_cell_lacks_counts_because_its_jobs_are_skipped() -> None:

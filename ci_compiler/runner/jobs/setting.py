@@ -12,6 +12,7 @@ from ci_compiler.backends.job import BackendPrograms, JobContext
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.plan.matrix import open_values
 from ci_compiler.runner.limits import job_seconds
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Spec
@@ -66,7 +67,8 @@ def programs_of(
 
 def values_of(spec: Spec, built: BuiltVariant) -> dict[str, str]:
     """The values of a variant by name."""
-    return variant_values(spec, built.cell.branch, built.variant.package, built.variant.name, built.cell)
+    own = variant_values(spec, built.cell.branch, built.variant.package, built.variant.name, built.cell)
+    return open_values(spec, built.cell) | own
 
 
 def output_folder(folder: Path, stale: Iterable[str]) -> None:

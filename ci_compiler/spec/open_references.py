@@ -1,0 +1,152 @@
+"""The axes, values and conditions of an open matrix: each must be built in, declared, or known to the tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, nearest
+from ci_compiler.hardware.families import FAMILIES, family_of
+from ci_compiler.spec.axes import AXES, PARTS, SHORT_FAMILY, Accelerator, Matrix, When
+from ci_compiler.spec.load import Path_
+from ci_compiler.spec.model import Package, Spec
+from ci_compiler.spec.open_hardware import hosted, known_platforms
+from ci_compiler.spec.unknown_names import look_up
+
+PYTHON = r"3\.(9|1[0-5])t?"
+"""A Python version, with `t` for a free-threaded one."""
+
+
+def open_findings(spec: Spec) -> Iterator[Finding]:
+    """An error for each axis and value that nothing declares, and for each axis that nothing can have."""
+    declared = {name for name, axis in spec.axes.items() if axis.values}
+    known = {*AXES, *PARTS, "branch", *declared}
+    for name in spec.axes:
+        if name not in {*AXES, *PARTS, *declared}:
+            yield spec.finding(("axes", name), Code.UNKNOWN_AXIS, f"the axis {name} has no values; list them", key=True)
+    for path, matrix, _ in spec.matrices:
+        yield from _matrix(spec, path, matrix, {*AXES, "branch", *declared})
+        for exclusion in matrix.exclude:
+            yield from _conditions(spec, (*path, "exclude", exclusion.index, "when"), exclusion.when, known)
+    for axis in re.findall(r"\{([a-z0-9_-]+)\}", spec.names):
+        if axis not in known:
+            yield spec.finding(("names",), Code.UNKNOWN_AXIS, f"unknown axis {axis!r}{nearest(axis, known)}")
+    for package in spec.packages.values():
+        yield from _package(spec, package, known)
+    for name, rows in spec.settings.items():
+        for setting in rows:
+            yield from _conditions(spec, ("settings", name, setting.index, "when"), setting.when, known)
+    yield from _pools(spec)
+
+
+def _matrix(spec: Spec, path: Path_, matrix: Matrix, known: Collection[str]) -> Iterator[Finding]:
+    for below, values in _written(matrix):
+        for axis, listed in values.items():
+            at: Path_ = (*path, *below, axis)
+            if axis not in known:
+                yield _unknown_axis(spec, at, axis, known)
+            else:
+                yield from _unknown_values(spec, at, axis, listed)
+
+
+def _package(spec: Spec, package: Package, known: Collection[str]) -> Iterator[Finding]:
+    root: Path_ = ("packages", package.name)
+    yield from _axes(spec, (*root, "ignores"), package.ignores, known)
+    yield from _conditions(spec, (*root, "when"), package.when, known)
+    for row in package.joins:
+        at = (*root, "joins") if row.when is None and row.axes else (*root, "joins", row.index)
+        yield from _axes(spec, at, row.axes, known)
+        yield from _conditions(spec, (*at, "when"), row.when, known)
+        if row.package and row.package not in spec.packages:
+            message = f"unknown package {row.package!r}{nearest(row.package, spec.packages)}"
+            yield spec.finding((*at, "with"), Code.UNKNOWN_PACKAGE, message)
+
+
+def _written(matrix: Matrix) -> Iterator[tuple[Path_, Mapping[str, Sequence[str]]]]:
+    yield ("values",), matrix.values
+    for index, row in enumerate(matrix.rows):
+        yield ("rows", index), row
+
+
+def _unknown_axis(spec: Spec, path: Path_, axis: str, known: Iterable[str]) -> Finding:
+    message = f"unknown axis {axis!r}{nearest(axis, known)}; `axes` declares further ones"
+    return spec.finding(path, Code.UNKNOWN_AXIS, message, key=True)
+
+
+def _axes(spec: Spec, path: Path_, names: Iterable[str], known: Iterable[str]) -> Iterator[Finding]:
+    for index, name in enumerate(names):
+        if name not in known:
+            yield _unknown_axis(spec, (*path, index), name, known)
+
+
+def _conditions(spec: Spec, path: Path_, when: When | None, known: Iterable[str]) -> Iterator[Finding]:
+    """Errors about the axes of a condition; that it holds for a cell is checked with the cells."""
+    for axis, among in when.values if when else ():
+        if axis not in known:
+            yield _unknown_axis(spec, (*path, axis), axis, known)
+        elif axis == "accelerator":
+            for text in among:
+                yield from _unknown_family(spec, (*path, axis), Accelerator.parse(text))
+
+
+def _unknown_values(spec: Spec, path: Path_, axis: str, values: Sequence[str]) -> Iterator[Finding]:
+    row = spec.axes.get(axis)
+    declared = {*row.values, *row.serves} if row else set()
+    if axis == "branch":
+        declared |= set(spec.branches)
+    elif axis == "platform":
+        declared |= set(known_platforms(spec))
+    for value in values:
+        if value in declared:
+            continue
+        if axis == "accelerator":
+            yield from _unknown_accelerator(spec, path, Accelerator.parse(value))
+        elif axis == "isa":
+            yield from look_up(spec, path, spec.hardware.isa, value)
+        elif axis != "python":
+            yield spec.finding(
+                path, _CODES.get(axis, Code.UNKNOWN_VALUE), f"unknown {axis} {value!r}{nearest(value, declared)}"
+            )
+        elif not re.fullmatch(PYTHON, value):
+            message = f"{value!r} is not a Python version from 3.9 to 3.15, which `t` may follow; `axes` may declare it"
+            yield spec.finding(path, Code.UNKNOWN_VALUE, message)
+
+
+_CODES = {"platform": Code.UNKNOWN_SYSTEM, "branch": Code.UNKNOWN_BRANCH}
+
+
+def _unknown_family(spec: Spec, path: Path_, accelerator: Accelerator) -> Iterator[Finding]:
+    known = [*FAMILIES, *spec.hardware_rows.families]
+    if accelerator.family not in known:
+        near = nearest(accelerator.family, known)
+        message = f"unknown family {accelerator.family!r}{near}; `hardware: {{families: …}}` declares one"
+        yield spec.finding(path, Code.UNKNOWN_FAMILY, message)
+
+
+def _unknown_accelerator(spec: Spec, path: Path_, accelerator: Accelerator) -> Iterator[Finding]:
+    """Errors about a family, toolkit or target. Those of a family without facts have no right values."""
+    family, toolkit, target = accelerator
+    if found := list(_unknown_family(spec, path, accelerator)):
+        yield from found
+        return
+    rows = [row for rows in spec.accelerator_tables() if (row := rows.get(family))]
+    listed = {name for row in rows for name in (*row.toolkits, *row.targets)}
+    served = {name for part in ("toolkit", "target") if part in spec.axes for name in spec.axes[part].serves}
+    if family == SHORT_FAMILY:
+        of_series = {one.rpartition(".")[0] for one in spec.hardware.toolkits}
+        if toolkit and toolkit not in {*spec.hardware.toolkits, *of_series, *listed, *served, *spec.toolkits}:
+            yield from look_up(spec, path, spec.hardware.toolkit, toolkit)
+    if target and target not in {*listed, *served} and not family_of(family).is_target(target):
+        message = f"{target!r} is not a target of {family}"
+        yield spec.finding(path, Code.UNKNOWN_GPU, message)
+
+
+def _pools(spec: Spec) -> Iterator[Finding]:
+    for pool in spec.pools:
+        root: Path_ = ("runners", pool.name)
+        if pool.hosted and pool.hosted not in hosted():
+            message = f"unknown GitHub-hosted machine {pool.hosted!r}{nearest(pool.hosted, hosted())}"
+            yield spec.finding((*root, "hosted"), Code.UNKNOWN_VALUE, message)
+        if pool.accelerator:
+            yield from _unknown_accelerator(spec, (*root, "accelerator"), Accelerator.parse(pool.accelerator))

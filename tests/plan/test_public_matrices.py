@@ -1,0 +1,98 @@
+"""Matrices of public projects, as specs in `examples/good`: exactly the variants that the projects build.
+
+The facts are small tables of this test, taken from the projects' own workflows in the autumn of 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.spec.build import load_spec
+
+GOOD = Path(__file__).parents[1] / "examples/good"
+Row = tuple[str, ...]
+
+
+def planned(name: str) -> Plan:
+    path = GOOD / name / "ci-matrix.yaml"
+    return plan(load_spec(path, shown=name))
+
+
+def cells(name: str) -> Iterator[tuple[str, Cell, Mapping[str, str]]]:
+    for cell in planned(name).judged.cells:
+        for variant in cell.variants:
+            yield variant.package, cell, cell.axes
+
+
+PLATFORMS = {"x86_64-linux": "x86_64", "aarch64-linux": "aarch64"}
+
+
+def flash_attention() -> list[Row]:
+    """torch 2.6 has the old ABI as well and no ARM, CUDA 13 came with 2.9."""
+    torches = {"2.6.0": "x", "2.7.1": "xa", "2.8.0": "xa", "2.9.1": "xa", "2.10.0": "xa"}
+    return [
+        (torch, cuda, python, abi, {"x": "x86_64", "a": "aarch64"}[arch])
+        for torch, archs in torches.items()
+        for cuda in (["12.9", "13.0"] if torch in {"2.9.1", "2.10.0"} else ["12.9"])
+        for python in ("3.10", "3.11", "3.12", "3.13")
+        for abi in (["FALSE", "TRUE"] if torch == "2.6.0" else ["TRUE"])
+        for arch in archs
+    ]
+
+
+def test_flash_attention_has_56_wheels() -> None:
+    found = [
+        (axes["torch"], axes["toolkit"], axes["python"], axes["cxx11abi"], PLATFORMS[axes["platform"]])
+        for _, _, axes in cells("flash-attention")
+    ]
+    assert len(found) == 56
+    assert sorted(found) == sorted(flash_attention())
+
+
+HF = {
+    "aarch64-darwin": ["cpu", "metal"],
+    "aarch64-linux": ["cpu", "cu126", "cu130", "cu132"],
+    "x86_64-linux": ["cpu", "cu126", "cu130", "cu132", "rocm71", "rocm72"],
+}
+
+
+def test_a_compliant_kernel_has_26_variants_with_the_names_of_the_project() -> None:
+    names = [cell.suffix for _, cell, _ in cells("hf-kernels")]
+    wanted = [
+        "-".join(filter(None, (torch, "cxx11" if "linux" in system else "", backend, system)))
+        for system, backends in HF.items()
+        for torch, backend in product(("torch212", "torch213"), backends)
+    ]
+    wanted += ["torch212-cxx11-xpu20253-x86_64-linux", "torch213-cxx11-xpu20260-x86_64-linux"]
+    assert len(names) == 26
+    assert sorted(names) == sorted(wanted)
+
+
+LLAMA = """\
+llama-bin aarch64-darwin metal
+llama-bin x86_64-darwin cpu
+llama-bin x86_64-linux cpu vulkan rocm-7.2 openvino-2026.0 sycl_fp16-2025.3.3 sycl_fp32-2025.3.3
+llama-bin aarch64-linux cpu vulkan
+llama-bin s390x-linux cpu
+llama-bin aarch64-android cpu
+llama-bin x86_64-windows cpu vulkan cuda-12.4 cuda-13.3 hip_radeon-26.Q1 sycl-2025.3.3
+llama-bin aarch64-windows cpu opencl_adreno
+llama-xcframework universal-apple metal
+cudart x86_64-windows cuda-12.4 cuda-13.3
+llama-ui - -
+"""
+
+
+def test_llama_cpp_has_24_archives() -> None:
+    rows = [line.split() for line in LLAMA.splitlines()]
+    wanted = [(package, system, one) for package, system, *every in rows for one in every]
+    found = [
+        (package, axes.get("platform", "-"), "-".join(filter(None, (axes.get("family", "-"), axes.get("toolkit")))))
+        for package, _, axes in cells("llama-cpp")
+    ]
+    assert len(found) == 24
+    assert sorted(found) == sorted(wanted)
