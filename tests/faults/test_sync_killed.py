@@ -54,6 +54,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     two = OLD["branches"] | {"other": NEW["branches"]["main"]}
     give(root, small(branches=two))
     git(root, "init", "-q", "-b", "main", "--template=")
+    git(root, "config", "core.packedRefsTimeout", "10")  # it would wait for a second where a killed one left its lock
     git(root, "add", "README.md")
     git(root, "commit", "-qm", "first")
     git(root, "branch", "other")
