@@ -95,7 +95,7 @@ def interpreter(folder: Path, version: str = PYTHON, *, environment: Path | None
     elif own_pip:
         mine = Path(pip.__file__).parent
         made = f"""
-  "{sys.executable}" -m venv --without-pip "$3" ||exit
+  "{sys.executable}" -m venv --without-pip "$3" || exit
   cp -al "{mine}" "$3/lib/python{PYTHON}/site-packages/" || cp -a "{mine}" "$3/lib/python{PYTHON}/site-packages/"
   exit"""
     copied = f"\nif [ \"$1 $2\" = '-m venv' ]; then{made}\nfi" if made else ""
