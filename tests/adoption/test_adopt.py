@@ -567,7 +567,7 @@ def test_recipes_are_compiled_in_one_step_with_the_spec(
     fcntl.flock(handle, fcntl.LOCK_EX)
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(run, PROGRAM, adopt)
-        time.sleep(5)
+        time.sleep(2)
         early = git(folder, "status", "--porcelain")
         os.close(handle)
         assert (early, done.result()) == ("", 0)

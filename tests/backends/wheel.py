@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pip
+
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 TAG = f"python{PYTHON.replace('.', '')}"
 NAME = f"fastpath-{TAG}-cpu-avx2"
@@ -74,24 +76,29 @@ def write(root: Path) -> None:
         path.chmod(0o755 if text.startswith("#!") else 0o644)
 
 
-def interpreter(folder: Path, version: str = PYTHON, *, environment: Path | None = None) -> None:
+def interpreter(folder: Path, version: str = PYTHON, *, environment: Path | None = None, own_pip: bool = False) -> None:
     """Puts this interpreter into `folder` under the name that the build script calls, which ends in `version`.
 
-    It keeps the first virtual environment that it makes in `environment`, and copies that one from then on, because
-    the module venv takes seconds to install pip.
+    The module venv takes seconds to install pip. So the interpreter keeps the first virtual environment that it makes
+    in `environment`, and copies that one from then on; with `own_pip`, it gives a virtual environment its own pip.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    program, copied = folder / f"python{version}", ""
+    program, made = folder / f"python{version}", ""
     if environment:
-        copied = f"""
-if [ "$1 $2" = '-m venv' ]; then
+        made = f"""
   if [ ! -d "{environment}" ]; then
     "{sys.executable}" -m venv "$3" && cp -a "$3" "{environment}"
   else
     cp -al "{environment}" "$3" || cp -a "{environment}" "$3"
   fi
-  exit
-fi"""
+  exit"""
+    elif own_pip:
+        mine = Path(pip.__file__).parent
+        made = f"""
+  "{sys.executable}" -m venv --without-pip "$3" || exit
+  cp -al "{mine}" "$3/lib/python{PYTHON}/site-packages/" || cp -a "{mine}" "$3/lib/python{PYTHON}/site-packages/"
+  exit"""
+    copied = f"\nif [ \"$1 $2\" = '-m venv' ]; then{made}\nfi" if made else ""
     program.write_text(f'#!/bin/sh{copied}\nexec "{sys.executable}" "$@"\n', "utf-8")
     program.chmod(0o755)
 

@@ -50,7 +50,7 @@ class CanaryWorld(World):
 
     def _make_repository(self) -> None:
         self._make_origin()
-        wheel.interpreter(self.root / "python", PYTHON)
+        wheel.interpreter(self.root / "python", PYTHON, own_pip=True)
         self._run(HERE / "bin/installed/ci-compile", "canary", at=self.clone)
         (self.clone / ".gitignore").write_text("*-output/\ncanary-dist/\nfacts/\n", "utf-8")
         self.commit("Add the canary")

@@ -40,7 +40,7 @@ class WheelWorld(World):
     def _make_repository(self) -> None:
         self._make_origin()
         wheel.write(self.clone)
-        wheel.interpreter(self.root / "python")
+        wheel.interpreter(self.root / "python", own_pip=True)
         (self.clone / ".github").mkdir()
         self.declare()
         self.commit("Begin")

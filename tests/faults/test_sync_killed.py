@@ -54,6 +54,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     two = OLD["branches"] | {"other": NEW["branches"]["main"]}
     give(root, small(branches=two))
     git(root, "init", "-q", "-b", "main", "--template=")
+    for files in ("packedRefs", "filesRefLock"):  # milliseconds to wait for a lock, which a killed git left here
+        git(root, "config", f"core.{files}Timeout", "1")
     git(root, "add", "README.md")
     git(root, "commit", "-qm", "first")
     git(root, "branch", "other")

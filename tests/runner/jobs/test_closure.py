@@ -50,6 +50,15 @@ class Fleet:
         words = ("build-main-cpu", "--pool", "builder", "--chosen", json.dumps(names), "--commit", self.world.head)
         return ci_runner("publish-run", *words, "--needs", needs, *(["--again"] if again else []))
 
+    def first(self, *names: str, failed: str = "", of: str = "fleet") -> None:
+        """A first `run`, which is really made only once for all tests that begin with the same one, `of` this fleet."""
+
+        def make() -> None:
+            assert self.run(*names, failed=failed) == 0
+
+        self.world.once("-".join([of, *names, failed]), make)
+        self.world.key()
+
     def reports(self, names: tuple[str, ...], failed: str) -> dict[str, str]:
         """The digests that the jobs report; the results of the tests are written here."""
         found = {}
@@ -125,7 +134,7 @@ def fleet(world: World) -> Fleet:
 def test_what_failed_in_one_run_is_not_signed_with_what_needs_it_in_the_next(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert fleet.run(TORCH, VISION, failed=TORCH) == 0
+    fleet.first(TORCH, VISION, failed=TORCH)
     assert fleet.signed() == set()
     fleet.change(VISION, "second")
     capsys.readouterr()
@@ -146,7 +155,7 @@ def test_what_failed_in_one_run_is_not_signed_with_what_needs_it_in_the_next(
 
 
 def test_the_records_of_another_run_let_what_needs_it_be_published_alone(fleet: Fleet) -> None:
-    assert fleet.run(TORCH) == 0
+    fleet.first(TORCH)
     before = fleet.signed()
     assert not any(name.startswith(VISION) for name in before)
     fleet.change(VISION, "second")
@@ -161,7 +170,7 @@ def test_the_records_of_another_run_let_what_needs_it_be_published_alone(fleet: 
 def test_a_record_that_publishing_did_not_sign_proves_nothing(
     fleet: Fleet, forged: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert fleet.run(TORCH) == 0
+    fleet.first(TORCH)
     for file in fleet.records():
         lines = [line for line in file.read_text("utf-8").splitlines() if not line.startswith("Sig: ")]
         file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -182,7 +191,7 @@ def test_a_record_that_publishing_did_not_sign_proves_nothing(
 
 
 def test_what_is_signed_without_a_record_counts_as_unpublished_until_it_is_tested(fleet: Fleet) -> None:
-    assert fleet.run(TORCH, VISION, failed=TORCH) == 0
+    fleet.first(TORCH, VISION, failed=TORCH)
     key = fleet.world.folder / "cache.secret"
     target = f"{fleet.world.cache()['url']}?secret-key={key}"
     assert fleet.world.nix("copy", "--to", target, *fleet.manifest(TORCH)["outputs"]).returncode == 0
@@ -229,7 +238,7 @@ def test_a_second_build_of_what_is_published_is_not_called_published(
     irreproducible: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fleet = irreproducible
-    assert fleet.run(TORCH) == 0
+    fleet.first(TORCH, of="irreproducible")
     path, first = fleet.manifest(TORCH)["store_path"], fleet.manifest(TORCH)["closure"]
     fleet.world.use_store("second")
     capsys.readouterr()
@@ -249,7 +258,7 @@ def test_what_was_tested_with_another_build_than_the_published_one_is_refused(
     irreproducible: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fleet = irreproducible
-    assert fleet.run(TORCH) == 0
+    fleet.first(TORCH, of="irreproducible")
     before = fleet.signed()
     fleet.world.use_store("second")
     assert fleet.run(TORCH, VISION) == 1
@@ -282,7 +291,7 @@ def test_a_test_gets_the_dependency_that_was_built_with_and_not_the_one_that_its
 def test_the_content_of_every_dependency_must_be_the_one_that_the_manifest_states(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert fleet.run(TORCH, VISION, failed=TORCH) == 0
+    fleet.first(TORCH, VISION, failed=TORCH)
     manifest = fleet.manifest(VISION)
     (path,) = (path for path in manifest["closure"] if path.endswith(f"{TORCH}-2.8.0"))
     manifest["closure"][path] = f"sha256:{'0' * 52}"

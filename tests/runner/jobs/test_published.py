@@ -23,8 +23,11 @@ def _nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_nothing_is_there")
-def test_a_cache_that_does_not_answer_is_an_error_and_one_without_the_output_says_no(tmp_path: Path) -> None:
+def test_a_cache_that_does_not_answer_is_an_error_and_one_without_the_output_says_no(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require("nix-store")
+    monkeypatch.setenv("NIX_CONFIG", "download-attempts = 1")  # more of them take seconds
 
     def published(url: str) -> bool:
         cache = {"url": url, "public-key": f"n:{'A' * 43}="}
